@@ -1,0 +1,193 @@
+"""The shapes that the fold of a job's events gives: segments, attempts, recoveries, numbers.
+
+Durations are integer microseconds (``_us``), instants integer microseconds since the Unix epoch
+(``_at``); a ratio is taken by the reader, once, last.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ett_service.core.vocabulary import (
+    Basis,
+    Category,
+    Cause,
+    JobState,
+    Origin,
+    Outcome,
+    Period,
+    Phase,
+)
+
+FORMULA_VERSION = 1
+"""Changes when the same events would give other numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The two silences after which something is given up as lost."""
+
+    lost_after_us: int = 900_000_000  #: an attempt of which nothing was heard
+    queue_lost_after_us: int = 7 * 86_400_000_000  #: a queued job that gave no sign
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A maximal stretch ``[start_at, end_at)`` of one category, period and attempt."""
+
+    start_at: int
+    end_at: int
+    category: Category
+    period: Period
+    number: int | None  #: of the attempt; None between attempts
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Time of one category in one period, and who owned it as it was reported.
+
+    ``phase`` is the owning phase (``train_loop`` for effective, repeated and silent-tail time),
+    None where no span owned it. Shares of a job partition its E2E and add up over jobs.
+    """
+
+    category: Category
+    period: Period
+    phase: Phase | None
+    us: int
+    weighted_us: int | None  #: times accelerators; None while they are unknown
+    gpu_us: int | None  #: the part of it during which accelerators were held
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One thing that had to be inferred, or that is missing."""
+
+    kind: str  #: ``inferred_end end_without_begin clamped_span clock unattributed missing_phase``
+    number: int | None  #: the attempt
+    start_at: int
+    end_at: int
+    detail: str  #: what was inferred from which event, in words
+    event_id: str | None = None  #: the event it was inferred from
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What the numbers rest on; nothing is dropped in silence."""
+
+    unattributed_us: int = 0
+    inferred_ends: int = 0
+    ends_without_begin: int = 0
+    clamped_spans: int = 0
+    clock_flags: int = 0
+    missing_phases: tuple[Phase, ...] = ()
+    gpus_unknown: bool = True
+    gaps: tuple[Gap, ...] = ()  #: the first of them, in order; counts above are of all
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """From the end of a loop to the start of the next loop of another attempt."""
+
+    interrupted: int
+    resumed: int | None  #: None while no loop was reached
+    start_at: int
+    end_at: int
+    parts_us: Mapping[Category, int]  #: sums to ``us``
+    stalled_us: int  #: the interrupted attempt's silent tail
+    repeated_us: int  #: all repeated time of the resumed attempt
+    outcome: Outcome  #: of the interrupted attempt
+
+    @property
+    def us(self) -> int:
+        """Length in microseconds."""
+        return self.end_at - self.start_at
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What decided a failure's origin and cause."""
+
+    rule: str  #: name of the rule of the taxonomy, ``reported`` or ``none``
+    text: str  #: the evidence itself: ``exit_code=137``, the matching part of the message
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLedger:
+    """One life of the job's training processes."""
+
+    number: int
+    launch: str
+    attempt: int
+    cycle: int
+    started_at: int
+    ended_at: int  #: as-of while it runs
+    outcome: Outcome
+    origin: Origin | None  #: None unless it is a failure
+    cause: Cause | None
+    evidence: Evidence | None
+    reason: str | None
+    basis: Basis
+    gpus: int | None
+    code_version: str | None
+    lead_rank: int | None
+    loop_started_at: int | None  #: start of its first loop
+    last_heard_at: int
+    last_step: int | None
+    unsaved_us: int  #: 0 unless it is a failure
+    silent_tail_us: int
+    categories_us: Mapping[Category, int]  #: only what is not 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the ``job`` events say, the latest of each."""
+
+    name: str | None = None
+    team: str | None = None
+    model: str | None = None
+    cluster: str | None = None
+    hardware: str | None = None
+    gpus: int | None = None
+    kind: str | None = None
+    code_version: str | None = None
+    image: str | None = None
+    owner: str | None = None
+    submitted_at: int | None = None
+    parameters: int | None = None
+    precision: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLedger:
+    """All that one job's events say at ``as_of``."""
+
+    state: JobState
+    as_of: int
+    facts: Facts
+    started_at: int | None  #: the first instant; None while no attempt began
+    ended_at: int | None  #: end of E2E (as-of of a running job); None likewise
+    queue_wait_us: int
+    outcome: Outcome | None  #: of a ``job_ended`` that stands
+    segments: tuple[Segment, ...]
+    shares: tuple[Share, ...]
+    attempts: tuple[AttemptLedger, ...]
+    recoveries: tuple[Recovery, ...]
+    time_to_start_us: int | None
+    failures: int
+    infra_failures: int
+    unsaved_us: int
+    quality: Quality
+    due_at: int | None  #: when a fold of the same events would first differ by more than length
+
+    @property
+    def provisional(self) -> bool:
+        """Whether events to come are expected to change the numbers."""
+        return self.state is not JobState.FINISHED
+
+    @property
+    def e2e_us(self) -> int:
+        """E2E wall time in microseconds."""
+        if self.started_at is None or self.ended_at is None:
+            return 0
+        return self.ended_at - self.started_at
