@@ -1,0 +1,110 @@
+"""A small real HTTP server that keeps what it was sent and answers as a test says."""
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def batch(self) -> dict[str, Any]:
+        """The body as JSON, inflated where it was compressed."""
+        raw = gzip.decompress(self.body) if self.headers.get("content-encoding") else self.body
+        decoded: dict[str, Any] = json.loads(raw)
+        return decoded
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server says."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+
+
+def accepting(received: Received) -> Reply:
+    """Accept every event of a batch, as the service would."""
+    batch = received.batch
+    verdict = {
+        "batch_id": batch["batch_id"],
+        "store_epoch": "1",
+        "accepted": len(batch["events"]),
+        "duplicate": 0,
+        "rejected": 0,
+        "errors": [],
+    }
+    return Reply(body=json.dumps(verdict).encode())
+
+
+@dataclass
+class Web:
+    """A running server; ``answer`` may be exchanged while it runs."""
+
+    url: str
+    answer: Callable[[Received], Reply] = accepting
+    received: list[Received] = field(default_factory=list)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """Every event that was accepted, in order of arrival, each id once."""
+        kept: dict[str, dict[str, Any]] = {}
+        for one in list(self.received):
+            if one.path == "/v1/events" and self.answer(one).status == 200:
+                for event in one.batch["events"]:
+                    kept.setdefault(event["id"], event)
+        return list(kept.values())
+
+
+def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
+    class Answering(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            length = int(self.headers.get("content-length") or 0)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            one = Received(self.command, self.path, headers, self.rfile.read(length))
+            web.received.append(one)
+            reply = web.answer(one)
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(reply.body)))
+            self.end_headers()
+            with suppress(ConnectionError):  # a client that gave up is part of some tests
+                self.wfile.write(reply.body)
+
+        do_GET = do_POST = _answer  # noqa: N815 -- the names are http.server's
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- likewise
+            """Keep the test's output clean."""
+
+    return Answering
+
+
+@contextmanager
+def serving(answer: Callable[[Received], Reply] = accepting, port: int = 0) -> Iterator[Web]:
+    """Serve on a free loopback port until the block ends."""
+    web = Web(url="", answer=answer)
+    server = ThreadingHTTPServer(("127.0.0.1", port), _handler(web))
+    server.daemon_threads = True
+    web.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield web
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
