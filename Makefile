@@ -1,0 +1,54 @@
+# Every verb sets up what it needs: a fresh machine with Python 3.11 and make has enough.
+# Another PyTorch: make demo TORCH="torch==2.9.1", or with an index of your own
+#   TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+# Named after the PyTorch asked for, so that asking for another one sets up again.
+READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test laws lint fmt bench openapi migrate
+
+help: ## List the verbs.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## Make .venv with everything in it; the other verbs do this themselves.
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'Python 3.11 or later is needed: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	rm -f .venv/ready-*
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[server,dev]'
+	touch $@
+
+demo: setup ## Train a small model through a crash and print its ledger.
+	$(BIN)/python examples/demo.py
+
+test: setup ## Run the tests.
+	$(BIN)/pytest -n 2 --quiet
+
+laws: setup ## Try the laws of the ledger on many more drawn cases.
+	$(BIN)/pytest tests/core/test_laws.py -n 2 --quiet --hypothesis-profile=laws --timeout=3600
+
+lint: setup ## Check format, style, types and layers.
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: setup ## Format, and fix what can be fixed safely.
+	$(BIN)/ruff check --fix --exit-zero --quiet
+	$(BIN)/ruff format
+
+bench: setup ## Measure every claim of speed; each prints a ratio.
+	@for program in benchmarks/*.py; do echo "$$program"; $(BIN)/python "$$program" || exit 1; done
+
+openapi: setup ## Write docs/openapi.json anew from the routes.
+	$(BIN)/python -m ett_service.api.openapi > docs/openapi.json
+
+migrate: setup ## Bring the configured database to the newest schema.
+	$(BIN)/ett migrate
