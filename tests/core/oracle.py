@@ -1,0 +1,279 @@
+"""A slow second implementation of the definitions: all numbers of one job.
+
+Every stretch of time is painted first (``oracle_painting``); the numbers are sums of paint.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby, pairwise
+from typing import Any
+
+from ett_service.core.answer import Limits
+from ett_service.core.event import (
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    JobEnded,
+    JobFacts,
+)
+from ett_service.core.vocabulary import (
+    FAILURES,
+    Category,
+    JobState,
+    Origin,
+    Period,
+    Phase,
+)
+from tests.core.oracle_lives import Bounds, Life, bounds, corrected, lives_of, spans_of
+from tests.core.oracle_painting import (
+    Painting,
+    Piece,
+    Stretch,
+    Ticks,
+    every_change,
+    every_microsecond,
+    painted,
+)
+
+__all__ = ["answer", "every_change", "every_microsecond"]
+
+_NOT_HELD = (Category.SCHEDULING, Category.RESTART_WAIT)
+_INFRA = (Origin.INFRA, Origin.PREEMPTION)
+
+
+def answer(
+    events: Iterable[Event],
+    offsets: Mapping[str, int],
+    as_of: int,
+    limits: Limits | None = None,
+    ticks: Ticks = every_change,
+) -> dict[str, Any]:
+    """All numbers of one job, in the shape of the conformance suite."""
+    limits = limits or Limits()
+    told = corrected(events, offsets)
+    facts = [e for e in told if isinstance(e, JobFacts)]
+    endings = [e for e in told if isinstance(e, JobEnded)]
+    lives = lives_of(told)
+    as_of = max([as_of, *(e.at for e in told if not isinstance(e, JobFacts))])
+    first = first_instant(lives, endings, as_of, limits)
+    bound = bounds(lives, endings, first or 0, as_of, limits)
+    state = _state(bound, told, as_of, limits)
+    moves = state in (JobState.RUNNING, JobState.QUEUED)
+    last = max(
+        (as_of if life.end is None else life.end for life in bound.lives), default=first or 0
+    )
+    horizon = as_of if moves else max([last, *(e.at for e in told)])
+    for life in bound.queuing:
+        life.end = horizon if bound.job_end is None else bound.job_end
+    for life in bound.lives:
+        life.end = as_of if life.end is None else life.end
+    picture = painted(bound, first, as_of if moves else last, ticks)
+    return {
+        "state": state.value,
+        "provisional": state is not JobState.FINISHED,
+        "queue_wait_us": _queue_wait(lives, first),
+        **_numbers(picture),
+        **_accelerators(picture, facts),
+    }
+
+
+def first_instant(
+    lives: list[Life], endings: list[JobEnded], as_of: int, limits: Limits
+) -> int | None:
+    """When E2E begins; None while no attempt has begun."""
+    begun = [life for life in lives if life.has_begun]
+    if not begun:
+        return None
+    for start in begun[0].starts([Phase.SCHEDULING]):
+        bounds(lives, endings, start, as_of, limits)
+        if _exists(start, begun[0]):
+            others = set(Phase) - {Phase.QUEUED}
+            if any(
+                before < start and _exists(before, life)
+                for life in begun
+                for before in life.starts(others, ranks="all")
+            ):
+                break
+            return start
+    return min(life.raw_begin for life in begun)
+
+
+def _exists(begin: int, life: Life) -> bool:
+    return life.end is None or begin < life.end
+
+
+def _state(bound: Bounds, told: list[Event], as_of: int, limits: Limits) -> JobState:
+    if any(life.end is None for life in bound.lives):
+        return JobState.RUNNING
+    if bound.job_end is not None:
+        return JobState.FINISHED
+    latest_end = max((life.end or 0 for life in bound.lives), default=None)
+    waits = latest_end is None or any(life.heard >= latest_end for life in bound.queuing)
+    sign = max((e.at for e in told), default=as_of)
+    if waits and as_of - sign < limits.queue_lost_after_us:
+        return JobState.QUEUED
+    ended_last = max(bound.lives, key=lambda x: (x.end or 0, x.number or 0), default=None)
+    if ended_last is not None and ended_last.outcome in FAILURES:
+        return JobState.INTERRUPTED
+    return JobState.FINISHED
+
+
+def _queue_wait(lives: list[Life], first: int | None) -> int:
+    waits: list[Stretch] = []
+    for life in lives:
+        for span in spans_of(life, life.end or 0):
+            if span.phase is Phase.QUEUED:
+                waits.append((span.begin, span.end if first is None else min(span.end, first)))
+    edges = sorted({edge for wait in waits for edge in wait})
+    return sum(
+        b - a for a, b in pairwise(edges) if any(begin <= a < end for begin, end in waits)
+    )
+
+
+def _numbers(picture: Painting) -> dict[str, Any]:
+    pieces, loops = picture.pieces, picture.loops
+    failed = [life for life in picture.lives if life.outcome in FAILURES]
+    periods = _sums(pieces, "period", Period)
+    return {
+        "e2e_us": picture.end - picture.first,
+        "categories_us": _sums(pieces, "category", Category),
+        "periods_us": periods,
+        "time_to_start_us": periods["starting"] if loops else None,
+        "recoveries": _recoveries(picture),
+        "failures": len(failed),
+        "infra_failures": sum(life.origin in _INFRA for life in failed),
+        "unsaved_training_us": sum(_unsaved(life, picture) for life in failed),
+        "attempts": [_attempt(life, picture) for life in picture.lives],
+        "segments": _segments(pieces),
+    }
+
+
+def _sums(pieces: Iterable[Piece], name: str, words: Iterable[str] = ()) -> dict[str, int]:
+    sums = {str(word): 0 for word in words}
+    for piece in pieces:
+        word = str(getattr(piece, name))
+        sums[word] = sums.get(word, 0) + piece.us
+    return sums
+
+
+def _recoveries(picture: Painting) -> list[dict[str, Any]]:
+    gaps = [
+        (one[2], one[1], two[2], two[0])
+        for one, two in pairwise(picture.loops)
+        if one[2] is not two[2]
+    ]
+    found = [_recovery(picture, *gap) for gap in gaps]
+    if picture.pieces and picture.pieces[-1].period is Period.RECOVERING:
+        _, end, life = picture.loops[-1]
+        found.append(_recovery(picture, life, end, None, picture.end))
+    return found
+
+
+def _recovery(
+    picture: Painting, interrupted: Life, begin: int, resumed: Life | None, end: int
+) -> dict[str, Any]:
+    between = [piece for piece in picture.pieces if begin <= piece.begin < end]
+    return {
+        "interrupted": interrupted.number,
+        "resumed": None if resumed is None else resumed.number,
+        "us": end - begin,
+        "parts_us": _sums(between, "category"),
+        "stalled_us": _silent(interrupted, picture),
+        "repeated_us": 0 if resumed is None else _repeated(resumed, picture),
+    }
+
+
+def _silent(life: Life, picture: Painting) -> int:
+    return sum(p.us for p in picture.loop_time(life) if p.category is Category.STALLED)
+
+
+def _repeated(life: Life, picture: Painting) -> int:
+    return sum(p.us for p in picture.loop_time(life) if p.category is Category.REPEATED_TRAINING)
+
+
+def _unsaved(life: Life, picture: Painting) -> int:
+    saves = [e.at for e in life.stream if isinstance(e, CheckpointSaved)]
+    return sum(
+        piece.us
+        for piece in picture.loop_time(life)
+        if piece.category is not Category.STALLED and (not saves or piece.begin >= max(saves))
+    )
+
+
+def _attempt(life: Life, picture: Painting) -> dict[str, Any]:
+    return {
+        "number": life.number,
+        "launch": life.launch,
+        "attempt": life.attempt,
+        "cycle": life.cycle,
+        "started_us": life.begin,
+        "ended_us": life.end,
+        "outcome": str(life.outcome),
+        "basis": str(picture.basis[id(life)]),
+        "categories_us": _sums((p for p in picture.pieces if p.life is life), "category"),
+    }
+
+
+def _segments(pieces: list[Piece]) -> list[list[Any]]:
+    def kind(piece: Piece) -> tuple[str, str, int | None]:
+        return (
+            str(piece.category),
+            str(piece.period),
+            piece.life.number if piece.life else None,
+        )
+
+    segments: list[list[Any]] = []
+    for words, run in groupby(pieces, key=kind):
+        same = list(run)
+        segments.append([same[0].begin, same[-1].end, *words])
+    return segments
+
+
+def _accelerators(picture: Painting, facts: list[JobFacts]) -> dict[str, Any]:
+    told = [(e.at, e.gpus) for e in facts if e.gpus is not None]
+    job_gpus = max(told)[1] if told else None
+    sizes = {id(life): _size(life, picture, job_gpus) for life in picture.lives}
+    if None in sizes.values():
+        return {"gpus_unknown": True, "weighted_us": None, "gpu_us": None}
+    weighted: dict[str, int] = {}
+    held: dict[str, int] = {}
+    for piece in picture.pieces:
+        gpus = sizes[id(piece.life or _ended_last(piece.begin, picture))] or 0
+        word = str(piece.category)
+        weighted[word] = weighted.get(word, 0) + piece.us * gpus
+        if _is_held(piece, picture):
+            held[word] = held.get(word, 0) + piece.us * gpus
+    return {"gpus_unknown": False, "weighted_us": weighted, "gpu_us": held}
+
+
+def _ended_last(at: int, picture: Painting) -> Life:
+    over = [life for life in picture.lives if (life.end or 0) <= at]
+    return max(over, key=lambda life: (life.end or 0, life.number or 0))
+
+
+def _size(life: Life, picture: Painting, job_gpus: int | None) -> int | None:
+    own_and_earlier = [
+        x
+        for x in picture.lives
+        if (x.launch, x.attempt) == (life.launch, life.attempt) and x.cycle <= life.cycle
+    ]
+    for x in reversed(own_and_earlier):
+        told = [
+            (e.at, e.gpus)
+            for e in x.stream
+            if isinstance(e, AttemptStarted) and e.gpus is not None
+        ]
+        if told:
+            return max(told)[1]
+    return job_gpus
+
+
+def _is_held(piece: Piece, picture: Painting) -> bool:
+    if piece.life is not None:
+        return piece.category not in _NOT_HELD
+    for one, two in pairwise(picture.lives):
+        if (one.launch, one.attempt) != (two.launch, two.attempt):
+            continue
+        if (one.end or 0) <= piece.begin < two.begin:
+            queued = [s for s in picture.spans[id(two)] if s.phase is Phase.QUEUED]
+            return not any(s.begin <= piece.begin < s.end for s in queued)
+    return False
