@@ -8,8 +8,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPMessage
-from typing import IO, Protocol
+from http.client import HTTPException, HTTPResponse
 
 ANSWER_LIMIT = 1 << 20
 """Bytes of an answer that are read unless the caller asks for more."""
@@ -35,26 +34,7 @@ class Response:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-class _Readable(Protocol):
-    def read1(self, n: int = -1, /) -> bytes: ...
-
-
-class _KeepRedirects(urllib.request.HTTPRedirectHandler):
-    """Following a redirect would carry the key to a host that nobody named."""
-
-    def redirect_request(  # noqa: PLR0913 -- the signature is urllib's
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> None:
-        return None
-
-
-def request(  # noqa: PLR0913 -- one exchange has these parts, and callers name them
+def request(
     method: str,
     url: str,
     key: str | None = None,
@@ -69,21 +49,18 @@ def request(  # noqa: PLR0913 -- one exchange has these parts, and callers name 
     The key travels in the ``Authorization`` header only. ``timeout`` is in seconds, for the
     connection and again for the whole answer. Raises ``Unreachable``.
     """
-    scheme = urllib.parse.urlsplit(url).scheme
-    if scheme not in ("http", "https"):
-        message = f"{url} is not an http or https address"
-        raise Unreachable(message)
-    sent = urllib.request.Request(url, data=body, headers=dict(headers or {}), method=method)  # noqa: S310 -- the scheme was checked above
+    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        raise Unreachable(f"{url} is not an http or https address")
+    sent = urllib.request.Request(url, data=body, headers=dict(headers or {}), method=method)  # noqa: S310 -- checked above
     if key:
         sent.add_unredirected_header("Authorization", f"Bearer {key}")
-    opener = urllib.request.build_opener(_KeepRedirects)
     try:
-        return _exchange(opener, sent, timeout, answer_limit)
-    except (OSError, HTTPException, ValueError) as error:
-        # ValueError is http.client's word for a header it refuses; its text would show the key.
-        reason = "a header is malformed" if type(error) is ValueError else _reason(error)
-        message = f"{method} {url}: {reason}"
-        raise Unreachable(message) from None
+        return _exchange(sent, timeout, answer_limit)
+    except ValueError:
+        # http.client refuses a malformed header in words that would show the key.
+        raise Unreachable(f"{method} {url}: a header is malformed") from None
+    except (OSError, HTTPException) as error:
+        raise Unreachable(f"{method} {url}: {_reason(error)}") from None
 
 
 def compressed(body: bytes) -> bytes:
@@ -91,40 +68,36 @@ def compressed(body: bytes) -> bytes:
     return gzip.compress(body, compresslevel=3, mtime=0)
 
 
-def _exchange(
-    opener: urllib.request.OpenerDirector,
-    sent: urllib.request.Request,
-    timeout: float,
-    answer_limit: int,
-) -> Response:
+def _opener() -> urllib.request.OpenerDirector:
+    """Build an opener that returns every status and follows nothing.
+
+    A redirect would carry the key to a host that nobody named.
+    """
+    opener = urllib.request.OpenerDirector()
+    opener.add_handler(urllib.request.ProxyHandler())
+    opener.add_handler(urllib.request.HTTPHandler())
+    opener.add_handler(urllib.request.HTTPSHandler())
+    return opener
+
+
+def _exchange(sent: urllib.request.Request, timeout: float, answer_limit: int) -> Response:
     deadline = time.monotonic() + timeout
-    try:
-        with opener.open(sent, timeout=timeout) as answer:
-            body = _read(answer, answer_limit, deadline)
-            return Response(answer.status, _lowered(answer.headers), body)
-    except urllib.error.HTTPError as error:
-        with error:
-            body = _read(error.fp, answer_limit, deadline)
-            return Response(error.code, _lowered(error.headers), body)
+    with _opener().open(sent, timeout=timeout) as answer:
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        return Response(answer.status, headers, _read(answer, answer_limit, deadline))
 
 
-def _read(answer: _Readable, limit: int, deadline: float) -> bytes:
+def _read(answer: HTTPResponse, limit: int, deadline: float) -> bytes:
     parts: list[bytes] = []
     left = limit
     while part := answer.read1(_CHUNK):
         left -= len(part)
         if left < 0:
-            message = f"the answer is longer than {limit} bytes"
-            raise OSError(message)
+            raise OSError(f"the answer is longer than {limit} bytes")
         if time.monotonic() > deadline:
-            message = "the answer took too long"
-            raise TimeoutError(message)
+            raise TimeoutError("the answer took too long")
         parts.append(part)
     return b"".join(parts)
-
-
-def _lowered(headers: HTTPMessage) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _reason(error: Exception) -> str:

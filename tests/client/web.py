@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from typing_extensions import override
+
 
 @dataclass(frozen=True)
 class Received:
@@ -87,6 +89,7 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
 
         do_GET = do_POST = _answer  # noqa: N815 -- the names are http.server's
 
+        @override
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- likewise
             """Keep the test's output clean."""
 
