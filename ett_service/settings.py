@@ -1,0 +1,160 @@
+"""Every setting of the server: from ``ett.toml`` and ``ETT_*``, checked, in one typed place.
+
+Only entry points read this. The environment wins over the file, the file over the defaults.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ett_service.core.answer import Limits
+from ett_service.core.errors import EttError
+
+PREFIX = "ETT_"
+DEFAULT_FILE = Path("ett.toml")
+DATABASES = ("sqlite:///", "postgresql+psycopg://")
+
+OTHER_VARIABLES = frozenset(
+    {
+        "ETT_API_KEY",
+        "ETT_ATTEMPT",
+        "ETT_CONFIG",
+        "ETT_CORPUS",
+        "ETT_CYCLE",
+        "ETT_DISABLED",
+        "ETT_JOB",
+        "ETT_LAUNCH",
+        "ETT_RANK",
+        "ETT_SPOOL",
+        "ETT_TEST_DATABASE_URL",
+        "ETT_URL",
+    }
+)
+"""Variables that the client, the command line and the tests read; they are no settings."""
+
+PositiveInt = Annotated[int, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class BadSettings(EttError):
+    """A setting that is unknown, malformed or out of bounds."""
+
+    hint = "Run `ett config check`; every setting is described in docs/operations.md."
+
+
+class Settings(BaseModel):
+    """What an operator may choose. Durations are in seconds, sizes in bytes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    database_url: str = "sqlite:///ett.db"
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080  #: 0 takes any free one
+    open_metrics: bool = False  #: ``/metrics`` without a key
+    embedded_worker: bool = True  #: whether ``ett serve`` also computes the ledgers
+    worker_poll_seconds: PositiveFloat = 0.2
+    log_format: Literal["text", "json"] = "text"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    lost_after_seconds: PositiveInt = 900
+    queue_lost_after_seconds: PositiveInt = 7 * 86_400
+    max_body_bytes: PositiveInt = 8 << 20
+    max_inflated_bytes: PositiveInt = 64 << 20
+    max_batch_events: PositiveInt = 10_000
+    max_event_bytes: PositiveInt = 16 << 10
+    max_depth: PositiveInt = 8
+    max_future_seconds: PositiveInt = 86_400
+    body_deadline_seconds: PositiveFloat = 30.0
+
+    @field_validator("database_url")
+    @classmethod
+    def _names_a_database(cls, url: str) -> str:
+        if not url.startswith(DATABASES):
+            raise ValueError(f"must start with {' or '.join(DATABASES)}")
+        return url
+
+    @property
+    def limits(self) -> Limits:
+        """The two silences after which the fold gives something up as lost."""
+        return Limits(
+            lost_after_us=self.lost_after_seconds * 1_000_000,
+            queue_lost_after_us=self.queue_lost_after_seconds * 1_000_000,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and where each came from: ``default``, the file's name or the variable's."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+
+
+def load(environ: Mapping[str, str], file: Path | None = None) -> Loaded:
+    """Read the settings from *environ* and from *file*.
+
+    Without a file it is the one that ``ETT_CONFIG`` names, else ``ett.toml`` if it exists.
+
+    Raises:
+        BadSettings: naming every setting at fault, never its value.
+    """
+    named = file or (Path(environ["ETT_CONFIG"]) if environ.get("ETT_CONFIG") else None)
+    path = named or DEFAULT_FILE
+    from_file = _read(path) if named or path.is_file() else {}
+    from_environment = _variables(environ)
+    known = Settings.model_fields
+    sources = dict.fromkeys(known, "default")
+    sources |= dict.fromkeys(from_file, str(path))
+    sources |= {name: variable(name) for name in from_environment}
+    try:
+        settings = Settings.model_validate(from_file | from_environment)
+    except ValidationError as error:
+        raise BadSettings(_faults(error, sources)) from None
+    return Loaded(settings, sources)
+
+
+def variable(name: str) -> str:
+    """Name the environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadSettings(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path} is not TOML: {error}") from error
+    _refuse_unknown(content, Settings.model_fields, f"{path}: ")
+    return content
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+    settings = {variable(name): name for name in Settings.model_fields}
+    ours = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+    _refuse_unknown(ours, {*settings, *OTHER_VARIABLES}, "environment: ")
+    return {settings[name]: value for name, value in ours.items() if name in settings}
+
+
+def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    known = sorted(known)
+    faults = []
+    for name in sorted(set(given) - set(known)):
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        faults.append(f"{where}{name} is not a setting{meant}")
+    if faults:
+        raise BadSettings("\n".join(faults))
+
+
+def _faults(error: ValidationError, sources: Mapping[str, str]) -> str:
+    lines = []
+    for fault in error.errors(include_url=False, include_input=False):
+        name = str(fault["loc"][0])
+        said = fault["msg"].removeprefix("Value error, ")
+        lines.append(f"{name} (from {sources[name]}): {said[0].lower()}{said[1:]}")
+    return "\n".join(lines)
