@@ -63,7 +63,7 @@ def answer(
     )
     horizon = as_of if moves else max([last, *(e.at for e in told)])
     for life in bound.queuing:
-        life.end = horizon if bound.job_end is None else bound.job_end
+        life.end = horizon if bound.job_end is None else max(bound.job_end, life.heard)
     for life in bound.lives:
         life.end = as_of if life.end is None else life.end
     picture = painted(bound, first, as_of if moves else last, ticks)

@@ -310,9 +310,10 @@ def _judge(life: Life) -> None:
             and verdict.at <= e.at <= verdict.at + _AFTERTHOUGHT_US
         ]
         verdict = min(after, key=_rank_of_ending, default=verdict)
-    life.origin = _origin(verdict)
     if enders:
         life.outcome = verdict.outcome
+    is_preempted = life.outcome is Outcome.PREEMPTED
+    life.origin = Origin.PREEMPTION if is_preempted else _origin(verdict)
 
 
 def spans_of(life: Life, end: int, loops: Iterable[tuple[int, int]] = ()) -> list[Span]:
