@@ -1,0 +1,92 @@
+from pathlib import Path
+
+import pytest
+
+from ett_service.settings import BadSettings, Settings, load, variable
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_file_and_environment_the_defaults_hold() -> None:
+    loaded = load({})
+    assert loaded.settings == Settings()
+    assert set(loaded.sources.values()) == {"default"}
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default() -> None:
+    Path("ett.toml").write_text("port = 9000\nhost = '0.0.0.0'\n")
+    loaded = load({"ETT_PORT": "9001", "PATH": "/bin"})
+    assert (loaded.settings.port, loaded.settings.host) == (9001, "0.0.0.0")  # noqa: S104
+    assert loaded.sources["port"] == "ETT_PORT"
+    assert loaded.sources["host"] == "ett.toml"
+    assert loaded.sources["log_level"] == "default"
+
+
+def test_a_file_that_is_named_must_exist(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.toml"
+    with pytest.raises(BadSettings, match=r"missing\.toml cannot be read: No such file"):
+        load({"ETT_CONFIG": str(missing)})
+
+
+@pytest.mark.parametrize(
+    ("content", "environ", "said"),
+    [
+        ("prot = 1", {}, "ett.toml: prot is not a setting; did you mean port?"),
+        ("", {"ETT_PROT": "1"}, "environment: ETT_PROT is not a setting; did you mean ETT_PORT?"),
+        ("", {"ETT_ZZZZZZ": "1"}, "environment: ETT_ZZZZZZ is not a setting"),
+        ("", {"ETT_PORT": "no"}, "port (from ETT_PORT): input should be a valid integer"),
+        ("port = 65536", {}, "port (from ett.toml): input should be less than or equal to 65535"),
+        ("lost_after_seconds = 0", {}, "lost_after_seconds (from ett.toml): input should be great"),
+        ("", {"ETT_DATABASE_URL": "mysql://h/d"}, "database_url (from ETT_DATABASE_URL): must sta"),
+        ("port =", {}, "ett.toml is not TOML: "),
+        ("", {"ETT_LOG_FORMAT": "xml"}, "log_format (from ETT_LOG_FORMAT): input should be 'text'"),
+        ("", {"ETT_WORKER_POLL_SECONDS": "nan"}, "worker_poll_seconds (from ETT_WORKER_POLL_SEC"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(
+    content: str, environ: dict[str, str], said: str
+) -> None:
+    Path("ett.toml").write_text(content)
+    with pytest.raises(BadSettings) as refused:
+        load(environ)
+    assert said in str(refused.value)
+
+
+def test_every_fault_is_named_at_once() -> None:
+    with pytest.raises(BadSettings) as refused:
+        load({"ETT_PORT": "x", "ETT_LOG_LEVEL": "loud"})
+    assert "ETT_PORT" in str(refused.value)
+    assert "ETT_LOG_LEVEL" in str(refused.value)
+
+
+def test_a_refusal_does_not_repeat_the_value() -> None:
+    with pytest.raises(BadSettings) as refused:
+        load({"ETT_DATABASE_URL": "mysql://ett:hunter2@h/d", "ETT_PORT": "hunter2"})
+    assert "hunter2" not in str(refused.value)
+
+
+def test_variables_of_the_client_are_no_settings_and_not_refused() -> None:
+    environ = {"ETT_JOB": "j", "ETT_URL": "http://localhost", "ETT_API_KEY": "k"}
+    assert load(environ).settings == Settings()
+
+
+def test_there_are_few_enough_settings_to_read() -> None:
+    assert len(Settings.model_fields) <= 20
+
+
+def test_the_limits_of_the_fold_are_microseconds() -> None:
+    limits = Settings(lost_after_seconds=1, queue_lost_after_seconds=2).limits
+    assert (limits.lost_after_us, limits.queue_lost_after_us) == (1_000_000, 2_000_000)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_each_setting_is_documented_with_its_default(name: str) -> None:
+    default = Settings.model_fields[name].default
+    shown = str(default).lower() if isinstance(default, bool) else str(default)
+    row = f"| `{name}` | `{variable(name)}` | `{shown}` |"
+    assert row in (ROOT / "docs" / "operations.md").read_text("utf-8")
