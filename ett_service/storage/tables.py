@@ -120,13 +120,15 @@ dirty = _table(
     _belongs_to_a_job(),
 )
 
-#: What the fold of a job's events says. ``answer`` holds the lists and the quality as JSON.
+#: What the fold of a job's events says. ``answer`` holds all but its lists as JSON. A fold of
+#: the same events as of ``folded_us`` gives the same; ``due_us`` is when to fold them next.
 job_ledger = _table(
     "job_ledger",
     *_of_a_job(),
     Column("revision", Int64, nullable=False),
     Column("formula_version", Integer, nullable=False),
     Column("event_count", Int64, nullable=False),
+    Column("folded_us", Int64, nullable=False),
     Column("state", Text, nullable=False),
     Column("as_of_us", Int64, nullable=False),
     Column("due_us", Int64),
