@@ -6,6 +6,7 @@ Durations are integer microseconds (``_us``), instants integer microseconds sinc
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ett_service.core.vocabulary import (
     Basis,
@@ -30,8 +31,10 @@ class Limits:
     queue_lost_after_us: int = 7 * 86_400_000_000  #: a queued job that gave no sign
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+DEFAULT_LIMITS = Limits()
+
+
+class Segment(NamedTuple):
     """A maximal stretch ``[start_at, end_at)`` of one category, period and attempt."""
 
     start_at: int
@@ -41,8 +44,7 @@ class Segment:
     number: int | None  #: of the attempt; None between attempts
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """Time of one category in one period, and who owned it as it was reported.
 
     ``phase`` is the owning phase (``train_loop`` for effective, repeated and silent-tail time),

@@ -65,7 +65,7 @@ class AttemptStarted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ending(Event):
+class Ending(Event):
     """How something ended, with the evidence for its cause."""
 
     outcome: Outcome
@@ -81,14 +81,14 @@ class _Ending(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEnded(_Ending):
+class AttemptEnded(Ending):
     """The attempt is over; without ``cycle`` the highest that had begun."""
 
     type: ClassVar[str] = "attempt_ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobEnded(_Ending):
+class JobEnded(Ending):
     """No attempt will follow."""
 
     type: ClassVar[str] = "job_ended"

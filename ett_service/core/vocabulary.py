@@ -129,6 +129,10 @@ class Origin(StrEnum):
     UNKNOWN = auto()
 
 
+INFRA_ORIGINS = frozenset({Origin.INFRA, Origin.PREEMPTION})
+"""Origins of a failure that counts as an infra failure."""
+
+
 class Cause(StrEnum):
     """What broke."""
 

@@ -1,0 +1,93 @@
+"""Attempt ledgers: how each attempt began, ended and spent its time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ett_service.core.answer import AttemptLedger, Evidence
+from ett_service.core.bounds import Life
+from ett_service.core.failure import Verdict, classify
+from ett_service.core.job import silent_tail_us
+from ett_service.core.painting import Painting
+from ett_service.core.scene import Own
+from ett_service.core.span import NEVER
+from ett_service.core.vocabulary import FAILURES, Basis, Category
+
+_TRAINED = (Category.EFFECTIVE_TRAINING, Category.REPEATED_TRAINING)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the job knows of an attempt that its own events need not say."""
+
+    gpus: int | None
+    code_version: str | None
+    basis: Basis
+
+
+def unsaved_us(part: Own, painting: Painting) -> int:
+    """Return effective and repeated time after the last durable checkpoint, in microseconds."""
+    if part.life.outcome not in FAILURES:
+        return 0
+    saves = part.life.track.saves
+    since = saves[-1][0] if saves else -NEVER
+    total = 0
+    for start, end, category, _ in reversed(painting.canvas.pieces):
+        if end <= since:
+            break
+        if category in _TRAINED:
+            total += end - max(start, since)
+    return total
+
+
+def _categories_us(painting: Painting) -> Mapping[Category, int]:
+    found: dict[Category, int] = {}
+    for (category, _, _), us in painting.canvas.totals.items():
+        found[category] = found.get(category, 0) + us
+    return {category: found[category] for category in Category if found.get(category)}
+
+
+def _verdict(life: Life) -> Verdict | None:
+    if life.outcome not in FAILURES:
+        return None
+    return classify(life.outcome, life.deciding, life.track.ends)
+
+
+def code_version(life: Life) -> str | None:
+    """Return what the attempt's latest ``attempt_started`` names as its code version."""
+    named = [
+        (at, event.code_version)
+        for at, event in life.track.starts
+        if event.code_version is not None
+    ]
+    return max(named)[1] if named else None
+
+
+def attempt_ledger(part: Own, painting: Painting, setting: Setting) -> AttemptLedger:
+    """Put together what is to be said of one attempt."""
+    life, track = part.life, part.life.track
+    verdict = _verdict(life)
+    evidence: Evidence | None = verdict.evidence if verdict else None
+    launch, attempt, cycle = track.key
+    return AttemptLedger(
+        number=life.number,
+        launch=launch,
+        attempt=attempt,
+        cycle=cycle,
+        started_at=life.begin,
+        ended_at=life.end,
+        outcome=life.outcome,
+        origin=verdict.origin if verdict else None,
+        cause=verdict.cause if verdict else None,
+        evidence=evidence,
+        reason=life.deciding.reason if life.deciding else None,
+        basis=setting.basis,
+        gpus=setting.gpus,
+        code_version=setting.code_version,
+        lead_rank=track.lead,
+        loop_started_at=part.loops[0][0] if part.loops else None,
+        last_heard_at=track.heard,
+        last_step=track.progress[-1][1] if track.progress else None,
+        unsaved_us=unsaved_us(part, painting),
+        silent_tail_us=silent_tail_us(painting),
+        categories_us=_categories_us(painting),
+    )

@@ -1,0 +1,35 @@
+"""Half-open intervals ``(start, end)`` of microseconds."""
+
+from collections.abc import Iterable
+
+Interval = tuple[int, int]
+
+
+def merged(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return the disjoint cover of *intervals*, in order; empty ones vanish."""
+    cover: list[Interval] = []
+    for start, end in sorted(intervals):
+        if cover and start <= cover[-1][1]:
+            cover[-1] = (cover[-1][0], max(end, cover[-1][1]))
+        elif start < end:
+            cover.append((start, end))
+    return cover
+
+
+def outside(interval: Interval, holes: Iterable[Interval]) -> list[Interval]:
+    """Return *interval* without *holes*."""
+    start, end = interval
+    left = []
+    for opens, closes in sorted(holes):
+        if start < min(opens, end):
+            left.append((start, min(opens, end)))
+        start = max(start, closes)
+    if start < end:
+        left.append((start, end))
+    return left
+
+
+def overlap_us(interval: Interval, others: Iterable[Interval]) -> int:
+    """Return how much of *interval* the disjoint *others* cover, in microseconds."""
+    start, end = interval
+    return sum(max(0, min(end, closes) - max(start, opens)) for opens, closes in others)

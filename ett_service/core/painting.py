@@ -1,0 +1,89 @@
+"""Paintings: one attempt's canvas, kept between folds and repainted only where it changed."""
+
+from collections.abc import Mapping
+
+from ett_service.core.answer import Segment
+from ett_service.core.canvas import Canvas
+from ett_service.core.replay import Replay, points
+from ett_service.core.scene import Own, Past, implied_restore, scene
+from ett_service.core.span import NEVER, Mark
+from ett_service.core.vocabulary import Period
+
+
+class Painting:
+    """What is kept of one attempt from fold to fold."""
+
+    def __init__(self) -> None:
+        self.canvas = Canvas()
+        self.segments: list[Segment] = []
+        self.changed_from = -NEVER  #: the last :meth:`paint` changed nothing before it
+        self.edition = 0  #: changes with every repainting
+        self._replay: Replay | None = None
+        self._fed = 0
+        self._replays = 0
+        self._replay_key: object = None
+        self._scene_key: object = None
+        self._exact_key: object = None
+        self._framing: object = None
+
+    def paint(self, part: Own, past: Past, allocated_at: int) -> None:
+        """Bring the canvas up to date, from nothing unless events only came on at the end."""
+        life, track = part.life, part.life.track
+        replay = self._replayed(part, past)
+        stage = scene(part, past, allocated_at, replay)
+        opens = [*part.windows[:-1], part.windows[-1][0]] if part.windows else []
+        scene_key = (track.version, opens, allocated_at, stage.repeat_budget_us, self._replays)
+        exact_key = (scene_key, track.revision, life.end, stage.stalled_from)
+        self.changed_from = NEVER
+        if exact_key == self._exact_key:
+            return
+        if scene_key != self._scene_key:
+            self.canvas = Canvas()
+        self._scene_key, self._exact_key = scene_key, exact_key
+        self.changed_from = self.canvas.anchored_at
+        self.edition += 1
+        if part.windows:
+            self.canvas.paint(track.spans, stage)
+        track.settled = self.canvas.anchored_at
+
+    def _replayed(self, part: Own, past: Past) -> Replay | None:
+        """Feed the points that are new to the replay, all of them where others changed."""
+        track = part.life.track
+        if not track.progress:
+            self._replay = None
+            return None
+        implied = implied_restore(part, past)
+        key = (past.top_step, track.version, points([], track.restores, implied, part.loops))
+        fresh = track.progress[self._fed :]
+        replay = self._replay
+        if replay is None or key != self._replay_key or _overtaken(replay, fresh):
+            replay = self._replay = Replay(past.top_step)
+            self._replays += 1
+            self._replay_key = key
+            marks = points(track.progress, track.restores, implied, part.loops)
+        else:
+            marks = points(fresh, [], None, [])
+        for at, _, _, restored, step in marks:
+            replay.add(at, step, restored=restored)
+        self._fed = len(track.progress)
+        return replay
+
+    def frame(self, number: int, periods: Mapping[int, Period]) -> None:
+        """Turn the pieces into segments; *periods* names the period of each zone."""
+        framing = (number, periods)
+        pieces = self.canvas.pieces
+        kept = self.canvas.kept if framing == self._framing else 0
+        if framing == self._framing and self.changed_from == NEVER:
+            return
+        if framing != self._framing:
+            self.changed_from = -NEVER
+        self._framing = framing
+        del self.segments[kept:]
+        self.segments += [
+            Segment(start, end, category, periods[zone], number)
+            for start, end, category, zone in pieces[kept:]
+        ]
+
+
+def _overtaken(replay: Replay, fresh: list[Mark]) -> bool:
+    return bool(fresh) and fresh[0][0] <= replay.last_at()
