@@ -8,7 +8,7 @@ from ett_service.core.event import AttemptEnded, Ending, JobEnded
 from ett_service.core.interval import Interval
 from ett_service.core.span import NEVER
 from ett_service.core.track import Track
-from ett_service.core.vocabulary import JobState, Origin, Outcome, Phase
+from ett_service.core.vocabulary import ORIGIN_OF_CAUSE, Cause, JobState, Origin, Outcome, Phase
 
 _OUTCOMES = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPLETED)
 _ORIGINS = (Origin.INFRA, Origin.USER, Origin.PREEMPTION, Origin.UNKNOWN)
@@ -51,13 +51,10 @@ class Bounds:
 
 def _decides_before(end: tuple[int, AttemptEnded]) -> tuple[int, int, int, str]:
     at, event = end
-    origin = Origin.PREEMPTION if event.outcome is Outcome.PREEMPTED else event.origin
-    return (
-        at,
-        _OUTCOMES.index(event.outcome),
-        _ORIGINS.index(origin or Origin.UNKNOWN),
-        event.id,
-    )
+    origin = event.origin or ORIGIN_OF_CAUSE[event.cause or Cause.UNKNOWN]
+    if event.outcome is Outcome.PREEMPTED:
+        origin = Origin.PREEMPTION
+    return (at, _OUTCOMES.index(event.outcome), _ORIGINS.index(origin), event.id)
 
 
 def _ends_it(track: Track, at: int, event: AttemptEnded) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ett_service.core.answer import Evidence
-from ett_service.core.event import AttemptEnded
+from ett_service.core.event import AttemptEnded, Ending
 from ett_service.core.failure_rules import RULES, Rule
 from ett_service.core.vocabulary import ORIGIN_OF_CAUSE, Cause, Origin, Outcome
 
@@ -24,7 +24,7 @@ class Verdict:
 
 
 def classify(
-    outcome: Outcome, deciding: AttemptEnded | None, evidence: Iterable[tuple[int, AttemptEnded]]
+    outcome: Outcome, deciding: Ending | None, evidence: Iterable[tuple[int, AttemptEnded]]
 ) -> Verdict:
     """Judge a failure (*outcome* is one of ``FAILURES``).
 

@@ -8,7 +8,7 @@ from ett_service.core.accelerators import UNHELD, held_waits
 from ett_service.core.answer import Recovery, Segment, Share
 from ett_service.core.bounds import Life
 from ett_service.core.canvas import ZONES_A_WINDOW
-from ett_service.core.interval import Interval, merged, outside, overlap_us
+from ett_service.core.interval import Interval, cut, merged, outside, overlap_us
 from ett_service.core.painting import Painting
 from ett_service.core.periods import Periods
 from ett_service.core.scene import Own
@@ -92,12 +92,13 @@ class Shares:
         """Add the time between attempts, weighted by the attempt that ended last before it."""
         held = held_waits(lives)
         for wait in between:
-            ended = [life for life in lives if life.end <= wait.start_at]
-            last = max(ended, key=lambda life: (life.end, life.number))
-            key = (wait.category, wait.period, None)
-            self._us[key] += wait.end_at - wait.start_at
-            self._weighted[key] += (wait.end_at - wait.start_at) * gpus[last.number]
-            self._gpu[key] += overlap_us((wait.start_at, wait.end_at), held) * gpus[last.number]
+            for start, end in cut((wait.start_at, wait.end_at), (life.end for life in lives)):
+                ended = (life for life in lives if life.end <= start)
+                weight = gpus[max(ended, key=lambda life: (life.end, life.number)).number]
+                key = (wait.category, wait.period, None)
+                self._us[key] += end - start
+                self._weighted[key] += (end - start) * weight
+                self._gpu[key] += overlap_us((start, end), held) * weight
 
     def rows(self, *, known: bool) -> tuple[Share, ...]:
         """Return the shares in order; without weights unless accelerators are *known*."""

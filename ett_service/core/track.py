@@ -115,7 +115,8 @@ class Track:
             return
         if self.first is None or first < self.first:
             self.first = first
-        if first < self.phase_began and isinstance(event, (PhaseStarted, SpanOver)):
+        began = isinstance(event, (PhaseStarted, SpanOver)) and event.stage is None
+        if began and first < self.phase_began:
             self.phase_began = first
 
     def _take(self, at: int, event: Event) -> None:
