@@ -48,7 +48,7 @@ bench: setup ## Measure every claim of speed; each prints a ratio.
 	@for program in benchmarks/*.py; do echo "$$program"; $(BIN)/python "$$program" || exit 1; done
 
 openapi: setup ## Write docs/openapi.json anew from the routes.
-	$(BIN)/python -m ett_service.api.openapi > docs/openapi.json
+	$(BIN)/python -m ett_service.api.openapi docs/openapi.json
 
 migrate: setup ## Bring the configured database to the newest schema.
 	$(BIN)/ett migrate

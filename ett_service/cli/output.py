@@ -1,0 +1,59 @@
+"""Writes data to standard output: tables for people, plain when piped, or JSON."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_PIPED_WIDTH = 1000
+
+
+def write_json(value: object) -> None:
+    """Write *value* as JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def write_line(text: str = "") -> None:
+    """Write one line, as it is but for control characters."""
+    print(shown(text))
+
+
+def write_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Iterable[str] = (),
+    last: Sequence[object] | None = None,
+) -> None:
+    """Write a table; the columns named in *right* are numbers, *last* is a row of sums."""
+    console = _console()
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    numbers = frozenset(right)
+    for column in columns:
+        table.add_column(column, justify="right" if column in numbers else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*_cells(row))
+    if last is not None:
+        table.add_section()
+        table.add_row(*_cells(last))
+    console.print(table)
+
+
+def shown(value: object) -> str:
+    """Return *value* as text that cannot move a terminal's cursor; nothing for None."""
+    text = "" if value is None else str(value)
+    return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
+
+
+def _cells(row: Sequence[object]) -> list[Text]:
+    # Text, because a plain string would be read as rich's markup.
+    return [Text(shown(value)) for value in row]
+
+
+def _console() -> Console:
+    # A pipe has no width, and a cut cell would be lost data.
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPED_WIDTH)

@@ -1,0 +1,83 @@
+"""Asks the running server, and turns its refusals into failures that say what to try."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from ett_service.cli.arguments import DEFAULT_URL
+from ett_service.cli.exits import Failure, NotAllowed, OutOfReach
+from ett_service.client.transport import Response, Unreachable, request
+
+_ANSWER_LIMIT = 1 << 30
+_TIMEOUT_S = 30.0
+_NO_KEY = 401
+_FORBIDDEN = 403
+_REFUSED = 400
+
+
+def ask(
+    args: argparse.Namespace,
+    path: str,
+    query: Mapping[str, object] | None = None,
+    *,
+    method: str = "GET",
+    body: object = None,
+) -> Any:
+    """Send one request to the server that *args* names and return its JSON answer.
+
+    Raises:
+        OutOfReach: where no answer came.
+        NotAllowed: where the key is missing, unknown or may not do this.
+        Failure: where the server refused for any other reason.
+    """
+    url = (args.url or DEFAULT_URL).rstrip("/")
+    asked = {name: value for name, value in (query or {}).items() if value is not None}
+    answer = _exchange(method, url + path + (f"?{urlencode(asked)}" if asked else ""), args, body)
+    if answer.status >= _REFUSED:
+        raise _refusal(answer, args)
+    if not answer.body:
+        return None
+    try:
+        return json.loads(answer.body)
+    except ValueError:
+        raise Failure(
+            f"{url} did not answer with JSON",
+            "Is this the address of an ett server? Check --url and ETT_URL.",
+        ) from None
+
+
+def _exchange(method: str, url: str, args: argparse.Namespace, body: object) -> Response:
+    sent = None if body is None else json.dumps(body).encode()
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    try:
+        return request(
+            method, url, args.key, sent, headers, timeout=_TIMEOUT_S, answer_limit=_ANSWER_LIMIT
+        )
+    except Unreachable as error:
+        raise OutOfReach(
+            f"the server cannot be reached: {error}",
+            "Start one with `ett serve`, or name it with --url or ETT_URL.",
+        ) from error
+
+
+def _refusal(answer: Response, args: argparse.Namespace) -> Failure:
+    said = _said(answer)
+    if answer.status == _NO_KEY:
+        hint = "The server knows no such key; `ett keys list` shows those it has."
+        if not args.key:
+            hint = "Name a key with --key or ETT_API_KEY; `ett keys create` makes one."
+        return NotAllowed(said, hint)
+    if answer.status == _FORBIDDEN:
+        return NotAllowed(said, "`ett keys create --scope ...` makes a key that may.")
+    request_id = answer.headers.get("x-request-id", "unknown")
+    return Failure(said, f"The server's log has more under request id {request_id}.")
+
+
+def _said(answer: Response) -> str:
+    try:
+        problem = json.loads(answer.body)
+        return f"{problem['title']}. {problem.get('detail', '')}".strip()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"the server answered with status {answer.status}"
