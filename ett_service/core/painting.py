@@ -31,13 +31,20 @@ class Painting:
         life, track = part.life, part.life.track
         replay = self._replayed(part, past)
         stage = scene(part, past, allocated_at, replay)
-        opens = [*part.windows[:-1], part.windows[-1][0]] if part.windows else []
-        scene_key = (track.version, opens, allocated_at, stage.repeat_budget_us, self._replays)
-        exact_key = (scene_key, track.revision, life.end, stage.stalled_from)
+        opens, closes = part.windows[-1] if part.windows else (0, 0)
+        scene_key = (
+            track.version,
+            part.windows[:-1],
+            opens,
+            allocated_at,
+            stage.repeat_budget_us,
+            self._replays,
+        )
+        exact_key = (scene_key, track.revision, life.end, closes, stage.stalled_from)
         self.changed_from = NEVER
         if exact_key == self._exact_key:
             return
-        if scene_key != self._scene_key:
+        if scene_key != self._scene_key or closes < self.canvas.anchored_at:
             self.canvas = Canvas()
         self._scene_key, self._exact_key = scene_key, exact_key
         self.changed_from = self.canvas.anchored_at
