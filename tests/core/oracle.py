@@ -242,7 +242,7 @@ def _accelerators(picture: Painting, facts: list[JobFacts]) -> dict[str, Any]:
         weighted[word] = weighted.get(word, 0) + piece.us * gpus
         if _is_held(piece, picture):
             held[word] = held.get(word, 0) + piece.us * gpus
-    return {"gpus_unknown": False, "weighted_us": weighted, "gpu_us": held}
+    return {"gpus_unknown": False, "weighted_us": _not_zero(weighted), "gpu_us": _not_zero(held)}
 
 
 def _ended_last(at: int, picture: Painting) -> Life:
@@ -277,3 +277,7 @@ def _is_held(piece: Piece, picture: Painting) -> bool:
             queued = [s for s in picture.spans[id(two)] if s.phase is Phase.QUEUED]
             return not any(s.begin <= piece.begin < s.end for s in queued)
     return False
+
+
+def _not_zero(sums: dict[str, int]) -> dict[str, int]:
+    return {word: us for word, us in sums.items() if us}

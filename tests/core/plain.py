@@ -1,0 +1,68 @@
+"""A ledger as plain numbers, in the shape of the conformance suite's answers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ett_service.core.answer import AttemptLedger, JobLedger, Recovery, Segment
+from ett_service.core.vocabulary import Category, Period
+
+_ATTEMPT = ("number", "launch", "attempt", "cycle", "outcome", "basis")
+
+
+def plain(ledger: JobLedger) -> dict[str, Any]:
+    """All that the suite compares."""
+    return {
+        "state": ledger.state.value,
+        "provisional": ledger.provisional,
+        "e2e_us": ledger.e2e_us,
+        "queue_wait_us": ledger.queue_wait_us,
+        "categories_us": _sums(ledger.segments, "category", Category),
+        "periods_us": _sums(ledger.segments, "period", Period),
+        "time_to_start_us": ledger.time_to_start_us,
+        "recoveries": [_recovery(recovery) for recovery in ledger.recoveries],
+        "failures": ledger.failures,
+        "infra_failures": ledger.infra_failures,
+        "unsaved_training_us": ledger.unsaved_us,
+        "attempts": [_attempt(attempt) for attempt in ledger.attempts],
+        "gpu_us": _by_category(ledger, "gpu_us"),
+        "weighted_us": _by_category(ledger, "weighted_us"),
+        "gpus_unknown": ledger.quality.gpus_unknown,
+        "segments": [list(segment) for segment in ledger.segments],
+    }
+
+
+def _sums(segments: Iterable[Segment], name: str, words: Iterable[str]) -> dict[str, int]:
+    sums = {str(word): 0 for word in words}
+    for segment in segments:
+        sums[getattr(segment, name)] += segment.end_at - segment.start_at
+    return sums
+
+
+def _recovery(recovery: Recovery) -> dict[str, Any]:
+    return {
+        "interrupted": recovery.interrupted,
+        "resumed": recovery.resumed,
+        "us": recovery.us,
+        "parts_us": dict(recovery.parts_us),
+        "stalled_us": recovery.stalled_us,
+        "repeated_us": recovery.repeated_us,
+    }
+
+
+def _attempt(attempt: AttemptLedger) -> dict[str, Any]:
+    return {
+        **{name: getattr(attempt, name) for name in _ATTEMPT},
+        "started_us": attempt.started_at,
+        "ended_us": attempt.ended_at,
+        "categories_us": dict(attempt.categories_us),
+    }
+
+
+def _by_category(ledger: JobLedger, name: str) -> dict[str, int] | None:
+    if ledger.quality.gpus_unknown:
+        return None
+    sums: dict[str, int] = {}
+    for share in ledger.shares:
+        if us := getattr(share, name):
+            sums[share.category] = sums.get(share.category, 0) + us
+    return sums

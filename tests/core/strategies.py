@@ -1,0 +1,188 @@
+"""Hypothesis strategies for timelines: a job's events, its producers' clocks, and as-of.
+
+``tiny_timelines`` last some microseconds and are dense with ties; ``rough_timelines`` last hours
+and obey nothing; ``lifelike_timelines`` are stories of attempts that a trainer could send, with
+some of it lost or late.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ett_service.core.answer import Limits
+from ett_service.core.event import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointRestored,
+    CheckpointSaved,
+    Event,
+    Heartbeat,
+    JobEnded,
+    JobFacts,
+    PhaseEnded,
+    PhaseStarted,
+    Progress,
+    SpanOver,
+)
+from ett_service.core.vocabulary import Cause, Origin, Outcome, Phase
+from tests.core.story import told
+
+SECOND = 1_000_000
+BIRTH = 1_740_816_000 * SECOND  #: some instant of this century
+
+Instants = st.SearchStrategy[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All that a fold is given."""
+
+    events: tuple[Event, ...]
+    offsets: dict[str, int]
+    as_of: int
+    limits: Limits
+
+
+_launches = st.sampled_from(["", "", "", "8", "41", "a"])
+_ranks = st.sampled_from([None, None, 0, 1])
+_steps = st.integers(0, 9)
+_gpus = st.sampled_from([None, None, 1, 2, 8])
+_phases = st.sampled_from(
+    [*Phase, Phase.TRAIN_LOOP, Phase.TRAIN_LOOP, Phase.TRAIN_LOOP, Phase.SCHEDULING]
+)
+_stages = st.sampled_from([None, None, None, None, None, "save"])
+_outcomes = st.sampled_from(
+    [Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPLETED]
+)
+_origins = st.sampled_from([None, None, *Origin])
+_causes = st.sampled_from([None, None, Cause.HOST, Cause.OOM, Cause.UNKNOWN])
+_producers = st.sampled_from([None, None, None, "p", "q"])
+
+
+def _own_members(kind: type[Event], instants: Instants) -> dict[str, st.SearchStrategy[Any]]:
+    phase = {"phase": _phases, "stage": _stages}
+    ending = {"outcome": _outcomes, "origin": _origins, "cause": _causes}
+    members: dict[type[Event], dict[str, st.SearchStrategy[Any]]] = {
+        JobFacts: {"gpus": _gpus},
+        AttemptStarted: {"gpus": _gpus},
+        AttemptEnded: ending,
+        JobEnded: ending,
+        PhaseStarted: phase,
+        PhaseEnded: phase,
+        SpanOver: {**phase, "start": instants},
+        Progress: {"step": _steps},
+        CheckpointSaved: {"step": _steps},
+        CheckpointRestored: {"step": _steps},
+        Heartbeat: {},
+    }
+    return members[kind]
+
+
+_kinds = st.sampled_from(
+    [
+        JobFacts,
+        AttemptStarted,
+        AttemptEnded,
+        JobEnded,
+        PhaseStarted,
+        PhaseStarted,
+        PhaseStarted,
+        PhaseEnded,
+        PhaseEnded,
+        SpanOver,
+        SpanOver,
+        Progress,
+        Progress,
+        Progress,
+        CheckpointSaved,
+        CheckpointRestored,
+        Heartbeat,
+    ]
+)
+
+
+@st.composite
+def event_lists(draw: st.DrawFn, instants: Instants, clocks: Instants) -> tuple[Event, ...]:
+    """Events of every type, of several launches, attempts, cycles, ranks and producers."""
+    kinds = draw(st.lists(_kinds, max_size=14))
+    launches = draw(st.sampled_from([st.just(""), _launches]))
+    return tuple(
+        draw(_events(kind, f"e{place}", launches, instants, clocks))
+        for place, kind in enumerate(kinds)
+    )
+
+
+def _events(
+    kind: type[Event],
+    name: str,
+    launches: st.SearchStrategy[str],
+    instants: Instants,
+    clocks: Instants,
+) -> st.SearchStrategy[Event]:
+    cycles = st.sampled_from([0, 0, 0, 1, 2])
+    return st.builds(
+        kind,
+        id=st.just(name),
+        at=instants,
+        launch=launches,
+        attempt=st.sampled_from([0, 0, 0, 1]),
+        cycle=st.none() | cycles if kind is AttemptEnded else cycles,
+        rank=_ranks,
+        producer=_producers,
+        mono_us=st.none() | clocks,
+        **_own_members(kind, instants),
+    )
+
+
+@st.composite
+def _timelines(
+    draw: st.DrawFn,
+    instants: Instants,
+    clocks: Instants,
+    offsets: st.SearchStrategy[int],
+    limits: st.SearchStrategy[Limits],
+) -> Timeline:
+    return Timeline(
+        draw(event_lists(instants, clocks)),
+        draw(st.dictionaries(st.sampled_from(["p", "q"]), offsets)),
+        draw(instants),
+        draw(limits),
+    )
+
+
+tiny_timelines = _timelines(
+    instants=st.integers(0, 20) | st.integers(0, 200),
+    clocks=st.integers(0, 50),
+    offsets=st.integers(-2 * SECOND, 2 * SECOND),
+    limits=st.builds(Limits, st.sampled_from([10, 40, 400]), st.sampled_from([20, 400])),
+)
+
+rough_timelines = _timelines(
+    instants=st.one_of(
+        st.integers(0, 12).map(lambda n: BIRTH + n * 300 * SECOND),
+        st.integers(0, 120).map(lambda n: BIRTH + n * 30 * SECOND),
+        st.integers(BIRTH, BIRTH + 3600 * SECOND),
+        st.just(BIRTH + 9 * 86_400 * SECOND),
+    ),
+    clocks=st.integers(0, 3600 * SECOND),
+    offsets=st.sampled_from([0, SECOND, 2 * SECOND, -2 * SECOND, 2 * SECOND + 1, -90 * SECOND]),
+    limits=st.just(Limits()),
+)
+
+
+def _lifelike(seed: int, as_of: Callable[[Random], int]) -> Timeline:
+    chance = Random(seed)
+    events = told(BIRTH, chance)
+    return Timeline(
+        events, {"host-1": chance.choice([0, 40 * SECOND])}, as_of(chance), Limits()
+    )
+
+
+lifelike_timelines = st.integers(0, 2**48).map(
+    lambda seed: _lifelike(seed, lambda chance: BIRTH + chance.randrange(20_000) * SECOND)
+)
+
+timelines = st.one_of(tiny_timelines, rough_timelines, lifelike_timelines)

@@ -1,0 +1,61 @@
+"""The fold and the oracle against timelines whose answers others agreed on."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from ett_service.core.event import Event
+from ett_service.core.fold import JobFold, fold
+from tests.core.corpus import FILES, cases
+from tests.core.oracle import answer
+from tests.core.plain import plain
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_fold_gives_every_answer_of_the_suite(file: str) -> None:
+    for case in cases(file):
+        assert plain(fold(case.events, {}, case.as_of)) == case.expected, case.name
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_oracle_gives_every_answer_of_the_suite(file: str) -> None:
+    for case in cases(file):
+        assert answer(case.events, {}, case.as_of) == case.expected, case.name
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_shuffled_and_duplicated_copy_gives_the_same_answers(file: str) -> None:
+    for case in cases(file):
+        chance = random.Random(case.name)
+        events = shuffled_and_duplicated(case.events, chance)
+        assert plain(fold(events, {}, case.as_of)) == case.expected, case.name
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_folding_forward_batch_by_batch_gives_the_same_answers(file: str) -> None:
+    for case in cases(file):
+        chance = random.Random(case.name)
+        kept = JobFold()
+        seen: list[Event] = []
+        for batch in in_batches(sorted(case.events, key=lambda event: event.at), chance):
+            seen += batch
+            if not kept.add(batch, {}):
+                kept = JobFold()
+                kept.add(seen, {})
+            kept.ledger(max(event.at for event in seen))
+        assert plain(kept.ledger(case.as_of)) == case.expected, case.name
+
+
+def shuffled_and_duplicated(events: Sequence[Event], chance: random.Random) -> list[Event]:
+    """The same set of events, in another order, some of them twice."""
+    copy = [*events, *chance.sample(events, len(events) // 3)]
+    chance.shuffle(copy)
+    return copy
+
+
+def in_batches(events: Sequence[Event], chance: random.Random) -> list[Sequence[Event]]:
+    """Cut a sequence at some random places."""
+    cuts = sorted(chance.choices(range(len(events) + 1), k=4))
+    edges = [0, *cuts, len(events)]
+    return [events[i:j] for i, j in zip(edges, edges[1:], strict=False) if i < j]
