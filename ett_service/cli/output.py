@@ -49,6 +49,24 @@ def shown(value: object) -> str:
     return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
 
 
+def percent(ratio: float | None) -> str:
+    """Show a ratio as percent."""
+    return "-" if ratio is None else f"{ratio:.2%}"
+
+
+def clock(seconds: float | None) -> str:
+    """Show a duration as hours, minutes and seconds, to a tenth."""
+    if seconds is None:
+        return "-"
+    minutes, tenths = divmod(round(seconds * 10), 600)
+    return f"{minutes // 60}:{minutes % 60:02}:{tenths / 10:04.1f}"
+
+
+def minute(instant: str | None) -> str:
+    """Show an RFC 3339 instant to the second, without its zone."""
+    return "-" if instant is None else instant[:19].replace("T", " ")
+
+
 def _cells(row: Sequence[object]) -> list[Text]:
     # Text, because a plain string would be read as rich's markup.
     return [Text(shown(value)) for value in row]
