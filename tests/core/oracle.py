@@ -270,13 +270,15 @@ def _size(life: Life, picture: Painting, job_gpus: int | None) -> int | None:
 def _is_held(piece: Piece, picture: Painting) -> bool:
     if piece.life is not None:
         return piece.category not in _NOT_HELD
-    for one, two in pairwise(picture.lives):
-        if (one.launch, one.attempt) != (two.launch, two.attempt):
-            continue
-        if (one.end or 0) <= piece.begin < two.begin:
-            queued = [s for s in picture.spans[id(two)] if s.phase is Phase.QUEUED]
-            return not any(s.begin <= piece.begin < s.end for s in queued)
-    return False
+    return any(
+        (one.launch, one.attempt) == (two.launch, two.attempt)
+        and (one.end or 0) <= piece.begin < two.begin
+        and not any(
+            span.phase is Phase.QUEUED and span.begin <= piece.begin < span.end
+            for span in picture.spans[id(two)]
+        )
+        for one, two in pairwise(picture.lives)
+    )
 
 
 def _not_zero(sums: dict[str, int]) -> dict[str, int]:
