@@ -18,8 +18,8 @@ Piece = tuple[int, int, Category, int]
 ZONES_A_WINDOW = 4
 """Before the allocation, before the loops, loops and what lies between them, after them."""
 
-_ANCHOR_EVERY = 32
-_KEPT_LOOSE = 16
+_ANCHOR_EVERY = 16
+_LEFT_LOOSE = 4
 
 _PLAIN = {
     Phase.QUEUED: Category.RESTART_WAIT,
@@ -78,8 +78,15 @@ class Canvas:
 
     @property
     def anchored_at(self) -> int:
-        """The instant before which a repainting changes nothing."""
+        """No event that names an earlier instant can be painted from the anchor on."""
         return -NEVER if self._anchor is None else self._anchor.at
+
+    @property
+    def stands_until(self) -> int:
+        """The instant before which a repainting leaves every piece as it is."""
+        if self._anchor is None or self._anchor.last_piece is None:
+            return -NEVER
+        return self._anchor.last_piece[0]
 
     def paint(self, spans: Sequence[Span], scene: Scene) -> None:
         """Paint *spans*, which come in the order of ownership, from the anchor on."""
@@ -126,7 +133,7 @@ class Canvas:
         last = 0 if self._anchor is None else self._anchor.index
         return (
             index - last >= _ANCHOR_EVERY
-            and index <= count - _KEPT_LOOSE
+            and index <= count - _LEFT_LOOSE
             and at <= self._scene.settled_to
             and any(span.phase is Phase.TRAIN_LOOP and span.end > at for span in self._stack)
         )

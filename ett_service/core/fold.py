@@ -234,7 +234,7 @@ class JobFold:
         """Return the recoveries, those before the first change as they were."""
         change = self.changed_from
         kept = {
-            (one.start_at, one.end_at): one
+            (one.start_at, one.end_at): one.parts_us
             for one in self._recoveries
             if change is not None and one.end_at < change
         }

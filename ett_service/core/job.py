@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from ett_service.core.accelerators import UNHELD, held_waits
 from ett_service.core.answer import Recovery, Segment, Share
@@ -12,7 +13,6 @@ from ett_service.core.interval import Interval, cut, merged, outside, overlap_us
 from ett_service.core.painting import Painting
 from ett_service.core.periods import Periods
 from ett_service.core.scene import Own
-from ett_service.core.span import NEVER
 from ett_service.core.vocabulary import Category, Period, Phase
 
 ShareKey = tuple[Category, Period, Phase | None]
@@ -126,50 +126,42 @@ def recoveries(
     parts: Sequence[Own],
     paintings: Sequence[Painting],
     segments: Sequence[Segment],
-    kept: Mapping[Interval, Recovery],
+    kept: Mapping[Interval, Mapping[Category, int]],
 ) -> list[Recovery]:
-    """Return the recoveries in order; those of *kept* lie before the first change."""
+    """Return the recoveries in order; *kept* has the parts of those before the first change."""
     stretches = periods.stretches
-    found = []
-    for before, after in zip(stretches, stretches[1:], strict=False):
-        if before.number != after.number:
-            span = (before.end, after.start)
-            found.append(
-                kept.get(span)
-                or _recovery(span, (before.number, after.number), parts, paintings, segments)
-            )
+    spans: list[tuple[Interval, int, int | None]] = [
+        ((before.end, after.start), before.number, after.number)
+        for before, after in pairwise(stretches)
+        if before.number != after.number
+    ]
     if stretches and segments:
         last, ends = stretches[-1], segments[-1].end_at
         if ends > parts[last.number].life.end:
-            pair = (last.number, None)
-            found.append(_recovery((last.end, ends), pair, parts, paintings, segments))
-    return found
+            spans.append(((last.end, ends), last.number, None))
+    return [
+        Recovery(
+            interrupted=interrupted,
+            resumed=resumed,
+            start_at=span[0],
+            end_at=span[1],
+            parts_us=kept.get(span) or _parts_us(span, segments),
+            stalled_us=silent_tail_us(paintings[interrupted]),
+            repeated_us=0 if resumed is None else repeated_us(paintings[resumed]),
+            outcome=parts[interrupted].life.outcome,
+        )
+        for span, interrupted, resumed in spans
+    ]
 
 
-def _recovery(
-    span: Interval,
-    pair: tuple[int, int | None],
-    parts: Sequence[Own],
-    paintings: Sequence[Painting],
-    segments: Sequence[Segment],
-) -> Recovery:
-    interrupted, resumed = pair
+def _parts_us(span: Interval, segments: Sequence[Segment]) -> dict[Category, int]:
     parts_us: dict[Category, int] = defaultdict(int)
     for place in range(bisect_left(segments, (span[0],)), len(segments)):
         segment = segments[place]
         if segment.start_at >= span[1]:
             break
         parts_us[segment.category] += segment.end_at - segment.start_at
-    return Recovery(
-        interrupted=interrupted,
-        resumed=resumed,
-        start_at=span[0],
-        end_at=span[1],
-        parts_us=dict(parts_us),
-        stalled_us=silent_tail_us(paintings[interrupted]),
-        repeated_us=0 if resumed is None else repeated_us(paintings[resumed]),
-        outcome=parts[interrupted].life.outcome,
-    )
+    return dict(parts_us)
 
 
 def silent_tail_us(painting: Painting) -> int:
@@ -188,8 +180,3 @@ def repeated_us(painting: Painting) -> int:
         for (category, _, _), us in painting.canvas.totals.items()
         if category is Category.REPEATED_TRAINING
     )
-
-
-def first_change(paintings: Iterable[Painting]) -> int:
-    """Return the instant before which the last painting left everything as it was."""
-    return min((painting.changed_from for painting in paintings), default=-NEVER)

@@ -47,7 +47,7 @@ class Painting:
         if scene_key != self._scene_key or closes < self.canvas.anchored_at:
             self.canvas = Canvas()
         self._scene_key, self._exact_key = scene_key, exact_key
-        self.changed_from = self.canvas.anchored_at
+        self.changed_from = self.canvas.stands_until
         self.edition += 1
         if part.windows:
             self.canvas.paint(track.spans, stage)

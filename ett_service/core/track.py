@@ -169,7 +169,7 @@ class Track:
         span = self.pairing.end(event, at)
         if span is not None and event.stage is None:
             self.loose.remove(span)
-            if span.limit < self.settled:
+            if span.limit <= self.settled:
                 self.version += 1
 
     def _span(self, at: int, event: SpanOver) -> None:
