@@ -1,0 +1,25 @@
+"""Effective Training Time of a fleet of training jobs. In a trainer: ``import ett_service as ett``.
+
+What is here is the client, on the standard library alone. It never raises into the trainer, never
+blocks it and never needs the network.
+"""
+
+from ett_service.client import __version__
+from ett_service.client.checkpoint import checkpoint, restored
+from ett_service.client.loop import data, train_loop
+from ett_service.client.phase import phase, stage
+from ett_service.client.session import end, flush, init, step
+
+__all__ = [
+    "__version__",
+    "checkpoint",
+    "data",
+    "end",
+    "flush",
+    "init",
+    "phase",
+    "restored",
+    "stage",
+    "step",
+    "train_loop",
+]

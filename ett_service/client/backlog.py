@@ -1,0 +1,186 @@
+"""Reading a spool back: what is unsent, how far the server has it, who owns it."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ett_service.client.spool import ACKED, OWNER, REFUSED
+
+_REFUSED_LIMIT = 1 << 20
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a spool: before this byte of this segment everything is settled."""
+
+    segment: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some whole lines of a spool, and where they end."""
+
+    lines: tuple[bytes, ...]
+    end: Position
+    unreadable: int = 0  #: lines that were torn or garbled, and skipped
+
+
+@dataclass(slots=True)
+class Backlog:
+    """The unsent part of one spool directory.
+
+    ``alive`` says that its process may still append to the last segment, whose last line may
+    therefore be half written.
+    """
+
+    directory: Path
+    alive: bool
+    position: Position = field(default_factory=Position)
+
+    def __post_init__(self) -> None:
+        with suppress(OSError, ValueError, TypeError):
+            kept = json.loads((self.directory / ACKED).read_text(encoding="ascii"))
+            self.position = Position(int(kept["segment"]), int(kept["offset"]))
+
+    @property
+    def owner(self) -> dict[str, Any]:
+        """What the process said of itself when it made the spool; empty if that is garbled."""
+        with suppress(OSError, ValueError):
+            said = json.loads((self.directory / OWNER).read_text(encoding="utf-8"))
+            if isinstance(said, dict):
+                return said
+        return {}
+
+    def next_piece(self, count: int, size: int) -> Piece | None:
+        """Return up to *count* lines in about *size* bytes, None where nothing is unsent.
+
+        Raises ``OSError`` where the spool cannot be read.
+        """
+        segments = self._segments()
+        for place, number in enumerate(segments):
+            offset = self.position.offset if number == self.position.segment else 0
+            complete = place + 1 < len(segments) or not self.alive
+            piece = _read(self._path(number), number, offset, size, complete=complete)
+            if piece is not None:
+                return _first(piece, count, Position(number, offset))
+        return None
+
+    def unsent_bytes(self) -> int:
+        """How much of the spool the server has not settled, in bytes."""
+        total = 0
+        for number in self._segments():
+            with suppress(OSError):
+                total += self._path(number).stat().st_size
+            if number == self.position.segment:
+                total -= self.position.offset
+        return max(total, 0)
+
+    def advance(self, end: Position) -> int:
+        """Remember that everything before *end* is settled; return the bytes given back.
+
+        Raises ``OSError``; the lines are then sent again, which the server absorbs.
+        """
+        self.position = end
+        draft = self.directory / f"{ACKED}.new"
+        draft.write_text(json.dumps({"segment": end.segment, "offset": end.offset}), "ascii")
+        draft.replace(self.directory / ACKED)
+        freed = 0
+        for number in self._all_segments():
+            if number < end.segment:
+                freed += self._path(number).stat().st_size
+                self._path(number).unlink()
+        return freed
+
+    def refuse(self, refused: Iterable[tuple[bytes, str]]) -> None:
+        """Keep lines that the server will never take, each with its reason, up to 1 MiB."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(self.directory / REFUSED, flags, 0o600)
+        try:
+            for line, reason in refused:
+                if os.fstat(fd).st_size < _REFUSED_LIMIT:
+                    kept = f'{{"reason":{json.dumps(reason)},"event":'.encode() + line + b"}\n"
+                    os.write(fd, kept)
+        finally:
+            os.close(fd)
+
+    def discard(self) -> None:
+        """Remove a spool that is settled; what was refused stays for its owner to read."""
+        for path in [*map(self._path, self._all_segments()), self.directory / ACKED]:
+            path.unlink(missing_ok=True)
+        (self.directory / OWNER).unlink(missing_ok=True)
+        if not (self.directory / REFUSED).exists():
+            self.directory.rmdir()
+
+    def _segments(self) -> list[int]:
+        return [number for number in self._all_segments() if number >= self.position.segment]
+
+    def _all_segments(self) -> list[int]:
+        names = (path.stem for path in self.directory.glob("*.jsonl"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def _path(self, number: int) -> Path:
+        return self.directory / f"{number:06d}.jsonl"
+
+
+def spools(root: Path) -> list[Path]:
+    """Every spool directory under *root*, at any depth, *root* itself included."""
+    found = (path.parent for path in root.rglob(OWNER))
+    return sorted(path for path in found if not path.name.startswith("."))
+
+
+@contextmanager
+def adopted(directory: Path) -> Iterator[Backlog | None]:
+    """Hold the spool of a dead process; yields None if it is in use or gone."""
+    try:
+        fd = os.open(directory / OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield Backlog(directory, alive=False) if _lock(fd) else None
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    # Someone else may have sent and removed it between our opening and our locking.
+    return os.fstat(fd).st_nlink > 0
+
+
+def _read(path: Path, number: int, offset: int, size: int, *, complete: bool) -> Piece | None:
+    with path.open("rb") as file:
+        file.seek(offset)
+        data = file.read(max(size, _CHUNK))
+        whole = data.rfind(b"\n") + 1
+        at_the_end = not file.read(1)
+    if complete and at_the_end and whole < len(data):
+        whole = len(data)
+    if not whole:
+        return None
+    return Piece(tuple(data[:whole].splitlines(keepends=True)), Position(number, offset + whole))
+
+
+def _first(piece: Piece, count: int, start: Position) -> Piece:
+    """Cut a piece to *count* lines and leave out what is no event."""
+    taken = piece.lines[:count]
+    end = Position(start.segment, start.offset + sum(map(len, taken)))
+    readable = tuple(line.rstrip(b"\n") for line in taken if _is_event(line))
+    return Piece(readable, end, len(taken) - len(readable))
+
+
+def _is_event(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False

@@ -1,0 +1,158 @@
+"""Handing a piece of a spool to the server, and judging what it said."""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from ett_service.client import transport
+
+MAX_EVENTS = 1000
+MAX_BYTES = 1 << 20
+
+_GZIP_FROM = 2048
+_RETRY_CAP = 3600.0
+
+
+class Fate(Enum):
+    """What became of a batch."""
+
+    SETTLED = auto()  #: every event has its final verdict
+    LATER = auto()  #: the server is away or busy: the same again, after a while
+    BLOCKED = auto()  #: the key or the address is wrong: nothing will do until that changes
+    REFUSED = auto()  #: not in this form: in halves, and one alone never
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where events go."""
+
+    url: str
+    key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one exchange, or several, came to."""
+
+    fate: Fate
+    accepted: int = 0
+    duplicate: int = 0
+    refused: tuple[tuple[bytes, str], ...] = ()
+    wait_seconds: float | None = None  #: as the server asked
+    reason: str = ""
+
+    def __add__(self, other: "Verdict") -> "Verdict":
+        """Put the verdicts of two halves together; the one that is not settled decides."""
+        worse = self if self.fate is not Fate.SETTLED else other
+        return Verdict(
+            worse.fate,
+            self.accepted + other.accepted,
+            self.duplicate + other.duplicate,
+            self.refused + other.refused,
+            worse.wait_seconds,
+            worse.reason,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some lines of one producer, as they are to be sent."""
+
+    lines: Sequence[bytes]
+    producer: str
+    sent_at: str | None  #: on the producer's own clock; None where nobody can read that any more
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def body(self, batch_id: str) -> bytes:
+        """Write the batch as JSON; the lines go in as they are."""
+        head: dict[str, object] = {"batch_id": batch_id, "producer": self.producer}
+        if self.sent_at:
+            head["sent_at"] = self.sent_at
+        if self.dropped:
+            head["dropped"] = dict(self.dropped)
+        return json.dumps(head).encode()[:-1] + b',"events":[' + b",".join(self.lines) + b"]}"
+
+
+def deliver(target: Target, batch: Batch, timeout: float = 10.0) -> Verdict:
+    """Send a batch; what is refused as a whole is tried in halves, down to the one at fault."""
+    verdict = _post(target, batch, timeout)
+    if verdict.fate is not Fate.REFUSED:
+        return verdict
+    if len(batch.lines) == 1:
+        return Verdict(Fate.SETTLED, refused=((batch.lines[0], verdict.reason),))
+    middle = len(batch.lines) // 2
+    first = deliver(target, _part(batch, batch.lines[:middle], batch.dropped), timeout)
+    if first.fate is not Fate.SETTLED:
+        return first
+    return first + deliver(target, _part(batch, batch.lines[middle:], {}), timeout)
+
+
+def _part(batch: Batch, lines: Sequence[bytes], dropped: Mapping[str, int]) -> Batch:
+    return Batch(lines, batch.producer, batch.sent_at, dropped)
+
+
+def _post(target: Target, batch: Batch, timeout: float) -> Verdict:
+    batch_id = secrets.token_hex(16)
+    body = batch.body(batch_id)
+    headers = {"Content-Type": "application/json"}
+    if len(body) >= _GZIP_FROM:
+        body = transport.compressed(body)
+        headers["Content-Encoding"] = "gzip"
+    url = target.url.rstrip("/") + "/v1/events"
+    try:
+        answer = transport.request("POST", url, target.key, body, headers, timeout=timeout)
+    except transport.Unreachable as error:
+        return Verdict(Fate.LATER, reason=str(error))
+    return judge(answer, batch.lines, batch_id)
+
+
+def judge(answer: transport.Response, lines: Sequence[bytes], batch_id: str) -> Verdict:
+    """Tell the fate of a batch from the answer.
+
+    Only the service itself can settle or refuse one: an answer that does not echo the batch or
+    is no problem document comes from something in between, and nothing is thrown away for it.
+    """
+    said = _members(answer)
+    reason = f"the server answered {answer.status}"
+    if title := said.get("title"):
+        reason = f"{reason}: {title}"
+    if answer.status in (200, 422) and said.get("batch_id") == batch_id:
+        return _settled(said, lines)
+    if answer.status in (400, 413, 415, 422) and "problem" in answer.content_type:
+        return Verdict(Fate.REFUSED, reason=reason)
+    if answer.status == 413:  # noqa: PLR2004 -- a proxy's own limit
+        return Verdict(Fate.REFUSED if len(lines) > 1 else Fate.LATER, reason=reason)
+    if answer.status in (401, 403, 404, 405) or 300 <= answer.status < 400:  # noqa: PLR2004 -- redirects
+        return Verdict(Fate.BLOCKED, reason=reason)
+    return Verdict(Fate.LATER, wait_seconds=_retry_after(answer), reason=reason)
+
+
+def _settled(said: Mapping[str, object], lines: Sequence[bytes]) -> Verdict:
+    counts = [said.get(name) for name in ("accepted", "duplicate", "rejected")]
+    accepted, duplicate, rejected = (n if isinstance(n, int) else -1 for n in counts)
+    errors = said.get("errors")
+    if accepted + duplicate + rejected != len(lines) or not isinstance(errors, list):
+        return Verdict(Fate.LATER, reason="the server's counts do not add up")
+    refused = tuple(
+        (lines[error["index"]], f"{error.get('code')} {error.get('pointer', '')}".strip())
+        for error in errors
+        if isinstance(error, dict) and error.get("index") in range(len(lines))
+    )
+    return Verdict(Fate.SETTLED, accepted, duplicate, refused)
+
+
+def _members(answer: transport.Response) -> dict[str, object]:
+    if not answer.content_type.endswith("json"):
+        return {}
+    try:
+        said = json.loads(answer.body)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _retry_after(answer: transport.Response) -> float | None:
+    text = answer.headers.get("retry-after", "").strip()
+    return min(float(text), _RETRY_CAP) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,114 @@
+"""Who is speaking: the job, the attempt and the rank, as the environment tells them.
+
+=========  ====================================================================================
+job        ``init(job=)``, ``ETT_JOB``, ``TORCHELASTIC_RUN_ID`` (unless "none"),
+           ``slurm-<SLURM_JOB_ID>``
+launch     ``ETT_LAUNCH`` (on Kubernetes the Job's uid, by the downward API), ``SLURM_JOB_ID``,
+           else what the process itself can tell (see ``launch_of``)
+attempt    ``ETT_ATTEMPT``, ``SLURM_RESTART_COUNT``, 0
+cycle      ``ETT_CYCLE``, ``TORCHELASTIC_RESTART_COUNT``, 0
+rank       ``ETT_RANK``, ``RANK``, ``SLURM_PROCID``, ``JOB_COMPLETION_INDEX``, none
+gpus       ``init(gpus=)``, ``ETT_GPUS``, ``SLURM_GPUS_ON_NODE`` times ``SLURM_JOB_NUM_NODES``,
+           unknown
+=========  ====================================================================================
+"""
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What every event of a process carries."""
+
+    job: str
+    launch: str = ""
+    attempt: int = 0
+    cycle: int = 0
+    rank: int | None = None
+    host: str | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process speaks for the whole attempt."""
+        return not self.rank
+
+
+def identify(
+    env: Mapping[str, str], job: str | None, host: str | None, own_launch: str = ""
+) -> Identity | None:
+    """Tell who speaks, or None where no usable job name is known.
+
+    ``own_launch`` names the submission where neither the user nor a scheduler does.
+    """
+    name = job_name(env, job)
+    if name is None:
+        return None
+    return Identity(
+        job=name,
+        launch=launch_of(env, own_launch),
+        attempt=_first_number(env, "ETT_ATTEMPT", "SLURM_RESTART_COUNT") or 0,
+        cycle=_first_number(env, "ETT_CYCLE", "TORCHELASTIC_RESTART_COUNT") or 0,
+        rank=_first_number(env, "ETT_RANK", "RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX"),
+        host=host,
+    )
+
+
+def job_name(env: Mapping[str, str], job: str | None = None) -> str | None:
+    """Return the job's name, None where there is none or where it could not be stored."""
+    name = job or env.get("ETT_JOB")
+    if not name and env.get("TORCHELASTIC_RUN_ID", "none") != "none":
+        name = env["TORCHELASTIC_RUN_ID"]
+    if not name and env.get("SLURM_JOB_ID"):
+        name = f"slurm-{env['SLURM_JOB_ID']}"
+    name = unicodedata.normalize("NFC", name or "")
+    if not name.isprintable() or "/" in name or name in ("", ".", "..") or len(name) > 200:  # noqa: PLR2004 -- the wire's limit
+        return None
+    return name
+
+
+def launch_of(env: Mapping[str, str], own_launch: str = "") -> str:
+    """Name the submission.
+
+    Two runs by hand of one script must not look like one, so a process that nobody launched
+    names itself. Ranks of several nodes have nothing in common that it could derive: without a
+    scheduler their launch is torchrun's ``--rdzv-id``, else empty.
+    """
+    if named := env.get("ETT_LAUNCH") or env.get("SLURM_JOB_ID"):
+        return named[:100]
+    if _first_number(env, "GROUP_WORLD_SIZE") == 1:
+        return own_launch
+    if "TORCHELASTIC_RUN_ID" in env or (_first_number(env, "WORLD_SIZE") or 1) > 1:
+        run = env.get("TORCHELASTIC_RUN_ID", "none")
+        return "" if run == "none" else run[:100]
+    return own_launch
+
+
+def gpus_of(env: Mapping[str, str]) -> int | None:
+    """Count the accelerators of the attempt, None where the environment does not tell."""
+    if (told := _first_number(env, "ETT_GPUS")) is not None:
+        return told
+    a_node = _first_number(env, "SLURM_GPUS_ON_NODE")
+    nodes = _first_number(env, "SLURM_JOB_NUM_NODES", "SLURM_NNODES")
+    return a_node * nodes if a_node and nodes else None
+
+
+def hosts_of(env: Mapping[str, str]) -> int | None:
+    """Count the machines of the attempt, None where the environment does not tell."""
+    return _first_number(env, "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "GROUP_WORLD_SIZE")
+
+
+def allocated_at_us(env: Mapping[str, str]) -> int | None:
+    """When the allocation began, in microseconds since the Unix epoch; None where unknown."""
+    seconds = _first_number(env, "SLURM_JOB_START_TIME")
+    return seconds * 1_000_000 if seconds else None
+
+
+def _first_number(env: Mapping[str, str], *names: str) -> int | None:
+    """Return the first of these variables that holds a whole number from 0."""
+    for name in names:
+        text = env.get(name, "").strip()
+        if text.isascii() and text.isdigit():
+            return int(text)
+    return None

@@ -1,0 +1,179 @@
+"""What one process says: every event is in the spool before the call that made it returns."""
+
+import threading
+import time
+from collections.abc import Mapping
+
+from ett_service.client.clock import CLOCK_ID, mono_us
+from ett_service.client.identity import Identity
+from ett_service.client.lines import Lines
+from ett_service.client.spool import Spool
+
+STEP_EVERY_NS = 10_000_000_000
+"""Steps are counted in memory and written this often."""
+
+HEARTBEAT_EVERY_NS = 30_000_000_000
+
+Step = tuple[int, int, int | None, int | None, float | None]
+"""Nanoseconds of the clock, then step, samples, tokens and flops."""
+
+NEVER = 1 << 63
+
+
+class Steps:
+    """The latest step: what ``ett.step`` touches, and nothing else."""
+
+    __slots__ = ("due_ns", "last", "written")
+
+    def __init__(self, due_ns: int = NEVER) -> None:
+        self.due_ns = due_ns  #: from then on a step is written at once
+        self.last: Step | None = None
+        self.written: Step | None = None
+
+
+class LoopState:
+    """How far the training loop of this process has come, in microseconds of the clock."""
+
+    __slots__ = (
+        "announced",
+        "entered_at",
+        "first_compile_at",
+        "last_compile_at",
+        "saw_batch",
+        "stepped",
+        "watched",
+    )
+
+    def __init__(self) -> None:
+        self.entered_at: int | None = None
+        self.announced = False  #: its begin has been written
+        self.stepped = False  #: this process has said a step
+        self.saw_batch = False
+        self.watched = False  #: compiles are reported by a hook
+        self.first_compile_at: int | None = None  #: end of the first compile in the loop
+        self.last_compile_at: int | None = None
+
+    def compiled(self, ended_at: int) -> None:
+        """Remember a compile that ended."""
+        self.last_compile_at = ended_at
+        if self.entered_at is not None and self.first_compile_at is None:
+            self.first_compile_at = ended_at
+
+
+class Recorder:
+    """Turns calls into lines of the spool."""
+
+    def __init__(self, identity: Identity, lines: Lines, spool: Spool) -> None:
+        self.identity = identity
+        self.lines = lines
+        self.spool = spool
+        self.steps = Steps(due_ns=0)
+        self.loop = LoopState()
+        self.open: list[tuple[str, str | None]] = []  #: phases that began by name, outermost first
+        self.launching = False  #: launcher_init was begun for the trainer and is still open
+        self.saving: object = None  #: the checkpoint whose block is open
+        self.over = False  #: an end of the attempt has been said
+        self._prefixes: dict[tuple[str, str, str | None], str] = {}
+        self._beat_ns = time.clock_gettime_ns(CLOCK_ID)
+        self._writing = threading.RLock()  # a signal's handler may record, too
+
+    def prefix(self, kind: str, phase: str, stage: str | None) -> str:
+        """Return the unchanging part of an edge's line."""
+        key = (kind, phase, stage)
+        if key not in self._prefixes:
+            members = {"type": kind, "phase": phase} | ({"stage": stage} if stage else {})
+            self._prefixes[key] = self.lines.prefix(**members)
+        return self._prefixes[key]
+
+    def edge(self, prefix: str) -> None:
+        """Write a begin or an end that happens now; a step not yet written goes first."""
+        steps = self.steps
+        if steps.last is steps.written:
+            self.spool.write(self.lines.edge(prefix))
+        else:
+            self.spool.write(self._pending() + self.lines.edge(prefix))
+
+    def edge_at(
+        self,
+        kind: str,
+        phase: str,
+        stage: str | None = None,
+        mono: int | None = None,
+        attributes: Mapping[str, object] | None = None,
+    ) -> None:
+        """Write a begin or an end at an instant of the clock, in microseconds."""
+        members = {"type": kind, "phase": phase, "stage": stage, "attributes": attributes}
+        self.write(members, mono)
+
+    def span(
+        self,
+        phase: str,
+        stage: str | None,
+        start: int,
+        end: int,
+        attributes: Mapping[str, object] | None = None,
+    ) -> None:
+        """Write a phase or stage that is over, between two instants of the clock."""
+        members = {
+            "type": "span",
+            "phase": phase,
+            "stage": stage,
+            "start": self.lines.at(start),
+            "attributes": attributes,
+        }
+        self.write(members, end)
+
+    def write(self, members: Mapping[str, object], mono: int | None = None) -> None:
+        """Write any event. Raises ``TypeError`` or ``ValueError`` for what is not JSON."""
+        self.spool.write(self._pending() + self.lines.line(members, mono))
+
+    def write_steps(self) -> None:
+        """Write the latest step now, if it is not yet written."""
+        if line := self._pending():
+            self.spool.write(line, droppable=True)
+
+    def write_due_step(self) -> None:
+        """Write the latest step, and say when the next is due."""
+        last = self.steps.last
+        self.write_steps()
+        if last is not None:
+            self.steps.due_ns = last[0] + STEP_EVERY_NS
+
+    def tick(self) -> None:
+        """Do what is due: a step that nobody followed up, a sign of life."""
+        steps, now = self.steps, time.clock_gettime_ns(CLOCK_ID)
+        if steps.last is not None and now - steps.last[0] >= STEP_EVERY_NS:
+            self.write_steps()
+        if now - self._beat_ns >= HEARTBEAT_EVERY_NS and not self.over:
+            self._beat_ns = now
+            self.spool.write(self.lines.line({"type": "heartbeat"}), droppable=True)
+
+    def end_launch(self, mono: int | None = None) -> None:
+        """Close the launcher_init that was begun for the trainer, if it is open."""
+        if self.launching:
+            self.launching = False
+            self.edge_at("phase_ended", "launcher_init", None, mono)
+
+    def now(self) -> int:
+        """Read the clock that instants are given on, in microseconds."""
+        return mono_us()
+
+    def _pending(self) -> bytes:
+        """Return the line of the latest step, empty if it is written or not ours to tell."""
+        steps = self.steps
+        with self._writing:
+            last = steps.last
+            if last is None or last is steps.written:
+                return b""
+            steps.written = last
+        if not self.identity.leads:
+            return b""
+        at_ns, step, samples, tokens, flops = last
+        members = {
+            "type": "progress",
+            "step": int(step),
+            "samples": None if samples is None else int(samples),
+            "tokens": None if tokens is None else int(tokens),
+            "flops": None if flops is None else float(flops),
+        }
+        return self.lines.line(members, at_ns // 1000)

@@ -1,0 +1,205 @@
+"""The background thread: it sends the spool, keeps signs of life coming and adopts orphans."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ett_service.client import guard
+from ett_service.client.backlog import Backlog, adopted
+from ett_service.client.courier import Courier
+from ett_service.client.delivery import MAX_EVENTS, Fate, Target, Verdict
+from ett_service.client.recorder import Recorder
+from ett_service.client.spool import OWNER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TICK_SECONDS = 1.0
+_FIRST_WAIT = 1.0
+_LONGEST_WAIT = 60.0
+_PROBE_SECONDS = 300.0
+_PACE_SECONDS = 0.1
+
+
+class Backoff:
+    """How long to leave a server alone: full jitter from 1 s, doubling to 60 s."""
+
+    def __init__(self, draw: Callable[[float, float], float] = random.uniform) -> None:
+        self._draw = draw
+        self._tries = 0
+
+    def after(self, verdict: Verdict) -> float:
+        """Return the seconds to wait after this verdict."""
+        if verdict.fate is Fate.SETTLED:
+            self._tries = 0
+            return 0.0
+        if verdict.fate is Fate.BLOCKED:
+            return _PROBE_SECONDS
+        longest = min(_FIRST_WAIT * 2.0**self._tries, _LONGEST_WAIT)
+        self._tries += 1
+        drawn = self._draw(0.0, longest)
+        # Never sooner than the server asked, and not everybody at the instant that it named.
+        return drawn if verdict.wait_seconds is None else verdict.wait_seconds + drawn
+
+
+class Sender:
+    """Sends what one recorder writes. Without a target it only keeps the signs of life coming."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        target: Target | None,
+        chores: Sequence[Callable[[], None]] = (),
+        timeout: float = 10.0,
+    ) -> None:
+        self._recorder = recorder
+        self._target = target
+        self._chores = chores
+        self._timeout = timeout
+        self._backoff = Backoff()
+        self._not_before = 0.0
+        self._wake = threading.Event()
+        self._idle = threading.Event()
+        self._asked = 0
+        self._served = 0
+        self._stopping = False
+        self._orphans_from: Path | None = recorder.spool.directory.parent
+        self._courier: Courier | None = None
+        self._thread = threading.Thread(target=self._run, name="ett-sender", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread. Raises ``RuntimeError`` where the system gives none."""
+        self._thread.start()
+
+    def flush(self, timeout: float) -> bool:
+        """Try now, whatever was to be waited for; True if the server has everything.
+
+        Returns after *timeout* seconds at the latest.
+        """
+        if self._target is None or not self._thread.is_alive():
+            return False
+        deadline = time.monotonic() + timeout
+        self._asked = asked = self._asked + 1
+        self._not_before = 0.0
+        self._wake.set()
+        while self._served < asked and time.monotonic() < deadline:
+            self._idle.wait(min(0.05, timeout))
+        return self._served >= asked and not self._unsent()
+
+    def stop(self, timeout: float) -> None:
+        """Flush, end the thread, and remove the spool if the server has all of it."""
+        done = self.flush(timeout)
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(0.5)
+        self._recorder.spool.close()
+        if done and self._courier is not None:
+            self._courier.backlog.discard()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            asked = self._asked
+            self._chore(self._recorder.tick)
+            for chore in self._chores:
+                self._chore(chore)
+            self._chore(self._send)
+            self._served = asked
+            self._idle.set()
+            self._wake.wait(TICK_SECONDS)
+            self._wake.clear()
+            self._idle.clear()
+
+    @staticmethod
+    def _chore(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 -- the thread outlives whatever happens in it
+            guard.failed(error)
+
+    def _send(self) -> None:
+        while self._target is not None and time.monotonic() >= self._not_before:
+            verdict = self._send_one(self._target)
+            if verdict is None:
+                break
+            self._heed(verdict)
+            if self._recorder.spool.written - self._recorder.spool.released > 1 << 20:
+                time.sleep(_PACE_SECONDS)
+        if self._target is not None and self._not_before <= time.monotonic():
+            self._adopt_one(self._target)
+
+    def _send_one(self, target: Target) -> Verdict | None:
+        courier = self._courier or self._new_courier(target)
+        courier.dropped.update(self._take_drops())
+        verdict = courier.carry_one()
+        self._recorder.spool.released += courier.released
+        courier.released = 0
+        if verdict is None and self._recorder.spool.ring:
+            return self._send_ring(courier)
+        return verdict
+
+    def _send_ring(self, courier: Courier) -> Verdict:
+        """Send what the disk would not take."""
+        ring = self._recorder.spool.ring
+        lines = tuple(ring)[:MAX_EVENTS]
+        verdict = courier.carry(tuple(line.rstrip(b"\n") for line in lines))
+        if verdict.fate is Fate.SETTLED:
+            for line in lines:
+                if ring and ring[0] is line:
+                    ring.popleft()
+        return verdict
+
+    def _new_courier(self, target: Target) -> Courier:
+        recorder = self._recorder
+        self._courier = Courier(
+            target,
+            Backlog(recorder.spool.directory, alive=True),
+            self._timeout,
+            sent_at=lambda: recorder.lines.at(recorder.now()),
+        )
+        return self._courier
+
+    def _take_drops(self) -> dict[str, int]:
+        """Take what was dropped since the last time, by reason."""
+        spool = self._recorder.spool
+        taken = dict(+spool.dropped)
+        spool.dropped.subtract(taken)
+        errors = sum(guard.errors.values())
+        guard.errors.clear()
+        return taken | ({"client_error": errors} if errors else {})
+
+    def _heed(self, verdict: Verdict) -> None:
+        self._not_before = time.monotonic() + self._backoff.after(verdict)
+        if verdict.fate is Fate.BLOCKED:
+            guard.warn_once(
+                f"{verdict.reason}; events stay in {self._recorder.spool.directory}. "
+                "Check ETT_URL and ETT_API_KEY, then send them with `ett sync`"
+            )
+        elif verdict.refused:
+            guard.warn_once(
+                f"the server refused {len(verdict.refused)} events, the first for: "
+                f"{verdict.refused[0][1]}; they are kept in {self._recorder.spool.directory}"
+            )
+
+    def _adopt_one(self, target: Target) -> None:
+        """Send the spools of dead processes of the same job, one a tick, once."""
+        if self._orphans_from is None:
+            return
+        for directory in sorted(self._orphans_from.glob(f"[!.]*/{OWNER}")):
+            if directory.parent == self._recorder.spool.directory:
+                continue
+            with adopted(directory.parent) as backlog:
+                if backlog is None:
+                    continue
+                verdict = Courier(target, backlog, self._timeout).carry_all()
+                self._heed(verdict)
+                if verdict.fate is Fate.SETTLED:
+                    backlog.discard()
+                return
+        self._orphans_from = None
+
+    def _unsent(self) -> bool:
+        courier = self._courier
+        on_disk = courier is None or courier.backlog.unsent_bytes() > 0
+        return on_disk or bool(self._recorder.spool.ring)

@@ -1,0 +1,293 @@
+"""The public calls that begin, feed and end the recording of this process."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ett_service.client import elastic
+from ett_service.client.clock import CLOCK_ID, mono_us, process_started_us
+from ett_service.client.current import current
+from ett_service.client.exits import Exits
+from ett_service.client.guard import guarded, warn_once
+from ett_service.client.identity import (
+    Identity,
+    allocated_at_us,
+    gpus_of,
+    hosts_of,
+    identify,
+)
+from ett_service.client.lines import OUTCOMES, Lines, new_producer
+from ett_service.client.loop import step_due
+from ett_service.client.recorder import Recorder
+from ett_service.client.spool import Spool, default_root, job_directory
+
+FACTS = frozenset(
+    {
+        "name",
+        "team",
+        "model",
+        "cluster",
+        "hardware",
+        "kind",
+        "code_version",
+        "image",
+        "owner",
+        "submitted_at",
+        "parameters",
+        "precision",
+        "labels",
+    }
+)
+"""What ``init`` may be told about the job besides ``gpus``."""
+
+_EXIT_SECONDS = 2.0
+_DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Who records, where to, and what for."""
+
+    identity: Identity
+    root: Path
+    url: str | None
+    key: str | None
+
+    def __repr__(self) -> str:
+        return f"Setup({self.identity!r}, {self.root!r}, {self.url!r})"
+
+
+class Session:
+    """The recording of this process, and of the children that it forks."""
+
+    def __init__(self) -> None:
+        self.setup: Setup | None = None
+        self.sender: Any = None
+        self.watching = False
+
+    def begin(self, setup: Setup, chores: tuple[Callable[[], None], ...] = ()) -> Recorder:
+        """Make a recorder and start its sender."""
+        from ett_service.client import sender  # noqa: PLC0415 -- ssl and email are not cheap
+        from ett_service.client.delivery import Target  # noqa: PLC0415 -- likewise
+
+        producer = new_producer()
+        lines = Lines(setup.identity, producer)
+        directory = job_directory(setup.root, setup.identity.job) / producer
+        facts = {"job": setup.identity.job, "launch": setup.identity.launch}
+        spool = Spool(directory, {**facts, "base_us": lines.base_us, "pid": os.getpid()})
+        recorder = Recorder(setup.identity, lines, spool)
+        current.use(recorder)
+        self.setup = setup
+        target = Target(setup.url, setup.key) if setup.url else None
+        self.sender = sender.Sender(recorder, target, chores)
+        self.sender.start()
+        return recorder
+
+    def watch(self) -> None:
+        """Chain to the exits and forks of this process, once."""
+        if not self.watching:
+            self.watching = True
+            Exits(_tell_end, self.close).watch()
+            os.register_at_fork(after_in_child=self._in_child)
+
+    def close(self) -> None:
+        """Send what is left for two seconds at most; the rest stays in the spool."""
+        if self.sender is not None:
+            current.clear()
+            self.sender.stop(_EXIT_SECONDS)
+            self.sender = None
+
+    def _in_child(self) -> None:
+        if current.recorder is not None:
+            current.recorder.spool.abandon()
+            current.forked(self._revive)
+        self.sender = None
+
+    @guarded(otherwise=None)
+    def _revive(self) -> None:
+        if self.setup is not None:
+            self.begin(self.setup)
+
+
+session = Session()
+
+
+@guarded(otherwise=None)
+def init(
+    job: str | None = None,
+    *,
+    url: str | None = None,
+    key: str | None = None,
+    gpus: int | None = None,
+    torch: bool | None = None,
+    **facts: object,
+) -> None:
+    """Begin to record this process as a part of *job*.
+
+    Without an address (*url* or ``ETT_URL``) and without ``ETT_SPOOL``, or with ``ETT_DISABLED``
+    set, every call does nothing. *torch* installs the hooks into PyTorch; by default it does so
+    where torch is imported already. *facts* are ``name team model cluster hardware kind
+    code_version image owner submitted_at parameters precision labels``.
+    """
+    env = os.environ
+    if current.recorder is not None and not current.recorder.over:
+        _say_facts(current.recorder, gpus, facts)
+        return
+    setup = _setup(env, job, url or env.get("ETT_URL"), key or env.get("ETT_API_KEY"))
+    if setup is None:
+        return
+    session.close()
+    hooks = _torch_hooks(torch)
+    recorder = session.begin(setup, hooks.chores if hooks else ())
+    states = hooks.install(recorder) if hooks else {}
+    gpus = gpus if gpus is not None else gpus_of(env)
+    _say_facts(recorder, gpus, facts)
+    _say_start(recorder, env, gpus, states)
+    session.watch()
+
+
+def step(
+    n: int,
+    *,
+    samples: int | None = None,
+    tokens: int | None = None,
+    flops: float | None = None,
+    _read: Callable[[int], int] = time.clock_gettime_ns,
+    _clock: int = CLOCK_ID,
+) -> None:
+    """Report that step *n* of the job is done; the others are running totals of the job.
+
+    Steps are counted in memory and written every 10 s, with every phase, and at once for the
+    first of a loop.
+    """
+    steps = current.steps
+    now = _read(_clock)
+    steps.last = (now, n, samples, tokens, flops)
+    if now >= steps.due_ns:
+        step_due()
+
+
+@guarded(otherwise=None)
+def end(
+    outcome: str = "completed",
+    *,
+    reason: str | None = None,
+    exit_code: int | None = None,
+    signal: int | None = None,
+    exception: str | None = None,
+    message: str | None = None,
+    final: bool = False,
+) -> None:
+    """Report that this attempt is over: ``completed failed preempted`` or ``cancelled``.
+
+    ``final`` says that no attempt of the job will follow.
+    """
+    if outcome not in OUTCOMES:
+        warn_once(f"there is no outcome {outcome!r}; the outcomes are {', '.join(OUTCOMES)}")
+        return
+    ending = {
+        "outcome": outcome,
+        "reason": reason,
+        "exit_code": exit_code,
+        "signal": signal,
+        "exception": exception,
+        "message": message,
+    }
+    _tell_end(ending)
+    recorder = current.recorder
+    if final and recorder is not None:
+        recorder.write({"type": "job_ended", **ending})
+
+
+@guarded(otherwise=False)
+def flush(timeout: float = _EXIT_SECONDS) -> bool:
+    """Send what is recorded, waiting *timeout* seconds at most; True if the server has it all."""
+    return session.sender is not None and bool(session.sender.flush(timeout))
+
+
+def _setup(
+    env: Mapping[str, str], job: str | None, url: str | None, key: str | None
+) -> Setup | None:
+    if env.get("ETT_DISABLED", "") not in ("", "0") or not (url or env.get("ETT_SPOOL")):
+        return None
+    identity = identify(env, job, os.uname().nodename, _own_launch(env))
+    if identity is None:
+        warn_once(
+            "nothing is recorded: the job has no usable name. Give init(job=...) or ETT_JOB, "
+            "up to 200 printable characters without '/'"
+        )
+        return None
+    return Setup(identity, default_root(env), url, key)
+
+
+def _own_launch(env: Mapping[str, str]) -> str:
+    """Name the submission after what started it: torchrun's agent, else this process."""
+    if "TORCHELASTIC_RESTART_COUNT" in env:
+        agent = os.getppid()
+        return f"{os.uname().nodename[:60]}-{agent}-{process_started_us(agent) or 0}"
+    return new_producer()
+
+
+def _torch_hooks(wanted: bool | None) -> Any:
+    if wanted is False or (wanted is None and "torch" not in sys.modules):
+        return None
+    from ett_service.client import torch  # noqa: PLC0415 -- only beside PyTorch
+
+    return torch
+
+
+def _say_facts(recorder: Recorder, gpus: int | None, facts: Mapping[str, object]) -> None:
+    if unknown := sorted(set(facts) - FACTS):
+        warn_once(
+            f"init() knows no {', '.join(unknown)}; it knows gpus, {', '.join(sorted(FACTS))}"
+        )
+    known = {name: value for name, value in facts.items() if name in FACTS}
+    if recorder.identity.leads and (known or gpus is not None):
+        recorder.write({"type": "job", "gpus": gpus, **known})
+
+
+def _say_start(
+    recorder: Recorder, env: Mapping[str, str], gpus: int | None, hooks: Mapping[str, str]
+) -> None:
+    began = _began_at(env)
+    identity = recorder.identity
+    allocated = allocated_at_us(env)
+    failure = elastic.last_failure(env) if identity.leads else None
+    if failure is not None:
+        recorder.write(failure, failure.pop("at_us") - recorder.lines.base_us)
+    if allocated is not None and identity.leads and identity.cycle == 0:
+        start = allocated - recorder.lines.base_us
+        if began - _DAY_US < start < began:
+            recorder.span("hardware_setup", None, start, began)
+    started: dict[str, object] = {"type": "attempt_started"}
+    if identity.leads:
+        started |= {"gpus": gpus, "hosts": hosts_of(env)}
+    recorder.write({**started, "attributes": {"hooks": dict(hooks)} if hooks else None}, began)
+    recorder.edge_at("phase_started", "launcher_init", None, began)
+    recorder.launching = True
+
+
+def _began_at(env: Mapping[str, str]) -> int:
+    """When the launch began: with this process, or with the agent that started it first.
+
+    A notebook's process began long before whatever trains in it.
+    """
+    now = mono_us()
+    if hasattr(sys, "ps1") or "IPython" in sys.modules or session.watching:
+        return now
+    first = env.get("TORCHELASTIC_RESTART_COUNT") == "0"
+    began = process_started_us(os.getppid() if first else os.getpid())
+    return now if began is None else min(began, now)
+
+
+@guarded(otherwise=None)
+def _tell_end(ending: Mapping[str, object]) -> None:
+    recorder = current.recorder
+    if recorder is not None and not recorder.over:
+        recorder.end_launch()
+        recorder.write({"type": "attempt_ended", **ending})
+        recorder.over = True
