@@ -1,0 +1,88 @@
+"""What goes wrong with a store, in this package's words.
+
+EttError
+├── StorageUnavailable   the database did not answer, has no room or is closed: try again
+├── StoreInUse           another process writes this SQLite file
+└── WrongStore           the address, the schema or the server's settings do not serve
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoFreeConnection
+
+from ett_service.core.errors import EttError
+
+
+class StorageUnavailable(EttError):
+    """The database cannot do it now; whether a commit under way stands is not known."""
+
+    hint = "Try again; if it lasts, see that the database runs and has room on its disk."
+
+
+class StoreInUse(EttError):
+    """A second process wants to write a SQLite file."""
+
+    hint = "Stop the other process, or use PostgreSQL, which takes many writers."
+
+
+class WrongStore(EttError):
+    """There is nothing at this address that can be worked with."""
+
+
+#: Primary result codes that tell of the database's state and not of a faulty statement.
+_STATES_OF_SQLITE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+
+
+def translate(error: BaseException) -> BaseException:
+    """Return ``StorageUnavailable`` for what the database's state caused, else *error* itself."""
+    if not _is_of_the_database(error):
+        return error
+    unavailable = StorageUnavailable(f"The database cannot do it now: {_reason(error)}.")
+    unavailable.__cause__ = error
+    return unavailable
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise ``StorageUnavailable`` in place of a driver's error about the database's state."""
+    try:
+        yield
+    except (DBAPIError, NoFreeConnection) as error:
+        translation = translate(error)
+        if translation is error:
+            raise
+        raise translation from error
+
+
+def _is_of_the_database(error: BaseException) -> bool:
+    if isinstance(error, NoFreeConnection | InterfaceError):
+        return True
+    if not isinstance(error, OperationalError):
+        return False
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    return code is None or code & 0xFF in _STATES_OF_SQLITE
+
+
+def _reason(error: BaseException) -> str:
+    """Return the driver's first line: the statement and its values stay out of messages."""
+    if isinstance(error, DBAPIError):
+        lines = str(error.orig).strip().splitlines()
+        return lines[0].rstrip(".") if lines else type(error.orig).__name__
+    return "no connection became free in time"
