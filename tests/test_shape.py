@@ -1,0 +1,117 @@
+"""The tree keeps its shape: sizes, names, and a test beside each module."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TREES = ("ett_service", "tests", "benchmarks", "examples", "migrations")
+LONGEST_MODULE = 400
+LONGEST_FUNCTION = 60
+BANNED_WORDS = frozenset(
+    {
+        "base", "common", "data", "handler", "helper", "helpers", "info", "manager", "misc",
+        "processor", "service", "util", "utils",
+    }
+)  # fmt: skip
+OF_ONE_MACHINE = re.compile(r"(?<![\w.])/(?:work|tmp|root|home|opt)/\w")
+
+TESTED_ELSEWHERE = {
+    "ett_service/cli/arguments.py": "parsed by every test of a verb in tests/cli",
+    "ett_service/cli/checks.py": "tests/cli/test_doctor.py runs each check",
+    "ett_service/cli/configured.py": "tests/cli/test_config.py",
+    "ett_service/cli/exits.py": "tests/cli/test_failures.py meets each code",
+    "ett_service/cli/remote.py": "tests/cli/test_failures.py meets each refusal",
+    "ett_service/cli/server_checks.py": "tests/cli/test_doctor.py runs each check",
+}
+
+
+def _modules(tree: str) -> list[Path]:
+    return sorted((ROOT / tree).rglob("*.py"))
+
+
+def _all_modules() -> list[Path]:
+    return [path for tree in TREES for path in _modules(tree)]
+
+
+def _functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno is not None
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_no_module_is_too_long_to_read() -> None:
+    lines = {_name(path): len(path.read_text("utf-8").splitlines()) for path in _all_modules()}
+    assert {name: count for name, count in lines.items() if count > LONGEST_MODULE} == {}
+
+
+def test_no_function_is_too_long_to_read() -> None:
+    too_long = {
+        f"{_name(path)}:{function}": count
+        for path in _all_modules()
+        for function, count in _functions(path)
+        if count > LONGEST_FUNCTION
+    }
+    assert too_long == {}
+
+
+def test_no_module_is_named_for_nothing() -> None:
+    named = {_name(path): set(path.stem.split("_")) & BANNED_WORDS for path in _all_modules()}
+    assert {name: words for name, words in named.items() if words} == {}
+
+
+def test_no_class_is_named_for_nothing() -> None:
+    classes = {
+        f"{_name(path)}:{node.name}"
+        for path in _modules("ett_service")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and re.search(r"(Service|Manager|Handler|Processor|Helper|Utils?|Info)$", node.name)
+    }
+    assert classes == set()
+
+
+def test_each_module_has_its_test_where_one_looks_for_it() -> None:
+    missing = []
+    for path in _modules("ett_service"):
+        inside = path.relative_to(ROOT / "ett_service")
+        mirror = ROOT / "tests" / inside.parent / f"test_{path.stem.strip('_')}.py"
+        if path.stem != "__init__" and not mirror.exists() and _name(path) not in TESTED_ELSEWHERE:
+            missing.append(_name(path))
+    assert missing == []
+
+
+def test_each_module_said_to_be_tested_elsewhere_exists() -> None:
+    assert [name for name in TESTED_ELSEWHERE if not (ROOT / name).exists()] == []
+
+
+@pytest.fixture(scope="module")
+def kept_files() -> list[Path]:
+    """Every file under version control, or all of the tree where there is none."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        return [path for tree in (*TREES, "docs") for path in (ROOT / tree).rglob("*.*")]
+    return [path for name in listed.stdout.split("\0") if (path := ROOT / name).is_file()]
+
+
+def test_no_file_names_a_path_of_one_machine(kept_files: list[Path]) -> None:
+    found = []
+    for path in kept_files:
+        if path == Path(__file__) or path.suffix not in {".py", ".md", ".toml", ".sh", ".json", ""}:
+            continue
+        found += [
+            f"{_name(path)}: {hit.group()}"
+            for hit in OF_ONE_MACHINE.finditer(path.read_text("utf-8", "replace"))
+        ]
+    assert found == []
