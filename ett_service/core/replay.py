@@ -23,7 +23,10 @@ class Replay:
 
     def add(self, at: int, step: int, *, restored: bool) -> None:
         """Take in the next point: a ``progress``, or where training goes on from."""
-        if self._at is None:
+        at_mark = self._mark is not None and self._step >= self._mark
+        if at_mark and self._at is not None and self._mark is not None and step >= self._mark:
+            pass
+        elif self._at is None:
             if self._base is not None:
                 self._repeat(-NEVER, at)
         elif self._mark is not None:

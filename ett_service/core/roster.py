@@ -9,6 +9,9 @@ from ett_service.core.span import NEVER, names_queued
 from ett_service.core.track import AttemptKey, Placed, Track
 
 
+_OF_THE_JOB = frozenset({JobFacts, JobEnded})
+
+
 class Roster:
     """The attempts of one job, with their events given out.
 
@@ -29,21 +32,29 @@ class Roster:
     def add(self, events: Iterable[Event], clocks: Clocks) -> bool:
         """Give out *events*; False if they cannot follow what was given out before."""
         placed: list[Placed] = []
+        signs = [self.last_sign_at]
         for event in events:
-            shift = clocks.shift_us(event)
+            shift = clocks.shift_us(event) if event.producer is not None else 0
             at = event.at + shift
-            self.last_sign_at = max(self.last_sign_at, at)
-            if isinstance(event, JobFacts):
-                self.facts.append((at, event))
-                continue
-            self.last_event_at = max(self.last_event_at, at)
-            if isinstance(event, JobEnded):
-                self.job_ends.append((at, event))
-            elif type(event) is SpanOver:
+            signs.append(at)
+            kind = type(event)
+            if kind is SpanOver:
+                assert isinstance(event, SpanOver)
                 placed.append((at, min(at, event.start + shift), event))
+            elif kind in _OF_THE_JOB:
+                self._hear_job(at, event)
             else:
                 placed.append((at, at, event))
+        self.last_sign_at = max(signs)
+        self.last_event_at = max([self.last_event_at, *(at for at, _, _ in placed)])
         return self._launches_hold(placed) and self._give_out(placed)
+
+    def _hear_job(self, at: int, event: Event) -> None:
+        if isinstance(event, JobFacts):
+            self.facts.append((at, event))
+        elif isinstance(event, JobEnded):
+            self.job_ends.append((at, event))
+            self.last_event_at = max(self.last_event_at, at)
 
     def _launches_hold(self, placed: list[Placed]) -> bool:
         before = self.launches() if self._unlaunched else []
@@ -70,7 +81,7 @@ class Roster:
     def _give_out(self, placed: list[Placed]) -> bool:
         launches = self.launches()
         by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
-        without_cycle = []
+        without_cycle: list[tuple[str, Placed]] = []
         for item in placed:
             _, first, event = item
             launch = event.launch

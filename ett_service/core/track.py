@@ -1,7 +1,7 @@
 """A track: what one attempt's own events say, before its neighbours are considered."""
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ett_service.core.event import (
     AttemptEnded,
@@ -31,7 +31,9 @@ AttemptKey = tuple[str, int, int]
 Placed = tuple[int, int, Event]
 """``(at, first instant that it names, event)``, by corrected clocks."""
 
-_WORK = (PhaseStarted, PhaseEnded, SpanOver, Progress)
+_WORK = frozenset({PhaseStarted, PhaseEnded, SpanOver, Progress})
+_EDGES = frozenset({PhaseStarted, PhaseEnded, Progress})
+_BEGINS = frozenset({PhaseStarted, SpanOver})
 
 
 def _in_order(item: Placed) -> tuple[int, bool, str]:
@@ -71,7 +73,7 @@ class Track:
         self._begins: dict[Phase, list[Mark]] = {}
         self._edge = -NEVER  #: no edge and no progress at or before it can be taken in any more
         self._closed = 0  #: the revision that the limits of the loose spans are true of
-        self._ranks: set[int] = set()
+        self._ranked = False  #: whether any event named a rank
 
     def add(self, items: Iterable[Placed]) -> bool:
         """Take in a batch; False if it cannot follow what was taken in before."""
@@ -79,75 +81,58 @@ class Track:
         self.revision += 1
         if not self._lead_holds(items):
             return False
-        edge = self._edge
-        for item in items:
-            at, _, event = item
-            self._hear(item)
-            if event.rank is not None and event.rank != self.lead:
-                if type(event) is AttemptEnded:
+        self._hear(items)
+        edge, lead = self._edge, self.lead
+        for at, _, event in items:
+            kind = type(event)
+            if event.rank is not None and event.rank != lead:
+                if isinstance(event, AttemptEnded):
                     self.ends.append((at, event))
                 continue
-            if at > self.stream_heard:
-                self.stream_heard = at
-            if isinstance(event, (PhaseStarted, PhaseEnded, Progress)):
+            self.stream_heard = max(at, self.stream_heard)
+            if kind in _EDGES:
                 if at <= edge:
                     return False
                 self._edge = at
-            self._take(at, event)
+            take = _TAKERS.get(kind)
+            if take is not None:
+                take(self, at, event)
         return True
 
     def _lead_holds(self, items: list[Placed]) -> bool:
-        ranked = [event for _, _, event in items if event.rank is not None]
-        working = {event.rank for event in ranked if isinstance(event, _WORK)} - {None, self.lead}
-        is_first = not self._ranks
-        self._ranks.update(event.rank for event in ranked if event.rank is not None)
-        lowest = min((rank for rank in working if rank is not None), default=self.lead)
-        if lowest is None or (self.lead is not None and lowest >= self.lead):
+        """Find the lead rank; False if it turns out to be another than was thought."""
+        before = lowest = NEVER if self.lead is None else self.lead
+        was_ranked = self._ranked
+        for _, _, event in items:
+            rank = event.rank
+            if rank is not None:
+                self._ranked = True
+                if rank < lowest and type(event) in _WORK:
+                    lowest = rank
+        if lowest == before:
             return True
         self.lead = lowest
-        return is_first
+        return not was_ranked
 
-    def _hear(self, item: Placed) -> None:
-        at, first, event = item
-        if at > self.heard:
-            self.heard = at
-        if names_queued(event):
-            return
-        if self.first is None or first < self.first:
-            self.first = first
-        began = isinstance(event, (PhaseStarted, SpanOver)) and event.stage is None
-        if began and first < self.phase_began:
+    def _hear(self, items: list[Placed]) -> None:
+        heard, earliest = self.heard, NEVER if self.first is None else self.first
+        for at, first, event in items:
+            if at > heard:
+                heard = at
+            if first < earliest and not names_queued(event):
+                earliest = first
+            if first < self.phase_began and type(event) in _BEGINS:
+                self._hear_begin(first, event)
+        self.heard = heard
+        self.first = None if earliest == NEVER else earliest
+
+    def _hear_begin(self, first: int, event: Event) -> None:
+        assert isinstance(event, (PhaseStarted, SpanOver))
+        if event.stage is None and event.phase is not Phase.QUEUED:
             self.phase_began = first
 
-    def _take(self, at: int, event: Event) -> None:
-        match event:
-            case Progress():
-                self._progress(at, event)
-            case PhaseStarted():
-                self._begin_phase(at, event)
-            case PhaseEnded():
-                self._end_phase(at, event)
-            case SpanOver():
-                self._span(at, event)
-            case CheckpointSaved():
-                insort(self.saves, (at, event.step, event.id))
-                self._raise_top(event.step)
-            case _:
-                self._take_rare(at, event)
-
-    def _take_rare(self, at: int, event: Event) -> None:
-        match event:
-            case CheckpointRestored():
-                insort(self.restores, (at, event.step, event.id))
-                self.version += 1
-            case AttemptStarted():
-                self.starts.append((at, event))
-            case AttemptEnded():
-                self.ends.append((at, event))
-            case _:
-                pass
-
-    def _progress(self, at: int, event: Progress) -> None:
+    def _take_progress(self, at: int, event: Event) -> None:
+        assert isinstance(event, Progress)
         if not self.progress:
             self.version += 1
             self.progress_instants = 1
@@ -156,23 +141,44 @@ class Track:
         insort(self.progress, (at, event.step, event.id))
         self._raise_top(event.step)
 
+    def _take_save(self, at: int, event: Event) -> None:
+        assert isinstance(event, CheckpointSaved)
+        insort(self.saves, (at, event.step, event.id))
+        self._raise_top(event.step)
+
     def _raise_top(self, step: int) -> None:
         if self.top_step is None or step > self.top_step:
             self.top_step = step
 
-    def _begin_phase(self, at: int, event: PhaseStarted) -> None:
+    def _take_restore(self, at: int, event: Event) -> None:
+        assert isinstance(event, CheckpointRestored)
+        insort(self.restores, (at, event.step, event.id))
+        self.version += 1
+
+    def _take_start(self, at: int, event: Event) -> None:
+        assert isinstance(event, AttemptStarted)
+        self.starts.append((at, event))
+
+    def _take_end(self, at: int, event: Event) -> None:
+        assert isinstance(event, AttemptEnded)
+        self.ends.append((at, event))
+
+    def _begin_phase(self, at: int, event: Event) -> None:
+        assert isinstance(event, PhaseStarted)
         span = self.pairing.begin(event, at)
         if span is not None and event.stage is None:
             self._place(span)
 
-    def _end_phase(self, at: int, event: PhaseEnded) -> None:
+    def _end_phase(self, at: int, event: Event) -> None:
+        assert isinstance(event, PhaseEnded)
         span = self.pairing.end(event, at)
         if span is not None and event.stage is None:
             self.loose.remove(span)
             if span.limit <= self.settled:
                 self.version += 1
 
-    def _span(self, at: int, event: SpanOver) -> None:
+    def _take_span(self, at: int, event: Event) -> None:
+        assert isinstance(event, SpanOver)
         if event.stage is not None:
             return
         begin = at - event.at + event.start
@@ -203,3 +209,15 @@ class Track:
                 loops = self.by_phase.get(Phase.TRAIN_LOOP, [])
                 in_loop = any(loop.covers(span.begin) for loop in loops)
                 set_limit(span, self._begins, self.progress, in_loop=in_loop)
+
+
+_TAKERS: dict[type[Event], Callable[[Track, int, Event], None]] = {
+    Progress: Track._take_progress,
+    PhaseStarted: Track._begin_phase,
+    PhaseEnded: Track._end_phase,
+    SpanOver: Track._take_span,
+    CheckpointSaved: Track._take_save,
+    CheckpointRestored: Track._take_restore,
+    AttemptStarted: Track._take_start,
+    AttemptEnded: Track._take_end,
+}
