@@ -1,0 +1,79 @@
+"""What every request gets: an id, safe headers, and one line in the access log."""
+
+import logging
+import re
+import time
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger(__name__)
+
+_ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_SAFE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class Access:
+    """ASGI middleware; a request id that the sender chose is kept if it is a plain word."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, and write its line when it is over."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = 500
+        began = time.perf_counter()
+
+        async def send_marked(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                mark(MutableHeaders(scope=message), request_id)
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_marked)
+        finally:
+            _write_line(scope, request_id, status, time.perf_counter() - began)
+
+
+def mark(headers: MutableHeaders, request_id: str) -> None:
+    """Add the request id and the headers that every answer carries."""
+    headers["X-Request-Id"] = request_id
+    for name, value in _SAFE_HEADERS.items():
+        headers.setdefault(name, value)
+
+
+def _request_id(scope: Scope) -> str:
+    sent = Headers(scope=scope).get("x-request-id", "")
+    return sent if _ACCEPTABLE_ID.fullmatch(sent) else uuid4().hex
+
+
+def _write_line(scope: Scope, request_id: str, status: int, seconds: float) -> None:
+    # The route rather than the path: a path holds names that a client made up.
+    route = scope.get("route")
+    log.info(
+        "%s %s %d",
+        scope["method"],
+        getattr(route, "path", "-"),
+        status,
+        extra={
+            "event": "request",
+            "request_id": request_id,
+            "method": scope["method"],
+            "route": getattr(route, "path", None),
+            "status": status,
+            "seconds": round(seconds, 6),
+            "key": scope["state"].get("key_prefix"),
+        },
+    )

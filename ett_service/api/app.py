@@ -1,0 +1,75 @@
+"""The application: routes, refusals and what every request gets, put together."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import TypedDict
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.middleware import Middleware
+
+from ett_service.api import docs, events, health, job_events, jobs, keys, metrics, timeline
+from ett_service.api.access import Access
+from ett_service.api.description import describe
+from ett_service.api.parts import Parts
+from ett_service.api.refusals import add_handlers
+from ett_service.exposition.collector import LedgerCollector
+
+ROUTERS = (
+    events.router,
+    jobs.router,
+    job_events.router,
+    timeline.router,
+    keys.router,
+    metrics.router,
+    health.router,
+    docs.router,
+)
+
+PartsOpener = Callable[[], AbstractContextManager[Parts]]
+
+
+class State(TypedDict):
+    """What routes find in ``request.state``."""
+
+    parts: Parts
+    registry: CollectorRegistry
+
+
+def create_app(open_parts: PartsOpener) -> FastAPI:
+    """Put the application together; it opens its parts at its start and closes them at its end."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[State]:
+        with open_parts() as parts:
+            yield {"parts": parts, "registry": _registry(parts)}
+
+    app = Described(
+        title="ETT service",
+        version="1",
+        lifespan=lifespan,
+        middleware=[Middleware(Access)],
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    add_handlers(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
+class Described(FastAPI):
+    """FastAPI with its description completed."""
+
+    def openapi(self) -> dict[str, object]:
+        """Describe the routes, once."""
+        return describe(self)
+
+
+def _registry(parts: Parts) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(LedgerCollector(parts.store.reading, parts.version))
+    registry.register(parts.own)
+    return registry

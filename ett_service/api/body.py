@@ -1,0 +1,38 @@
+"""Bodies of requests: read up to a limit of bytes and of time."""
+
+import asyncio
+
+from starlette.requests import Request
+
+from ett_service.api.problems import Kind, Problem
+
+
+async def read_body(request: Request, *, most: int, deadline_s: float) -> bytes:
+    """Read the body of *request*, of up to *most* bytes, within *deadline_s* seconds.
+
+    Raises:
+        Problem: 413 as soon as it is too large, 408 when the deadline has passed.
+    """
+    announced = request.headers.get("content-length", "")
+    if announced.isascii() and announced.isdigit() and int(announced) > most:
+        raise too_large(most)
+    try:
+        async with asyncio.timeout(deadline_s):
+            return await _read(request, most)
+    except TimeoutError as error:
+        raise Problem(Kind.REQUEST_TIMEOUT, headers={"Connection": "close"}) from error
+
+
+async def _read(request: Request, most: int) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise too_large(most)
+    return bytes(body)
+
+
+def too_large(limit: int) -> Problem:
+    """Refuse a request over *limit* bytes."""
+    # What is still to come is not read, so the connection cannot be used again.
+    return Problem(Kind.TOO_LARGE, limit=limit, headers={"Connection": "close"})

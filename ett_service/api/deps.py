@@ -1,0 +1,138 @@
+"""What routes ask for, as typed aliases: a connection, a key that may, a project, a job."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Path, Query, Request
+from sqlalchemy import Connection
+
+from ett_service.api.parts import Parts
+from ett_service.api.problems import Kind, Problem, faults
+from ett_service.storage.keys import Key, find_key
+from ett_service.storage.listing import project_id
+
+
+def _parts(request: Request) -> Parts:
+    parts: Parts = request.state.parts
+    return parts
+
+
+AppParts = Annotated[Parts, Depends(_parts)]
+
+
+def _reader(parts: AppParts) -> Iterator[Connection]:
+    with parts.store.reading() as conn:
+        yield conn
+
+
+Reader = Annotated[Connection, Depends(_reader)]
+
+
+def only_declared_parameters(request: Request) -> None:
+    """Refuse query parameters that the description does not name: a mistyped filter must not pass.
+
+    Raises:
+        Problem: 422.
+    """
+    app: FastAPI = request.app
+    path = request.scope["route"].path_format
+    operation = app.openapi()["paths"][path][request.method.lower()]
+    known = {parameter["name"] for parameter in operation.get("parameters", ())}
+    unknown = [
+        {"type": "unknown_parameter", "loc": ("query", name)}
+        for name in dict.fromkeys(request.query_params)
+        if name not in known
+    ]
+    if unknown:
+        raise Problem(Kind.VALIDATION_FAILED, errors=faults(unknown))
+
+
+def known_key(request: Request, conn: Connection) -> Key:
+    """Find the key that the request names.
+
+    Raises:
+        Problem: 401, alike for a missing, mistyped, unknown and revoked key.
+    """
+    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    key = find_key(conn, text.strip()) if scheme.lower() == "bearer" else None
+    if key is None:
+        raise Problem(
+            Kind.UNAUTHORIZED,
+            "Send a key as `Authorization: Bearer ett_...`.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    request.state.key_prefix = key.prefix
+    return key
+
+
+def require(key: Key, *scopes: str) -> Key:
+    """Pass a *key* that has one of *scopes*.
+
+    Raises:
+        Problem: 403.
+    """
+    if key.scopes.isdisjoint(scopes):
+        raise Problem(
+            Kind.FORBIDDEN,
+            f"This needs a key of scope {' or '.join(scopes)}.",
+            headers={"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scopes[0]}"'},
+        )
+    return key
+
+
+def _reading_key(request: Request, conn: Reader) -> Key:
+    return require(known_key(request, conn), "read", "fleet")
+
+
+def _listing_key(request: Request, conn: Reader) -> Key:
+    return require(known_key(request, conn), "read", "admin")
+
+
+def _writing_key(request: Request, parts: AppParts) -> Key:
+    # Its own connection, given back before the body is read: a slow sender must not hold one.
+    with parts.store.reading() as conn:
+        return require(known_key(request, conn), "write")
+
+
+def _admin_key(request: Request, parts: AppParts) -> Key:
+    with parts.store.reading() as conn:
+        return require(known_key(request, conn), "admin")
+
+
+ReadingKey = Annotated[Key, Depends(_reading_key)]
+ListingKey = Annotated[Key, Depends(_listing_key)]
+WritingKey = Annotated[Key, Depends(_writing_key)]
+AdminKey = Annotated[Key, Depends(_admin_key)]
+
+
+def _project_id(
+    key: ReadingKey,
+    conn: Reader,
+    project: Annotated[
+        str | None,
+        Query(
+            description="Another project than the key's own; needs the scope `fleet`.",
+            max_length=200,
+            pattern=r"^[^\x00]*$",
+        ),
+    ] = None,
+) -> int:
+    if project is None or project == key.project:
+        require(key, "read", "fleet")
+        return key.project_id
+    found = project_id(conn, project) if "fleet" in key.scopes else None
+    if found is None:
+        raise Problem(Kind.NOT_FOUND, "No such project.")
+    return found
+
+
+ProjectId = Annotated[int, Depends(_project_id)]
+
+
+def _job(job: Annotated[str, Path(description="The job's name.", examples=["llm-70b"])]) -> str:
+    if "\x00" in job:
+        raise Problem(Kind.NOT_FOUND, "No such job.")
+    return job
+
+
+Job = Annotated[str, Depends(_job)]

@@ -1,0 +1,123 @@
+"""Jobs: which there are, and what one of them spent its time on."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query
+from sqlalchemy import Connection, Row
+
+from ett_service.api import cursor as cursors
+from ett_service.api.answers import JobAnswer, JobPage, LedgerAnswer
+from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
+from ett_service.api.parameters import At, CursorText, Text
+from ett_service.api.problems import Kind, Problem, declared
+from ett_service.api.rendering import job_answer, ledger_answer, summary
+from ett_service.core.answer import JobLedger
+from ett_service.core.vocabulary import JobState
+from ett_service.storage import ledgers, listing
+
+router = APIRouter(
+    prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
+)
+
+Sort = Literal[
+    "-started_at", "-ended_at", "-job", "-e2e_seconds", "-ett_ratio", "-failures",
+    "-unsaved_training_seconds",
+    "started_at", "ended_at", "job", "e2e_seconds", "ett_ratio", "failures",
+    "unsaved_training_seconds",
+]  # fmt: skip
+
+_PLACES: dict[str, Any] = {
+    "job": tuple[str, cursors.Word, cursors.Word],
+    "ett_ratio": tuple[str, float, cursors.Word],
+}
+_NUMBERED = tuple[str, cursors.Whole, cursors.Word]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The query of a list of jobs."""
+
+    team: Text = None
+    model: Text = None
+    cluster: Text = None
+    hardware: Text = None
+    kind: Text = None
+    state: Annotated[JobState | None, Query()] = None
+    from_us: Annotated[At, Query(alias="from", description="Jobs alive at or after it.")] = None
+    to_us: Annotated[At, Query(alias="to", description="Jobs that began before it.")] = None
+    q: Annotated[Text, Query(description="Part of the job's key or name, in any case.")] = None
+    sort: Annotated[Sort, Query(description="`-` puts the largest first.")] = "-started_at"
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100
+    cursor: CursorText = None
+
+    @property
+    def wanted(self) -> listing.JobFilter:
+        """The filters that were given."""
+        given = {name: getattr(self, name) for name in listing.EXACT}
+        return listing.JobFilter(
+            equal={name: value for name, value in given.items() if value is not None},
+            from_us=self.from_us,
+            to_us=self.to_us,
+            contains=self.q,
+        )
+
+
+@router.get("", operation_id="list_jobs", responses=declared(401, 403, 404, 422, 503))
+def list_jobs(asked: Annotated[Asked, Depends()], conn: Reader, project_id: ProjectId) -> JobPage:
+    """List the jobs of a project, a page at a time."""
+    order = asked.sort.removeprefix("-")
+    rows = listing.jobs(
+        conn,
+        project_id,
+        asked.wanted,
+        sort=order,
+        descending=asked.sort.startswith("-"),
+        limit=asked.limit + 1,
+        after=_place(asked),
+    )
+    shown, more = rows[: asked.limit], len(rows) > asked.limit
+    training = listing.training_us(conn, project_id, [row.job for row in shown])
+    return JobPage(
+        jobs=[summary(row, training.get(row.job, (0, 0))) for row in shown],
+        next_cursor=_cursor(asked.sort, shown[-1]) if more else None,
+    )
+
+
+def _cursor(sort: str, last: Row[Any]) -> str:
+    return cursors.write((sort, last.place, last.job))
+
+
+def _place(asked: Asked) -> listing.Place | None:
+    if asked.cursor is None:
+        return None
+    shape = _PLACES.get(asked.sort.removeprefix("-"), _NUMBERED)
+    sort, value, job = cursors.read(asked.cursor, shape)
+    if sort != asked.sort:
+        raise cursors.refused()
+    return listing.Place(value=value, job=job)
+
+
+@router.get("/{job}", operation_id="read_job", responses=declared(401, 403, 404, 422, 503))
+def read_job(job: Job, conn: Reader, project_id: ProjectId) -> JobAnswer:
+    """Tell all numbers of a job."""
+    ledger = _ledger(conn, project_id, job)
+    return job_answer(job, ledger, definitions(ledger))
+
+
+@router.get(
+    "/{job}/ledger", operation_id="read_ledger", responses=declared(401, 403, 404, 422, 503)
+)
+def read_ledger(job: Job, conn: Reader, project_id: ProjectId) -> LedgerAnswer:
+    """Tell the segments that partition the job's E2E."""
+    ledger = _ledger(conn, project_id, job)
+    return ledger_answer(job, ledger, ledgers.segments(conn, project_id, job))
+
+
+def _ledger(conn: Connection, project_id: int, job: str) -> JobLedger:
+    ledger = ledgers.job_ledger(conn, project_id, job)
+    if ledger is None:
+        raise Problem(
+            Kind.NOT_FOUND, "No such job. One that just sent its first events has no numbers yet."
+        )
+    return ledger

@@ -1,0 +1,166 @@
+"""Keys: who may do what in which project."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import ConfigDict, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from ett_service.api.answers import Answer, Instant
+from ett_service.api.body import read_body
+from ett_service.api.deps import AdminKey, AppParts, ListingKey, Reader, only_declared_parameters
+from ett_service.api.parts import Parts
+from ett_service.api.problems import Kind, Problem, declared, faults
+from ett_service.api.rendering import maybe_instant
+from ett_service.core.instant import rfc3339
+from ett_service.storage import keys
+from ett_service.storage.keys import BadKey, Key
+
+router = APIRouter(
+    prefix="/v1/keys", tags=["keys"], dependencies=[Depends(only_declared_parameters)]
+)
+
+LARGEST_BODY = 16 << 10
+
+Scope = Literal["write", "read", "fleet", "admin"]
+
+_EXAMPLE: dict[str, Any] = {
+    "prefix": "ett_4Zk0Xw7b",
+    "project": "research",
+    "name": "cluster a",
+    "scopes": ["read", "write"],
+    "created_at": "2026-03-01T08:00:00.000000Z",
+    "revoked_at": None,
+}
+_ASKED: dict[str, Any] = {"project": "research", "name": "cluster a", "scopes": ["write"]}
+
+
+class NewKey(Answer):
+    """The key to make."""
+
+    model_config = ConfigDict(strict=True, json_schema_extra={"example": _ASKED})
+
+    project: str = Field(description="1 to 100 printable characters, no `/`; made if it is new.")
+    name: str = Field(description="What the key is for; likewise.")
+    scopes: list[Scope] = Field(min_length=1, max_length=len(keys.SCOPES))
+
+
+class KeyAnswer(Answer):
+    """A key without its secret."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
+
+    prefix: str = Field(description="The first characters of the key; they name it.")
+    project: str
+    name: str
+    scopes: list[Scope]
+    created_at: Instant
+    revoked_at: Instant | None
+
+
+class MadeKey(KeyAnswer):
+    """A new key."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {**_EXAMPLE, "key": "ett_4Zk0Xw7b…"}},
+    )
+
+    key: str = Field(description="The key itself, shown only now.")
+
+
+class KeyList(Answer):
+    """Keys, the oldest first."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"keys": [_EXAMPLE]}})
+
+    keys: list[KeyAnswer]
+
+
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": NewKey.model_json_schema(), "example": _ASKED}},
+    }
+}
+
+
+@router.get("", operation_id="list_keys", responses=declared(401, 403, 422, 503))
+def list_keys(key: ListingKey, conn: Reader) -> KeyList:
+    """List the keys: with `admin` all of them, with `read` those of the key's own project."""
+    found = keys.list_keys(conn)
+    if "admin" not in key.scopes:
+        found = [each for each in found if each.project_id == key.project_id]
+    return KeyList(keys=[KeyAnswer(**_members(each)) for each in found])
+
+
+@router.post(
+    "",
+    operation_id="create_key",
+    status_code=201,
+    responses=declared(400, 401, 403, 408, 413, 415, 422, 503),
+    openapi_extra=_BODY,
+)
+async def create_key(_: AdminKey, request: Request, parts: AppParts) -> MadeKey:
+    """Make a key. Its text is in the answer, and nowhere else."""
+    body = await read_body(request, most=LARGEST_BODY, deadline_s=parts.body_deadline_s)
+    return await run_in_threadpool(_create, parts, _asked(request, body))
+
+
+@router.delete(
+    "/{prefix}",
+    operation_id="revoke_key",
+    status_code=204,
+    response_class=Response,
+    responses=declared(401, 403, 404, 422, 503),
+)
+def revoke_key(prefix: str, _: AdminKey, parts: AppParts) -> None:
+    """Revoke a key, from now on and for good."""
+    now_us = parts.now_us()
+    known = "\x00" not in prefix
+    if not known or not parts.store.write(lambda conn: keys.revoke_key(conn, prefix, now_us)):
+        raise Problem(Kind.NOT_FOUND, "No key that stands begins so.")
+
+
+def _asked(request: Request, body: bytes) -> NewKey:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise Problem(Kind.UNSUPPORTED_MEDIA, "Send application/json.")
+    try:
+        return NewKey.model_validate_json(body)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False, include_context=False)
+        kind = Kind.VALIDATION_FAILED
+        if errors[0]["type"] == "json_invalid":
+            kind = Kind.MALFORMED_JSON
+        raise Problem(kind, errors=faults(errors)) from error
+
+
+def _create(parts: Parts, asked: NewKey) -> MadeKey:
+    now_us = parts.now_us()
+
+    def create(conn: Any) -> tuple[str, Key | None]:
+        text = keys.create_key(
+            conn,
+            project=asked.project,
+            name=asked.name,
+            scopes=set(asked.scopes),
+            now_us=now_us,
+        )
+        return text, keys.find_key(conn, text)
+
+    try:
+        text, key = parts.store.write(create)
+    except BadKey as error:
+        raise Problem(Kind.VALIDATION_FAILED, str(error)) from error
+    return MadeKey(**_members(key), key=text)
+
+
+def _members(key: Key) -> dict[str, Any]:
+    return {
+        "prefix": key.prefix,
+        "project": key.project,
+        "name": key.name,
+        "scopes": sorted(key.scopes),
+        "created_at": rfc3339(key.created_at),
+        "revoked_at": maybe_instant(key.revoked_at),
+    }

@@ -1,0 +1,34 @@
+"""What the application stands on. An entry point makes it; a test makes its own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ett_service.exposition.own import OwnMetrics
+from ett_service.ingest.limits import Limits
+from ett_service.storage.engine import Store
+
+
+class Waker(Protocol):
+    """The worker inside this process, as far as the API knows it."""
+
+    def wake(self) -> None:
+        """Look for marks now rather than at the next poll."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The store, the clock, the limits, and the worker where one runs in this process."""
+
+    store: Store
+    now_us: Callable[[], int]
+    limits: Limits
+    worker: Waker | None = None
+    version: str = "0"
+    open_metrics: bool = False  #: ``/metrics`` without a key, for one who listens on loopback
+    body_deadline_s: float = 30.0  #: for the whole body of a request
+    own: OwnMetrics = field(default_factory=OwnMetrics)

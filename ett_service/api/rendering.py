@@ -1,0 +1,257 @@
+"""Turns ledgers and rows into answers. Here, and only here, microseconds become seconds."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Row
+
+from ett_service.api.answers import (
+    AttemptAnswer,
+    EvidenceAnswer,
+    GapAnswer,
+    JobAnswer,
+    JobSummary,
+    LedgerAnswer,
+    QualityAnswer,
+    RecoveryAnswer,
+    SegmentAnswer,
+)
+from ett_service.core.answer import (
+    FORMULA_VERSION,
+    AttemptLedger,
+    Evidence,
+    Facts,
+    Gap,
+    JobLedger,
+    Quality,
+    Recovery,
+    Segment,
+    Share,
+)
+from ett_service.core.instant import rfc3339
+from ett_service.core.vocabulary import WASTED, Category, JobState, Period
+
+MICROSECONDS = 1_000_000
+
+
+def seconds(us: int) -> float:
+    """Divide microseconds, last."""
+    return us / MICROSECONDS
+
+
+def maybe_seconds(us: int | None) -> float | None:
+    """Divide microseconds that may be unknown."""
+    return None if us is None else seconds(us)
+
+
+def maybe_instant(us: int | None) -> str | None:
+    """Write an instant that may be unknown."""
+    return None if us is None else rfc3339(us)
+
+
+def ratio(part: int, whole: int) -> float:
+    """Divide two sums of microseconds; 0 where there is nothing to divide by."""
+    return part / whole if whole else 0.0
+
+
+def in_seconds(us: Mapping[Category, int]) -> dict[Category, float]:
+    """Divide each of *us*, in the order of the vocabulary, without those that are 0."""
+    return {category: seconds(us[category]) for category in Category if us.get(category)}
+
+
+def summary(row: Row[Any], training_us: tuple[int, int]) -> JobSummary:
+    """Answer one row of ``storage.listing.jobs`` with its ``(wasted, all)`` training time."""
+    return JobSummary(
+        job=row.job,
+        state=row.state,
+        provisional=row.state != JobState.FINISHED,
+        as_of=rfc3339(row.as_of_us),
+        formula_version=row.formula_version,
+        name=row.name,
+        team=row.team,
+        model=row.model,
+        cluster=row.cluster,
+        hardware=row.hardware,
+        kind=row.kind,
+        gpus=row.gpus,
+        code_version=row.code_version,
+        started_at=maybe_instant(row.started_us),
+        ended_at=maybe_instant(row.ended_us),
+        e2e_seconds=seconds(row.e2e_us),
+        queue_wait_seconds=seconds(row.queue_wait_us),
+        ett_ratio=ratio(row.effective_us, row.e2e_us),
+        time_to_start_seconds=maybe_seconds(row.time_to_start_us),
+        failures=row.failures,
+        infra_failures=row.infra_failures,
+        wasted_ratio=ratio(*training_us),
+        unsaved_training_seconds=seconds(row.unsaved_us),
+    )
+
+
+def job_answer(job: str, ledger: JobLedger, definitions: Mapping[str, float | None]) -> JobAnswer:
+    """Answer everything about one job."""
+    by_category = _sums(ledger.shares, "us")
+    periods = dict.fromkeys(Period, 0)
+    for share in ledger.shares:
+        periods[share.period] += share.us
+    return JobAnswer(
+        job=job,
+        **_facts(ledger.facts),
+        **_numbers(ledger),
+        ett_ratio=ratio(by_category[Category.EFFECTIVE_TRAINING], ledger.e2e_us),
+        wasted_ratio=ratio(_wasted_in_training(ledger.shares), periods[Period.TRAINING]),
+        categories={category: seconds(us) for category, us in by_category.items()},
+        periods={period: seconds(us) for period, us in periods.items()},
+        weighted_seconds=_weighted(ledger, "weighted_us"),
+        gpu_seconds=_weighted(ledger, "gpu_us"),
+        recoveries=[_recovery(recovery) for recovery in ledger.recoveries],
+        attempts=[_attempt(attempt) for attempt in ledger.attempts],
+        quality=_quality(ledger.quality, ledger.e2e_us),
+        definitions=dict(definitions),
+    )
+
+
+def ledger_answer(job: str, ledger: JobLedger, segments: Iterable[Segment]) -> LedgerAnswer:
+    """Answer the segments of one job."""
+    return LedgerAnswer(
+        job=job,
+        state=ledger.state,
+        provisional=ledger.provisional,
+        as_of=rfc3339(ledger.as_of),
+        e2e_microseconds=ledger.e2e_us,
+        segments=[
+            SegmentAnswer(
+                start=rfc3339(segment.start_at),
+                end=rfc3339(segment.end_at),
+                category=segment.category,
+                period=segment.period,
+                number=segment.number,
+                microseconds=segment.end_at - segment.start_at,
+            )
+            for segment in segments
+        ],
+    )
+
+
+def _facts(facts: Facts) -> dict[str, Any]:
+    return {
+        "name": facts.name,
+        "team": facts.team,
+        "model": facts.model,
+        "cluster": facts.cluster,
+        "hardware": facts.hardware,
+        "gpus": facts.gpus,
+        "kind": facts.kind,
+        "code_version": facts.code_version,
+        "image": facts.image,
+        "owner": facts.owner,
+        "submitted_at": maybe_instant(facts.submitted_at),
+        "parameters": facts.parameters,
+        "precision": facts.precision,
+        "labels": facts.labels,
+    }
+
+
+def _numbers(ledger: JobLedger) -> dict[str, Any]:
+    return {
+        "state": ledger.state,
+        "provisional": ledger.provisional,
+        "as_of": rfc3339(ledger.as_of),
+        "formula_version": FORMULA_VERSION,
+        "outcome": ledger.outcome,
+        "started_at": maybe_instant(ledger.started_at),
+        "ended_at": maybe_instant(ledger.ended_at),
+        "e2e_seconds": seconds(ledger.e2e_us),
+        "queue_wait_seconds": seconds(ledger.queue_wait_us),
+        "time_to_start_seconds": maybe_seconds(ledger.time_to_start_us),
+        "failures": ledger.failures,
+        "infra_failures": ledger.infra_failures,
+        "unsaved_training_seconds": seconds(ledger.unsaved_us),
+    }
+
+
+def _sums(shares: Iterable[Share], member: str) -> dict[Category, int]:
+    sums = dict.fromkeys(Category, 0)
+    for share in shares:
+        sums[share.category] += getattr(share, member) or 0
+    return sums
+
+
+def _weighted(ledger: JobLedger, member: str) -> dict[Category, float] | None:
+    if ledger.quality.gpus_unknown:
+        return None
+    return in_seconds(_sums(ledger.shares, member))
+
+
+def _wasted_in_training(shares: Iterable[Share]) -> int:
+    return sum(
+        share.us for share in shares if share.period is Period.TRAINING and share.category in WASTED
+    )
+
+
+def _recovery(recovery: Recovery) -> RecoveryAnswer:
+    return RecoveryAnswer(
+        interrupted=recovery.interrupted,
+        resumed=recovery.resumed,
+        started_at=rfc3339(recovery.start_at),
+        ended_at=rfc3339(recovery.end_at),
+        seconds=seconds(recovery.us),
+        outcome=recovery.outcome,
+        parts=in_seconds(recovery.parts_us),
+        stalled_seconds=seconds(recovery.stalled_us),
+        repeated_seconds=seconds(recovery.repeated_us),
+    )
+
+
+def _attempt(attempt: AttemptLedger) -> AttemptAnswer:
+    return AttemptAnswer(
+        number=attempt.number,
+        launch=attempt.launch,
+        attempt=attempt.attempt,
+        cycle=attempt.cycle,
+        gpus=attempt.gpus,
+        code_version=attempt.code_version,
+        started_at=rfc3339(attempt.started_at),
+        ended_at=rfc3339(attempt.ended_at),
+        outcome=attempt.outcome,
+        origin=attempt.origin,
+        cause=attempt.cause,
+        evidence=_evidence(attempt.evidence),
+        reason=attempt.reason,
+        basis=attempt.basis,
+        last_step=attempt.last_step,
+        last_heard_at=rfc3339(attempt.last_heard_at),
+        unsaved_training_seconds=seconds(attempt.unsaved_us),
+        stalled_seconds=seconds(attempt.silent_tail_us),
+        categories=in_seconds(attempt.categories_us),
+    )
+
+
+def _evidence(evidence: Evidence | None) -> EvidenceAnswer | None:
+    if evidence is None:
+        return None
+    return EvidenceAnswer(rule=evidence.rule, text=evidence.text, event_id=evidence.event_id)
+
+
+def _quality(quality: Quality, e2e_us: int) -> QualityAnswer:
+    return QualityAnswer(
+        unattributed_ratio=ratio(quality.unattributed_us, e2e_us),
+        inferred_ends=quality.inferred_ends,
+        ends_without_begin=quality.ends_without_begin,
+        clamped_spans=quality.clamped_spans,
+        clock_flags=quality.clock_flags,
+        missing_phases=list(quality.missing_phases),
+        gpus_unknown=quality.gpus_unknown,
+        gaps=[_gap(gap) for gap in quality.gaps],
+    )
+
+
+def _gap(gap: Gap) -> GapAnswer:
+    return GapAnswer(
+        kind=gap.kind,
+        number=gap.number,
+        started_at=rfc3339(gap.start_at),
+        ended_at=rfc3339(gap.end_at),
+        detail=gap.detail,
+        event_id=gap.event_id,
+    )

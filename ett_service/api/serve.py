@@ -1,0 +1,138 @@
+"""Serves the application until told to stop."""
+
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from importlib.metadata import version
+from ipaddress import ip_address
+from typing import Protocol
+
+import uvicorn
+
+from ett_service.api.app import create_app
+from ett_service.api.parts import Parts, Waker
+from ett_service.ingest.limits import IngestLimits
+from ett_service.settings import Settings
+from ett_service.storage import migrate, sqlite
+from ett_service.storage.engine import Store, open_store
+from ett_service.storage.keys import SCOPES, create_key, list_keys
+
+log = logging.getLogger(__name__)
+
+FIRST_PROJECT = "default"
+
+_GRACE_S = 10
+
+
+class Worker(Waker, Protocol):
+    """A worker that runs inside this process."""
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+
+    def stop(self) -> None:
+        """End after the jobs that it is at, and wait for that."""
+
+
+MakeWorker = Callable[[Settings, Store], Worker]
+
+
+def serve(settings: Settings, make_worker: MakeWorker) -> None:
+    """Serve until SIGINT or SIGTERM, with a worker inside where the settings ask for one.
+
+    A SQLite file that is not there yet is made; the first key of one without any is printed.
+
+    Raises:
+        EttError: The database cannot be opened.
+        OSError: The address cannot be listened on.
+    """
+    # Uvicorn raises the signal that stopped it again when it is done, and SIGTERM would then end
+    # the process before the store is closed.
+    signal.signal(signal.SIGTERM, _exit)
+    with closing(_listening(settings)) as listener, _opened(settings, make_worker) as parts:
+        config = uvicorn.Config(
+            create_app(lambda: nullcontext(parts)),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        log.info("Serving on http://%s:%d", shown, port, extra={"event": "serving"})
+        _tell_first_key(parts.store, parts.now_us())
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def now_us() -> int:
+    """Read the wall clock, in microseconds since the Unix epoch."""
+    return time.time_ns() // 1000
+
+
+def _exit(_signal: int, _frame: object) -> None:
+    raise SystemExit(0)
+
+
+def _listening(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+
+
+@contextmanager
+def _opened(settings: Settings, make_worker: MakeWorker) -> Iterator[Parts]:
+    _make_file(settings.database_url)
+    with closing(open_store(settings.database_url)) as store:
+        worker = make_worker(settings, store) if settings.embedded_worker else None
+        parts = Parts(
+            store=store,
+            now_us=now_us,
+            limits=_ingest_limits(settings),
+            worker=worker,
+            version=version("ett-service"),
+            open_metrics=settings.open_metrics or _is_loopback(settings.host),
+            body_deadline_s=settings.body_deadline_seconds,
+        )
+        if worker is None:
+            yield parts
+            return
+        worker.start()
+        try:
+            yield parts
+        finally:
+            worker.stop()
+
+
+def _make_file(url: str) -> None:
+    address = migrate.address(url)
+    if address.get_backend_name() == "sqlite" and not sqlite.path_of(address).exists():
+        migrate.migrate(url)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _tell_first_key(store: Store, at_us: int) -> None:
+    """Print a key that may do everything, if this embedded database has no key yet."""
+    if store.dialect != "sqlite":
+        return
+    with store.reading() as conn:
+        if list_keys(conn):
+            return
+    key = store.write(
+        lambda conn: create_key(
+            conn, project=FIRST_PROJECT, name="first key", scopes=SCOPES, now_us=at_us
+        )
+    )
+    log.info("The first key may do everything; standard output shows it, only now.")
+    sys.stdout.write(key + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,23 @@
+"""Label values: words that users made up, made safe and few."""
+
+import re
+from collections.abc import Mapping
+
+UNKNOWN = "unknown"
+OTHER = "other"
+
+_LONGEST = 128
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+
+
+def label(value: str | None) -> str:
+    """Return *value* as a label that no parser trips over; ``unknown`` where there is none."""
+    if not value:
+        return UNKNOWN
+    return _UNPRINTABLE.sub("\ufffd", value)[:_LONGEST]
+
+
+def kept(weights: Mapping[str, int], most: int) -> frozenset[str]:
+    """Return the *most* heaviest labels; of two as heavy the first by name."""
+    heaviest = sorted(weights, key=lambda name: (-weights[name], name))
+    return frozenset(heaviest[:most])
