@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 Rows = Sequence[Mapping[str, Any]]
 
 #: From this many rows on PostgreSQL takes them faster by COPY, through a staging table.
-COPY_FROM = 500
+COPY_FROM = 100
 
 
 def insert_new(conn: Connection, into: Table, rows: Rows) -> int:

