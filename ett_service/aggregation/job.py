@@ -1,0 +1,114 @@
+"""From a job's events to its stored ledger."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, JobLedger, Limits
+from ett_service.core.fold import JobFold
+from ett_service.core.vocabulary import JobState
+from ett_service.storage import ledgers, marks, reads
+from ett_service.storage.ledger_rows import Head
+from ett_service.storage.marks import JobKey
+
+OPEN_EVERY_US = 30_000_000
+"""How often the numbers of a running or queued job are run on, in microseconds."""
+
+_OPEN = frozenset({JobState.RUNNING, JobState.QUEUED})
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A fold that can go on while the stored revision is still this one.
+
+    :func:`refresh` uses it up, and what it returns counts once its transaction is committed.
+    """
+
+    key: JobKey
+    fold: JobFold
+    revision: int  #: 0 where nothing is stored
+    ledger: JobLedger | None = None  #: what is stored; None where that was not read
+    batches: frozenset[int] = field(default_factory=frozenset)  #: marked, and already folded
+
+
+def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Folded:
+    """Fold all events that the job has, outside of the transaction that will store them.
+
+    What is read first may be overtaken by what is read later, never the other way round: a
+    revision that still stands vouches for every batch whose mark was gone before it.
+    """
+    head = ledgers.head(conn, key)
+    batches = frozenset(marks.batches(conn, key))
+    return Folded(key, _fold_all(conn, key, limits), _revision(head), None, batches)
+
+
+def refresh(
+    conn: Connection,
+    key: JobKey,
+    now_us: int,
+    known: Folded | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    open_every_us: int = OPEN_EVERY_US,
+) -> Folded | None:
+    """Fold what came into the job and store its ledger as of *now_us*, in microseconds.
+
+    The order makes racing writers and a crash harmless: lock the job, delete its marks, read.
+    So a mark is only gone once what it stands for was there to be read. Returns None, and has
+    changed nothing, if another worker holds the job or has just done the same.
+    """
+    if not marks.lock(conn, key):
+        return None
+    batches = marks.take(conn, key)
+    head = ledgers.head(conn, key)
+    if not (batches or is_outdated(head, now_us)):
+        return None
+    previous = None
+    if known is not None and _goes_on(conn, known, head, batches):
+        fold, previous = known.fold, known.ledger
+    else:
+        fold = _fold_all(conn, key, limits)
+    ledger = fold.ledger(now_us)
+    written = Head(
+        revision=_revision(head) + 1,
+        formula_version=FORMULA_VERSION,
+        event_count=fold.event_count,
+        folded_us=now_us,
+        due_us=_due_us(ledger, open_every_us),
+    )
+    changed_from = fold.changed_from if previous else None
+    ledgers.replace(conn, key, ledger, written, previous=previous, changed_from=changed_from)
+    return Folded(key, fold, written.revision, ledger)
+
+
+def is_outdated(head: Head | None, now_us: int) -> bool:
+    """Return whether the ledger has to be folded although no fact came in."""
+    if head is None or head.formula_version != FORMULA_VERSION:
+        return True
+    return head.due_us is not None and head.due_us <= now_us
+
+
+def _revision(head: Head | None) -> int:
+    return head.revision if head else 0
+
+
+def _goes_on(conn: Connection, known: Folded, head: Head | None, batches: Sequence[int]) -> bool:
+    """Add what the marks stand for to the known fold; False if it has to be begun anew."""
+    if known.revision != _revision(head):
+        return False
+    unread = [batch for batch in batches if batch not in known.batches]
+    fresh = reads.events(conn, *known.key, unread) if unread else []
+    return known.fold.add(fresh, reads.offsets(conn, *known.key))
+
+
+def _fold_all(conn: Connection, key: JobKey, limits: Limits) -> JobFold:
+    fold = JobFold(limits)
+    fold.add(reads.events(conn, *key), reads.offsets(conn, *key))
+    return fold
+
+
+def _due_us(ledger: JobLedger, open_every_us: int) -> int | None:
+    looks = [] if ledger.due_at is None else [ledger.due_at]
+    if ledger.state in _OPEN:
+        looks.append(ledger.as_of + open_every_us)
+    return min(looks, default=None)

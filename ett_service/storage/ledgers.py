@@ -1,0 +1,180 @@
+"""Job ledgers in rows: what was folded is written, and read back equal.
+
+The column ``answer`` holds a dataclass of ``core.answer`` as JSON; the columns beside it repeat
+what SQL selects, sorts and sums by.
+"""
+
+import dataclasses
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from ett_service.core.answer import AttemptLedger, JobLedger, Recovery, Segment, Share
+from ett_service.core.vocabulary import Category, Period, Phase
+from ett_service.storage import tables
+from ett_service.storage.ledger_rows import (
+    ATTEMPTS,
+    RECOVERIES,
+    SEGMENTS,
+    SHARES,
+    Columns,
+    Head,
+    Part,
+    ledger_columns,
+    without_lists,
+)
+from ett_service.storage.marks import JobKey
+
+T = TypeVar("T")
+_Upsert = postgresql.Insert | sqlite.Insert
+
+
+def _upsert(insert: type[postgresql.Insert] | type[sqlite.Insert], table: Table) -> _Upsert:
+    keys = [column.name for column in table.primary_key]
+    statement = insert(table)
+    values = {
+        column.name: statement.excluded[column.name]
+        for column in table.columns
+        if column.name not in keys
+    }
+    return statement.on_conflict_do_update(index_elements=keys, set_=values)
+
+
+def _keyed(table: Table, length: int | None = None) -> list[Any]:
+    return [column == bindparam(column.name) for column in list(table.primary_key)[:length]]
+
+
+def _of_job(table: Table, *names: str) -> Select[Any]:
+    return select(*(table.c[name] for name in names)).where(*_keyed(table, 2))
+
+
+_PARTS = (tables.attempt_ledger, tables.segment, tables.share, tables.recovery)
+_PUT = {
+    (dialect, table): _upsert(insert, table)
+    for dialect, insert in (("sqlite", sqlite.Insert), ("postgresql", postgresql.Insert))
+    for table in (tables.job_ledger, *_PARTS)
+}
+_DROP = {table: delete(table).where(*_keyed(table)) for table in _PARTS}
+_CLEAR = [delete(table).where(*_keyed(table, 2)) for table in _PARTS]
+
+_HEAD = _of_job(
+    tables.job_ledger, "revision", "formula_version", "event_count", "folded_us", "due_us"
+)
+_LEDGER = _of_job(tables.job_ledger, "answer")
+_ATTEMPTS = _of_job(tables.attempt_ledger, "answer").order_by(tables.attempt_ledger.c.number)
+_RECOVERIES = _of_job(tables.recovery, "answer").order_by(
+    tables.recovery.c.started_us, tables.recovery.c.interrupted
+)
+_SEGMENTS = _of_job(
+    tables.segment, "started_us", "ended_us", "category", "period", "number"
+).order_by(tables.segment.c.started_us)
+_SHARES = _of_job(tables.share, "category", "period", "phase", "us", "weighted_us", "gpu_us")
+_ROWS = {
+    table: _of_job(table, *(column.name for column in list(table.columns)[2:]))
+    for table in (tables.job_ledger, *_PARTS)
+}
+
+_read_ledger = msgspec.json.Decoder(JobLedger).decode
+_read_attempt = msgspec.json.Decoder(AttemptLedger).decode
+_read_recovery = msgspec.json.Decoder(Recovery).decode
+
+
+def replace(
+    conn: Connection,
+    key: JobKey,
+    ledger: JobLedger,
+    head: Head,
+    *,
+    previous: JobLedger | None = None,
+    changed_from: int | None = None,
+) -> None:
+    """Write the job's ledger over the one that is stored.
+
+    *previous* is what is stored, where the caller knows it: then only what differs is written,
+    and segments that start before *changed_from* are taken to be equal unseen.
+    """
+    if previous is None:
+        if head.revision > 1:
+            for statement in _CLEAR:
+                conn.execute(statement, key._asdict())
+        previous, changed_from = without_lists(ledger), None
+    _put(conn, key, tables.job_ledger, [ledger_columns(ledger, head)])
+    _replace_part(conn, key, ATTEMPTS, previous.attempts, ledger.attempts)
+    _replace_part(conn, key, SHARES, previous.shares, ledger.shares)
+    _replace_part(conn, key, RECOVERIES, previous.recoveries, ledger.recoveries)
+    before = _tail(previous.segments, changed_from)
+    _replace_part(conn, key, SEGMENTS, before, _tail(ledger.segments, changed_from))
+
+
+def _tail(segments: Sequence[Segment], since: int | None) -> Sequence[Segment]:
+    return segments if since is None else segments[bisect_left(segments, (since,)) :]
+
+
+def _replace_part(
+    conn: Connection, key: JobKey, part: Part[T], before: Sequence[T], after: Sequence[T]
+) -> None:
+    gone = {part.key(item): item for item in before}
+    changed = []
+    for item in after:
+        known = gone.pop(part.key(item), None)
+        if known is not item and known != item:
+            changed.append(part.columns(item))
+    if gone:
+        dropped = [key._asdict() | part.key_columns(place) for place in gone]
+        conn.execute(_DROP[part.table], dropped)
+    if changed:
+        _put(conn, key, part.table, changed)
+
+
+def _put(conn: Connection, key: JobKey, table: Table, rows: Sequence[Columns]) -> None:
+    statement = _PUT[conn.dialect.name, table]
+    conn.execute(statement, [key._asdict() | row for row in rows])
+
+
+def head(conn: Connection, key: JobKey) -> Head | None:
+    """Read the head of a job's ledger; None if it has none yet."""
+    row = conn.execute(_HEAD, key._asdict()).first()
+    return Head(*row) if row else None
+
+
+def job_ledger(conn: Connection, project_id: int, job: str) -> JobLedger | None:
+    """Read a job's ledger without its segments; None if it has none yet."""
+    of_job = JobKey(project_id, job)._asdict()
+    text = conn.scalar(_LEDGER, of_job)
+    if text is None:
+        return None
+    shares = [_share(row) for row in conn.execute(_SHARES, of_job)]
+    return dataclasses.replace(
+        _read_ledger(text),
+        shares=tuple(sorted(shares, key=SHARES.key)),
+        attempts=tuple(_read_attempt(text) for text in conn.scalars(_ATTEMPTS, of_job)),
+        recoveries=tuple(_read_recovery(text) for text in conn.scalars(_RECOVERIES, of_job)),
+    )
+
+
+def segments(conn: Connection, project_id: int, job: str) -> list[Segment]:
+    """Read a job's segments in order of time."""
+    of_job = JobKey(project_id, job)._asdict()
+    return [_segment(row) for row in conn.execute(_SEGMENTS, of_job)]
+
+
+def stored_rows(conn: Connection, key: JobKey) -> dict[Table, list[Columns]]:
+    """Read all rows of the job's ledger as they are, without project and job."""
+    return {
+        table: [dict(row) for row in conn.execute(statement, key._asdict()).mappings()]
+        for table, statement in _ROWS.items()
+    }
+
+
+def _segment(row: Row[tuple[Any, ...]]) -> Segment:
+    start_at, end_at, category, period, number = row
+    return Segment(start_at, end_at, Category(category), Period(period), number)
+
+
+def _share(row: Row[tuple[Any, ...]]) -> Share:
+    category, period, phase, *amounts = row
+    return Share(Category(category), Period(period), Phase(phase) if phase else None, *amounts)

@@ -1,0 +1,103 @@
+"""Which jobs have to be folded: dirty marks, instants that fell due, and the lock on a job."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, func, select, update
+
+from ett_service.storage.tables import dirty, job, job_ledger
+
+
+class JobKey(NamedTuple):
+    """What names a job in the store."""
+
+    project_id: int
+    job: str
+
+
+_MARKED = (
+    select(dirty.c.project_id, dirty.c.job)
+    .group_by(dirty.c.project_id, dirty.c.job)
+    .order_by(func.min(dirty.c.marked_us), dirty.c.project_id, dirty.c.job)
+    .limit(bindparam("most"))
+)
+
+_DUE = (
+    select(job_ledger.c.project_id, job_ledger.c.job)
+    .where(job_ledger.c.due_us <= bindparam("now_us"))
+    .order_by(job_ledger.c.due_us)
+    .limit(bindparam("most"))
+)
+
+_COUNT = select(func.count()).select_from(
+    select(dirty.c.project_id, dirty.c.job).distinct().subquery()
+)
+
+_BATCHES = select(dirty.c.batch).where(
+    dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job")
+)
+
+_JOBS = select(job.c.project_id, job.c.job).order_by(job.c.project_id, job.c.job)
+
+_OUTDATE = (
+    update(job_ledger).where(job_ledger.c.formula_version != bindparam("current")).values(due_us=0)
+)
+
+# An event's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
+_LOCK = (
+    select(job.c.job)
+    .where(job.c.project_id == bindparam("of_project"), job.c.job == bindparam("of_job"))
+    .with_for_update(key_share=True, skip_locked=True)
+)
+
+_TAKE = (
+    delete(dirty)
+    .where(dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job"))
+    .returning(dirty.c.batch)
+)
+
+
+def marked(conn: Connection, most: int) -> list[JobKey]:
+    """Return up to *most* jobs with facts that their ledgers do not know, oldest mark first."""
+    return [JobKey(*row) for row in conn.execute(_MARKED, {"most": most})]
+
+
+def due(conn: Connection, now_us: int, most: int) -> list[JobKey]:
+    """Return up to *most* jobs whose ledgers time alone has outdated, longest overdue first."""
+    return [JobKey(*row) for row in conn.execute(_DUE, {"now_us": now_us, "most": most})]
+
+
+def count(conn: Connection) -> int:
+    """Return how many jobs have facts that their ledgers do not know."""
+    return conn.scalar(_COUNT) or 0
+
+
+def jobs(conn: Connection) -> list[JobKey]:
+    """Return every job of every project."""
+    return [JobKey(*row) for row in conn.execute(_JOBS)]
+
+
+def outdate(conn: Connection, formula_version: int) -> None:
+    """Make all ledgers of another formula fall due."""
+    conn.execute(_OUTDATE, {"current": formula_version})
+
+
+def batches(conn: Connection, key: JobKey) -> Sequence[int]:
+    """Return the batches that the job's marks name."""
+    return conn.scalars(_BATCHES, _of(key)).all()
+
+
+def lock(conn: Connection, key: JobKey) -> bool:
+    """Lock the job until the transaction ends; False if another worker holds it."""
+    if conn.dialect.name == "sqlite":
+        return True  # its only writer holds the whole database
+    return conn.execute(_LOCK, _of(key)).first() is not None
+
+
+def take(conn: Connection, key: JobKey) -> Sequence[int]:
+    """Delete the job's marks and return the batches that they named."""
+    return conn.scalars(_TAKE, _of(key)).all()
+
+
+def _of(key: JobKey) -> dict[str, object]:
+    return {"of_project": key.project_id, "of_job": key.job}

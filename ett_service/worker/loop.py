@@ -1,0 +1,147 @@
+"""The loop that turns marks into ledgers."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from functools import partial
+
+from ett_service.aggregation.folds import Folds
+from ett_service.aggregation.job import OPEN_EVERY_US, Folded, refresh, warm
+from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, Limits
+from ett_service.storage import marks
+from ett_service.storage.engine import Store
+from ett_service.storage.errors import StorageUnavailable
+from ett_service.storage.marks import JobKey
+from ett_service.worker.turns import Turns
+
+log = logging.getLogger(__name__)
+
+_AFTER_TROUBLE_SECONDS = 1.0
+
+
+class Worker:
+    """Keeps the ledgers of a store up with its facts and with the time.
+
+    Several may work on one PostgreSQL database. *now_us* tells the time in microseconds since
+    the Unix epoch; *open_every_us* is how often the numbers of an open job are run on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        now_us: Callable[[], int],
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        poll_seconds: float = 0.2,
+        open_every_us: int = OPEN_EVERY_US,
+    ) -> None:
+        self._store = store
+        self._now_us = now_us
+        self._limits = limits
+        self._poll_seconds = poll_seconds
+        self._open_every_us = open_every_us
+        self._folds = Folds()
+        self._turns = Turns()
+        self._awake = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread that :meth:`start` began is at work."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wake(self) -> None:
+        """Say that facts were committed, so that the loop does not wait for its next poll."""
+        self._awake.set()
+
+    def start(self) -> None:
+        """Run in a thread of its own until :meth:`stop`."""
+        self._thread = threading.Thread(target=self.run, name="ett-worker", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the loop after the jobs that it is at; wait for that if it has its own thread."""
+        self._stopped.set()
+        self._awake.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def run(self) -> None:
+        """Refresh jobs until :meth:`stop`, whatever trouble the database is in."""
+        pass_over = self._first_pass
+        while not self._stopped.is_set():
+            self._awake.clear()
+            try:
+                refreshed = pass_over()
+            except Exception:  # the loop outlives all trouble: log it, wait, go on
+                log.exception("The worker could not go on.", extra={"event": "worker_trouble"})
+                self._stopped.wait(_AFTER_TROUBLE_SECONDS)
+                continue
+            pass_over = self.pass_over
+            if not refreshed:
+                self._awake.wait(self._poll_seconds)
+
+    def _first_pass(self) -> int:
+        self._store.write(partial(marks.outdate, formula_version=FORMULA_VERSION))
+        return self.pass_over()
+
+    def pass_over(self) -> int:
+        """Refresh the jobs whose turn it is; return how many were."""
+        now_us = self._now_us()
+        with self._store.reading() as conn:
+            keys = self._turns.next(conn, now_us)
+        kept = {key: self._folds.take(key) for key in keys}
+        # What goes on is sent off first: it need not wait for what has to be read as a whole.
+        sent = [self._send(key, known, now_us) for key, known in kept.items() if known]
+        cold = [key for key, known in kept.items() if not known]
+        sent += [self._send(key, known, now_us) for key, known in self._warmed(cold, now_us)]
+        return sum(self._settle(key, future, now_us) for key, future in sent)
+
+    def _warmed(self, keys: Iterable[JobKey], now_us: int) -> Iterator[tuple[JobKey, Folded]]:
+        for key in keys:
+            try:
+                with self._store.reading() as conn:
+                    known = warm(conn, key, self._limits)
+            except StorageUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
+                self._put_off(key, now_us, error)
+            else:
+                yield key, known
+
+    def _send(
+        self, key: JobKey, known: Folded, now_us: int
+    ) -> tuple[JobKey, Future[Folded | None]]:
+        work = partial(
+            refresh,
+            key=key,
+            now_us=now_us,
+            known=known,
+            limits=self._limits,
+            open_every_us=self._open_every_us,
+        )
+        return key, self._store.submit(work)
+
+    def _settle(self, key: JobKey, future: Future[Folded | None], now_us: int) -> bool:
+        try:
+            folded = future.result()
+        except StorageUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
+            self._put_off(key, now_us, error)
+            return False
+        if folded is not None:
+            self._folds.keep(folded)
+        self._turns.done(key)
+        return folded is not None
+
+    def _put_off(self, key: JobKey, now_us: int, error: Exception) -> None:
+        seconds = self._turns.failed(key, now_us)
+        log.error(
+            "A job could not be folded; it is tried again in %.0f s.",
+            seconds,
+            exc_info=error,
+            extra={"event": "job_put_off", "project_id": key.project_id, "job_key": key.job},
+        )
