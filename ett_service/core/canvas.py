@@ -217,9 +217,7 @@ class Canvas:
         while start < end:
             while self._repeat < len(repeats) and repeats[self._repeat][1] <= start:
                 self._repeat += 1
-            since, until = (
-                repeats[self._repeat] if self._repeat < len(repeats) else (NEVER, NEVER)
-            )
+            since, until = repeats[self._repeat] if self._repeat < len(repeats) else (NEVER, NEVER)
             if start < since:
                 stop, category = min(end, since), Category.EFFECTIVE_TRAINING
             else:

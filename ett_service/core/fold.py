@@ -153,9 +153,7 @@ class JobFold:
             facts=self._facts,
             started_at=found.first,
             ended_at=None if found.first is None else ends,
-            queue_wait_us=queue_wait_us(
-                queued_intervals(found, self._roster.last_sign_at), first
-            ),
+            queue_wait_us=queue_wait_us(queued_intervals(found, self._roster.last_sign_at), first),
             outcome=found.standing.event.outcome if found.standing else None,
             segments=segments,
             shares=shares,
@@ -177,9 +175,7 @@ class JobFold:
             due_at=self._due_at(found),
         )
 
-    def _paint(
-        self, parts: Sequence[Own], allocation: int
-    ) -> tuple[list[Painting], list[Basis]]:
+    def _paint(self, parts: Sequence[Own], allocation: int) -> tuple[list[Painting], list[Basis]]:
         past = Past()
         paintings, bases = [], []
         for part in parts:

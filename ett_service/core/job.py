@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from ett_service.core.accelerators import UNHELD, held_waits
 from ett_service.core.answer import Recovery, Segment, Share
@@ -62,7 +62,7 @@ def in_time_order(
             first = bisect_left(segments, (opens,))
             runs.append(segments[first : bisect_left(segments, (closes,))])
     runs.sort(key=lambda run: run[:1])
-    return tuple(segment for run in runs for segment in run)
+    return tuple(chain.from_iterable(runs))
 
 
 class Shares:

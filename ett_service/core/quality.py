@@ -69,9 +69,7 @@ def _missing(lives: Sequence[Life]) -> tuple[Phase, ...]:
     if any(life.outcome is Outcome.COMPLETED for life in lives):
         expected.append(Phase.SHUTDOWN)
     return tuple(
-        phase
-        for phase in expected
-        if not any(life.track.by_phase.get(phase) for life in lives)
+        phase for phase in expected if not any(life.track.by_phase.get(phase) for life in lives)
     )
 
 

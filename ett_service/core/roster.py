@@ -1,13 +1,12 @@
 """The roster: which attempt an event belongs to, and in which order the attempts come."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ett_service.core.clock import Clocks
 from ett_service.core.event import AttemptEnded, Event, JobEnded, JobFacts, SpanOver
 from ett_service.core.span import NEVER, names_queued
 from ett_service.core.track import AttemptKey, Placed, Track
-
 
 _OF_THE_JOB = frozenset({JobFacts, JobEnded})
 
@@ -95,7 +94,7 @@ class Roster:
                 by_key[launch, event.attempt, event.cycle or 0].append(item)
         if not self._cycles_hold(by_key):
             return False
-        if not self._feed(by_key):
+        if not self.feed(by_key):
             return False
         return self._end_cycles(without_cycle)
 
@@ -111,7 +110,8 @@ class Roster:
                 return False
         return True
 
-    def _feed(self, by_key: dict[AttemptKey, list[Placed]]) -> bool:
+    def feed(self, by_key: Mapping[AttemptKey, list[Placed]]) -> bool:
+        """Hand each attempt its events; False if they cannot follow what it had before."""
         for key, items in by_key.items():
             track = self.tracks.get(key)
             if track is None:
@@ -135,7 +135,7 @@ class Roster:
             by_key[launch, event.attempt, cycle].append(item)
             group = (launch, event.attempt)
             self._open_ended[group] = max(at, self._open_ended.get(group, at))
-        return self._feed(by_key)
+        return self.feed(by_key)
 
     def in_order(self) -> list[Track]:
         """Return the attempts, those that have only queued included, in their order."""

@@ -12,6 +12,9 @@ from ett_service.core.span import NEVER
 from ett_service.core.track import Track
 from ett_service.core.vocabulary import Basis, Outcome, Phase
 
+_FEWEST_INSTANTS = 3
+"""Distinct ``progress`` instants from which a mean gap is taken."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -83,10 +86,8 @@ def silent_from(life: Life) -> int:
     attempt completed or its last ``train_loop`` span was ended in time.
     """
     track = life.track
-    loops = [
-        span for span in track.by_phase.get(Phase.TRAIN_LOOP, ()) if span.begin < life.end
-    ]
-    if life.outcome is Outcome.COMPLETED or track.progress_instants < 3 or not loops:
+    loops = [span for span in track.by_phase.get(Phase.TRAIN_LOOP, ()) if span.begin < life.end]
+    if life.outcome is Outcome.COMPLETED or track.progress_instants < _FEWEST_INSTANTS or not loops:
         return NEVER
     last = max(loops, key=lambda span: (span.begin, span.end, span.own_end is not None))
     if last.own_end is not None and last.own_end <= life.end:

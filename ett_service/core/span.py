@@ -9,9 +9,7 @@ RANK_OF_PHASE = {phase: index for index, phase in enumerate(Phase)}
 """Between spans that began together the higher one owns the instant."""
 
 _CLOSED_BY: dict[Phase, tuple[Phase, ...]] = {
-    **{
-        station: (station, *STATIONS[place + 1 :]) for place, station in enumerate(STATIONS)
-    },
+    **{station: (station, *STATIONS[place + 1 :]) for place, station in enumerate(STATIONS)},
     **{activity: (activity, *STATIONS) for activity in ACTIVITIES},
 }
 """The phases whose begin ends a span that was left open."""

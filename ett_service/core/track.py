@@ -1,7 +1,8 @@
 """A track: what one attempt's own events say, before its neighbours are considered."""
 
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 from ett_service.core.event import (
     AttemptEnded,
@@ -36,7 +37,8 @@ _EDGES = frozenset({PhaseStarted, PhaseEnded, Progress})
 _BEGINS = frozenset({PhaseStarted, SpanOver})
 
 
-def _in_order(item: Placed) -> tuple[int, bool, str]:
+def in_order(item: Placed) -> tuple[int, bool, str]:
+    """Sort by instant, ends before the rest of their instant."""
     at, _, event = item
     return (at, type(event) is not PhaseEnded, event.id)
 
@@ -77,7 +79,7 @@ class Track:
 
     def add(self, items: Iterable[Placed]) -> bool:
         """Take in a batch; False if it cannot follow what was taken in before."""
-        items = sorted(items, key=_in_order)
+        items = sorted(items, key=in_order)
         self.revision += 1
         if not self._lead_holds(items):
             return False
@@ -94,7 +96,7 @@ class Track:
                 if at <= edge:
                     return False
                 self._edge = at
-            take = _TAKERS.get(kind)
+            take = self._TAKERS.get(kind)
             if take is not None:
                 take(self, at, event)
         return True
@@ -210,14 +212,13 @@ class Track:
                 in_loop = any(loop.covers(span.begin) for loop in loops)
                 set_limit(span, self._begins, self.progress, in_loop=in_loop)
 
-
-_TAKERS: dict[type[Event], Callable[[Track, int, Event], None]] = {
-    Progress: Track._take_progress,
-    PhaseStarted: Track._begin_phase,
-    PhaseEnded: Track._end_phase,
-    SpanOver: Track._take_span,
-    CheckpointSaved: Track._take_save,
-    CheckpointRestored: Track._take_restore,
-    AttemptStarted: Track._take_start,
-    AttemptEnded: Track._take_end,
-}
+    _TAKERS: ClassVar[Mapping[type[Event], Callable[["Track", int, Event], None]]] = {
+        Progress: _take_progress,
+        PhaseStarted: _begin_phase,
+        PhaseEnded: _end_phase,
+        SpanOver: _take_span,
+        CheckpointSaved: _take_save,
+        CheckpointRestored: _take_restore,
+        AttemptStarted: _take_start,
+        AttemptEnded: _take_end,
+    }
