@@ -1,11 +1,14 @@
-"""``ett serve``: the API, and on SQLite the worker in the same process."""
+"""``ett serve``: the API, with a worker in the same process unless the settings say otherwise."""
 
 import argparse
 
-from ett_service.api.serve import serve
+from ett_service.api.serve import now_us, serve
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
 from ett_service.logs import configure
+from ett_service.settings import Settings
+from ett_service.storage.engine import Store
+from ett_service.worker.loop import Worker
 
 
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,8 +20,12 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until told to stop."""
+    """Serve until SIGINT or SIGTERM."""
     settings = loaded(args, {"ETT_HOST": args.host, "ETT_PORT": args.port}).settings
     configure(settings.log_level, settings.log_format)
-    serve(settings)
+    serve(settings, _worker)
     return Exit.DONE
+
+
+def _worker(settings: Settings, store: Store) -> Worker:
+    return Worker(store, now_us, settings.limits, poll_seconds=settings.worker_poll_seconds)
