@@ -60,7 +60,9 @@ def event(wire: Mapping[str, Any]) -> Event:
     if kind is not AttemptEnded:
         members.setdefault("cycle", 0)
     built = kind(**{"id": "", **members})
-    return built if built.id else replace(built, id=hashlib.sha256(repr(built).encode()).hexdigest())
+    return (
+        built if built.id else replace(built, id=hashlib.sha256(repr(built).encode()).hexdigest())
+    )
 
 
 def _value(name: str, value: Any) -> Any:

@@ -85,10 +85,10 @@ def first_instant(
         return None
     for start in begun[0].starts([Phase.SCHEDULING]):
         bounds(lives, endings, start, as_of, limits)
-        if _exists(start, begun[0]):
+        if _exists(start, begun[0], as_of):
             others = set(Phase) - {Phase.QUEUED}
             if any(
-                before < start and _exists(before, life)
+                before < start and _exists(before, life, as_of)
                 for life in begun
                 for before in life.starts(others, ranks="all")
             ):
@@ -97,8 +97,8 @@ def first_instant(
     return min(life.raw_begin for life in begun)
 
 
-def _exists(begin: int, life: Life) -> bool:
-    return life.end is None or begin < life.end
+def _exists(begin: int, life: Life, as_of: int) -> bool:
+    return begin < (as_of if life.end is None else life.end)
 
 
 def _state(bound: Bounds, told: list[Event], as_of: int, limits: Limits) -> JobState:
@@ -108,8 +108,8 @@ def _state(bound: Bounds, told: list[Event], as_of: int, limits: Limits) -> JobS
         return JobState.FINISHED
     latest_end = max((life.end or 0 for life in bound.lives), default=None)
     waits = latest_end is None or any(life.heard >= latest_end for life in bound.queuing)
-    sign = max((e.at for e in told), default=as_of)
-    if waits and as_of - sign < limits.queue_lost_after_us:
+    signs = any(as_of - e.at < limits.queue_lost_after_us for e in told)
+    if waits and signs:
         return JobState.QUEUED
     ended_last = max(bound.lives, key=lambda x: (x.end or 0, x.number or 0), default=None)
     if ended_last is not None and ended_last.outcome in FAILURES:
@@ -124,9 +124,7 @@ def _queue_wait(lives: list[Life], first: int | None) -> int:
             if span.phase is Phase.QUEUED:
                 waits.append((span.begin, span.end if first is None else min(span.end, first)))
     edges = sorted({edge for wait in waits for edge in wait})
-    return sum(
-        b - a for a, b in pairwise(edges) if any(begin <= a < end for begin, end in waits)
-    )
+    return sum(b - a for a, b in pairwise(edges) if any(begin <= a < end for begin, end in waits))
 
 
 def _numbers(picture: Painting) -> dict[str, Any]:
@@ -258,9 +256,7 @@ def _size(life: Life, picture: Painting, job_gpus: int | None) -> int | None:
     ]
     for x in reversed(own_and_earlier):
         told = [
-            (e.at, e.gpus)
-            for e in x.stream
-            if isinstance(e, AttemptStarted) and e.gpus is not None
+            (e.at, e.gpus) for e in x.stream if isinstance(e, AttemptStarted) and e.gpus is not None
         ]
         if told:
             return max(told)[1]

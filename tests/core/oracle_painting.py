@@ -47,11 +47,7 @@ Stretch = tuple[int, int]
 _ORDER = list(Phase)
 _CATEGORY_OF_PHASE = {
     Phase.QUEUED: Category.RESTART_WAIT,
-    **{
-        phase: Category(phase.value)
-        for phase in Phase
-        if phase.value in set(Category)
-    },
+    **{phase: Category(phase.value) for phase in Phase if phase.value in set(Category)},
 }
 _NOT_HELD = (Category.SCHEDULING, Category.RESTART_WAIT)
 _INFRA = (Origin.INFRA, Origin.PREEMPTION)
@@ -181,9 +177,7 @@ def _tail(life: Life, picture: Painting) -> int:
     """When the attempt's loop time begins to be silent; beyond its end where it does not."""
     end = life.end or 0
     spans = [s for s in picture.spans[id(life)] if s.phase is Phase.TRAIN_LOOP]
-    last = max(
-        spans, key=lambda s: (s.begin, s.end, s.own_end is not None), default=None
-    )
+    last = max(spans, key=lambda s: (s.begin, s.end, s.own_end is not None), default=None)
     heard = sorted({e.at for e in life.stream if isinstance(e, Progress)})
     if (
         life.outcome is Outcome.COMPLETED
@@ -212,10 +206,7 @@ def _repeats(life: Life, picture: Painting) -> tuple[Basis, list[Stretch]]:
 def _repeats_by_checkpoints(life: Life, earlier: list[Life], picture: Painting) -> list[Stretch]:
     last_save = max(e.at for e in _facts_of(earlier, CheckpointSaved))
     left = sum(
-        piece.us
-        for x in earlier
-        for piece in picture.loop_time(x)
-        if piece.begin >= last_save
+        piece.us for x in earlier for piece in picture.loop_time(x) if piece.begin >= last_save
     )
     stretches = []
     for piece in picture.loop_time(life):

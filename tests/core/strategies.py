@@ -1,11 +1,10 @@
 """Hypothesis strategies for timelines: a job's events, its producers' clocks, and as-of.
 
-``tiny_timelines`` last some microseconds and are dense with ties; ``rough_timelines`` last hours
-and obey nothing; ``lifelike_timelines`` are stories of attempts that a trainer could send, with
-some of it lost or late.
+``tiny_timelines`` last some microseconds, ``rough_timelines`` hours; both obey nothing and
+shrink well. ``tiny_heaps`` and ``rough_heaps`` are the same, larger and denser with ties, but
+only their seed shrinks. ``lifelike_timelines`` are stories that a trainer could send.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -28,6 +27,7 @@ from ett_service.core.event import (
     SpanOver,
 )
 from ett_service.core.vocabulary import Cause, Origin, Outcome, Phase
+from tests.core.heap import heaped
 from tests.core.story import told
 
 SECOND = 1_000_000
@@ -173,16 +173,31 @@ rough_timelines = _timelines(
 )
 
 
-def _lifelike(seed: int, as_of: Callable[[Random], int]) -> Timeline:
+def _heap_of_ticks(seed: int) -> Timeline:
+    chance = Random(seed)
+    limits = Limits(chance.choice([10, 40, 400]), chance.choice([20, 400]))
+    events = heaped(chance, birth=0, tick=chance.choice([1, 3]))
+    return Timeline(events, {}, chance.randrange(300), limits)
+
+
+def _heap_of_minutes(seed: int) -> Timeline:
+    chance = Random(seed)
+    events = heaped(chance, birth=BIRTH, tick=30 * SECOND)
+    offsets = {"p": chance.choice([0, 2 * SECOND, 2 * SECOND + 1, -90 * SECOND])}
+    passed = chance.choice([chance.randrange(7200), 9 * 86_400])
+    return Timeline(events, offsets, BIRTH + passed * SECOND, Limits())
+
+
+def _story(seed: int) -> Timeline:
     chance = Random(seed)
     events = told(BIRTH, chance)
-    return Timeline(
-        events, {"host-1": chance.choice([0, 40 * SECOND])}, as_of(chance), Limits()
-    )
+    offsets = {"host-1": chance.choice([0, 40 * SECOND])}
+    return Timeline(events, offsets, BIRTH + chance.randrange(20_000) * SECOND, Limits())
 
 
-lifelike_timelines = st.integers(0, 2**48).map(
-    lambda seed: _lifelike(seed, lambda chance: BIRTH + chance.randrange(20_000) * SECOND)
-)
+_seeds = st.integers(0, 2**48)
+tiny_heaps = _seeds.map(_heap_of_ticks)
+rough_heaps = _seeds.map(_heap_of_minutes)
+lifelike_timelines = _seeds.map(_story)
 
-timelines = st.one_of(tiny_timelines, rough_timelines, lifelike_timelines)
+timelines = st.one_of(tiny_timelines, rough_timelines, tiny_heaps, rough_heaps, lifelike_timelines)

@@ -1,0 +1,103 @@
+"""The four laws, as checks of any fold that claims to obey them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+
+from ett_service.core.answer import JobLedger, Limits
+from ett_service.core.event import Event
+from ett_service.core.vocabulary import Category, Period
+from tests.core.strategies import Timeline
+
+Fold = Callable[[Iterable[Event], Mapping[str, int], int, Limits], JobLedger]
+
+
+def of(fold: Fold, timeline: Timeline) -> JobLedger:
+    """What a fold makes of a timeline."""
+    return fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
+
+
+def check_conservation(ledger: JobLedger) -> None:
+    """Law 1: no overlap, no hole, and the lengths sum to E2E in integers."""
+    segments = ledger.segments
+    assert all(segment.start_at < segment.end_at for segment in segments)
+    assert all(one.end_at == two.start_at for one, two in pairwise(segments))
+    assert all(one[2:] != two[2:] for one, two in pairwise(segments)), "not maximal"
+    if segments:
+        assert (segments[0].start_at, segments[-1].end_at) == (ledger.started_at, ledger.ended_at)
+    assert sum(segment.end_at - segment.start_at for segment in segments) == ledger.e2e_us
+    _check_shares(ledger)
+    _check_attempts(ledger)
+
+
+def _check_shares(ledger: JobLedger) -> None:
+    painted: Counter[tuple[Category, Period]] = Counter()
+    for segment in ledger.segments:
+        painted[segment.category, segment.period] += segment.end_at - segment.start_at
+    shared: Counter[tuple[Category, Period]] = Counter()
+    for share in ledger.shares:
+        shared[share.category, share.period] += share.us
+        if share.weighted_us is not None and share.gpu_us is not None:
+            assert 0 <= share.gpu_us <= share.weighted_us
+    assert shared == painted
+
+
+def _check_attempts(ledger: JobLedger) -> None:
+    for attempt in ledger.attempts:
+        owned: Counter[Category] = Counter()
+        for segment in ledger.segments:
+            if segment.number == attempt.number:
+                owned[segment.category] += segment.end_at - segment.start_at
+        assert attempt.categories_us == owned
+
+
+def check_order(fold: Fold, timeline: Timeline, chance: Random) -> None:
+    """Law 2: order of arrival and duplication change nothing."""
+    again = [*timeline.events, *timeline.events[: len(timeline.events) // 2]]
+    chance.shuffle(again)
+    shuffled = fold(again, timeline.offsets, timeline.as_of, timeline.limits)
+    assert shuffled == of(fold, timeline)
+
+
+def check_late_facts(
+    forward: Callable[[Sequence[Sequence[Event]], Timeline], JobLedger],
+    fold: Fold,
+    timeline: Timeline,
+    chance: Random,
+) -> None:
+    """Law 3: batches that come late give what they would have given on time."""
+    late_last = sorted(
+        timeline.events, key=lambda event: event.at + chance.choice([0, 0, 0, 10**9])
+    )
+    assert forward(in_batches(late_last, chance), timeline) == of(fold, timeline)
+
+
+def in_batches(events: Sequence[Event], chance: Random) -> list[Sequence[Event]]:
+    """Cut a sequence at some random places."""
+    cuts = sorted(chance.choices(range(len(events) + 1), k=3))
+    return [events[i:j] for i, j in pairwise([0, *cuts, len(events)])]
+
+
+def check_two_views(ledger: JobLedger) -> None:
+    """Law 4: both partitions sum to E2E, and effective time lies in ``training`` only."""
+    periods: Counter[Period] = Counter()
+    for share in ledger.shares:
+        periods[share.period] += share.us
+    effective = sum(s.us for s in ledger.shares if s.category is Category.EFFECTIVE_TRAINING)
+    assert all(
+        share.period is Period.TRAINING
+        for share in ledger.shares
+        if share.category is Category.EFFECTIVE_TRAINING
+    )
+    e2e = ledger.e2e_us
+    assert periods.total() == e2e
+    assert ledger.time_to_start_us in {None, periods[Period.STARTING]}
+    assert sum(recovery.us for recovery in ledger.recoveries) == periods[Period.RECOVERING]
+    for recovery in ledger.recoveries:
+        assert sum(recovery.parts_us.values()) == recovery.us
+    if e2e:
+        lost = periods.total() - periods[Period.TRAINING]
+        lost += periods[Period.TRAINING] - effective
+        assert Fraction(effective, e2e) == 1 - Fraction(lost, e2e)

@@ -1,0 +1,127 @@
+"""The laws of the ledger, on drawn timelines: 300 of each as tests, 10,000 as laws."""
+
+from collections.abc import Sequence
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ett_service.core.answer import JobLedger
+from ett_service.core.event import Event
+from ett_service.core.fold import JobFold, fold
+from tests.core.laws import (
+    check_conservation,
+    check_late_facts,
+    check_order,
+    check_two_views,
+    in_batches,
+    of,
+)
+from tests.core.oracle import answer, every_change, every_microsecond
+from tests.core.plain import plain
+from tests.core.strategies import (
+    Timeline,
+    lifelike_timelines,
+    rough_heaps,
+    rough_timelines,
+    timelines,
+    tiny_heaps,
+    tiny_timelines,
+)
+
+_chances = st.integers(0, 2**32).map(Random)
+
+
+def folded_forward(batches: Sequence[Sequence[Event]], timeline: Timeline) -> JobLedger:
+    """Add batch after batch and read a ledger after each; the clocks are told with the last."""
+    kept = JobFold(timeline.limits)
+    seen: list[Event] = []
+    ledger = kept.ledger(timeline.as_of)
+    for left, batch in zip(range(len(batches))[::-1], batches, strict=True):
+        offsets = {} if left else timeline.offsets
+        seen += batch
+        if not kept.add(batch, offsets):
+            kept = JobFold(timeline.limits)
+            kept.add(seen, offsets)
+            kept.ledger(timeline.as_of)
+        ledger = kept.ledger(timeline.as_of)
+    assert kept.event_count == len(timeline.events)
+    return ledger
+
+
+@given(timelines)
+def test_segments_neither_overlap_nor_leave_holes_and_sum_to_e2e(timeline: Timeline) -> None:
+    check_conservation(of(fold, timeline))
+
+
+@given(timelines, _chances)
+def test_order_of_arrival_and_duplication_change_nothing(
+    timeline: Timeline, chance: Random
+) -> None:
+    check_order(fold, timeline, chance)
+
+
+@given(timelines, _chances)
+def test_any_split_of_any_permutation_into_batches_changes_nothing(
+    timeline: Timeline, chance: Random
+) -> None:
+    events = chance.sample(timeline.events, len(timeline.events))
+
+    assert folded_forward(in_batches(events, chance), timeline) == of(fold, timeline)
+
+
+@given(timelines, _chances)
+def test_a_late_event_gives_what_it_would_have_given_on_time(
+    timeline: Timeline, chance: Random
+) -> None:
+    check_late_facts(folded_forward, fold, timeline, chance)
+
+
+@given(timelines)
+def test_both_views_sum_to_e2e_and_effective_time_lies_in_training(timeline: Timeline) -> None:
+    check_two_views(of(fold, timeline))
+
+
+@given(timelines, _chances)
+def test_folding_forward_equals_folding_again_after_every_batch(
+    timeline: Timeline, chance: Random
+) -> None:
+    in_time = sorted(timeline.events, key=lambda event: event.at)
+    kept = JobFold(timeline.limits)
+    seen: list[Event] = []
+    before: JobLedger | None = None
+    for batch in in_batches(in_time, chance):
+        seen += batch
+        if not kept.add(batch, timeline.offsets):
+            kept, before = JobFold(timeline.limits), None
+            kept.add(seen, timeline.offsets)
+        as_of = max((event.at for event in seen), default=timeline.as_of)
+        ledger = kept.ledger(as_of)
+        assert ledger == fold(seen, timeline.offsets, as_of, timeline.limits)
+        if before is not None and kept.changed_from is not None:
+            assert _begun_before(kept.changed_from, ledger) == _begun_before(
+                kept.changed_from, before
+            )
+        before = ledger
+
+
+def _begun_before(instant: int, ledger: JobLedger) -> list[tuple[object, ...]]:
+    return [segment for segment in ledger.segments if segment.start_at < instant]
+
+
+@given(st.one_of(tiny_timelines, tiny_heaps))
+def test_the_fold_paints_each_microsecond_as_the_oracle_does(timeline: Timeline) -> None:
+    expected = answer(
+        timeline.events, timeline.offsets, timeline.as_of, timeline.limits, every_microsecond
+    )
+
+    assert plain(of(fold, timeline)) == expected
+
+
+@given(st.one_of(rough_timelines, rough_heaps, lifelike_timelines))
+def test_the_fold_paints_hours_as_the_oracle_does(timeline: Timeline) -> None:
+    expected = answer(
+        timeline.events, timeline.offsets, timeline.as_of, timeline.limits, every_change
+    )
+
+    assert plain(of(fold, timeline)) == expected
