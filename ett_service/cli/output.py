@@ -2,12 +2,16 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from rich import box
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+T = TypeVar("T")
 
 _PIPED_WIDTH = 1000
 
@@ -41,6 +45,20 @@ def write_table(
         table.add_section()
         table.add_row(*_cells(last))
     console.print(table)
+
+
+def counted(items: Iterable[T], what: str) -> Iterator[T]:
+    """Pass *items* on, and count them on standard error where somebody may be watching."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.completed} {task.description}"))
+    with Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        yield from progress.track(items, description=what)
 
 
 def shown(value: object) -> str:
