@@ -17,7 +17,7 @@ _LONGEST_TEXT = 200
 
 @dataclass(slots=True)
 class Report:
-    """What came of the files; complete once the events have been consumed."""
+    """What came of the files. It grows while the events are consumed."""
 
     files: int = 0  #: in which something was found
     records: int = 0  #: that were read
@@ -34,8 +34,11 @@ class Report:
 
 
 Importer = Callable[[Sequence[Path], str | None], tuple[Iterator[WireEvent], Report]]
-"""Paths, and a name if all of them are one job, to events and report. It never raises for what
-files hold; a path that cannot be read is named in the report."""
+"""Paths, and a name if all of them are one job, to events and report.
+
+Nothing is read before the first event is asked for. What files hold raises nothing; a path that
+cannot be read is named in the report.
+"""
 
 
 def identified(source: str, events: Iterable[WireEvent]) -> Iterator[WireEvent]:

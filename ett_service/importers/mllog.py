@@ -13,7 +13,7 @@ from typing import Any, Final
 from ett_service.importers.importer import Report, clean
 
 _MARK: Final = ":::MLLOG"
-_MARKED = re.compile(r"(?:^|\s)(\d+):\s*:::MLLOG|:::MLLOG")
+_MARKED = re.compile(r"(?:(?:^|\}) *(\d{1,7}): )?:::MLLOG")
 _LAST_MS: Final = 253_402_300_799_999  #: the end of the year 9999
 _KEPT_ERRORS = 40
 _LONGEST_ERROR = 300

@@ -46,15 +46,20 @@ class Run:
     time: Timeline
     system: Mapping[str, Any]
     benchmark: str
-    cycle: int
+    platform: str
+    cycle: int  #: place in its allocation
 
 
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[WireEvent], Report]:
     """Read logs and folders of them; with *job*, all runs are attempts of that one."""
     report = Report()
+    return identified("mlperf", _all_events(paths, job, report)), report
+
+
+def _all_events(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[WireEvent]:
     runs = [run for path in _logs(paths, report) for run in _runs(path, report)]
-    events = (event for run in _placed(runs) for event in _events(run, job, report))
-    return identified("mlperf", events), report
+    for run in _placed(runs):
+        yield from _events(run, job, report)
 
 
 def _logs(paths: Sequence[Path], report: Report) -> Iterator[Path]:
@@ -108,19 +113,29 @@ def _without_placeholders(system: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placed(runs: Iterable[_Placed]) -> Iterator[Run]:
-    """Give each run its benchmark and its cycle, from its neighbours where it has none itself."""
+    """Give each run its cycle and its names, these from its neighbours where it died before."""
     allocations: dict[tuple[str, ...], list[_Placed]] = {}
     for number, run in enumerate(sorted(runs, key=lambda run: run[1].begin)):
         log = run[0]
         key = (log.slurm_id, log.nodes) if log.slurm_id else ("", "", str(number))
         allocations.setdefault(key, []).append(run)
     for trials in allocations.values():
-        names = [name for log, _, _ in trials if (name := _text(log.value("submission_benchmark")))]
+        benchmarks = [_text(log.value("submission_benchmark")) for log, _, _ in trials]
+        platforms = [_text(log.value("submission_platform")) for log, _, _ in trials]
         numbered = all(log.trial is not None for log, _, _ in trials)
         for place, (log, time, system) in enumerate(trials):
-            own = _text(log.value("submission_benchmark")) or (names[0] if names else "")
-            cycle = log.trial[0] - 1 if numbered and log.trial else place
-            yield Run(log, time, system, own, max(cycle, 0) if log.slurm_id else 0)
+            yield Run(
+                log,
+                time,
+                system,
+                benchmark=benchmarks[place] or _first(benchmarks),
+                platform=platforms[place] or _first(platforms) or _text(log.system),
+                cycle=max(log.trial[0] - 1, 0) if numbered and log.trial else place,
+            )
+
+
+def _first(names: Iterable[str]) -> str:
+    return next(filter(None, names), "")
 
 
 def _events(run: Run, job: str | None, report: Report) -> Iterator[WireEvent]:
@@ -130,7 +145,7 @@ def _events(run: Run, job: str | None, report: Report) -> Iterator[WireEvent]:
     yield {**common, "type": "job", "at": rfc3339(run.time.begin), **_facts(run)}
     if launch:
         common["launch"] = launch
-    if run.cycle:
+    if run.log.slurm_id:
         common["cycle"] = run.cycle
     for event in _attempt(run, report):
         yield {**common, **event}
@@ -158,11 +173,10 @@ def _attempt(run: Run, report: Report) -> Iterator[WireEvent]:
 
 def job_name(run: Run) -> str:
     """Benchmark, platform and allocation or start: the same wherever the file lies."""
-    log = run.log
-    platform = _text(log.value("submission_platform")) or _text(log.system)
     began = re.sub(r"[-:]|\d{3}(?=Z)", "", rfc3339(run.time.begin))
-    which = f"slurm{log.slurm_id}" if log.slurm_id else began
-    return "-".join(_slug(part) for part in (run.benchmark or "mlperf", platform, which) if part)
+    which = f"slurm{run.log.slurm_id}" if run.log.slurm_id else began
+    parts = (run.benchmark or "mlperf", run.platform, which)
+    return "-".join(_slug(part) for part in parts if part)
 
 
 def _slug(text: str) -> str:
@@ -182,7 +196,7 @@ def _facts(run: Run) -> WireEvent:
     facts = {
         "team": _text(log.value("submission_org")) or _text(system.get("submitter")),
         "model": run.benchmark,
-        "cluster": _text(system.get("system_name")) or _text(log.value("submission_platform")),
+        "cluster": _text(system.get("system_name")) or run.platform,
         "hardware": _text(system.get("accelerator_model_name")),
         "kind": "mlperf",
         "gpus": size.get("gpus"),

@@ -6,7 +6,7 @@ from typing import Any, Final
 from ett_service.importers.importer import clean
 from ett_service.importers.mllog import Log
 
-_LONGEST_MESSAGE: Final = 8192
+_LONGEST_MESSAGE: Final = 2000
 
 _CANCELLED = re.compile(r"\*\*\* .{0,200}CANCELLED AT \S+(?: DUE TO (?P<why>[A-Z ]{1,40}))? \*\*\*")
 _STATES = {

@@ -3,19 +3,17 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ett_service.core.answer import JobLedger
-from ett_service.core.fold import fold
 from ett_service.core.vocabulary import Category, Outcome
 from ett_service.importers.mlperf import read
-from tests.core.corpus import event
+from tests.importers.imported import ledger as only_ledger
+from tests.importers.imported import ledgers
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf"
-DAY_US = 86_400_000_000
 
 OUTCOMES = {
     "success": (Outcome.COMPLETED, None, None),
@@ -33,19 +31,6 @@ def corpus() -> Path:
     return CORPUS
 
 
-def ledgers(*paths: Path, job: str | None = None) -> dict[str, JobLedger]:
-    """Import *paths* and fold each job a day after its last event."""
-    wire, _ = read(paths, job)
-    jobs: dict[str, list[dict[str, Any]]] = {}
-    for one in wire:
-        jobs.setdefault(one["job"], []).append(one)
-    folded = {}
-    for name, told in jobs.items():
-        events = [event(one) for one in told]
-        folded[name] = fold(events, {}, max(e.at for e in events) + DAY_US)
-    return folded
-
-
 def milliseconds(ledger: JobLedger, *categories: Category) -> int:
     us = sum(s.end_at - s.start_at for s in ledger.segments if s.category in categories)
     assert us % 1000 == 0
@@ -57,7 +42,7 @@ def test_every_run_is_as_the_reference_says_to_the_millisecond(corpus: Path) -> 
     count = 0
     for system, known in reference.items():
         for name, run in known["runs"].items():
-            (ledger,) = ledgers(corpus / "runs" / system / name).values()
+            ledger = only_ledger(corpus / "runs" / system / name)
             where = f"{system}/{name}"
             told = {
                 "hardware_setup": milliseconds(ledger, Category.HARDWARE_SETUP),

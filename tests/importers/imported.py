@@ -1,0 +1,46 @@
+"""Importing and folding in one step."""
+
+from pathlib import Path
+from typing import Any
+
+from ett_service.core.answer import JobLedger
+from ett_service.core.fold import fold
+from ett_service.importers.importer import Report
+from ett_service.importers.mlperf import read
+from tests.core.corpus import event
+
+DAY_US = 86_400_000_000
+
+Wire = list[dict[str, Any]]
+
+
+def imported(*paths: Path, job: str | None = None) -> tuple[Wire, Report]:
+    """All events of the logs, and the report."""
+    events, report = read(paths, job)
+    return list(events), report
+
+
+def ledgers(*paths: Path, job: str | None = None) -> dict[str, JobLedger]:
+    """The ledger of each job in the logs, a day after its last event."""
+    jobs: dict[str, Wire] = {}
+    for one in imported(*paths, job=job)[0]:
+        jobs.setdefault(one["job"], []).append(one)
+    folded = {}
+    for name, told in jobs.items():
+        events = [event(one) for one in told]
+        folded[name] = fold(events, {}, max(e.at for e in events) + DAY_US)
+    return folded
+
+
+def ledger(*paths: Path, job: str | None = None) -> JobLedger:
+    """The ledger of the only job in the logs."""
+    (only,) = ledgers(*paths, job=job).values()
+    return only
+
+
+def seconds(of: JobLedger) -> dict[str, float]:
+    """What each category of the job took."""
+    spent: dict[str, float] = {}
+    for share in of.shares:
+        spent[share.category] = spent.get(share.category, 0) + share.us / 1e6
+    return spent

@@ -1,0 +1,216 @@
+"""Runs, allocations and jobs; the facts beside them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ett_service.core.vocabulary import Category
+from tests.importers.imported import imported, ledger, ledgers, seconds
+from tests.importers.mllog_text import RUN, START_S, line, run_lines, without, written
+
+DLPAL = ":::DLPAL /images/llm.sqsh 513 9 node[002-004] 'unknown' 9xBOX"
+
+
+def trial(number: int, after: int, *lines: str) -> tuple[str, ...]:
+    return (f"Beginning trial {number} of 3", DLPAL, *(lines or run_lines(after)))
+
+
+def described(folder: Path, **description: object) -> None:
+    (folder / "system.json").write_text(json.dumps(description))
+
+
+def test_trials_are_cycles_of_one_job_whatever_their_files_are_called(tmp_path: Path) -> None:
+    written(tmp_path, *trial(2, 200), name="result_0.txt")
+    written(tmp_path, *trial(1, 0), name="result_1.txt")
+    written(tmp_path, *trial(3, 400), name="result_2.txt")
+    (name,) = (folded := ledgers(tmp_path))
+    (job,) = folded.values()
+
+    assert name == "llama2-2xBOX-slurm513"
+    assert [(a.launch, a.attempt, a.cycle) for a in job.attempts] == [
+        ("513", 0, 0),
+        ("513", 0, 1),
+        ("513", 0, 2),
+    ]
+    assert seconds(job)[Category.RESTART_WAIT] == 200
+    assert seconds(job)[Category.EFFECTIVE_TRAINING] == 3 * 49
+
+
+def test_trials_imported_one_by_one_are_the_same_events(tmp_path: Path) -> None:
+    paths = [
+        written(tmp_path, *trial(number, number * 200), name=f"result_{number}.txt")
+        for number in (1, 2, 3)
+    ]
+    at_once, _ = imported(*paths)
+    singly = [one for path in paths for one in imported(path)[0]]
+
+    assert sorted(one["id"] for one in at_once) == sorted(one["id"] for one in singly)
+
+
+def test_the_output_of_the_whole_slurm_job_is_the_same_events(tmp_path: Path) -> None:
+    for folder in ("apart", "whole"):
+        (tmp_path / folder).mkdir()
+    for number in (1, 2):
+        written(tmp_path / "apart", *trial(number, number * 200), name=f"result_{number}.txt")
+    whole = written(tmp_path / "whole", *trial(1, 200), *trial(2, 400), name="slurm-513.out")
+
+    def content(path: Path) -> list[str]:
+        wire, _ = imported(path)
+        return sorted(str(one) for one in wire if one.pop("id") and one.pop("attributes", 1))
+
+    assert content(whole) == content(tmp_path / "apart")
+
+
+def test_without_trial_numbers_the_order_in_time_counts_the_cycles(tmp_path: Path) -> None:
+    written(tmp_path, DLPAL, *run_lines(200), name="result_0.txt")
+    written(tmp_path, DLPAL, *run_lines(0), name="result_1.txt")
+
+    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
+
+
+def test_a_trial_that_died_before_its_name_belongs_to_its_neighbours(tmp_path: Path) -> None:
+    died = (f"RUNANDTIME_START {START_S + 200}", f"RUNANDTIME_STOP {START_S + 220}")
+    written(tmp_path, *trial(1, 0), name="result_0.txt")
+    written(tmp_path, *trial(2, 0, *died), name="result_1.txt")
+    job = ledger(tmp_path)
+
+    assert [attempt.outcome for attempt in job.attempts] == ["completed", "failed"]
+
+
+def test_equal_slurm_ids_of_two_clusters_are_two_jobs(tmp_path: Path) -> None:
+    other = DLPAL.replace("node[002-004]", "gpu-7").replace("9xBOX", "1xBOX")
+    nameless = [text for text in RUN if "submission_platform" not in text]
+    written(tmp_path, DLPAL, *nameless, name="result_0.txt")
+    written(tmp_path, other, *nameless, name="result_1.txt")
+
+    assert sorted(ledgers(tmp_path)) == ["llama2-1xBOX-slurm513", "llama2-9xBOX-slurm513"]
+
+
+def test_runs_without_an_allocation_are_jobs_named_by_their_start(tmp_path: Path) -> None:
+    written(tmp_path, *without("RUNANDTIME"), name="result_0.txt")
+    written(tmp_path, *without("RUNANDTIME", after=50), name="result_1.txt")
+
+    assert list(ledgers(tmp_path)) == [
+        "llama2-2xBOX-20250421T185729.000Z",
+        "llama2-2xBOX-20250421T185819.000Z",
+    ]
+
+
+def test_a_given_name_makes_attempts_of_all_runs(tmp_path: Path) -> None:
+    written(tmp_path, *RUN, name="result_0.txt")
+    written(tmp_path, *run_lines(200), name="result_1.txt")
+    folded = ledgers(tmp_path, job="mine")
+
+    assert list(folded) == ["mine"]
+    assert [a.launch for a in folded["mine"].attempts] == [
+        "llama2-2xBOX-20250421T185730.000Z",
+        "llama2-2xBOX-20250421T190050.000Z",
+    ]
+    assert seconds(folded["mine"])[Category.REPEATED_TRAINING] > 0
+
+
+def test_a_copy_of_a_log_adds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    original = written(tmp_path, *RUN)
+    copy = written(tmp_path / "copy", *RUN)
+
+    assert imported(original, copy)[0] == imported(original)[0]
+
+
+def test_a_longer_copy_of_a_log_completes_it(tmp_path: Path) -> None:
+    cut = written(tmp_path, *RUN[:11], name="cut.txt")
+    whole = written(tmp_path, *RUN, name="whole.txt")
+
+    assert ledger(cut).failures == 1
+    both = ledger(cut, whole)
+    assert both.failures == 0
+    assert seconds(both) == seconds(ledger(whole))
+
+
+def test_the_size_of_the_system_is_nodes_times_accelerators(tmp_path: Path) -> None:
+    described(
+        tmp_path,
+        number_of_nodes="9",
+        accelerators_per_node="4",
+        accelerator_model_name="GB200",
+        framework="PyTorch",
+        submitter="us",
+        system_name="9xBOX",
+    )
+    wire, _ = imported(written(tmp_path, *RUN))
+    facts = wire[0]
+
+    assert (facts["gpus"], facts["hardware"], facts["cluster"]) == (36, "GB200", "9xBOX")
+    assert (facts["team"], facts["labels"]) == ("us", {"framework": "PyTorch"})
+    assert (wire[1]["gpus"], wire[1]["hosts"]) == (36, 9)
+
+
+def test_the_launchers_own_description_serves_where_no_other_lies_beside(tmp_path: Path) -> None:
+    found = {
+        "submitter": "UNKNOWN_MLPERF_SUBMITTER",
+        "number_of_nodes": 2,
+        "accelerators_per_node": 8,
+        "accelerator_model_name": "B200",
+    }
+    wire, _ = imported(written(tmp_path, ":::SYSJSON " + json.dumps(found), *RUN))
+
+    assert (wire[0]["gpus"], wire[0]["hardware"]) == (16, "B200")
+    assert "team" not in wire[0]
+
+
+@pytest.mark.parametrize("nodes", ["", "N/A", "many", None, "0", "-3"])
+def test_a_size_that_is_no_number_is_unknown(tmp_path: Path, nodes: object) -> None:
+    described(tmp_path, number_of_nodes=nodes, accelerators_per_node="4")
+    wire, _ = imported(written(tmp_path, *RUN))
+
+    assert "gpus" not in wire[0]
+    assert ledger(tmp_path / "result_0.txt").quality.gpus_unknown
+
+
+def test_a_description_that_is_no_json_is_noted_once(tmp_path: Path) -> None:
+    (tmp_path / "system.json").write_text("{")
+    written(tmp_path, *RUN, name="result_0.txt")
+    written(tmp_path, *run_lines(200), name="result_1.txt")
+    wire, report = imported(tmp_path)
+
+    assert report.notes == [f"{tmp_path / 'system.json'}: not JSON, so the machine is not known"]
+    assert len([one for one in wire if one["type"] == "attempt_started"]) == 2
+
+
+def test_names_never_filled_in_are_no_names(tmp_path: Path) -> None:
+    wire, _ = imported(
+        written(
+            tmp_path,
+            line("submission_org", 1, "SUBMISSION_ORG_PLACEHOLDER"),
+            line("submission_platform", 1, "1xSUBMISSION_PLATFORM_PLACEHOLDER"),
+            *without("submission_platform"),
+        )
+    )
+
+    assert wire[0]["job"] == "llama2-20250421T185730.000Z"
+    assert "team" not in wire[0]
+
+
+def test_names_are_made_fit_for_the_wire(tmp_path: Path) -> None:
+    odd = line("submission_benchmark", 1, "../a/b\x1b[31m\ud800" + "x" * 500)
+    wire, _ = imported(written(tmp_path, odd, *without("submission_benchmark")))
+
+    assert "/" not in wire[0]["job"]
+    assert len(wire[0]["job"]) <= 200
+    json.dumps(wire, ensure_ascii=False).encode()
+
+
+def test_folders_are_searched_and_what_gives_nothing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "system" / "llama2").mkdir(parents=True)
+    written(tmp_path / "system" / "llama2", *RUN)
+    other = written(tmp_path, "hello", name="notes.txt")
+    _, report = imported(tmp_path / "empty", tmp_path / "system", other, tmp_path / "absent")
+
+    assert report.files == 1
+    assert report.unread == [
+        f"{tmp_path / 'empty'}: no result_*.txt in it",
+        f"{other}: no :::MLLOG record with an instant",
+        f"{tmp_path / 'absent'}: No such file or directory",
+    ]

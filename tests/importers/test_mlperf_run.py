@@ -1,0 +1,155 @@
+"""Where phases, evaluations and progress of one run lie."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.importers.imported import imported, ledger, seconds
+from tests.importers.mllog_text import RUN, START_S, line, without, written
+
+WHOLE = {
+    "hardware_setup": 10,
+    "launcher_init": 20,
+    "effective_training": 49,
+    "evaluation": 11,
+    "shutdown": 10,
+}
+
+
+def test_a_clean_run_is_cut_at_its_marks(tmp_path: Path) -> None:
+    folded = ledger(written(tmp_path, *RUN))
+
+    assert seconds(folded) == WHOLE
+    assert folded.e2e_us == 100_000_000
+    assert folded.time_to_start_us == 30_000_000
+
+
+def test_the_first_rank_begins_the_init_and_the_last_ends_the_loop(tmp_path: Path) -> None:
+    ranks = (
+        line("init_start", 12, label="3: "),
+        line("init_start", 14, label="5: "),
+        line("run_stop", 88, status="success", label="3: "),
+    )
+    assert seconds(ledger(written(tmp_path, *RUN, *ranks))) == WHOLE
+
+
+@settings(max_examples=40)
+@given(st.permutations(RUN))
+def test_the_order_of_the_lines_of_a_run_means_nothing(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    shuffled, _ = imported(written(folder, *lines, name="shuffled.txt"))
+    told, _ = imported(written(folder, *RUN, name="shuffled.txt"))
+
+    assert shuffled == told
+
+
+def test_without_a_launcher_the_records_bound_the_run(tmp_path: Path) -> None:
+    folded = ledger(written(tmp_path, *without("RUNANDTIME"), line("status", 95, "success")))
+
+    assert seconds(folded) == {
+        "launcher_init": 20,
+        "effective_training": 49,
+        "evaluation": 11,
+        "unattributed": 16,
+    }
+    assert folded.e2e_us == 96_000_000
+
+
+def test_what_the_clocks_of_other_hosts_say_does_not_stretch_the_launchers_window(
+    tmp_path: Path,
+) -> None:
+    strays = (line("cache_clear", -30), line("eval_accuracy", 130, 0.7))
+
+    assert ledger(written(tmp_path, *RUN, *strays)).e2e_us == 100_000_000
+
+
+def test_overlapping_evaluations_count_once(tmp_path: Path) -> None:
+    others = (
+        line("eval_start", 52, label="7: "),
+        line("eval_stop", 58, label="7: "),
+        line("eval_start", 53),
+        line("eval_stop", 54),
+    )
+    assert seconds(ledger(written(tmp_path, *RUN, *others)))["evaluation"] == 8 + 6
+
+
+def test_a_start_without_stop_and_a_stop_without_start_own_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, *RUN, line("eval_stop", 40), line("eval_start", 70, label="2: "))
+
+    assert seconds(ledger(path)) == WHOLE
+    assert imported(path)[1].notes == [f"{path}: 1 eval_start without eval_stop"]
+
+
+def test_evaluation_is_cut_at_the_ends_of_the_loop(tmp_path: Path) -> None:
+    around = (
+        line("eval_start", 25),
+        line("eval_stop", 33),
+        line("eval_start", 89, label="9: "),
+        line("eval_stop", 95, label="9: "),
+    )
+    path = written(tmp_path, *RUN, *around)
+    spent = seconds(ledger(path))
+
+    assert spent["evaluation"] == 11 + 3 + 1
+    assert (spent["launcher_init"], spent["shutdown"]) == (20, 10)
+    stages = [one for one in imported(path)[0] if one.get("stage") == "evaluation"]
+    assert [one["phase"] for one in stages] == ["launcher_init", "shutdown"]
+
+
+def progressed(*lines: str, folder: Path) -> list[tuple[int, int]]:
+    wire, _ = imported(written(folder, *lines))
+    return [(one["step"], one["samples"]) for one in wire if one["type"] == "progress"]
+
+
+def test_steps_are_told_from_samples_and_never_go_back(tmp_path: Path) -> None:
+    stale = line("block_stop", 60, samples_count=0)
+
+    assert progressed(*RUN, stale, folder=tmp_path) == [(10, 80), (20, 160)]
+
+
+def test_a_step_number_gives_the_samples(tmp_path: Path) -> None:
+    stats = line("tracked_stats", 88, {"throughput": 3.0}, step_num=21.0)
+
+    assert progressed(*RUN, stats, folder=tmp_path) == [(10, 80), (20, 160), (21, 168)]
+
+
+def test_without_a_batch_size_samples_are_the_steps(tmp_path: Path) -> None:
+    assert progressed(*without("global_batch"), folder=tmp_path) == [(80, 80), (160, 160)]
+
+
+@pytest.mark.parametrize("count", ["many", True, -1, 0.5, 1e300, None])
+def test_a_count_that_is_none_is_passed_over(tmp_path: Path, count: object) -> None:
+    odd = line("eval_accuracy", 60, samples_count=count)
+
+    assert progressed(*RUN, odd, folder=tmp_path) == [(10, 80), (20, 160)]
+
+
+def test_trials_of_one_allocation_tell_no_steps_for_none_is_done_again(tmp_path: Path) -> None:
+    first = ("Beginning trial 1 of 2", "SLURM_JOB_ID 9")
+
+    assert progressed(*first, *RUN, folder=tmp_path) == []
+    wire, _ = imported(written(tmp_path, *first, *RUN))
+    (loop,) = [one for one in wire if one.get("phase") == "train_loop"]
+    assert loop["attributes"] == {"step": 20, "samples": 160}
+
+
+def test_a_run_that_never_got_to_its_init_was_still_being_set_up(tmp_path: Path) -> None:
+    folded = ledger(
+        written(tmp_path, f"RUNANDTIME_START {START_S}", f"RUNANDTIME_STOP {START_S + 40}")
+    )
+
+    assert seconds(folded) == {"hardware_setup": 40}
+    assert folded.failures == 1
+
+
+def test_a_run_that_died_in_its_init_reached_no_loop(tmp_path: Path) -> None:
+    folded = ledger(
+        written(tmp_path, RUN[1], line("init_start", 10), f"RUNANDTIME_STOP {START_S + 40}")
+    )
+
+    assert seconds(folded) == {"hardware_setup": 10, "launcher_init": 30}
+    assert folded.time_to_start_us is None
