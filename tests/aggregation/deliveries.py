@@ -1,0 +1,103 @@
+"""Events put into a store as accepted, each delivery a batch with its mark."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection, delete, insert
+
+from ett_service.aggregation.job import Folded, refresh
+from ett_service.core.answer import DEFAULT_LIMITS, JobLedger, Limits
+from ett_service.core.event import Event
+from ett_service.core.fold import fold
+from ett_service.storage import ledgers, marks, reads
+from ett_service.storage.body import encode_body
+from ett_service.storage.engine import Store
+from ett_service.storage.marks import JobKey
+from ett_service.storage.tables import dirty, event, job, producer
+from ett_service.storage.writes import insert_new
+from tests.builders import RECEIVED_AT
+
+_batches = itertools.count(1)
+
+
+def accept(
+    conn: Connection,
+    key: JobKey,
+    events: Sequence[Event],
+    offsets: Mapping[str, int] | None = None,
+) -> None:
+    """Keep what is new among *events* and *offsets*, and mark the job."""
+    of_job, batch = key._asdict(), next(_batches)
+    insert_new(conn, job, [{**of_job, "received_us": RECEIVED_AT}])
+    rows = [
+        {
+            **of_job,
+            "id": one.id,
+            "type": one.type,
+            "at_us": one.at,
+            "received_us": RECEIVED_AT,
+            "batch": batch,
+            "body": encode_body(one),
+        }
+        for one in sorted(events, key=lambda one: one.id)
+    ]
+    insert_new(conn, event, rows)
+    if offsets is not None:
+        conn.execute(
+            delete(producer).where(
+                producer.c.project_id == key.project_id, producer.c.job == key.job
+            )
+        )
+        insert_new(
+            conn,
+            producer,
+            [
+                {**of_job, "producer": name, "offset_us": offset}
+                for name, offset in sorted(offsets.items())
+            ],
+        )
+    conn.execute(insert(dirty), {**of_job, "batch": batch, "marked_us": RECEIVED_AT + batch})
+
+
+def deliver(
+    store: Store,
+    key: JobKey,
+    events: Sequence[Event],
+    offsets: Mapping[str, int] | None = None,
+) -> None:
+    """Accept in a transaction of its own."""
+    store.write(lambda conn: accept(conn, key, events, offsets))
+
+
+def refreshed(
+    store: Store,
+    key: JobKey,
+    now_us: int,
+    known: Folded | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Folded | None:
+    """Refresh in a transaction of its own."""
+    return store.write(lambda conn: refresh(conn, key, now_us, known, limits))
+
+
+def stored(store: Store, key: JobKey) -> JobLedger | None:
+    """Read the job's whole ledger, segments and all."""
+    with store.reading() as conn:
+        ledger = ledgers.job_ledger(conn, *key)
+        segments = tuple(ledgers.segments(conn, *key))
+    return None if ledger is None else replace(ledger, segments=segments)
+
+
+def recomputed(
+    store: Store, key: JobKey, now_us: int, limits: Limits = DEFAULT_LIMITS
+) -> JobLedger:
+    """Fold all that the store has of the job."""
+    with store.reading() as conn:
+        return fold(reads.events(conn, *key), reads.offsets(conn, *key), now_us, limits)
+
+
+def marked(store: Store) -> list[JobKey]:
+    """Return the jobs with facts that their ledgers do not know."""
+    with store.reading() as conn:
+        return marks.marked(conn, 100)

@@ -1,0 +1,324 @@
+"""Stored ledgers are what the events say, whatever way they came in and whatever broke."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, update
+from sqlalchemy import event as sql_event
+
+from ett_service.aggregation.job import Folded, refresh, warm
+from ett_service.core.answer import FORMULA_VERSION
+from ett_service.core.event import AttemptEnded, AttemptStarted, Event, PhaseStarted
+from ett_service.core.fold import fold
+from ett_service.core.vocabulary import JobState, Outcome, Phase
+from ett_service.storage import ledgers, reads
+from ett_service.storage.engine import Store
+from ett_service.storage.marks import JobKey
+from ett_service.storage.tables import job_ledger
+from tests.aggregation.deliveries import (
+    deliver,
+    marked,
+    recomputed,
+    refreshed,
+    stored,
+)
+from tests.builders import MINUTE, NOON, SECOND, event, progress
+from tests.core.strategies import Timeline, timelines
+
+_names = (f"job-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def key(project_id: int) -> JobKey:
+    return JobKey(project_id, "llm-70b")
+
+
+def running_job() -> list[Event]:
+    """A job whose only attempt has trained for ten minutes."""
+    return [
+        event(AttemptStarted, gpus=8),
+        event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
+        *(progress(step, NOON + MINUTE + step * 10 * SECOND) for step in range(60)),
+    ]
+
+
+LATE_IN_IT = NOON + 12 * MINUTE
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> tuple[Timeline, list[list[Event]]]:
+    """A timeline whose events come in any order, in any batches, some of them twice."""
+    timeline = draw(timelines)
+    arrivals = draw(st.permutations([*timeline.events, *timeline.events[:3]]))
+    cuts = sorted(draw(st.lists(st.integers(0, len(arrivals)), max_size=5)))
+    return timeline, [
+        arrivals[start:end] for start, end in itertools.pairwise([0, *cuts, len(arrivals)])
+    ]
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(delivered=deliveries(), forward=st.booleans())
+def test_any_batches_in_any_order_are_stored_as_one_fold_of_them_all(
+    store: Store, project_id: int, delivered: tuple[Timeline, list[list[Event]]], forward: bool
+) -> None:
+    timeline, batches = delivered
+    key = JobKey(project_id, next(_names))
+    known: Folded | None = None
+    for place, batch in enumerate(batches):
+        deliver(store, key, batch, timeline.offsets if place % 2 else None)
+        now_us = timeline.as_of + place
+        known = refreshed(store, key, now_us, known if forward else None, timeline.limits)
+        assert stored(store, key) == recomputed(store, key, now_us, timeline.limits)
+    assert marked(store) == []
+
+
+def test_one_more_event_goes_on_from_the_fold_before(store: Store, key: JobKey) -> None:
+    deliver(store, key, running_job())
+    before = refreshed(store, key, LATE_IN_IT)
+    assert before is not None
+    deliver(store, key, [progress(60, LATE_IN_IT)])
+
+    after = refreshed(store, key, LATE_IN_IT + SECOND, before)
+
+    assert after is not None
+    assert after.fold is before.fold
+    assert stored(store, key) == recomputed(store, key, LATE_IN_IT + SECOND)
+
+
+def test_a_fold_that_another_worker_has_overtaken_is_not_gone_on_from(
+    store: Store, key: JobKey
+) -> None:
+    deliver(store, key, running_job())
+    overtaken = refreshed(store, key, LATE_IN_IT)
+    assert overtaken is not None
+    deliver(store, key, [progress(60, LATE_IN_IT)])
+    refreshed(store, key, LATE_IN_IT)
+    deliver(store, key, [progress(61, LATE_IN_IT + SECOND)])
+
+    after = refreshed(store, key, LATE_IN_IT + SECOND, overtaken)
+
+    assert after is not None
+    assert after.fold is not overtaken.fold
+    assert stored(store, key) == recomputed(store, key, LATE_IN_IT + SECOND)
+
+
+def test_a_warmed_fold_knows_what_came_between_reading_and_storing(
+    store: Store, key: JobKey
+) -> None:
+    deliver(store, key, running_job())
+    with store.reading() as conn:
+        warmed = warm(conn, key)
+    deliver(store, key, [progress(60, LATE_IN_IT)])
+
+    after = refreshed(store, key, LATE_IN_IT, warmed)
+
+    assert after is not None
+    assert after.fold is warmed.fold
+    assert after.fold.event_count == 63
+    assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+
+
+def test_a_clock_that_turns_out_wrong_moves_what_was_stored(store: Store, key: JobKey) -> None:
+    events = [
+        event(AttemptStarted, gpus=8, producer="host"),
+        event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
+    ]
+    deliver(store, key, events, {"host": 0})
+    known = refreshed(store, key, LATE_IN_IT)
+    deliver(store, key, [], {"host": -30 * SECOND})
+
+    refreshed(store, key, LATE_IN_IT, known)
+
+    after = stored(store, key)
+    assert after is not None
+    assert after.started_at == NOON - 30 * SECOND
+    assert after == recomputed(store, key, LATE_IN_IT)
+
+
+def test_a_job_without_marks_is_left_alone_until_it_falls_due(store: Store, key: JobKey) -> None:
+    deliver(store, key, running_job())
+    known = refreshed(store, key, LATE_IN_IT)
+    assert known is not None
+    assert refreshed(store, key, LATE_IN_IT + SECOND, known) is None
+
+    later = refreshed(store, key, LATE_IN_IT + 30 * SECOND, known)
+
+    assert later is not None
+    after = stored(store, key)
+    assert after is not None
+    assert after.as_of == LATE_IN_IT + 30 * SECOND
+
+
+def test_an_attempt_gone_silent_falls_due_when_it_counts_as_lost(store: Store, key: JobKey) -> None:
+    deliver(store, key, running_job())
+    refreshed(store, key, LATE_IN_IT)
+    lost_at = NOON + MINUTE + 590 * SECOND + 15 * MINUTE
+
+    refreshed(store, key, lost_at)
+
+    after = stored(store, key)
+    assert after is not None
+    assert after.state is JobState.INTERRUPTED
+    assert after.attempts[0].outcome is Outcome.LOST
+    with store.reading() as conn:
+        head = ledgers.head(conn, key)
+    assert head is not None
+    assert head.due_us is None
+
+
+def test_a_ledger_of_another_formula_is_folded_anew(store: Store, key: JobKey) -> None:
+    ended = event(AttemptEnded, LATE_IN_IT, outcome=Outcome.COMPLETED)
+    deliver(store, key, [*running_job(), ended])
+    refreshed(store, key, LATE_IN_IT)
+    earlier_formula = update(job_ledger).values(formula_version=FORMULA_VERSION - 1, failures=7)
+    store.write(lambda conn: conn.execute(earlier_formula))
+
+    refreshed(store, key, LATE_IN_IT)
+
+    assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+    with store.reading() as conn:
+        head = ledgers.head(conn, key)
+    assert head is not None
+    assert head.formula_version == FORMULA_VERSION
+
+
+def test_the_fold_says_when_it_was_folded_even_if_no_clock_moves_it(
+    store: Store, key: JobKey
+) -> None:
+    deliver(store, key, running_job())
+    long_after = LATE_IN_IT + 60 * MINUTE
+    refreshed(store, key, long_after)
+
+    with store.reading() as conn:
+        head = ledgers.head(conn, key)
+
+    assert head is not None
+    assert stored(store, key) == recomputed(store, key, head.folded_us)
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+@contextmanager
+def before_statement(conn: Connection, place: int, act: Callable[[], None]) -> Iterator[None]:
+    """Call *act* just before the statement that comes at *place* on *conn*."""
+    places = itertools.count()
+
+    def before(*_: Any) -> None:
+        if next(places) == place:
+            act()
+
+    sql_event.listen(conn, "before_cursor_execute", before)
+    try:
+        yield
+    finally:
+        sql_event.remove(conn, "before_cursor_execute", before)
+
+
+def interrupted(
+    store: Store, key: JobKey, known: Folded | None, place: int, act: Callable[[], None]
+) -> Folded | None:
+    """Refresh the job, and *act* in the midst of it."""
+
+    def work(conn: Connection) -> Folded | None:
+        with before_statement(conn, place, act):
+            return refresh(conn, key, LATE_IN_IT, known)
+
+    return store.write(work)
+
+
+def with_fresh_facts(store: Store, key: JobKey, *, forward: bool) -> Folded | None:
+    """Let a batch come into a running job; return its fold if that is to go *forward*."""
+    deliver(store, key, running_job())
+    known = refreshed(store, key, LATE_IN_IT)
+    deliver(store, key, [progress(60, LATE_IN_IT)])
+    return known if forward else None
+
+
+FEWEST_STATEMENTS = 6
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_crash_between_any_two_steps_leaves_the_marks_for_the_next(
+    store: Store, project_id: int, *, forward: bool
+) -> None:
+    def crash() -> None:
+        raise Crash
+
+    for place in itertools.count():
+        key = JobKey(project_id, f"crashes-{place}")
+        known = with_fresh_facts(store, key, forward=forward)
+        before = stored(store, key)
+        try:
+            interrupted(store, key, known, place, crash)
+        except Crash:
+            assert stored(store, key) == before
+            assert marked(store) == [key]
+        else:
+            assert place >= FEWEST_STATEMENTS
+            break
+        refreshed(store, key, LATE_IN_IT)
+        assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("forward", [True, False])
+def test_facts_that_come_between_any_two_steps_are_folded_now_or_keep_their_mark(
+    store: Store, project_id: int, *, forward: bool
+) -> None:
+    for place in itertools.count():
+        key = JobKey(project_id, f"races-{place}")
+        known = with_fresh_facts(store, key, forward=forward)
+        ended = event(AttemptEnded, LATE_IN_IT + SECOND, outcome=Outcome.FAILED)
+        come_in = partial(deliver, store, key, [ended])
+
+        folded = interrupted(store, key, known, place, come_in)
+        if not _has(store, key, ended):
+            assert place >= FEWEST_STATEMENTS
+            break
+        if marked(store) == [key]:
+            refreshed(store, key, LATE_IN_IT, folded)
+
+        assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+        assert marked(store) == []
+
+
+def _has(store: Store, key: JobKey, one: Event) -> bool:
+    with store.reading() as conn:
+        return one in reads.events(conn, *key)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_second_worker_leaves_a_job_that_the_first_is_at(store: Store, project_id: int) -> None:
+    for place in itertools.count(1):
+        key = JobKey(project_id, f"shared-{place}")
+        with_fresh_facts(store, key, forward=False)
+        seen: list[Folded | None] = []
+
+        interrupted(store, key, None, place, partial(_refresh_too, store, key, seen))
+        if not seen:
+            assert place >= FEWEST_STATEMENTS
+            break
+        assert seen == [None]
+        assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+
+
+def _refresh_too(store: Store, key: JobKey, seen: list[Folded | None]) -> None:
+    seen.append(refreshed(store, key, LATE_IN_IT))
+
+
+def test_an_empty_fold_has_nothing_to_say(store: Store, key: JobKey) -> None:
+    deliver(store, key, [])
+    refreshed(store, key, NOON)
+    assert stored(store, key) == fold([], {}, NOON)
