@@ -1,0 +1,143 @@
+"""``ett import``, as people call it."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.client.web import Received, Reply, accepting, serving
+from tests.importers.mllog_text import RUN, line, run_lines, without, written
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return written(tmp_path, *RUN)
+
+
+def test_a_dry_run_prints_the_events_and_needs_no_server(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", "mlperf", str(log), "--dry-run"]) == 0
+
+    printed = capsys.readouterr()
+    events = [json.loads(text) for text in printed.out.splitlines()]
+    assert [one["type"] for one in events][:2] == ["job", "attempt_started"]
+    assert len({one["id"] for one in events}) == len(events)
+    assert printed.err == ""
+
+
+def test_events_are_sent_as_history_with_the_key_in_the_header(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving() as web:
+        code = main(["import", "mlperf", str(log), "--url", web.url, "--key", "ett_secret"])
+        (got,) = web.received
+
+    printed = capsys.readouterr()
+    assert code == 0
+    assert (got.method, got.path) == ("POST", "/v1/events")
+    assert got.headers["authorization"] == "Bearer ett_secret"
+    assert got.batch["history"] is True
+    assert printed.out == "llama2-2xBOX-20250421T185730.000Z\n"
+    assert f"1 files, 1 jobs: {len(got.batch['events'])} events accepted" in printed.err
+
+
+def test_many_events_go_in_several_batches(tmp_path: Path) -> None:
+    for number in range(60):
+        written(tmp_path, *run_lines(number * 200), name=f"result_{number}.txt")
+    with serving() as web:
+        assert main(["import", "mlperf", str(tmp_path), "--url", web.url]) == 0
+        sizes = [len(got.batch["events"]) for got in web.received]
+
+    assert len(sizes) > 1
+    assert max(sizes) <= 500
+    assert len(web.events) == sum(sizes)
+
+
+def test_the_summary_is_json_on_demand(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving() as web:
+        args = ["import", "mlperf", str(log), "--url", web.url, "--json", "--job", "mine"]
+        assert main(args) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert (told["files"], told["records"], told["skipped"]) == (1, 14, 0)
+    assert told["jobs"] == ["mine"]
+    assert told["accepted"] == told["events"] > 0
+
+
+def test_skipped_lines_are_told_with_their_numbers_and_the_rest_is_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = written(tmp_path, *RUN[:6], line("init_stop", 30)[:50], *RUN[6:])
+    with serving() as web:
+        assert main(["import", "mlperf", str(log), str(tmp_path / "no"), "--url", web.url]) == 0
+        assert web.events
+
+    printed = capsys.readouterr()
+    assert "1 lines were skipped, the first of them:" in printed.err
+    assert f"{log}:7: the JSON after :::MLLOG is cut or broken" in printed.err
+    assert f"{tmp_path / 'no'}: No such file or directory" in printed.err
+    assert "skipped" not in printed.out
+
+
+def test_it_fails_if_nothing_could_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = written(tmp_path, *[text[:40] for text in without("RUNANDTIME")])
+
+    assert main(["import", "mlperf", str(log), "--dry-run"]) == 1
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "nothing could be read" in printed.err
+    assert "14 lines were skipped" in printed.err
+
+
+def test_a_server_out_of_reach_is_exit_4(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+        assert main(["import", "mlperf", str(log), "--url", url]) == 4
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_that_may_not_is_exit_5(log: Path, status: int) -> None:
+    def refusing(_: Received) -> Reply:
+        return Reply(status, b'{"title": "No.", "status": 401}')
+
+    with serving(refusing) as web:
+        assert main(["import", "mlperf", str(log), "--url", web.url]) == 5
+
+
+def test_refused_events_fail_the_command_with_their_codes(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refusing_one(got: Received) -> Reply:
+        verdict = json.loads(accepting(got).body)
+        refused = {"accepted": verdict["accepted"] - 1, "rejected": 1}
+        errors = [{"index": 0, "code": "bad_job", "pointer": "/events/0/job"}]
+        return Reply(body=json.dumps({**verdict, **refused, "errors": errors}).encode())
+
+    with serving(refusing_one) as web:
+        assert main(["import", "mlperf", str(log), "--url", web.url]) == 1
+    assert "the server refused 1 events: bad_job (1)" in capsys.readouterr().err
+
+
+def test_an_address_that_is_no_ett_server_is_said_to_be_none(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(lambda _: Reply(body=b'{"hello": "world"}')) as web:
+        assert main(["import", "mlperf", str(log), "--url", web.url]) == 1
+    assert "not an ett server" in capsys.readouterr().err
+
+
+def test_the_format_must_be_one_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["import", "punch-cards", "x"])
+
+    assert left.value.code == 2
+    assert "mlperf" in capsys.readouterr().err
