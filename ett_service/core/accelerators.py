@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ett_service.core.bounds import Life
-from ett_service.core.interval import Interval, outside
+from ett_service.core.interval import Interval, merged, outside
 from ett_service.core.track import Track
 from ett_service.core.vocabulary import Category, Phase
 
@@ -31,7 +31,7 @@ def accelerators(lives: Sequence[Life], job_gpus: int | None) -> list[int | None
 
 
 def held_waits(lives: Sequence[Life]) -> list[Interval]:
-    """Return the stretches between cycles of one allocation in which it was still held."""
+    """Return when an allocation was still held between two of its cycles, disjoint."""
     found: list[Interval] = []
     latest: dict[tuple[str, int], Life] = {}
     for life in lives:
@@ -44,4 +44,4 @@ def held_waits(lives: Sequence[Life]) -> list[Interval]:
                 for span in life.track.by_phase.get(Phase.QUEUED, ())
             ]
             found += outside((before.end, life.begin), queued)
-    return found
+    return merged(found)

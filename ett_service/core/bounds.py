@@ -1,7 +1,7 @@
 """Bounds: when each attempt began and ended, how, and what state that leaves the job in."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ett_service.core.answer import Limits
 from ett_service.core.event import AttemptEnded, Ending, JobEnded
@@ -14,6 +14,9 @@ _OUTCOMES = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPL
 _ORIGINS = (Origin.INFRA, Origin.USER, Origin.PREEMPTION, Origin.UNKNOWN)
 _INTERRUPTED = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.LOST)
 _OVERRULED_WITHIN_US = 60_000_000
+
+JobEnds = Sequence[tuple[int, JobEnded]]
+"""The ``job_ended`` events with their corrected instants."""
 
 
 @dataclass(slots=True)
@@ -28,6 +31,10 @@ class Life:
     outcome: Outcome = Outcome.RUNNING
     deciding: Ending | None = None  #: the event that gives outcome, origin and cause
 
+    def contains(self, begin: int) -> bool:
+        """Whether a span that begins at *begin* exists: one at the end or later does not."""
+        return begin < self.end
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -39,14 +46,19 @@ class Standing:
 
 @dataclass(slots=True)
 class Bounds:
-    """What :func:`bounds` finds."""
+    """What :func:`find_bounds` finds."""
 
     as_of: int
-    first: int | None  #: the job's first instant
-    lives: list[Life]
-    waiting: list[Track]  #: attempts that have only queued so far
-    standing: Standing | None
-    state: JobState
+    tracks: Sequence[Track]  #: all attempts in order, those that have only queued included
+    lives: list[Life]  #: those that have begun
+    first: int | None = None  #: the job's first instant
+    standing: Standing | None = None
+    state: JobState = JobState.FINISHED
+
+    @property
+    def waiting(self) -> list[Track]:
+        """The attempts that have only queued so far."""
+        return [track for track in self.tracks if track.first is None]
 
 
 def _decides_before(end: tuple[int, AttemptEnded]) -> tuple[int, int, int, str]:
@@ -103,7 +115,7 @@ def _lost(track: Track, later: Iterable[Track], first: int, limits: Limits) -> b
     )
 
 
-def _queue_begins(tracks: Sequence[Track], limits: Limits) -> Iterable[int]:
+def _queue_begins(tracks: Sequence[Track], first: int, limits: Limits) -> Iterable[int]:
     """Yield the begins of queued spans, but for those that their attempt's end cuts away."""
     for place, track in enumerate(tracks):
         spans = track.by_phase.get(Phase.QUEUED)
@@ -111,19 +123,19 @@ def _queue_begins(tracks: Sequence[Track], limits: Limits) -> Iterable[int]:
             continue
         end, _ = deciding_end(track)
         if end is None and track.first is not None:
-            lost = _lost(track, tracks[place + 1 :], track.first, limits)
+            lost = _lost(track, tracks[place + 1 :], first, limits)
             end = track.heard if lost else None
         yield from (span.begin for span in spans if end is None or span.begin < end)
 
 
 def standing_end(
-    job_ends: Sequence[tuple[int, JobEnded]], tracks: Sequence[Track], limits: Limits
+    job_ends: JobEnds, tracks: Sequence[Track], first: int, limits: Limits
 ) -> Standing | None:
     """Return the ``job_ended`` after which nothing begins: latest instant, first outcome."""
     if not job_ends:
         return None
-    begins = [track.first for track in tracks if track.first is not None]
-    latest_begin = max([*begins, *_queue_begins(tracks, limits)], default=-NEVER)
+    begins = [max(track.first, first) for track in tracks if track.first is not None]
+    latest_begin = max([*begins, *_queue_begins(tracks, first, limits)], default=-NEVER)
     standing = [end for end in job_ends if end[0] >= latest_begin]
     if not standing:
         return None
@@ -150,11 +162,12 @@ def _close(life: Life, bounds: Bounds, limits: Limits, first: int) -> None:
     life.end = max(life.end, life.begin)
 
 
-def _close_lives(bounds: Bounds, limits: Limits, first: int) -> None:
+def _close_lives(bounds: Bounds, ends: JobEnds, limits: Limits, first: int) -> None:
     """Set begin, end and outcome of every attempt, given the job's first instant."""
+    bounds.standing = standing_end(ends, bounds.tracks, first, limits)
     for life in bounds.lives:
-        assert life.track.first is not None
-        life.begin = max(life.track.first, first)
+        life.begin = max(life.begin, first)
+    for life in bounds.lives:
         _close(life, bounds, limits, first)
 
 
@@ -174,37 +187,34 @@ def _state(bounds: Bounds, last_sign_at: int, limits: Limits) -> JobState:
     return JobState.INTERRUPTED if ended_last.outcome in _INTERRUPTED else JobState.FINISHED
 
 
-def _first_instant(bounds: Bounds, limits: Limits) -> int:
+def _first_instant(bounds: Bounds, ends: JobEnds, limits: Limits) -> int:
     earliest = min(life.begin for life in bounds.lives)
     zero = bounds.lives[0]
     scheduling = zero.track.by_phase.get(Phase.SCHEDULING)
     if not scheduling or scheduling[0].begin == earliest:
         return earliest
     candidate = scheduling[0].begin
-    _close_lives(bounds, limits, candidate)
-    exists = candidate < zero.end
-    earlier = any(life.track.phase_began < min(candidate, life.end) for life in bounds.lives)
-    return candidate if exists and not earlier else earliest
+    trial = replace(bounds, lives=[replace(life) for life in bounds.lives])
+    _close_lives(trial, ends, limits, candidate)
+    earlier = any(
+        life.track.phase_began < candidate and life.contains(life.track.phase_began)
+        for life in trial.lives
+    )
+    return candidate if trial.lives[0].contains(candidate) and not earlier else earliest
 
 
 def find_bounds(
-    tracks: Sequence[Track],
-    job_ends: Sequence[tuple[int, JobEnded]],
-    as_of: int,
-    last_sign_at: int,
-    limits: Limits,
+    tracks: Sequence[Track], ends: JobEnds, as_of: int, last_sign_at: int, limits: Limits
 ) -> Bounds:
     """Find the bounds of the attempts *tracks*, which come in their order."""
     lives: list[Life] = []
     for place, track in enumerate(tracks):
         if track.first is not None:
             lives.append(Life(track, tracks[place + 1 :], len(lives), track.first))
-    waiting = [track for track in tracks if track.first is None]
-    standing = standing_end(job_ends, tracks, limits)
-    found = Bounds(as_of, None, lives, waiting, standing, JobState.FINISHED)
+    found = Bounds(as_of, tracks, lives)
     if lives:
-        found.first = _first_instant(found, limits)
-        _close_lives(found, limits, found.first)
+        found.first = _first_instant(found, ends, limits)
+    _close_lives(found, ends, limits, -NEVER if found.first is None else found.first)
     found.state = _state(found, last_sign_at, limits)
     return found
 

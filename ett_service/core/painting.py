@@ -1,6 +1,7 @@
 """Paintings: one attempt's canvas, kept between folds and repainted only where it changed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from ett_service.core.answer import Segment
 from ett_service.core.canvas import Canvas
@@ -31,7 +32,7 @@ class Painting:
         life, track = part.life, part.life.track
         replay = self._replayed(part, past)
         stage = scene(part, past, allocated_at, replay)
-        opens, closes = part.windows[-1] if part.windows else (0, 0)
+        opens, closes = part.windows[-1] if part.windows else (None, NEVER)
         scene_key = (
             track.version,
             part.windows[:-1],
@@ -78,18 +79,30 @@ class Painting:
     def frame(self, number: int, periods: Mapping[int, Period]) -> None:
         """Turn the pieces into segments; *periods* names the period of each zone."""
         framing = (number, periods)
-        pieces = self.canvas.pieces
-        kept = self.canvas.kept if framing == self._framing else 0
-        if framing == self._framing and self.changed_from == NEVER:
-            return
         if framing != self._framing:
             self.changed_from = -NEVER
+        elif self.changed_from == NEVER:
+            return
+        kept = self.canvas.kept if framing == self._framing else 0
         self._framing = framing
         del self.segments[kept:]
         self.segments += [
             Segment(start, end, category, periods[zone], number)
-            for start, end, category, zone in pieces[kept:]
+            for start, end, category, zone in islice(self.canvas.pieces, kept, None)
         ]
+        if len(set(periods.values())) < len(periods):
+            self.segments = _joined(self.segments)
+
+
+def _joined(segments: Iterable[Segment]) -> list[Segment]:
+    """Join neighbours alike: two zones may be of one period where windows are several."""
+    joined: list[Segment] = []
+    for segment in segments:
+        if joined and segment[2:] == joined[-1][2:] and segment.start_at == joined[-1].end_at:
+            joined[-1] = joined[-1]._replace(end_at=segment.end_at)
+        else:
+            joined.append(segment)
+    return joined
 
 
 def _overtaken(replay: Replay, fresh: list[Mark]) -> bool:

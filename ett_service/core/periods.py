@@ -24,7 +24,7 @@ def allocated_at(lives: Sequence[Life], first: int, first_loop: int | None) -> i
 
 
 def _first_span(life: Life, phase: Phase) -> tuple[int, int] | None:
-    spans = [span for span in life.track.by_phase.get(phase, ())[:1] if span.begin < life.end]
+    spans = [span for span in life.track.by_phase.get(phase, ())[:1] if life.contains(span.begin)]
     return (spans[0].begin, min(spans[0].end, life.end)) if spans else None
 
 

@@ -47,7 +47,10 @@ def owned_windows(lives: Sequence[Life]) -> list[list[Interval]]:
 
 
 def own(life: Life, windows: list[Interval]) -> Own:
-    """Find the loops of an attempt, as far as it owns them, and their stretch a window."""
+    """Find the loops of an attempt, as far as it owns them, and their stretch a window.
+
+    With the loops known, compiles that were left open get their ends.
+    """
     spans = life.track.by_phase.get(Phase.TRAIN_LOOP, ())
     covered = merged([(span.begin, min(span.end, life.end)) for span in spans])
     loops: list[Interval] = []
@@ -61,6 +64,7 @@ def own(life: Life, windows: list[Interval]) -> Own:
         if inside:
             stretches.append(Stretch(inside[0][0], inside[-1][1], life.number, index))
             loops += inside
+    life.track.close_compiles(loops)
     return Own(life, windows, loops, stretches)
 
 

@@ -46,10 +46,6 @@ class Span:
         """Where it ends, short of the end of its attempt."""
         return self.limit if self.own_end is None else self.own_end
 
-    def covers(self, at: int) -> bool:
-        """Whether *at* lies inside it."""
-        return self.begin <= at < self.end
-
 
 def ownership_order(span: Span) -> tuple[int, int]:
     """Ascending from the loser to the owner of an instant that several spans cover.

@@ -61,6 +61,17 @@ class _Listener(Roster):
         return super().feed(by_key)
 
 
+def by_attempt(
+    events: Iterable[Event], offsets: Mapping[str, int]
+) -> Mapping[AttemptKey, Sequence[Placed]]:
+    """Return the events of every rank by the attempt that they belong to, by corrected clocks."""
+    clocks, roster = Clocks(), _Listener()
+    known = {event.id: event for event in events}.values()
+    clocks.admit(known, offsets)
+    roster.add(known, clocks)
+    return roster.given
+
+
 def rank_spans(
     events: Iterable[Event], offsets: Mapping[str, int], ledger: JobLedger
 ) -> list[RankSpan]:
@@ -69,15 +80,10 @@ def rank_spans(
     *ledger* is the fold of the same events and offsets. A phase that was left open ends as in
     the ledger, a stage with the phase span in which it began.
     """
-    clocks, roster = Clocks(), _Listener()
-    known = {event.id: event for event in events}.values()
-    clocks.admit(known, offsets)
-    roster.add(known, clocks)
+    given = by_attempt(events, offsets)
     attempts = {(one.launch, one.attempt, one.cycle): one for one in ledger.attempts}
     return [
-        span
-        for key, attempt in attempts.items()
-        for span in _attempt_spans(attempt, roster.given[key])
+        span for key, attempt in attempts.items() for span in _attempt_spans(attempt, given[key])
     ]
 
 
@@ -97,6 +103,8 @@ def _one_rank(attempt: AttemptLedger, rank: int | None, items: Sequence[Placed])
     track.lead = rank
     track.add(items)
     track.close_loose()
+    loops = track.by_phase.get(Phase.TRAIN_LOOP, ())
+    track.close_compiles([(span.begin, span.end) for span in loops])
     phases = [
         RankSpan(
             attempt.number,

@@ -1,7 +1,7 @@
 """A track: what one attempt's own events say, before its neighbours are considered."""
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from ett_service.core.event import (
@@ -15,6 +15,7 @@ from ett_service.core.event import (
     Progress,
     SpanOver,
 )
+from ett_service.core.interval import Interval
 from ett_service.core.span import (
     NEVER,
     Mark,
@@ -199,17 +200,22 @@ class Track:
         insort(self.by_phase.setdefault(span.phase, []), span, key=ownership_order)
 
     def close_loose(self) -> None:
-        """Bring the limits of the spans without an end of their own up to date."""
+        """Bring the limits of the spans without an end of their own up to date.
+
+        Those of compiles depend on the loops, see :meth:`close_compiles`.
+        """
         if self._closed == self.revision:
             return
         self._closed = self.revision
         for span in self.loose:
             if span.phase is not Phase.PT2_COMPILE:
                 set_limit(span, self._begins, self.progress, in_loop=False)
+
+    def close_compiles(self, loops: Sequence[Interval]) -> None:
+        """Likewise for compiles: inside the *loops* that the attempt owns progress ends one."""
         for span in self.loose:
             if span.phase is Phase.PT2_COMPILE:
-                loops = self.by_phase.get(Phase.TRAIN_LOOP, [])
-                in_loop = any(loop.covers(span.begin) for loop in loops)
+                in_loop = any(start <= span.begin < end for start, end in loops)
                 set_limit(span, self._begins, self.progress, in_loop=in_loop)
 
     _TAKERS: ClassVar[Mapping[type[Event], Callable[["Track", int, Event], None]]] = {
