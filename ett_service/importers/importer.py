@@ -13,6 +13,7 @@ WireEvent = dict[str, Any]
 
 _SHOWN = 5
 _LONGEST_TEXT = 200
+_LONGEST_REMARK = 1000
 
 
 @dataclass(slots=True)
@@ -30,7 +31,17 @@ class Report:
         """Count a line that could not be read; lines count from 1."""
         self.skipped += 1
         if len(self.first_skipped) < _SHOWN:
-            self.first_skipped.append(f"{path}:{line}: {why}")
+            self.first_skipped.append(clean(f"{path}:{line}: {why}", _LONGEST_REMARK))
+
+    def miss(self, path: Path, why: str) -> None:
+        """Name a file or folder that gave nothing."""
+        self.unread.append(clean(f"{path}: {why}", _LONGEST_REMARK))
+
+    def note(self, path: Path, what: str) -> None:
+        """Remark, once, on what was read but could not be used."""
+        remark = clean(f"{path}: {what}", _LONGEST_REMARK)
+        if remark not in self.notes:
+            self.notes.append(remark)
 
 
 Importer = Callable[[Sequence[Path], str | None], tuple[Iterator[WireEvent], Report]]

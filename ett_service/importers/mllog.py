@@ -8,13 +8,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from ett_service.importers.importer import Report, clean
 
 _MARK: Final = ":::MLLOG"
 _MARKED = re.compile(r"(?:(?:^|\}) *(\d{1,7}): )?:::MLLOG")
+_FIRST_MS: Final = 946_684_800_000  #: 2000; what lies before is a clock that was never set
 _LAST_MS: Final = 253_402_300_799_999  #: the end of the year 9999
+_LONGEST_LINE: Final = 1 << 20
+_SEARCHED: Final = 2000  #: characters of a line
 _KEPT_ERRORS = 40
 _LONGEST_ERROR = 300
 
@@ -22,14 +25,18 @@ _LAUNCHER_LINE = re.compile(
     r"RUNANDTIME_START (?P<start>\d{1,11})\b"
     r"|RUNANDTIME_STOP (?P<stop>\d{1,11})\b"
     r"|Beginning trial (?P<trial>\d{1,6}) of (?P<trials>\d{1,6})"
-    r"|:::DLPAL \S+ (?P<dlpal>\d+) \d+ (?P<nodes>[^\s']+) \S+ (?P<system>[^\s']+)"
+    r"|:::DLPAL \S+ (?P<dlpal>\d{1,20}) \d+ (?P<nodes>[^\s']+) \S+ (?P<system>[^\s']+)"
     r"|:::SYSJSON (?P<sysjson>\{.*\})"
-    r"|\bSLURM_JOB_?ID[ =](?P<slurm>\d+)"
-    r"|\b(?:STEP |JOB |StepId=)(?P<step>\d+)(?:\.\S+)?(?: ON\b|\s*$)"
+    r"|\bSLURM_JOB_?ID[ =](?P<slurm>\d{1,20})"
+    r"|\b(?:STEP |JOB |StepId=)(?P<step>\d{1,20})(?:\.\S+)?(?: ON\b|\s*$)"
 )
 _ERROR_LINE = re.compile(
     r"slurmstepd: error:|srun: error:|\b[A-Za-z_.]*(?:Error|Exception)\b|\bXid\b|oom[-_]kill"
 )
+
+
+Trial = tuple[int, int]
+"""Which run of its allocation, counted from 1, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ class Log:
     slurm_id: str = ""
     nodes: str = ""  #: the list of the allocation's nodes, as Slurm writes it
     system: str = ""  #: the launcher's name of the system
-    trial: tuple[int, int] | None = None  #: which of how many in the allocation
+    trial: Trial | None = None
     sysjson: dict[str, Any] = field(default_factory=dict)
     run_stop_us: int | None = None  #: the latest
 
@@ -92,14 +99,21 @@ def read_logs(path: Path, report: Report) -> list[Log]:
     """Read one file. Raises ``OSError`` if it cannot be read."""
     logs = [Log(path)]
     with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            line = raw.decode("utf-8", "replace")
+        for number, line in _lines(file):
             if _MARK in line:
                 for record in _records(line, path, number, report):
                     _take_record(logs, record)
             else:
                 _take_line(logs, line)
     return _with_remarks_joined(logs)
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
+    """Numbered lines; what is no text may be one without end and comes in pieces."""
+    number = 1
+    while piece := file.readline(_LONGEST_LINE):
+        yield number, piece.decode("utf-8", "replace")
+        number += piece.endswith(b"\n")
 
 
 def _records(line: str, path: Path, number: int, report: Report) -> Iterator[Record]:
@@ -144,7 +158,7 @@ def _parsed(line: str, place: int) -> dict[str, Any] | str:
 def _instant_us(time_ms: object) -> int | None:
     if isinstance(time_ms, bool) or not isinstance(time_ms, int | float):
         return None
-    return int(time_ms * 1000) if 0 < time_ms <= _LAST_MS else None
+    return int(time_ms * 1000) if _FIRST_MS <= time_ms <= _LAST_MS else None
 
 
 def _take_record(logs: list[Log], record: Record) -> None:
@@ -162,7 +176,7 @@ def _take_line(logs: list[Log], line: str) -> None:
     if found is not None:
         _take_launcher_line(logs, found)
     is_trace_of_shell = line.startswith("+")
-    if not is_trace_of_shell and _ERROR_LINE.search(line):
+    if not is_trace_of_shell and _ERROR_LINE.search(line, 0, _SEARCHED):
         for errors in (logs[-1].errors, logs[-1].last_errors):
             if len(errors) < _KEPT_ERRORS:
                 errors.append(clean(line, _LONGEST_ERROR))

@@ -13,7 +13,7 @@ from typing import Any
 
 from ett_service.core.instant import rfc3339
 from ett_service.importers.importer import Report, WireEvent, clean, identified
-from ett_service.importers.mllog import Log, read_logs
+from ett_service.importers.mllog import Log, Trial, read_logs
 from ett_service.importers.mlperf_end import ending
 from ett_service.importers.mlperf_run import (
     Timeline,
@@ -69,7 +69,7 @@ def _logs(paths: Sequence[Path], report: Report) -> Iterator[Path]:
             continue
         found = sorted(path.rglob(RESULTS))
         if not found:
-            report.unread.append(f"{path}: no {RESULTS} in it")
+            report.miss(path, f"no {RESULTS} in it")
         yield from found
 
 
@@ -77,11 +77,11 @@ def _runs(path: Path, report: Report) -> Iterator[_Placed]:
     try:
         logs = read_logs(path, report)
     except OSError as error:
-        report.unread.append(f"{path}: {error.strerror}")
+        report.miss(path, error.strerror or "cannot be read")
         return
     placed = [(log, time) for log in logs if (time := timeline(log)) is not None]
     if not placed:
-        report.unread.append(f"{path}: no :::MLLOG record with an instant")
+        report.miss(path, "no :::MLLOG record with an instant")
         return
     report.files += 1
     beside = _system_beside(path, report)
@@ -97,9 +97,7 @@ def _system_beside(path: Path, report: Report) -> Mapping[str, Any]:
     try:
         found = json.loads(file.read_text("utf-8-sig", "replace"))
     except (OSError, ValueError, RecursionError):
-        note = f"{file}: not JSON, so the machine is not known"
-        if note not in report.notes:
-            report.notes.append(note)
+        report.note(file, "not JSON, so the machine is not known")
         return {}
     return _without_placeholders(found) if isinstance(found, dict) else {}
 
@@ -122,20 +120,36 @@ def _placed(runs: Iterable[_Placed]) -> Iterator[Run]:
     for trials in allocations.values():
         benchmarks = [_text(log.value("submission_benchmark")) for log, _, _ in trials]
         platforms = [_text(log.value("submission_platform")) for log, _, _ in trials]
-        numbered = all(log.trial is not None for log, _, _ in trials)
-        for place, (log, time, system) in enumerate(trials):
+        named = [name or _first(benchmarks) for name in benchmarks]
+        for (log, time, system), benchmark, platform in zip(trials, named, platforms, strict=True):
+            peers = {
+                (other.trial, placed.begin)
+                for (other, placed, _), name in zip(trials, named, strict=True)
+                if name == benchmark
+            }
             yield Run(
                 log,
                 time,
                 system,
-                benchmark=benchmarks[place] or _first(benchmarks),
-                platform=platforms[place] or _first(platforms) or _text(log.system),
-                cycle=max(log.trial[0] - 1, 0) if numbered and log.trial else place,
+                benchmark,
+                platform=platform or _first(platforms) or _text(log.system),
+                cycle=_cycle(log.trial, time.begin, peers),
             )
 
 
 def _first(names: Iterable[str]) -> str:
     return next(filter(None, names), "")
+
+
+def _cycle(trial: Trial | None, begin: int, peers: set[tuple[Trial | None, int]]) -> int:
+    """By its number, where every run of the allocation has one of its own; else by its begin.
+
+    Copies of one log begin together and are one run.
+    """
+    numbers = {number for number, _ in peers}
+    if trial is not None and None not in numbers and len(numbers) == len(peers):
+        return max(trial[0] - 1, 0)
+    return sorted({at for _, at in peers}).index(begin)
 
 
 def _events(run: Run, job: str | None, report: Report) -> Iterator[WireEvent]:
@@ -158,7 +172,7 @@ def _attempt(run: Run, report: Report) -> Iterator[WireEvent]:
     yield from phase_spans(time, samples_done(time, log))
     evaluated, unfinished = evaluations(log)
     if unfinished:
-        report.notes.append(f"{log.path}: {unfinished} eval_start without eval_stop")
+        report.note(log.path, f"{unfinished} eval_start without eval_stop")
     yield from evaluation_spans(time, evaluated)
     if not log.slurm_id or log.trial == (1, 1):
         # Trials begin anew at step 0, which within one job would read as repeated training.

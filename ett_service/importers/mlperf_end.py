@@ -46,7 +46,8 @@ def _status(log: Log) -> str | None:
     if not stops:
         return None
     last = max(stops, key=lambda record: record.at_us or 0)
-    status = last.metadata.get("status") or log.value("status")
+    value = last.value if last.value in ("success", "aborted") else None
+    status = last.metadata.get("status") or value or log.value("status")
     return status.lower() if isinstance(status, str) else "success"
 
 

@@ -65,7 +65,9 @@ def test_invalid_utf8_costs_no_more_than_what_it_garbles(tmp_path: Path) -> None
     assert log.times("init_start")[0] == (START_S + 10) * 1_000_000
 
 
-@pytest.mark.parametrize("time_ms", ["0", "-5", '"1745261850000"', "true", "1e400", "NaN", "null"])
+@pytest.mark.parametrize(
+    "time_ms", ["0", "-5", "1745261850", '"1745261850000"', "true", "1e400", "NaN", "null"]
+)
 def test_a_timestamp_that_says_nothing_leaves_what_the_record_says(
     tmp_path: Path, time_ms: str
 ) -> None:
@@ -81,6 +83,17 @@ def test_deep_nesting_is_a_broken_line_and_no_more(tmp_path: Path) -> None:
     _, report = read(tmp_path, ':::MLLOG {"key": ' + "[" * 100_000, *RUN)
 
     assert (report.skipped, report.records) == (1, 14)
+
+
+def test_a_line_without_end_is_read_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "result_0.txt"
+    with path.open("wb") as file:
+        file.write(b"\0" * 3_000_000 + b"\n")
+        file.write(line("init_start", 10)[:50].encode())
+    report = Report()
+    read_logs(path, report)
+
+    assert report.first_skipped == [f"{path}:2: the JSON after :::MLLOG is cut or broken"]
 
 
 def test_the_traced_command_and_its_output_are_one_start(tmp_path: Path) -> None:

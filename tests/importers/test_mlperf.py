@@ -69,6 +69,33 @@ def test_without_trial_numbers_the_order_in_time_counts_the_cycles(tmp_path: Pat
     assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
 
 
+def test_copies_of_a_trial_are_one_run(tmp_path: Path) -> None:
+    for number in range(3):
+        written(tmp_path, DLPAL, *run_lines(0), name=f"result_{number}.txt")
+    written(tmp_path, DLPAL, *run_lines(200), name="result_3.txt")
+
+    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
+
+
+def test_equal_trial_numbers_of_two_runs_do_not_make_them_one(tmp_path: Path) -> None:
+    written(tmp_path, *trial(1, 0), name="result_0.txt")
+    written(tmp_path, *trial(1, 200), name="result_1.txt")
+
+    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
+
+
+def test_two_benchmarks_of_one_allocation_are_two_jobs(tmp_path: Path) -> None:
+    written(tmp_path, *trial(1, 0), name="result_0.txt")
+    other = [text.replace("llama2", "bert") for text in trial(1, 200)]
+    written(tmp_path, *other, name="result_1.txt")
+
+    folded = ledgers(tmp_path)
+    assert [(name, job.attempts[0].cycle) for name, job in folded.items()] == [
+        ("llama2-2xBOX-slurm513", 0),
+        ("bert-2xBOX-slurm513", 0),
+    ]
+
+
 def test_a_trial_that_died_before_its_name_belongs_to_its_neighbours(tmp_path: Path) -> None:
     died = (f"RUNANDTIME_START {START_S + 200}", f"RUNANDTIME_STOP {START_S + 220}")
     written(tmp_path, *trial(1, 0), name="result_0.txt")

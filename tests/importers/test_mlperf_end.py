@@ -63,10 +63,13 @@ def test_another_status_is_a_failure_with_that_reason(tmp_path: Path) -> None:
     assert (attempt.outcome, attempt.reason) == ("failed", "run_stop with status diverged")
 
 
-def test_a_status_of_its_own_record_is_heard_too(tmp_path: Path) -> None:
-    lines = (*without("run_stop"), line("run_stop", 90), line("status", 91, "aborted"))
+def test_a_status_beside_the_metadata_is_heard_too(tmp_path: Path) -> None:
+    own_record = (line("run_stop", 90), line("status", 91, "aborted"))
+    as_value = (line("run_stop", 90, "aborted"),)
 
-    assert ended(tmp_path, *lines).reason == "missed its quality target"
+    for lines in (own_record, as_value):
+        attempt = ended(tmp_path, *without("run_stop"), *lines)
+        assert attempt.reason == "missed its quality target"
 
 
 @pytest.mark.parametrize(
