@@ -1,0 +1,104 @@
+"""What is stored is held against the events, value by value."""
+
+import pytest
+from sqlalchemy import Table, delete, update
+
+from ett_service.aggregation.verify import Difference, Verdict, verify
+from ett_service.core.answer import FORMULA_VERSION
+from ett_service.core.event import AttemptEnded, AttemptStarted, Event, PhaseStarted
+from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.storage import tables
+from ett_service.storage.engine import Store
+from ett_service.storage.marks import JobKey
+from tests.aggregation.deliveries import deliver, refreshed
+from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
+
+CHECKED_AT = NOON + HOUR
+
+
+def restarted_job() -> list[Event]:
+    """A job that failed in training and trains again."""
+    return [
+        event(AttemptStarted, gpus=8),
+        event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
+        *(progress(step, NOON + MINUTE + step * SECOND) for step in range(20)),
+        event(AttemptEnded, NOON + 3 * MINUTE, outcome=Outcome.FAILED),
+        event(AttemptStarted, NOON + 4 * MINUTE, attempt=1),
+        event(PhaseStarted, NOON + 5 * MINUTE, attempt=1, phase=Phase.TRAIN_LOOP),
+        progress(1, NOON + 6 * MINUTE, attempt=1),
+    ]
+
+
+@pytest.fixture
+def key(store: Store, project_id: int) -> JobKey:
+    """Return a job whose ledger is stored."""
+    stored = JobKey(project_id, "llm-70b")
+    deliver(store, stored, restarted_job())
+    refreshed(store, stored, CHECKED_AT)
+    return stored
+
+
+def test_nothing_differs_in_what_the_worker_stored(store: Store, key: JobKey) -> None:
+    assert list(verify(store)) == [Verdict(key, pending=False)]
+
+
+def test_facts_that_wait_for_the_worker_are_no_difference(store: Store, key: JobKey) -> None:
+    deliver(store, key, [progress(60, NOON + 7 * MINUTE, attempt=1)])
+    assert list(verify(store)) == [Verdict(key, pending=True)]
+
+
+def test_a_ledger_of_another_formula_waits_for_the_worker(store: Store, key: JobKey) -> None:
+    older = update(tables.job_ledger).values(formula_version=FORMULA_VERSION - 1)
+    store.write(lambda conn: conn.execute(older))
+    assert list(verify(store)) == [Verdict(key, pending=True)]
+
+
+def test_a_job_without_a_ledger_is_a_difference(store: Store, project_id: int) -> None:
+    bare = JobKey(project_id, "bare")
+    deliver(store, bare, restarted_job())
+    store.write(lambda conn: conn.execute(delete(tables.dirty)))
+
+    (verdict,) = verify(store)
+
+    assert verdict.differences == (Difference(bare, "job_ledger", "nothing", "a ledger"),)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "planted"),
+    [
+        (tables.job_ledger, "failures", 7),
+        (tables.job_ledger, "answer", '{"failures": 7}'),
+        (tables.job_ledger, "event_count", 1),
+        (tables.attempt_ledger, "effective_us", 1),
+        (tables.attempt_ledger, "outcome", "completed"),
+        (tables.segment, "category", "stalled"),
+        (tables.segment, "ended_us", 1),
+        (tables.share, "weighted_us", 1),
+        (tables.recovery, "us", 1),
+    ],
+)
+def test_a_planted_difference_is_found(
+    store: Store, key: JobKey, table: Table, column: str, planted: object
+) -> None:
+    store.write(lambda conn: conn.execute(update(table).values({column: planted})))
+
+    (verdict,) = verify(store)
+
+    assert not verdict.pending
+    assert verdict.key == key
+    found = {difference.what.split()[0] for difference in verdict.differences}
+    assert found == {table.name}
+    named = [one.what.split()[-1].split(".")[0] for one in verdict.differences]
+    assert column in named
+
+
+@pytest.mark.parametrize(
+    "table", [tables.attempt_ledger, tables.segment, tables.share, tables.recovery]
+)
+def test_a_missing_row_is_found(store: Store, key: JobKey, table: Table) -> None:
+    store.write(lambda conn: conn.execute(delete(table)))
+
+    (verdict,) = verify(store)
+
+    assert {difference.stored for difference in verdict.differences} == {"nothing"}
+    assert {difference.key for difference in verdict.differences} == {key}

@@ -1,0 +1,85 @@
+"""Marks say which jobs are to be folded, and a lock keeps two from folding one."""
+
+from functools import partial
+
+import pytest
+from sqlalchemy import Connection, update
+
+from ett_service.storage import ledgers, marks
+from ett_service.storage.engine import Store
+from ett_service.storage.marks import JobKey
+from ett_service.storage.tables import job_ledger
+from tests.aggregation.deliveries import deliver, refreshed
+from tests.builders import NOON, RECEIVED_AT, progress
+
+
+def test_the_job_marked_longest_ago_comes_first(store: Store, project_id: int) -> None:
+    first, second = JobKey(project_id, "z"), JobKey(project_id, "a")
+    for key in (first, second, first):
+        deliver(store, key, [])
+
+    with store.reading() as conn:
+        assert marks.marked(conn, 10) == [first, second]
+        assert marks.marked(conn, 1) == [first]
+        assert marks.count(conn) == 2
+        assert marks.jobs(conn) == [second, first]
+        assert len(marks.batches(conn, first)) == 2
+
+
+def test_marks_are_taken_once(store: Store, project_id: int) -> None:
+    key, other = JobKey(project_id, "a"), JobKey(project_id, "b")
+    deliver(store, key, [])
+    deliver(store, other, [])
+
+    taken = store.write(lambda conn: list(marks.take(conn, key)))
+
+    assert len(taken) == 1
+    assert store.write(lambda conn: list(marks.take(conn, key))) == []
+    with store.reading() as conn:
+        assert marks.marked(conn, 10) == [other]
+
+
+def test_what_is_longest_overdue_comes_first(store: Store, project_id: int) -> None:
+    early, late, finished = (JobKey(project_id, name) for name in "zab")
+    for key, due_us in ((early, 10), (late, 20), (finished, None)):
+        deliver(store, key, [progress(1)])
+        refreshed(store, key, RECEIVED_AT)
+        due = update(job_ledger).where(job_ledger.c.job == key.job).values(due_us=due_us)
+        store.write(partial(Connection.execute, statement=due))
+
+    with store.reading() as conn:
+        assert marks.due(conn, 9, 10) == []
+        assert marks.due(conn, 10, 10) == [early]
+        assert marks.due(conn, 30, 10) == [early, late]
+
+
+def test_ledgers_of_another_formula_fall_due(store: Store, project_id: int) -> None:
+    key = JobKey(project_id, "a")
+    deliver(store, key, [progress(1)])
+    refreshed(store, key, NOON)
+    with store.reading() as conn:
+        head = ledgers.head(conn, key)
+    assert head is not None
+
+    store.write(lambda conn: marks.outdate(conn, head.formula_version))
+    with store.reading() as conn:
+        assert marks.due(conn, 0, 10) == []
+
+    store.write(lambda conn: marks.outdate(conn, head.formula_version + 1))
+    with store.reading() as conn:
+        assert marks.due(conn, 0, 10) == [key]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_locked_job_is_skipped_and_takes_events_all_the_same(
+    store: Store, project_id: int
+) -> None:
+    key = JobKey(project_id, "a")
+    deliver(store, key, [])
+
+    def second_worker() -> bool:
+        deliver(store, key, [progress(1)])
+        return store.write(lambda conn: marks.lock(conn, key))
+
+    assert store.write(lambda conn: (marks.lock(conn, key), second_worker())) == (True, False)
+    assert second_worker()

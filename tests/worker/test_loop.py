@@ -1,0 +1,246 @@
+"""The loop keeps ledgers up with facts and time, and outlives what goes wrong."""
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from sqlalchemy import update
+
+from ett_service.core.event import AttemptStarted, PhaseStarted
+from ett_service.core.vocabulary import JobState, Phase
+from ett_service.storage import tables
+from ett_service.storage.engine import Store
+from ett_service.storage.marks import JobKey
+from ett_service.worker.loop import Worker
+from tests.aggregation.deliveries import deliver, marked, recomputed, stored
+from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
+
+SOON_SECONDS = 5.0
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    def __init__(self, now_us: int = NOON + MINUTE) -> None:
+        self.now_us = now_us
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
+@contextmanager
+def running(worker: Worker) -> Iterator[Worker]:
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+
+
+def eventually(is_so: Callable[[], bool]) -> bool:
+    """Wait until it is so, for a while."""
+    deadline = time.monotonic() + SOON_SECONDS
+    while time.monotonic() < deadline:
+        if is_so():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def test_one_pass_stores_the_ledger_of_every_marked_job(store: Store, project_id: int) -> None:
+    keys = [JobKey(project_id, f"job-{number}") for number in range(5)]
+    for key in keys:
+        deliver(store, key, [event(AttemptStarted, gpus=8)])
+    worker = Worker(store, Clock())
+
+    assert worker.pass_over() == 5
+
+    assert marked(store) == []
+    for key in keys:
+        assert stored(store, key) == recomputed(store, key, NOON + MINUTE)
+    assert worker.pass_over() == 0
+
+
+def test_facts_that_come_one_after_the_other_are_all_in(store: Store, project_id: int) -> None:
+    key, clock = JobKey(project_id, "llm-70b"), Clock()
+    worker = Worker(store, clock)
+    deliver(store, key, [event(PhaseStarted, phase=Phase.TRAIN_LOOP)])
+    worker.pass_over()
+    for step in range(20):
+        clock.now_us += SECOND
+        deliver(store, key, [progress(step, clock.now_us)])
+        assert worker.pass_over() == 1
+        assert stored(store, key) == recomputed(store, key, clock.now_us)
+
+
+def test_a_silent_attempt_is_lost_without_anyone_asking(store: Store, project_id: int) -> None:
+    key, clock = JobKey(project_id, "llm-70b"), Clock()
+    deliver(store, key, [event(AttemptStarted)])
+    worker = Worker(store, clock)
+    worker.pass_over()
+
+    clock.now_us = NOON + 15 * MINUTE
+    worker.pass_over()
+
+    ledger = stored(store, key)
+    assert ledger is not None
+    assert ledger.state is JobState.INTERRUPTED
+    clock.now_us += HOUR
+    assert worker.pass_over() == 0
+
+
+def test_the_numbers_of_a_running_job_run_on(store: Store, project_id: int) -> None:
+    key, clock = JobKey(project_id, "llm-70b"), Clock()
+    deliver(store, key, [event(AttemptStarted)])
+    worker = Worker(store, clock, open_every_us=10 * SECOND)
+    worker.pass_over()
+
+    clock.now_us += 10 * SECOND - 1
+    assert worker.pass_over() == 0
+    clock.now_us += 1
+    assert worker.pass_over() == 1
+
+    ledger = stored(store, key)
+    assert ledger is not None
+    assert ledger.e2e_us == MINUTE + 10 * SECOND
+
+
+def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
+    store: Store, project_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, sound = JobKey(project_id, "broken"), JobKey(project_id, "sound")
+    for key in (broken, sound):
+        deliver(store, key, [event(AttemptStarted)])
+    unreadable = update(tables.event).where(tables.event.c.job == "broken").values(body="{}")
+    store.write(lambda conn: conn.execute(unreadable))
+    clock = Clock()
+    worker = Worker(store, clock)
+
+    with caplog.at_level(logging.ERROR):
+        assert worker.pass_over() == 1
+        assert worker.pass_over() == 0
+
+    assert stored(store, sound) is not None
+    assert marked(store) == [broken]
+    (record,) = caplog.records
+    assert vars(record)["job_key"] == "broken"
+
+    with caplog.at_level(logging.ERROR):
+        clock.now_us += SECOND
+        worker.pass_over()
+    assert len(caplog.records) == 2
+
+
+def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
+    store: Store, project_id: int
+) -> None:
+    key, clock = JobKey(project_id, "llm-70b"), Clock()
+    worker = Worker(store, clock)
+    deliver(store, key, [event(AttemptStarted)])
+    worker.pass_over()
+    late = progress(1, NOON + SECOND)
+    deliver(store, key, [late])
+    rows = update(tables.event).where(tables.event.c.id == late.id)
+    store.write(lambda conn: conn.execute(rows.values(type="unheard_of")))
+    worker.pass_over()
+    assert marked(store) == [key]
+
+    store.write(lambda conn: conn.execute(rows.values(type="progress")))
+    clock.now_us += SECOND
+    worker.pass_over()
+
+    assert marked(store) == []
+    assert stored(store, key) == recomputed(store, key, clock.now_us)
+
+
+def test_a_woken_worker_does_not_wait_for_its_poll(store: Store, project_id: int) -> None:
+    key = JobKey(project_id, "llm-70b")
+    with running(Worker(store, Clock(), poll_seconds=60)) as worker:
+        time.sleep(0.05)
+        deliver(store, key, [event(AttemptStarted)])
+        worker.wake()
+        assert eventually(lambda: stored(store, key) is not None)
+        assert worker.alive
+
+
+def test_a_worker_beside_the_server_finds_marks_by_itself(store: Store, project_id: int) -> None:
+    key = JobKey(project_id, "llm-70b")
+    with running(Worker(store, Clock(), poll_seconds=0.01)):
+        time.sleep(0.05)
+        deliver(store, key, [event(AttemptStarted)])
+        assert eventually(lambda: stored(store, key) is not None)
+
+
+def test_a_waiting_worker_stops_at_once(store: Store) -> None:
+    with running(Worker(store, Clock(), poll_seconds=60)) as worker:
+        time.sleep(0.05)
+        began = time.monotonic()
+        worker.stop()
+        assert time.monotonic() - began < 1
+        assert not worker.alive
+
+
+@contextmanager
+def in_trouble(store: Store) -> Iterator[None]:
+    """Have the database refuse whoever asks for marks."""
+    rename = "ALTER TABLE {} RENAME TO {}".format
+    store.write(lambda conn: conn.exec_driver_sql(rename("dirty", "gone")))
+    try:
+        yield
+    finally:
+        store.write(lambda conn: conn.exec_driver_sql(rename("gone", "dirty")))
+
+
+def test_the_loop_goes_on_when_the_database_is_well_again(
+    store: Store, project_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = JobKey(project_id, "llm-70b")
+    deliver(store, key, [event(AttemptStarted)])
+    worker = Worker(store, Clock(), poll_seconds=0.01)
+    with caplog.at_level(logging.ERROR), ExitStack() as stack:
+        with in_trouble(store):
+            stack.enter_context(running(worker))
+            assert eventually(lambda: bool(caplog.records))
+        assert vars(caplog.records[0])["event"] == "worker_trouble"
+        assert eventually(lambda: stored(store, key) is not None)
+
+
+def test_a_worker_in_trouble_stops_at_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR), in_trouble(store):
+        with running(Worker(store, Clock())) as worker:
+            assert eventually(lambda: bool(caplog.records))
+            began = time.monotonic()
+            worker.stop()
+            assert time.monotonic() - began < 0.5
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_several_workers_and_senders_leave_every_job_as_one_fold_says(
+    store: Store, project_id: int
+) -> None:
+    keys = [JobKey(project_id, f"job-{number}") for number in range(6)]
+    clock = Clock(NOON + HOUR)
+    workers = [Worker(store, clock, poll_seconds=0.01) for _ in range(3)]
+
+    def send(steps: Iterator[int]) -> None:
+        for step in steps:
+            for key in keys:
+                deliver(store, key, [progress(step, NOON + step * SECOND)])
+
+    with running(workers[0]), running(workers[1]), running(workers[2]):
+        senders = [
+            threading.Thread(target=send, args=(itertools.islice(itertools.count(n, 2), 15),))
+            for n in range(2)
+        ]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+        assert eventually(lambda: marked(store) == [])
+
+    for key in keys:
+        assert stored(store, key) == recomputed(store, key, NOON + HOUR)
