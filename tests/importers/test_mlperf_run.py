@@ -78,7 +78,7 @@ def test_overlapping_evaluations_count_once(tmp_path: Path) -> None:
 
 
 def test_a_start_without_stop_and_a_stop_without_start_own_nothing(tmp_path: Path) -> None:
-    path = written(tmp_path, *RUN, line("eval_stop", 40), line("eval_start", 70, label="2: "))
+    path = written(tmp_path, *RUN, line("eval_stop", 40), line("eval_start", 70))
 
     assert seconds(ledger(path)) == WHOLE
     assert imported(path)[1].notes == [f"{path}: 1 eval_start without eval_stop"]
