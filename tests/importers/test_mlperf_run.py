@@ -74,7 +74,10 @@ def test_overlapping_evaluations_count_once(tmp_path: Path) -> None:
         line("eval_start", 53),
         line("eval_stop", 54),
     )
-    assert seconds(ledger(written(tmp_path, *RUN, *others)))["evaluation"] == 8 + 6
+    path = written(tmp_path, *RUN, *others)
+
+    assert seconds(ledger(path))["evaluation"] == 8 + 6
+    assert len([one for one in imported(path)[0] if one.get("phase") == "evaluation"]) == 2
 
 
 def test_a_start_without_stop_and_a_stop_without_start_own_nothing(tmp_path: Path) -> None:
