@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ from ett_service.client.spool import ACKED, OWNER, REFUSED
 
 _REFUSED_LIMIT = 1 << 20
 _CHUNK = 1 << 20
+
+_SETTLING_SECONDS = 1.0
+"""How long after its last write a live segment may still be written to, by a slow thread."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,10 +70,13 @@ class Backlog:
         segments = self._segments()
         for place, number in enumerate(segments):
             offset = self.position.offset if number == self.position.segment else 0
-            complete = place + 1 < len(segments) or not self.alive
-            piece = _read(self._path(number), number, offset, size, complete=complete)
+            path = self._path(number)
+            last = place + 1 == len(segments)
+            piece = _read(path, number, offset, size, complete=not (last and self.alive))
             if piece is not None:
                 return _first(piece, count, Position(number, offset))
+            if self.alive and time.time() - path.stat().st_mtime < _SETTLING_SECONDS:
+                break
         return None
 
     def unsent_bytes(self) -> int:
@@ -82,8 +89,8 @@ class Backlog:
                 total -= self.position.offset
         return max(total, 0)
 
-    def advance(self, end: Position) -> int:
-        """Remember that everything before *end* is settled; return the bytes given back.
+    def advance(self, end: Position) -> None:
+        """Remember that everything before *end* is settled, and give back the disk.
 
         Raises ``OSError``; the lines are then sent again, which the server absorbs.
         """
@@ -91,12 +98,9 @@ class Backlog:
         draft = self.directory / f"{ACKED}.new"
         draft.write_text(json.dumps({"segment": end.segment, "offset": end.offset}), "ascii")
         draft.replace(self.directory / ACKED)
-        freed = 0
         for number in self._all_segments():
             if number < end.segment:
-                freed += self._path(number).stat().st_size
                 self._path(number).unlink()
-        return freed
 
     def refuse(self, refused: Iterable[tuple[bytes, str]]) -> None:
         """Keep lines that the server will never take, each with its reason, up to 1 MiB."""

@@ -34,7 +34,6 @@ class Courier:
     timeout: float = 10.0  #: seconds for one exchange
     dropped: Counter[str] = field(default_factory=Counter)
     tally: Tally = field(default_factory=Tally)
-    released: int = 0  #: bytes of disk given back
     sent_at: Callable[[], str | None] | None = None  #: the live owner's clock
 
     def carry_one(self) -> Verdict | None:
@@ -73,7 +72,7 @@ class Courier:
         self.tally.unreadable += piece.unreadable
         if piece.unreadable:
             self.dropped["unreadable"] += piece.unreadable
-        self.released += self.backlog.advance(piece.end)
+        self.backlog.advance(piece.end)
 
     def _producer(self) -> str:
         return self.backlog.directory.name

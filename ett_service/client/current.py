@@ -11,28 +11,25 @@ if TYPE_CHECKING:
 class Current:
     """What the public calls reach for. Without a recorder every one of them does nothing."""
 
-    __slots__ = ("recorder", "revive", "steps")
+    __slots__ = ("on_change", "recorder", "revive", "steps")
 
     def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Record nothing from here on."""
         self.recorder: Recorder | None = None
         self.steps = Steps()
         self.revive: Callable[[], None] | None = None  #: makes the recorder of a forked child
+        self.on_change: Callable[[], None] | None = None  #: told when the recorder is another one
+
+    def clear(self) -> None:
+        """Record nothing from here on."""
+        self._set(None, Steps(), None)
 
     def use(self, recorder: Recorder) -> None:
         """Record here from now on."""
-        self.recorder = recorder
-        self.steps = recorder.steps
-        self.revive = None
+        self._set(recorder, recorder.steps, None)
 
     def forked(self, revive: "Callable[[], None]") -> None:
         """Record nothing in this child until it asks for it itself."""
-        self.recorder = None
-        self.steps = Steps(due_ns=0)
-        self.revive = revive
+        self._set(None, Steps(due_ns=0), revive)
 
     def found(self) -> Recorder | None:
         """Return the recorder; a forked child gets its own when it first asks."""
@@ -41,6 +38,13 @@ class Current:
             self.revive()
             self.steps.last = last
         return self.recorder
+
+    def _set(
+        self, recorder: Recorder | None, steps: Steps, revive: "Callable[[], None] | None"
+    ) -> None:
+        self.recorder, self.steps, self.revive = recorder, steps, revive
+        if self.on_change is not None:
+            self.on_change()
 
 
 current = Current()

@@ -4,9 +4,9 @@ import itertools
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from ett_service.client.clock import CLOCK_ID, mono_us, rfc3339, second_text, wall_base_us
+from ett_service.client.clock import mono_us, rfc3339, second_text, wall_base_us
 from ett_service.client.identity import Identity
 
 PHASES = (
@@ -26,7 +26,7 @@ PHASES = (
 OUTCOMES = ("completed", "failed", "preempted", "cancelled")
 """How an attempt or a job can end."""
 
-_MICRO = 1_000_000
+MICRO = 1_000_000
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -37,18 +37,15 @@ def new_producer() -> str:
 
 
 class Lines:
-    """Writes the events of one producer.
+    """Writes the events of one producer."""
 
-    An edge is the hot path: its line is one f-string around a prefix made beforehand.
-    """
-
-    __slots__ = ("_common", "_second", "_seq", "base_us", "producer")
+    __slots__ = ("_common", "base_us", "number", "producer", "second")
 
     def __init__(self, identity: Identity, producer: str) -> None:
         self.producer = producer
         self.base_us = wall_base_us()
-        self._seq = itertools.count(1)
-        self._second = (0, "")
+        self.number = itertools.count(1).__next__
+        self.second = (0, b"")  #: where the present second began, and its text
         members = {
             "job": identity.job,
             "launch": identity.launch,
@@ -59,29 +56,16 @@ class Lines:
         }
         self._common = {name: value for name, value in members.items() if value not in ("", None)}
 
-    def prefix(self, **members: object) -> str:
-        """Write what never changes about a kind of event, up to its number."""
-        said = members | self._common | {"producer": self.producer}
-        return f'{_json(said)[:-1]},"id":"{self.producer}-'
+    def template(self, **members: object) -> bytes:
+        """Write what never changes about a kind of event.
 
-    def edge(
-        self,
-        prefix: str,
-        *,
-        _read: Callable[[int], int] = time.clock_gettime_ns,
-        _clock: int = CLOCK_ID,
-    ) -> bytes:
-        """Write an event that happens now."""
-        mono = _read(_clock) // 1000
-        at = mono + self.base_us
-        start, text = self._second
-        micros = at - start
-        if not 0 <= micros < _MICRO:
-            text, micros = self._turn(at)
-        seq = next(self._seq)
-        return (
-            f'{prefix}{seq}","seq":{seq},"mono_us":{mono},"at":"{text}{micros:06d}Z"}}\n'
-        ).encode()
+        What is missing is its number, twice, its microseconds of the clock, the text of its
+        second and the microseconds of that.
+        """
+        said = members | self._common | {"producer": self.producer}
+        fixed = _json(said)[:-1].encode("utf-8", "replace").replace(b"%", b"%%")
+        tail = f',"id":"{self.producer}-%d","seq":%d,"mono_us":%d,"at":"%b%06dZ"}}\n'
+        return fixed + tail.encode()
 
     def line(self, members: Mapping[str, object], mono: int | None = None) -> bytes:
         """Write any event, at an instant of the monotonic clock or now.
@@ -90,7 +74,7 @@ class Lines:
         ``ValueError`` or ``TypeError`` for what JSON cannot say.
         """
         mono = mono_us() if mono is None else mono
-        seq = next(self._seq)
+        seq = self.number()
         said = self._common | {
             **members,
             "producer": self.producer,
@@ -106,11 +90,12 @@ class Lines:
         """Name an instant of the monotonic clock, as RFC 3339."""
         return rfc3339(mono + self.base_us)
 
-    def _turn(self, at: int) -> tuple[str, int]:
-        second, micros = divmod(at, _MICRO)
-        text = second_text(second)
+    def turn(self, mono: int) -> tuple[bytes, int]:
+        """Take the second in which an instant of the clock lies; return its text and the rest."""
+        second, micros = divmod(mono + self.base_us, MICRO)
+        text = second_text(second).encode()
         # One tuple, so that another thread never sees half of it.
-        self._second = (second * _MICRO, text)
+        self.second = (mono - micros, text)
         return text, micros
 
 

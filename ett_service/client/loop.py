@@ -13,11 +13,10 @@ from typing import Generic, Self, TypeVar
 
 from ett_service.client.current import current
 from ett_service.client.guard import guarded
+from ett_service.client.phase import phase
 from ett_service.client.recorder import NEVER, Recorder
 
 T = TypeVar("T")
-
-_LOOP = ("train_loop", None)
 
 
 class TrainLoop(Generic[T]):
@@ -94,7 +93,7 @@ def enter_loop() -> bool:
     loop = recorder.loop
     loop.entered_at = now = recorder.now()
     if loop.watched and not loop.stepped:
-        if not (recorder.launching or ("launcher_init", None) in recorder.open):
+        if not (recorder.launching or phase("launcher_init").is_open):
             recorder.edge_at("phase_started", "launcher_init", None, now)
             recorder.launching = True
     else:
@@ -130,8 +129,7 @@ def leave_loop(*, in_order: bool) -> None:
         _announce(recorder, max(entered, loop.first_compile_at or entered))
     if loop.announced:
         loop.announced = False
-        recorder.open.remove(_LOOP)
-        recorder.edge(recorder.prefix("phase_ended", *_LOOP))
+        phase("train_loop").__exit__(None, None, None)
 
 
 def _announce(recorder: Recorder, at: int) -> None:
@@ -139,4 +137,4 @@ def _announce(recorder: Recorder, at: int) -> None:
     recorder.end_launch(at)
     # The step that is being reported came later than the loop began; it is written after this.
     recorder.spool.write(recorder.lines.line({"type": "phase_started", "phase": "train_loop"}, at))
-    recorder.open.append(_LOOP)
+    phase("train_loop").join(at)

@@ -14,6 +14,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def _nothing_to_say() -> int:
+    """Stand for the end of what never began."""
+    return 0
+
+
 class Phase:
     """A phase, or a stage of one, for the whole process: ``with`` it, or decorate a function.
 
@@ -21,27 +26,21 @@ class Phase:
     that it is: the outermost begin and end are reported.
     """
 
-    __slots__ = ("_depth", "_ends", "_key", "_recorder", "_starts", "_station")
+    __slots__ = ("_begin", "_depth", "_finish", "began_at", "name", "stage")
 
     def __init__(self, name: str, stage: str | None = None) -> None:
-        self._key = (name, stage)
-        self._station = stage is None and name in ("launcher_init", "train_loop", "shutdown")
-        self._recorder: Recorder | None = None
+        self.name = name
+        self.stage = stage
         self._depth = 0
-        self._starts = self._ends = ""
+        self.began_at = 0
+        self._begin: Callable[[], int] = self._begin_first
+        self._finish: Callable[[], int] = _nothing_to_say
 
     def __enter__(self) -> Self:
         try:
-            recorder = current.recorder
-            if recorder is None or recorder is not self._recorder:
-                recorder = self._bound()
-            self._depth += 1
-            if self._depth == 1 and recorder is not None:
-                if self._station:
-                    self._begin_station(recorder)
-                else:
-                    recorder.edge(self._starts)
-                recorder.open.append(self._key)
+            self._depth = depth = self._depth + 1
+            if depth == 1:
+                self.began_at = self._begin()
         except Exception as error:  # noqa: BLE001 -- nothing raises into the trainer
             failed(error)
         return self
@@ -53,12 +52,11 @@ class Phase:
         where: TracebackType | None,
     ) -> None:
         try:
-            # A phase entered before this recorder began has no depth here.
-            self._depth = depth = max(self._depth - 1, 0)
-            recorder = self._recorder
-            if depth == 0 and recorder is not None and self._key in recorder.open:
-                recorder.edge(self._ends)
-                recorder.open.remove(self._key)
+            self._depth = depth = self._depth - 1
+            if depth == 0:
+                self._finish()
+            elif depth < 0:  # it was entered before this recorder began
+                self._depth = 0
         except Exception as problem:  # noqa: BLE001 -- nothing raises into the trainer
             failed(problem)
 
@@ -73,25 +71,41 @@ class Phase:
     @property
     def is_open(self) -> bool:
         """Whether the phase has begun in this process and not ended."""
-        return self._depth > 0 and self._recorder is current.recorder
+        return self._depth > 0
 
-    def _bound(self) -> Recorder | None:
-        """Take the recorder of this process, which a fork or a new ``init`` has changed."""
+    def forget(self) -> None:
+        """Belong to no recorder; the next begin finds the one of this process."""
+        self._depth = 0
+        self._begin = self._begin_first
+        self._finish = _nothing_to_say
+
+    def join(self, at: int) -> None:
+        """Count as open from here on, where the begin has been written already."""
         recorder = current.found()
-        if recorder is not self._recorder:
-            self._recorder = recorder
-            self._depth = 0
-            if recorder is not None:
-                self._starts = recorder.prefix("phase_started", *self._key)
-                self._ends = recorder.prefix("phase_ended", *self._key)
-        return recorder
+        if recorder is not None:
+            self._bind(recorder)
+            self.began_at = at
+            self._depth += 1
 
-    def _begin_station(self, recorder: Recorder) -> None:
-        if self._key[0] == "launcher_init" and recorder.launching:
+    def _begin_first(self) -> int:
+        recorder = current.found()
+        if recorder is None:
+            return 0
+        self._bind(recorder)
+        return self._begin()
+
+    def _bind(self, recorder: Recorder) -> None:
+        self._begin = begin = recorder.edge("phase_started", self.name, self.stage)
+        self._finish = recorder.edge("phase_ended", self.name, self.stage)
+        if self.stage is None and self.name in ("launcher_init", "train_loop", "shutdown"):
+            self._begin = functools.partial(self._begin_station, recorder, begin)
+
+    def _begin_station(self, recorder: Recorder, begin: Callable[[], int]) -> int:
+        if self.name == "launcher_init" and recorder.launching:
             recorder.launching = False  # it has been open since the process began
-            return
+            return recorder.now()
         recorder.end_launch()
-        recorder.edge(self._starts)
+        return begin()
 
 
 class _StageOfOpenPhase(Phase):
@@ -141,6 +155,14 @@ _phases: dict[str, Phase] = {}
 _stages: dict[tuple[str, str | None], Phase] = {}
 
 
+def _forget() -> None:
+    for one in (*_phases.values(), *_stages.values()):
+        one.forget()
+
+
+current.on_change = _forget
+
+
 def phase(name: str) -> Phase:
     """Report a phase: ``with ett.phase("evaluation"): ...`` or ``@ett.phase("evaluation")``.
 
@@ -183,9 +205,9 @@ def _resolved(name: str) -> Phase:
     recorder = current.found()
     if recorder is None:
         return _nothing
-    phases = [of for of, inner in recorder.open if inner is None]
-    if phases:
-        return stage(name, phase=phases[-1])
+    inside = [one for one in _phases.values() if one.is_open]
+    if inside:
+        return stage(name, phase=max(inside, key=lambda one: one.began_at).name)
     if recorder.launching:
         return stage(name, phase="launcher_init")
     warn_once(f"stage {name!r} began outside any phase and is not reported")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ett_service.client import guard
 from ett_service.client.backlog import Backlog, adopted
 from ett_service.client.courier import Courier
-from ett_service.client.delivery import MAX_EVENTS, Fate, Target, Verdict
+from ett_service.client.delivery import MAX_BYTES, MAX_EVENTS, Fate, Target, Verdict
 from ett_service.client.recorder import Recorder
 from ett_service.client.spool import OWNER
 
@@ -66,6 +66,7 @@ class Sender:
         self._served = 0
         self._stopping = False
         self._orphans_from: Path | None = recorder.spool.directory.parent
+        self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
         self._thread = threading.Thread(target=self._run, name="ett-sender", daemon=True)
 
@@ -95,13 +96,14 @@ class Sender:
         self._wake.set()
         self._thread.join(0.5)
         self._recorder.spool.close()
-        if done and self._courier is not None:
-            self._courier.backlog.discard()
+        if done:
+            self._backlog.discard()
 
     def _run(self) -> None:
         while not self._stopping:
             asked = self._asked
             self._chore(self._recorder.tick)
+            self._chore(self._tend)
             for chore in self._chores:
                 self._chore(chore)
             self._chore(self._send)
@@ -124,7 +126,7 @@ class Sender:
             if verdict is None:
                 break
             self._heed(verdict)
-            if self._recorder.spool.written - self._recorder.spool.released > 1 << 20:
+            if self._unsent_bytes() > MAX_BYTES:
                 time.sleep(_PACE_SECONDS)
         if self._target is not None and self._not_before <= time.monotonic():
             self._adopt_one(self._target)
@@ -133,8 +135,6 @@ class Sender:
         courier = self._courier or self._new_courier(target)
         courier.dropped.update(self._take_drops())
         verdict = courier.carry_one()
-        self._recorder.spool.released += courier.released
-        courier.released = 0
         if verdict is None and self._recorder.spool.ring:
             return self._send_ring(courier)
         return verdict
@@ -154,7 +154,7 @@ class Sender:
         recorder = self._recorder
         self._courier = Courier(
             target,
-            Backlog(recorder.spool.directory, alive=True),
+            self._backlog,
             self._timeout,
             sent_at=lambda: recorder.lines.at(recorder.now()),
         )
@@ -199,7 +199,11 @@ class Sender:
                 return
         self._orphans_from = None
 
+    def _tend(self) -> None:
+        self._recorder.spool.tend(self._unsent_bytes())
+
     def _unsent(self) -> bool:
-        courier = self._courier
-        on_disk = courier is None or courier.backlog.unsent_bytes() > 0
-        return on_disk or bool(self._recorder.spool.ring)
+        return self._unsent_bytes() > 0 or bool(self._recorder.spool.ring)
+
+    def _unsent_bytes(self) -> int:
+        return self._backlog.unsent_bytes()

@@ -103,7 +103,7 @@ class Session:
 
     def _in_child(self) -> None:
         if current.recorder is not None:
-            current.recorder.spool.abandon()
+            current.recorder.spool.close()
             current.forked(self._revive)
         self.sender = None
 

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import threading
 from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,9 +23,11 @@ REFUSED = "refused.jsonl"
 LIMIT = 64 << 20
 """Bytes of unsent events that a process keeps on disk."""
 
-_SEGMENT = 4 << 20
-_RESERVE = 8 << 20
-"""What only edges may fill: progress and heartbeats are dropped first."""
+SEGMENT = 4 << 20
+"""Bytes after which a new segment begins."""
+
+_RESERVED = 8 << 20
+"""What edges may fill beyond it: progress and heartbeats are dropped first."""
 
 _RING = 1000
 
@@ -54,86 +55,89 @@ class Spool:
     """Takes lines from any thread; what ``write`` has taken survives the death of the process.
 
     Where the disk takes nothing, the last lines are kept in memory instead. Every line that is
-    given up is counted in ``dropped``, by reason.
+    given up is counted in ``dropped``, by reason. ``tend`` is to be called about once a second.
     """
 
-    def __init__(self, directory: Path, facts: Mapping[str, object], limit: int = LIMIT) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        facts: Mapping[str, object],
+        *,
+        limit: int = LIMIT,
+        segment: int = SEGMENT,
+    ) -> None:
         self.directory = directory
         self.ring: deque[bytes] = deque()
         self.dropped: Counter[str] = Counter()
-        self.written = 0  #: bytes on disk so far
-        self.released = 0  #: of these, what the server has; moved by the sender
+        self.full = False  #: only edges are kept; progress and signs of life are dropped
+        self.fd = -1  #: where lines go; the number stays the same while segments change beneath it
         self._limit = limit
-        self._lock = threading.RLock()
+        self._segment = segment
         self._number = 0
-        self._room = 0
-        self._fd = -1
+        self._opened = -1
         self._owner = -1
         with suppress(OSError):
             self._owner = _claim(directory, {**facts, "boot_id": boot_id()})
             self._turn()
 
-    def write(self, line: bytes, *, droppable: bool = False) -> None:
+    def write(self, line: bytes) -> None:
         """Keep one line. Raises nothing for a disk that fails."""
-        with self._lock:
-            size = len(line)
-            if (size <= self._room and not droppable) or self._has_room(size, droppable=droppable):
-                self._append(line, size)
+        try:
+            if os.write(self.fd, line) == len(line):
+                return
+        except OSError:
+            pass
+        self.remember(line)
+
+    def write_droppable(self, line: bytes) -> None:
+        """Keep one line that is given up before others are, when the spool fills up."""
+        if self.full:
+            self.dropped["spool_full"] += 1
+        else:
+            self.write(line)
+
+    def remember(self, line: bytes) -> None:
+        """Keep in memory what the disk did not take, at least not whole."""
+        if len(self.ring) >= _RING:
+            self.dropped["memory_full"] += 1
+            self.ring.popleft()
+        self.ring.append(line)
+        if self.fd >= 0:
+            # Half of it may stand at the end of the segment: what follows goes into a new one.
+            with suppress(OSError):
+                self._turn()
+
+    def tend(self, unsent: int) -> None:
+        """Begin a new segment where this one is long, and mind the limit.
+
+        ``unsent`` counts the bytes on disk that the server does not have.
+        """
+        self.full = unsent > self._limit
+        self.fd = -1 if unsent > self._limit + _RESERVED else self._opened
+        with suppress(OSError):
+            if self._opened < 0 or os.fstat(self._opened).st_size >= self._segment:
+                self._turn()
 
     def close(self) -> None:
         """Let go of the files, and of the lock that says that this process lives."""
-        with self._lock:
-            for fd in (self._fd, self._owner):
-                if fd >= 0:
-                    with suppress(OSError):
-                        os.close(fd)
-            self._fd = self._owner = -1
-
-    def abandon(self) -> None:
-        """Close in a forked child what belongs to its parent, without its lock's help."""
-        self._lock = threading.RLock()
-        self.close()
-
-    def _append(self, line: bytes, size: int) -> None:
-        try:
-            done = os.write(self._fd, line)
-        except OSError:
-            self._remember(line)
-            return
-        self.written += done
-        self._room -= done
-        if done != size:
-            # Half a line stands at the end of the segment: what follows goes into a new one.
-            self._room = 0
-            self._remember(line)
-
-    def _has_room(self, size: int, *, droppable: bool) -> bool:
-        """Make room for a line, or count that there is none."""
-        unsent = self.written - self.released
-        if unsent + size > self._limit - (_RESERVE if droppable else 0):
-            self.dropped["spool_full"] += 1
-            return False
-        if size > self._room:
-            with suppress(OSError):
-                self._turn()
-        return True
+        for fd in (self._opened, self._owner):
+            if fd >= 0:
+                with suppress(OSError):
+                    os.close(fd)
+        self.fd = self._opened = self._owner = -1
 
     def _turn(self) -> None:
         """Begin a new segment. Raises ``OSError``."""
         path = self.directory / segment_name(self._number + 1)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
-        old, self._fd = self._fd, fd
         self._number += 1
-        self._room = _SEGMENT
-        if old >= 0:
-            os.close(old)
-
-    def _remember(self, line: bytes) -> None:
-        if len(self.ring) >= _RING:
-            self.dropped["memory_full"] += 1
-            self.ring.popleft()
-        self.ring.append(line)
+        if self._opened < 0:
+            self.fd = self._opened = fd
+        else:
+            # A thread that is just writing writes to the one file or to the other.
+            os.dup2(fd, self._opened, inheritable=False)
+            os.close(fd)
 
 
 def _claim(directory: Path, facts: Mapping[str, object]) -> int:
