@@ -40,15 +40,15 @@ def heaped(chance: Random, birth: int, tick: int) -> tuple[Event, ...]:
     """Up to 26 events whose instants lie up to 60 ticks after ``birth``."""
     size = chance.randrange(4, 27)
     most = chance.choice([6, 20, 60])
-    launches = chance.choice([[""], ["", "8", "41"], ["a", "8"], [""]])
-    attempts = chance.choice([[0], [0, 1], [0, 0, 1, 2]])
-    cycles = chance.choice([[0], [0, 1], [0, 0, 1, 2]])
-    ranks = chance.choice([[None], [None, 0, 1], [0, 1]])
-    producers = chance.choice([[None], [None], [None, "p", "q"]])
+    launches: list[str] = chance.choice([[""], ["", "8", "41"], ["a", "8"], [""]])
+    attempts: list[int] = chance.choice([[0], [0, 1], [0, 0, 1, 2]])
+    cycles: list[int] = chance.choice([[0], [0, 1], [0, 0, 1, 2]])
+    ranks: list[int | None] = chance.choice([[None], [None, 0, 1], [0, 1]])
+    producers: list[str | None] = chance.choice([[None], [None], [None, "p", "q"]])
     events = []
     for place, kind in enumerate(chance.choices([*_WEIGHTS], [*_WEIGHTS.values()], k=size)):
         at = birth + chance.randrange(most + 1) * tick
-        cycle = chance.choice([None, *cycles] if kind is AttemptEnded else cycles)
+        cycle = chance.choice([*cycles, None]) if kind is AttemptEnded else chance.choice(cycles)
         producer = chance.choice(producers)
         members = _own_members(kind, chance)
         if kind is SpanOver:

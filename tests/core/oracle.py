@@ -27,7 +27,6 @@ from tests.core.oracle_lives import Bounds, Life, bounds, corrected, lives_of, s
 from tests.core.oracle_painting import (
     Painting,
     Piece,
-    Stretch,
     Ticks,
     every_change,
     every_microsecond,
@@ -106,23 +105,24 @@ def _state(bound: Bounds, told: list[Event], as_of: int, limits: Limits) -> JobS
         return JobState.RUNNING
     if bound.job_end is not None:
         return JobState.FINISHED
-    latest_end = max((life.end or 0 for life in bound.lives), default=None)
+    latest_end = max((life.over_at for life in bound.lives), default=None)
     waits = latest_end is None or any(life.heard >= latest_end for life in bound.queuing)
     signs = any(as_of - e.at < limits.queue_lost_after_us for e in told)
     if waits and signs:
         return JobState.QUEUED
-    ended_last = max(bound.lives, key=lambda x: (x.end or 0, x.number or 0), default=None)
+    ended_last = max(bound.lives, key=lambda x: (x.over_at, x.number or 0), default=None)
     if ended_last is not None and ended_last.outcome in FAILURES:
         return JobState.INTERRUPTED
     return JobState.FINISHED
 
 
 def _queue_wait(lives: list[Life], first: int | None) -> int:
-    waits: list[Stretch] = []
-    for life in lives:
-        for span in spans_of(life, life.end or 0):
-            if span.phase is Phase.QUEUED:
-                waits.append((span.begin, span.end if first is None else min(span.end, first)))
+    waits = [
+        (span.begin, span.end if first is None else min(span.end, first))
+        for life in lives
+        for span in spans_of(life, life.over_at)
+        if span.phase is Phase.QUEUED
+    ]
     edges = sorted({edge for wait in waits for edge in wait})
     return sum(b - a for a, b in pairwise(edges) if any(begin <= a < end for begin, end in waits))
 
@@ -244,8 +244,8 @@ def _accelerators(picture: Painting, facts: list[JobFacts]) -> dict[str, Any]:
 
 
 def _ended_last(at: int, picture: Painting) -> Life:
-    over = [life for life in picture.lives if (life.end or 0) <= at]
-    return max(over, key=lambda life: (life.end or 0, life.number or 0))
+    over = [life for life in picture.lives if life.over_at <= at]
+    return max(over, key=lambda life: (life.over_at, life.number or 0))
 
 
 def _size(life: Life, picture: Painting, job_gpus: int | None) -> int | None:
@@ -268,7 +268,7 @@ def _is_held(piece: Piece, picture: Painting) -> bool:
         return piece.category not in _NOT_HELD
     return any(
         (one.launch, one.attempt) == (two.launch, two.attempt)
-        and (one.end or 0) <= piece.begin < two.begin
+        and one.over_at <= piece.begin < two.begin
         and not any(
             span.phase is Phase.QUEUED and span.begin <= piece.begin < span.end
             for span in picture.spans[id(two)]

@@ -59,6 +59,12 @@ class Life:
     origin: Origin | None = None
 
     @property
+    def over_at(self) -> int:
+        """Its end, once that is decided."""
+        assert self.end is not None
+        return self.end
+
+    @property
     def lead(self) -> int | None:
         """The lowest rank that reports a phase, a stage or progress."""
         talking = [e for e in self.events if isinstance(e, (*_PHASE_EVENTS, Progress))]

@@ -6,27 +6,20 @@ definition read aloud, and only for tiny timelines. ``every_change`` joins those
 nothing can change.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from ett_service.core.answer import Limits
 from ett_service.core.event import (
-    AttemptStarted,
     CheckpointRestored,
     CheckpointSaved,
     Event,
-    JobEnded,
-    JobFacts,
     Progress,
 )
 from ett_service.core.vocabulary import (
-    FAILURES,
     Basis,
     Category,
-    JobState,
-    Origin,
     Outcome,
     Period,
     Phase,
@@ -35,9 +28,6 @@ from tests.core.oracle_lives import (
     Bounds,
     Life,
     Span,
-    bounds,
-    corrected,
-    lives_of,
     spans_of,
 )
 
@@ -45,12 +35,6 @@ Ticks = Callable[[Iterable[int]], list[int]]
 Stretch = tuple[int, int]
 
 _ORDER = list(Phase)
-_CATEGORY_OF_PHASE = {
-    Phase.QUEUED: Category.RESTART_WAIT,
-    **{phase: Category(phase.value) for phase in Phase if phase.value in set(Category)},
-}
-_NOT_HELD = (Category.SCHEDULING, Category.RESTART_WAIT)
-_INFRA = (Origin.INFRA, Origin.PREEMPTION)
 
 
 def every_change(instants: Iterable[int]) -> list[int]:
@@ -112,11 +96,11 @@ def painted(bound: Bounds, first: int | None, end: int, ticks: Ticks) -> Paintin
     at = end if first is None else first
     picture = Painting(bound.lives, bound.queuing, at, max(end, at), ticks)
     for life in picture.lives:
-        picture.spans[id(life)] = spans_of(life, life.end or 0)
+        picture.spans[id(life)] = spans_of(life, life.over_at)
     _paint_owners(picture)
     picture.loops = _loops(picture)
     for life in picture.lives:
-        picture.spans[id(life)] = spans_of(life, life.end or 0, picture.loops_of(life))
+        picture.spans[id(life)] = spans_of(life, life.over_at, picture.loops_of(life))
     _paint_owners(picture)
     for life in picture.lives:
         picture.tails[id(life)] = _tail(life, picture)
@@ -132,22 +116,22 @@ def painted(bound: Bounds, first: int | None, end: int, ticks: Ticks) -> Paintin
 def _paint_owners(picture: Painting) -> None:
     cuts = [picture.first, picture.end, *picture.tails.values()]
     for life in picture.lives:
-        cuts += [life.begin, life.end or 0]
+        cuts += [life.begin, life.over_at]
         cuts += [t for span in picture.spans[id(life)] for t in (span.begin, span.end)]
         cuts += [e.at for e in life.stream if isinstance(e, CheckpointSaved)]
         cuts += [t for stretch in picture.repeated.get(id(life), []) for t in stretch]
     for life in picture.queuing:
-        cuts += [t for span in spans_of(life, life.end or 0) for t in (span.begin, span.end)]
+        cuts += [t for span in spans_of(life, life.over_at) for t in (span.begin, span.end)]
     inside = [t for t in cuts if picture.first <= t <= picture.end]
     picture.pieces = []
     for begin, end in pairwise(picture.ticks(inside)):
-        life = _owner(begin, picture.lives)
-        span = _open_span(begin, picture.spans[id(life)]) if life else None
-        picture.pieces.append(Piece(begin, end, life, span))
+        owner = _owner(begin, picture.lives)
+        span = None if owner is None else _open_span(begin, picture.spans[id(owner)])
+        picture.pieces.append(Piece(begin, end, owner, span))
 
 
 def _owner(at: int, lives: list[Life]) -> Life | None:
-    alive = [life for life in lives if life.begin <= at < (life.end or 0)]
+    alive = [life for life in lives if life.begin <= at < life.over_at]
     return alive[-1] if alive else None
 
 
@@ -175,7 +159,7 @@ def _covered(at: int, spans: list[Span], phase: Phase) -> bool:
 
 def _tail(life: Life, picture: Painting) -> int:
     """When the attempt's loop time begins to be silent; beyond its end where it does not."""
-    end = life.end or 0
+    end = life.over_at
     spans = [s for s in picture.spans[id(life)] if s.phase is Phase.TRAIN_LOOP]
     last = max(spans, key=lambda s: (s.begin, s.end, s.own_end is not None), default=None)
     heard = sorted({e.at for e in life.stream if isinstance(e, Progress)})
@@ -263,7 +247,7 @@ def _repeats_by_steps(life: Life, earlier: list[Life], picture: Painting) -> lis
         mark = max(known + own)
         if i + 1 == len(points):
             if point.step < mark:
-                stretches.append((point.at, life.end or 0))
+                stretches.append((point.at, life.over_at))
         else:
             stretches.append((point.at, _caught_up(point, points[i + 1], mark)))
     return [(begin, end) for begin, end in stretches if begin < end]
@@ -287,13 +271,18 @@ def _category(piece: Piece, picture: Painting) -> Category:
         return Category.RESTART_WAIT
     if span is None:
         return Category.UNATTRIBUTED
+    if span.phase is Phase.TRAIN_LOOP:
+        return _training(life, piece.begin, picture)
     if span.phase is Phase.PT2_COMPILE:
         return _compile(life, span, picture)
-    if span.phase is not Phase.TRAIN_LOOP:
-        return _CATEGORY_OF_PHASE[span.phase]
-    if piece.begin >= picture.tails[id(life)]:
+    same = {**{phase: phase.value for phase in Phase}, Phase.QUEUED: Category.RESTART_WAIT}
+    return Category(same[span.phase])
+
+
+def _training(life: Life, at: int, picture: Painting) -> Category:
+    if at >= picture.tails[id(life)]:
         return Category.STALLED
-    if any(begin <= piece.begin < end for begin, end in picture.repeated[id(life)]):
+    if any(begin <= at < end for begin, end in picture.repeated[id(life)]):
         return Category.REPEATED_TRAINING
     return Category.EFFECTIVE_TRAINING
 
@@ -330,4 +319,4 @@ def _period(at: int, allocation: int, picture: Painting) -> Period:
     following = picture.loops[len(past) :]
     if following:
         return Period.TRAINING if following[0][2] is life else Period.RECOVERING
-    return Period.RECOVERING if picture.end > (life.end or 0) else Period.ENDING
+    return Period.RECOVERING if picture.end > life.over_at else Period.ENDING

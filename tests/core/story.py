@@ -129,6 +129,8 @@ def _interlude(narrator: Narrator) -> None:
             narrator.pass_through(phase, 60, rank=0)
         case 2:
             narrator.send(Heartbeat, rank=1)
+        case _:
+            pass
 
 
 def _ending(narrator: Narrator) -> None:

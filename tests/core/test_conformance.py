@@ -8,6 +8,7 @@ import pytest
 from ett_service.core.event import Event
 from ett_service.core.fold import JobFold, fold
 from tests.core.corpus import FILES, cases
+from tests.core.laws import in_batches
 from tests.core.oracle import answer
 from tests.core.plain import plain
 
@@ -43,7 +44,7 @@ def test_folding_forward_batch_by_batch_gives_the_same_answers(file: str) -> Non
             if not kept.add(batch, {}):
                 kept = JobFold()
                 kept.add(seen, {})
-            kept.ledger(max(event.at for event in seen))
+            kept.ledger(max((event.at for event in seen), default=case.as_of))
         assert plain(kept.ledger(case.as_of)) == case.expected, case.name
 
 
@@ -52,10 +53,3 @@ def shuffled_and_duplicated(events: Sequence[Event], chance: random.Random) -> l
     copy = [*events, *chance.sample(events, len(events) // 3)]
     chance.shuffle(copy)
     return copy
-
-
-def in_batches(events: Sequence[Event], chance: random.Random) -> list[Sequence[Event]]:
-    """Cut a sequence at some random places."""
-    cuts = sorted(chance.choices(range(len(events) + 1), k=4))
-    edges = [0, *cuts, len(events)]
-    return [events[i:j] for i, j in zip(edges, edges[1:], strict=False) if i < j]

@@ -12,7 +12,6 @@ from hypothesis import find, settings
 from ett_service.core.answer import JobLedger, Limits
 from ett_service.core.event import Event
 from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, Period
 from tests.core.laws import (
     Fold,
     check_conservation,
@@ -35,7 +34,7 @@ def float_sums(
 ) -> JobLedger:
     """Add up seconds, and turn the sum into microseconds."""
     ledger = fold(events, offsets, as_of, limits)
-    seconds: dict[tuple[Category, Period], float] = defaultdict(float)
+    seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for segment in ledger.segments:
         length = segment.end_at / 1e6 - segment.start_at / 1e6
         seconds[segment.category, segment.period] += length
@@ -145,4 +144,4 @@ def test_the_law_of_late_facts_turns_red_where_late_batches_are_ignored() -> Non
             return True
         return False
 
-    assert find(timelines, is_caught, settings=_FIRST_300)
+    find(timelines, is_caught, settings=_FIRST_300)
