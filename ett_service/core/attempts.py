@@ -8,7 +8,7 @@ from ett_service.core.bounds import Life
 from ett_service.core.failure import Verdict, classify
 from ett_service.core.job import silent_tail_us
 from ett_service.core.painting import Painting
-from ett_service.core.scene import Own
+from ett_service.core.picture import Part
 from ett_service.core.span import NEVER
 from ett_service.core.vocabulary import FAILURES, Basis, Category
 
@@ -24,14 +24,15 @@ class Setting:
     basis: Basis
 
 
-def unsaved_us(part: Own, painting: Painting) -> int:
+def unsaved_us(part: Part) -> int:
     """Return effective and repeated time after the last durable checkpoint, in microseconds."""
-    if part.life.outcome not in FAILURES:
+    life = part.own.life
+    if life.outcome not in FAILURES:
         return 0
-    saves = part.life.track.saves
+    saves = life.track.saves
     since = saves[-1][0] if saves else -NEVER
     total = 0
-    for start, end, category, _ in reversed(painting.canvas.pieces):
+    for start, end, category, _ in reversed(part.painting.canvas.pieces):
         if end <= since:
             break
         if category in _TRAINED:
@@ -62,9 +63,10 @@ def code_version(life: Life) -> str | None:
     return max(named)[1] if named else None
 
 
-def attempt_ledger(part: Own, painting: Painting, setting: Setting) -> AttemptLedger:
+def attempt_ledger(part: Part, setting: Setting) -> AttemptLedger:
     """Put together what is to be said of one attempt."""
-    life, track = part.life, part.life.track
+    life, track, painting = part.own.life, part.own.life.track, part.painting
+    loops = part.own.loops
     verdict = _verdict(life)
     evidence: Evidence | None = verdict.evidence if verdict else None
     launch, attempt, cycle = track.key
@@ -84,10 +86,10 @@ def attempt_ledger(part: Own, painting: Painting, setting: Setting) -> AttemptLe
         gpus=setting.gpus,
         code_version=setting.code_version,
         lead_rank=track.lead,
-        loop_started_at=part.loops[0][0] if part.loops else None,
+        loop_started_at=loops[0][0] if loops else None,
         last_heard_at=track.heard,
         last_step=track.progress[-1][1] if track.progress else None,
-        unsaved_us=unsaved_us(part, painting),
+        unsaved_us=unsaved_us(part),
         silent_tail_us=silent_tail_us(painting),
         categories_us=_categories_us(painting),
     )

@@ -31,6 +31,12 @@ class Life:
     outcome: Outcome = Outcome.RUNNING
     deciding: Ending | None = None  #: the event that gives outcome, origin and cause
 
+    @property
+    def bounds(self) -> tuple[int, int, int, Outcome, str | None]:
+        """Number, begin, end, outcome and the id of the event that decided."""
+        event_id = None if self.deciding is None else self.deciding.id
+        return (self.number, self.begin, self.end, self.outcome, event_id)
+
     def contains(self, begin: int) -> bool:
         """Whether a span that begins at *begin* exists: one at the end or later does not."""
         return begin < self.end
@@ -139,8 +145,8 @@ def standing_end(
     standing = [end for end in job_ends if end[0] >= latest_begin]
     if not standing:
         return None
-    first = min(standing, key=lambda end: (end[0], _OUTCOMES.index(end[1].outcome), end[1].id))
-    return Standing(max(at for at, _ in standing), first[1])
+    _, event = min(standing, key=lambda end: (end[0], _OUTCOMES.index(end[1].outcome), end[1].id))
+    return Standing(max(at for at, _ in standing), event)
 
 
 def _close(life: Life, bounds: Bounds, limits: Limits, first: int) -> None:

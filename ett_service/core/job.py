@@ -1,145 +1,96 @@
-"""One job's ledger: the attempts' paintings put together, waits between them filled in."""
+"""One job's numbers, summed from its picture: shares, recoveries, the wait in the queue."""
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from ett_service.core.accelerators import UNHELD, held_waits
 from ett_service.core.answer import Recovery, Segment, Share
-from ett_service.core.bounds import Life
-from ett_service.core.canvas import ZONES_A_WINDOW
-from ett_service.core.interval import Interval, cut, merged, outside, overlap_us
+from ett_service.core.bounds import queued_intervals
+from ett_service.core.interval import Interval, cut, merged, overlap_us
 from ett_service.core.painting import Painting
-from ett_service.core.periods import Periods
-from ett_service.core.scene import Own
+from ett_service.core.picture import Picture
 from ett_service.core.vocabulary import Category, Period, Phase
 
 ShareKey = tuple[Category, Period, Phase | None]
 
 
-def periods_of_zones(part: Own, periods: Periods) -> dict[int, Period]:
-    """Name the period of each zone of an attempt's canvas that has any length."""
-    stretch_of = {stretch.window: stretch for stretch in part.stretches}
-    found: dict[int, Period] = {}
-    for index, (opens, closes) in enumerate(part.windows):
-        base = index * ZONES_A_WINDOW
-        stretch = stretch_of.get(index)
-        found[base] = Period.SCHEDULING
-        if stretch is None:
-            found[base + 1] = periods.at(closes - 1)
-            continue
-        if stretch.start > opens:
-            found[base + 1] = periods.at(stretch.start - 1)
-        found[base + 2] = Period.TRAINING
-        if stretch.end < closes:
-            found[base + 3] = periods.at(stretch.end)
-    return found
+def shares(picture: Picture, gpus: Sequence[int | None]) -> tuple[Share, ...]:
+    """Return the job's time by category, period and phase, in order.
+
+    *gpus* are the accelerators of each attempt; without all of them nothing is weighted.
+    """
+    sums = _Sums()
+    known = [count or 0 for count in gpus]
+    for part, count in zip(picture.parts, known, strict=True):
+        for (category, zone, phase), us in part.painting.canvas.totals.items():
+            held_us = 0 if category in UNHELD else us
+            sums.add((category, part.periods[zone], phase), us, count, held_us)
+    _add_waits(sums, picture, known)
+    return sums.rows(known=None not in gpus)
 
 
-def waits(parts: Sequence[Own], ends: int, periods: Periods) -> list[Segment]:
-    """Return the time between attempts, which is nobody's."""
-    starts = min((part.life.begin for part in parts), default=ends)
-    alive = merged((part.life.begin, part.life.end) for part in parts)
-    return [
-        Segment(since, until, Category.RESTART_WAIT, period, None)
-        for start, end in outside((starts, ends), alive)
-        for since, until, period in periods.split(start, end)
-    ]
+def _add_waits(sums: "_Sums", picture: Picture, gpus: Sequence[int]) -> None:
+    """Add the time between attempts, weighted by the attempt that ended last before it."""
+    if not picture.waits:
+        return
+    lives = picture.found.lives
+    held = held_waits(lives)
+    for wait in picture.waits:
+        for start, end in cut((wait.start_at, wait.end_at), (life.end for life in lives)):
+            ended = (life for life in lives if life.end <= start)
+            weight = gpus[max(ended, key=lambda life: (life.end, life.number)).number]
+            key = (wait.category, wait.period, None)
+            sums.add(key, end - start, weight, overlap_us((start, end), held))
 
 
-def in_time_order(
-    parts: Sequence[Own], paintings: Sequence[Painting], between: Iterable[Segment]
-) -> tuple[Segment, ...]:
-    """Return all segments of the job in order of their begin."""
-    runs: list[list[Segment]] = [[segment] for segment in between]
-    for part, painting in zip(parts, paintings, strict=True):
-        segments = painting.segments
-        if len(part.windows) == 1:
-            runs.append(segments)
-            continue
-        for opens, closes in part.windows:
-            first = bisect_left(segments, (opens,))
-            runs.append(segments[first : bisect_left(segments, (closes,))])
-    runs.sort(key=lambda run: run[:1])
-    return tuple(chain.from_iterable(runs))
-
-
-class Shares:
-    """Time of a job by category, period and phase, weighted where accelerators are known."""
+class _Sums:
+    """Microseconds by share: wall, weighted, held."""
 
     def __init__(self) -> None:
-        self._us: dict[ShareKey, int] = defaultdict(int)
-        self._weighted: dict[ShareKey, int] = defaultdict(int)
-        self._gpu: dict[ShareKey, int] = defaultdict(int)
+        self._sums: dict[ShareKey, list[int]] = {}
 
-    def add_attempt(
-        self,
-        totals: Mapping[tuple[Category, int, Phase | None], int],
-        periods: Mapping[int, Period],
-        gpus: int,
-    ) -> None:
-        """Add what an attempt's canvas totals."""
-        for (category, zone, phase), us in totals.items():
-            key = (category, periods[zone], phase)
-            self._us[key] += us
-            self._weighted[key] += us * gpus
-            self._gpu[key] += 0 if category in UNHELD else us * gpus
-
-    def add_waits(
-        self, between: Iterable[Segment], lives: Sequence[Life], gpus: Sequence[int]
-    ) -> None:
-        """Add the time between attempts, weighted by the attempt that ended last before it."""
-        held = held_waits(lives)
-        for wait in between:
-            for start, end in cut((wait.start_at, wait.end_at), (life.end for life in lives)):
-                ended = (life for life in lives if life.end <= start)
-                weight = gpus[max(ended, key=lambda life: (life.end, life.number)).number]
-                key = (wait.category, wait.period, None)
-                self._us[key] += end - start
-                self._weighted[key] += (end - start) * weight
-                self._gpu[key] += overlap_us((start, end), held) * weight
+    def add(self, key: ShareKey, us: int, gpus: int, held_us: int) -> None:
+        sums = self._sums.setdefault(key, [0, 0, 0])
+        sums[0] += us
+        sums[1] += us * gpus
+        sums[2] += held_us * gpus
 
     def rows(self, *, known: bool) -> tuple[Share, ...]:
-        """Return the shares in order; without weights unless accelerators are *known*."""
         return tuple(
-            Share(*key, us, self._weighted[key], self._gpu[key])
-            if known
-            else Share(*key, us, None, None)
-            for key, us in sorted(self._us.items(), key=lambda item: _share_order(item[0]))
+            Share(*key, us, weighted_us, gpu_us) if known else Share(*key, us, None, None)
+            for key, (us, weighted_us, gpu_us) in sorted(self._sums.items(), key=_share_order)
             if us
         )
 
 
-def _share_order(key: ShareKey) -> tuple[str, str, str]:
-    category, period, phase = key
+def _share_order(item: tuple[ShareKey, list[int]]) -> tuple[str, str, str]:
+    category, period, phase = item[0]
     return (category, period, phase or "")
 
 
-def queue_wait_us(queued: Iterable[Interval], first: int) -> int:
+def queue_wait_us(picture: Picture, last_sign_at: int) -> int:
     """Return the union of all queued time before the job's first instant, in microseconds."""
-    return sum(min(end, first) - start for start, end in merged(queued) if start < first)
+    first = picture.first
+    queued = merged(queued_intervals(picture.found, last_sign_at))
+    return sum(min(end, first) - start for start, end in queued if start < first)
 
 
 def recoveries(
-    periods: Periods,
-    parts: Sequence[Own],
-    paintings: Sequence[Painting],
-    segments: Sequence[Segment],
-    kept: Mapping[Interval, Mapping[Category, int]],
-) -> list[Recovery]:
-    """Return the recoveries in order; *kept* has the parts of those before the first change."""
-    stretches = periods.stretches
+    picture: Picture, kept: Mapping[Interval, Mapping[Category, int]]
+) -> tuple[Recovery, ...]:
+    """Return the recoveries in order; *kept* has the parts of those that cannot have changed."""
+    stretches, segments = picture.periods.stretches, picture.segments
     spans: list[tuple[Interval, int, int | None]] = [
         ((before.end, after.start), before.number, after.number)
         for before, after in pairwise(stretches)
         if before.number != after.number
     ]
-    if stretches and segments:
-        last, ends = stretches[-1], segments[-1].end_at
-        if ends > parts[last.number].life.end:
-            spans.append(((last.end, ends), last.number, None))
-    return [
+    if stretches and picture.ends > picture.found.lives[stretches[-1].number].end:
+        spans.append(((stretches[-1].end, picture.ends), stretches[-1].number, None))
+    paintings = [part.painting for part in picture.parts]
+    return tuple(
         Recovery(
             interrupted=interrupted,
             resumed=resumed,
@@ -148,10 +99,10 @@ def recoveries(
             parts_us=kept.get(span) or _parts_us(span, segments),
             stalled_us=silent_tail_us(paintings[interrupted]),
             repeated_us=0 if resumed is None else repeated_us(paintings[resumed]),
-            outcome=parts[interrupted].life.outcome,
+            outcome=picture.found.lives[interrupted].outcome,
         )
         for span, interrupted, resumed in spans
-    ]
+    )
 
 
 def _parts_us(span: Interval, segments: Sequence[Segment]) -> dict[Category, int]:

@@ -92,7 +92,8 @@ class Track:
                 if isinstance(event, AttemptEnded):
                     self.ends.append((at, event))
                 continue
-            self.stream_heard = max(at, self.stream_heard)
+            if at > self.stream_heard:
+                self.stream_heard = at
             if kind in _EDGES:
                 if at <= edge:
                     return False
@@ -193,11 +194,11 @@ class Track:
     def _place(self, span: Span) -> None:
         if span.begin < self.settled:
             self.version += 1
-        insort(self.spans, span, key=ownership_order)
+        _insert(self.spans, span)
         insort(self._begins.setdefault(span.phase, []), (span.begin, 0, span.event_id))
         if span.own_end is None:
             self.loose.append(span)
-        insort(self.by_phase.setdefault(span.phase, []), span, key=ownership_order)
+        _insert(self.by_phase.setdefault(span.phase, []), span)
 
     def close_loose(self) -> None:
         """Bring the limits of the spans without an end of their own up to date.
@@ -228,3 +229,10 @@ class Track:
         AttemptStarted: _take_start,
         AttemptEnded: _take_end,
     }
+
+
+def _insert(spans: list[Span], span: Span) -> None:
+    if spans and spans[-1].begin >= span.begin:
+        insort(spans, span, key=ownership_order)
+    else:
+        spans.append(span)
