@@ -10,7 +10,7 @@ from ett_service.ingest.arrival import Arrival
 from ett_service.ingest.decode import Batch
 from ett_service.ingest.offsets import lower_offsets
 from ett_service.ingest.refusal import Code, Refusal
-from ett_service.storage.reads import kept_bodies
+from ett_service.storage.known import known_bodies
 from ett_service.storage.tables import dirty, event, job, job_history
 from ett_service.storage.writes import insert_new
 
@@ -84,7 +84,7 @@ def _insert(
     ]
     if insert_new(conn, event, rows) == len(rows):
         return {}
-    return kept_bodies(conn, project_id, firsts.keys(), but_of_batch=number)
+    return known_bodies(conn, project_id, firsts.keys(), but_of_batch=number)
 
 
 def _verdicts(

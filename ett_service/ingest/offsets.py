@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.clock import TOLERANCE_US
 from ett_service.ingest.decode import Batch
-from ett_service.storage.reads import known_offsets
+from ett_service.storage.known import known_offsets
 from ett_service.storage.tables import producer
 
 

@@ -1,30 +1,15 @@
 """What is known about one job, as it was accepted."""
 
 from collections.abc import Collection, Iterator
-from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    Text,
-    bindparam,
-    exists,
-    func,
-    select,
-    tuple_,
-)
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Connection, bindparam, exists, select
 
 from ett_service.core.event import Event
 from ett_service.storage import tables
 from ett_service.storage.body import decode_body
 
 T = TypeVar("T")
-Pair = tuple[str, str]
-PairOfColumns = tuple[ColumnElement[str], ColumnElement[str]]
 
 _event, _producer, _job, _store = tables.event, tables.producer, tables.job, tables.store
 
@@ -32,14 +17,8 @@ _EVENTS = select(_event.c.type, _event.c.body).where(
     _event.c.project_id == bindparam("project_id"), _event.c.job == bindparam("job")
 )
 _EVENTS_OF_BATCHES = _EVENTS.where(_event.c.batch.in_(bindparam("batches", expanding=True)))
-_KEPT_BODIES = select(_event.c.job, _event.c.id, _event.c.body).where(
-    _event.c.project_id == bindparam("project_id"), _event.c.batch != bindparam("batch")
-)
 _OFFSETS = select(_producer.c.producer, _producer.c.offset_us).where(
     _producer.c.project_id == bindparam("project_id"), _producer.c.job == bindparam("job")
-)
-_KNOWN_OFFSETS = select(_producer.c.job, _producer.c.producer, _producer.c.offset_us).where(
-    _producer.c.project_id == bindparam("project_id")
 )
 _JOB_EXISTS = select(
     exists().where(_job.c.project_id == bindparam("project_id"), _job.c.job == bindparam("job"))
@@ -65,22 +44,6 @@ def events(
     return found
 
 
-def kept_bodies(
-    conn: Connection, project_id: int, keys: Collection[Pair], *, but_of_batch: int
-) -> dict[Pair, str]:
-    """Return by job and id the bodies of those *keys* that other batches brought."""
-    asked = {"project_id": project_id, "batch": but_of_batch}
-    rows = _among(conn, _KEPT_BODIES, (_event.c.job, _event.c.id), asked, keys)
-    return {(job, event_id): body for job, event_id, body in rows}
-
-
-def known_offsets(conn: Connection, project_id: int, keys: Collection[Pair]) -> dict[Pair, int]:
-    """Return by job and producer the offsets of those *keys* that have one."""
-    asked = {"project_id": project_id}
-    rows = _among(conn, _KNOWN_OFFSETS, (_producer.c.job, _producer.c.producer), asked, keys)
-    return {(job, producer): offset_us for job, producer, offset_us in rows}
-
-
 def offsets(conn: Connection, project_id: int, job: str) -> dict[str, int]:
     """Return the microseconds to add to each producer's instants."""
     rows = conn.execute(_OFFSETS, {"project_id": project_id, "job": job})
@@ -96,31 +59,6 @@ def store_epoch(conn: Connection) -> str:
     """Return the name that tells this store from one that takes its place."""
     epoch: str = conn.execute(_STORE_EPOCH).scalar_one()
     return epoch
-
-
-def _among(
-    conn: Connection,
-    rows: Select[*tuple[Any, ...]],
-    pair: PairOfColumns,
-    asked: dict[str, Any],
-    keys: Collection[Pair],
-) -> Iterator[Row[*tuple[Any, ...]]]:
-    """Yield those *rows* whose *pair* of columns is among *keys*."""
-    if conn.dialect.name == "postgresql":
-        firsts, seconds = [key[0] for key in keys], [key[1] for key in keys]
-        statement = rows.where(tuple_(*pair).in_(_unnested()))
-        yield from conn.execute(statement, {**asked, "firsts": firsts, "seconds": seconds})
-        return
-    statement = rows.where(tuple_(*pair).in_(bindparam("keys", expanding=True)))
-    for some in _pieces(keys):
-        yield from conn.execute(statement, {**asked, "keys": some})
-
-
-@cache
-def _unnested() -> Select[Any, Any]:
-    """PostgreSQL looks arrays up in an index, and long lists one by one."""
-    arrays = [bindparam(name, type_=ARRAY(Text)) for name in ("firsts", "seconds")]
-    return select(func.unnest(*arrays).table_valued("first", "second").render_derived())
 
 
 def _pieces(values: Collection[T]) -> Iterator[list[T]]:
