@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ett_service.core.answer import Evidence
 from ett_service.core.event import AttemptEnded, Ending
-from ett_service.core.failure_rules import RULES, Rule
+from ett_service.core.failure_rules import RULES, Rule, Strength
 from ett_service.core.vocabulary import ORIGIN_OF_CAUSE, Cause, Origin, Outcome
 
 _LONGEST_TEXT = 200
@@ -51,8 +51,10 @@ def classify(
 
 def _initiating(evidence: Iterable[tuple[int, AttemptEnded]]) -> tuple[Rule, Evidence] | None:
     """Return the rule and the evidence that came first among the strongest."""
-    candidates = []
-    for at, event in evidence:
+    best: tuple[Strength, int, int, str, str] | None = None
+    for at, event in sorted(evidence, key=lambda told: told[0]):
+        if best is not None and best[0] is Strength.INITIATING and best[1] < at:
+            break  # nothing later outranks it, and there may be thousands of ranks
         matched = first_match(
             _text(event.exception, event.message),
             event.scheduler_state or "",
@@ -61,10 +63,11 @@ def _initiating(evidence: Iterable[tuple[int, AttemptEnded]]) -> tuple[Rule, Evi
         )
         if matched is not None:
             place, text = matched
-            candidates.append((RULES[place].strength, at, place, event.id, text))
-    if not candidates:
+            candidate = (RULES[place].strength, at, place, event.id, text)
+            best = candidate if best is None else min(best, candidate)
+    if best is None:
         return None
-    _, _, place, event_id, text = min(candidates)
+    _, _, place, event_id, text = best
     return RULES[place], Evidence(RULES[place].name, text, event_id)
 
 
@@ -72,7 +75,7 @@ def _text(exception: str | None, message: str | None) -> str:
     return ": ".join(part for part in (exception, message) if part)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def first_match(
     text: str, state: str, signal: int | None, exit_code: int | None
 ) -> tuple[int, str] | None:
