@@ -154,21 +154,19 @@ class Canvas:
     def _lay_until(self, at: int, stop: int) -> None:
         """Give ``[at, stop)`` to the spans that are open, the one on top first."""
         stack = self._stack
+        lay = self._lay if len(self._scene.windows) == 1 else self._clip
         while at < stop:
             while stack and stack[-1].end <= at:
                 stack.pop()
             if not stack:
-                self._clip(at, stop, None)
+                lay(at, stop, None)
                 return
             top = stack[-1]
             end = min(top.end, stop)
-            self._clip(at, end, top)
+            lay(at, end, top)
             at = end
 
     def _clip(self, start: int, end: int, span: Span | None) -> None:
-        if len(self._scene.windows) == 1:
-            self._lay(max(start, self._scene.windows[0][0]), end, span)
-            return
         for opens, closes in self._scene.windows:
             self._lay(max(start, opens), min(end, closes), span)
 

@@ -80,11 +80,9 @@ class JobFold:
 
         After False the object is to be thrown away, and all events to be added to a new one.
         """
-        fresh = []
-        for event in events:
-            if event.id not in self._ids:
-                self._ids.add(event.id)
-                fresh.append(event)
+        unique = {event.id: event for event in events}
+        fresh = [event for name, event in unique.items() if name not in self._ids]
+        self._ids.update(unique)
         facts_before = len(self._roster.facts)
         done = self._clocks.admit(fresh, offsets) and self._roster.add(fresh, self._clocks)
         if len(self._roster.facts) > facts_before:

@@ -30,7 +30,7 @@ def milestones(
     given = by_attempt(events, offsets)
     found = []
     for attempt in ledger.attempts:
-        for at, _, event in given[attempt.launch, attempt.attempt, attempt.cycle]:
+        for at, _, _, _, event in given[attempt.launch, attempt.attempt, attempt.cycle]:
             if isinstance(event, CheckpointSaved | CheckpointRestored):
                 step = {"step": event.step}
                 found.append(Milestone(at, attempt.number, event.rank, event.type, step))

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from ett_service.core.clock import Clocks
-from ett_service.core.event import AttemptEnded, Event, JobEnded, JobFacts, SpanOver
+from ett_service.core.event import AttemptEnded, Event, JobEnded, JobFacts, PhaseEnded, SpanOver
 from ett_service.core.span import NEVER, names_queued
 from ett_service.core.track import AttemptKey, Placed, Track
 
@@ -32,21 +32,27 @@ class Roster:
         """Give out *events*; False if they cannot follow what was given out before."""
         placed: list[Placed] = []
         signs = [self.last_sign_at]
+        names_launch = False
         for event in events:
             shift = clocks.shift_us(event) if event.producer is not None else 0
             at = event.at + shift
             signs.append(at)
             kind = type(event)
-            if kind is SpanOver:
-                assert isinstance(event, SpanOver)
-                placed.append((at, min(at, event.start + shift), event))
-            elif kind in _OF_THE_JOB:
+            if kind in _OF_THE_JOB:
                 self._hear_job(at, event)
-            else:
-                placed.append((at, at, event))
+                continue
+            first = at
+            if isinstance(event, SpanOver):
+                first = min(at, event.start + shift)
+            names_launch = names_launch or event.launch != ""
+            placed.append((at, kind is not PhaseEnded, event.id, first, event))
         self.last_sign_at = max(signs)
-        self.last_event_at = max([self.last_event_at, *(at for at, _, _ in placed)])
-        return self._launches_hold(placed) and self._give_out(placed)
+        if not placed:
+            return True
+        self.last_event_at = max(self.last_event_at, max(placed)[0])
+        if names_launch and not self._launches_hold(placed):
+            return False
+        return self._give_out(placed)
 
     def _hear_job(self, at: int, event: Event) -> None:
         if isinstance(event, JobFacts):
@@ -57,7 +63,7 @@ class Roster:
 
     def _launches_hold(self, placed: list[Placed]) -> bool:
         before = self.launches() if self._unlaunched else []
-        for _, first, event in placed:
+        for _, _, _, first, event in placed:
             if not event.launch:
                 continue
             known = self._launch_queued.get(event.launch, NEVER)
@@ -82,7 +88,7 @@ class Roster:
         by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
         without_cycle: list[tuple[str, Placed]] = []
         for item in placed:
-            _, first, event = item
+            _, _, _, first, event = item
             launch = event.launch
             if not launch:
                 self._unlaunched = True
@@ -105,7 +111,7 @@ class Roster:
             if ended_at is None:
                 continue
             track = self.tracks.get((launch, attempt, cycle))
-            begun = [first for _, first, event in items if not names_queued(event)]
+            begun = [first for _, _, _, first, event in items if not names_queued(event)]
             if track is None or track.first is None or (begun and min(begun) < track.first):
                 return False
         return True
@@ -124,7 +130,7 @@ class Roster:
         """Give each end that names no cycle to the highest that had begun, else the lowest."""
         by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
         for launch, item in ends:
-            at, _, event = item
+            at, _, _, _, event = item
             cycles = {
                 key[2]: track.first
                 for key, track in self.tracks.items()

@@ -15,7 +15,7 @@ from ett_service.core.event import Event, PhaseEnded, PhaseStarted, SpanOver
 from ett_service.core.interval import Interval
 from ett_service.core.roster import Roster
 from ett_service.core.span import NEVER, RANK_OF_PHASE, Pairing
-from ett_service.core.track import AttemptKey, Placed, Track, in_order
+from ett_service.core.track import AttemptKey, Placed, Track
 from ett_service.core.vocabulary import Phase
 
 StageKey = tuple[int, Phase, str | None]
@@ -89,8 +89,8 @@ def rank_spans(
 
 def _attempt_spans(attempt: AttemptLedger, items: Sequence[Placed]) -> list[RankSpan]:
     by_rank: dict[int | None, list[Placed]] = defaultdict(list)
-    for item in sorted(items, key=in_order):
-        by_rank[item[2].rank].append(item)
+    for item in sorted(items):
+        by_rank[item[4].rank].append(item)
     return [
         span
         for rank in sorted(by_rank, key=lambda rank: -1 if rank is None else rank)
@@ -138,7 +138,7 @@ def _stage_edges(items: Sequence[Placed]) -> Iterator[tuple[Phase, str, int, int
     """Yield ``(phase, stage, begin, end)`` of one rank's stages; end None where left open."""
     pairing = Pairing()
     begun = []
-    for at, first, event in items:
+    for at, _, _, first, event in items:
         if isinstance(event, PhaseStarted) and event.stage is not None:
             span = pairing.begin(event, at)
             if span is not None:

@@ -2,7 +2,7 @@
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ett_service.core.event import (
     AttemptEnded,
@@ -30,18 +30,15 @@ from ett_service.core.vocabulary import Phase
 AttemptKey = tuple[str, int, int]
 """``(launch, attempt, cycle)``"""
 
-Placed = tuple[int, int, Event]
-"""``(at, first instant that it names, event)``, by corrected clocks."""
+Placed = tuple[int, bool, str, int, Event]
+"""``(at, whether it is no end, id, first instant that it names, event)``, by corrected clocks.
+
+They sort by instant, ends before the rest of their instant.
+"""
 
 _WORK = frozenset({PhaseStarted, PhaseEnded, SpanOver, Progress})
 _EDGES = frozenset({PhaseStarted, PhaseEnded, Progress})
 _BEGINS = frozenset({PhaseStarted, SpanOver})
-
-
-def in_order(item: Placed) -> tuple[int, bool, str]:
-    """Sort by instant, ends before the rest of their instant."""
-    at, _, event = item
-    return (at, type(event) is not PhaseEnded, event.id)
 
 
 class Track:
@@ -80,34 +77,40 @@ class Track:
 
     def add(self, items: Iterable[Placed]) -> bool:
         """Take in a batch; False if it cannot follow what was taken in before."""
-        items = sorted(items, key=in_order)
+        items = sorted(items)
         self.revision += 1
+        self._hear(items)
         if not self._lead_holds(items):
             return False
-        self._hear(items)
-        edge, lead = self._edge, self.lead
-        for at, _, event in items:
+        edge, takers = self._edge, self._TAKERS
+        for at, _, _, _, event in items:
             kind = type(event)
-            if event.rank is not None and event.rank != lead:
-                if isinstance(event, AttemptEnded):
-                    self.ends.append((at, event))
+            if event.rank is not None and event.rank != self.lead:
+                if kind is AttemptEnded:
+                    takers[kind](self, at, event)
                 continue
             if at > self.stream_heard:
                 self.stream_heard = at
             if kind in _EDGES:
-                if at <= edge:
-                    return False
                 self._edge = at
-            take = self._TAKERS.get(kind)
-            if take is not None:
-                take(self, at, event)
+            if kind in takers:
+                takers[kind](self, at, event)
+        return self._edge_holds(items, edge)
+
+    def _edge_holds(self, items: list[Placed], edge: int) -> bool:
+        """Whether no edge of the stream came at or before those taken in before."""
+        for at, _, _, _, event in items:
+            if at > edge:
+                return True
+            if type(event) in _EDGES and (event.rank is None or event.rank == self.lead):
+                return False
         return True
 
     def _lead_holds(self, items: list[Placed]) -> bool:
         """Find the lead rank; False if it turns out to be another than was thought."""
         before = lowest = NEVER if self.lead is None else self.lead
         was_ranked = self._ranked
-        for _, _, event in items:
+        for _, _, _, _, event in items:
             rank = event.rank
             if rank is not None:
                 self._ranked = True
@@ -119,24 +122,20 @@ class Track:
         return not was_ranked
 
     def _hear(self, items: list[Placed]) -> None:
-        heard, earliest = self.heard, NEVER if self.first is None else self.first
-        for at, first, event in items:
-            if at > heard:
-                heard = at
+        self.heard = max(self.heard, items[-1][0])
+        earliest = NEVER if self.first is None else self.first
+        for _, _, _, first, event in items:
             if first < earliest and not names_queued(event):
                 earliest = first
             if first < self.phase_began and type(event) in _BEGINS:
                 self._hear_begin(first, event)
-        self.heard = heard
         self.first = None if earliest == NEVER else earliest
 
-    def _hear_begin(self, first: int, event: Event) -> None:
-        assert isinstance(event, (PhaseStarted, SpanOver))
+    def _hear_begin(self, first: int, event: Any) -> None:
         if event.stage is None and event.phase is not Phase.QUEUED:
             self.phase_began = first
 
-    def _take_progress(self, at: int, event: Event) -> None:
-        assert isinstance(event, Progress)
+    def _take_progress(self, at: int, event: Progress) -> None:
         if not self.progress:
             self.version += 1
             self.progress_instants = 1
@@ -145,8 +144,7 @@ class Track:
         insort(self.progress, (at, event.step, event.id))
         self._raise_top(event.step)
 
-    def _take_save(self, at: int, event: Event) -> None:
-        assert isinstance(event, CheckpointSaved)
+    def _take_save(self, at: int, event: CheckpointSaved) -> None:
         insort(self.saves, (at, event.step, event.id))
         self._raise_top(event.step)
 
@@ -154,35 +152,29 @@ class Track:
         if self.top_step is None or step > self.top_step:
             self.top_step = step
 
-    def _take_restore(self, at: int, event: Event) -> None:
-        assert isinstance(event, CheckpointRestored)
+    def _take_restore(self, at: int, event: CheckpointRestored) -> None:
         insort(self.restores, (at, event.step, event.id))
         self.version += 1
 
-    def _take_start(self, at: int, event: Event) -> None:
-        assert isinstance(event, AttemptStarted)
+    def _take_start(self, at: int, event: AttemptStarted) -> None:
         self.starts.append((at, event))
 
-    def _take_end(self, at: int, event: Event) -> None:
-        assert isinstance(event, AttemptEnded)
+    def _take_end(self, at: int, event: AttemptEnded) -> None:
         self.ends.append((at, event))
 
-    def _begin_phase(self, at: int, event: Event) -> None:
-        assert isinstance(event, PhaseStarted)
+    def _begin_phase(self, at: int, event: PhaseStarted) -> None:
         span = self.pairing.begin(event, at)
         if span is not None and event.stage is None:
             self._place(span)
 
-    def _end_phase(self, at: int, event: Event) -> None:
-        assert isinstance(event, PhaseEnded)
+    def _end_phase(self, at: int, event: PhaseEnded) -> None:
         span = self.pairing.end(event, at)
         if span is not None and event.stage is None:
             self.loose.remove(span)
             if span.limit <= self.settled:
                 self.version += 1
 
-    def _take_span(self, at: int, event: Event) -> None:
-        assert isinstance(event, SpanOver)
+    def _take_span(self, at: int, event: SpanOver) -> None:
         if event.stage is not None:
             return
         begin = at - event.at + event.start
@@ -219,7 +211,7 @@ class Track:
                 in_loop = any(start <= span.begin < end for start, end in loops)
                 set_limit(span, self._begins, self.progress, in_loop=in_loop)
 
-    _TAKERS: ClassVar[Mapping[type[Event], Callable[["Track", int, Event], None]]] = {
+    _TAKERS: ClassVar[Mapping[type[Event], Callable[["Track", int, Any], None]]] = {
         Progress: _take_progress,
         PhaseStarted: _begin_phase,
         PhaseEnded: _end_phase,
