@@ -34,6 +34,8 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
 _OF_EVERY_RECORD = frozenset(
     {*vars(logging.makeLogRecord({})), "asctime", "message", "color_message"}
 )
+#: Loggers that tell of each of their own steps, of which ours tell what matters.
+_TALKATIVE = ("alembic", "uvicorn.error")
 
 
 def redact(text: str) -> str:
@@ -51,6 +53,8 @@ def configure(level: str, form: Literal["text", "json"], stream: TextIO | None =
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel("NOTSET" if level == "debug" else "WARNING")
     logging.captureWarnings(capture=True)
 
 

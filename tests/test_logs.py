@@ -103,3 +103,11 @@ def test_what_lies_below_the_level_is_left_out() -> None:
     stream = _written()
     log.debug("quiet")
     assert stream.getvalue() == ""
+
+
+def test_libraries_tell_of_trouble_only() -> None:
+    stream = _written()
+    logging.getLogger("alembic.runtime.migration").info("Context impl SQLiteImpl.")
+    logging.getLogger("uvicorn.error").warning("trouble")
+    (line,) = stream.getvalue().splitlines()
+    assert json.loads(line)["message"] == "trouble"

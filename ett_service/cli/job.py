@@ -74,7 +74,16 @@ def _write_attempts(attempts: Sequence[Answer]) -> None:
         return
     write_line()
     write_table(
-        ("attempt", "cycle", "began (UTC)", "lasted", "gpus", "outcome", "cause", "evidence"),
+        (
+            "attempt",
+            "launch/attempt/cycle",
+            "began (UTC)",
+            "lasted",
+            "gpus",
+            "outcome",
+            "cause",
+            "evidence",
+        ),
         [
             (
                 attempt["number"],
@@ -124,7 +133,9 @@ def _write_quality(quality: Answer) -> None:
     }
     write_line()
     write_table(("quality", ""), counts.items())
-    if quality["gaps"]:
+    # A phase that is missing lies nowhere in time, and is named above.
+    gaps = [gap for gap in quality["gaps"] if gap["kind"] != "missing_phase"]
+    if gaps:
         write_line()
         write_table(
             ("gap", "attempt", "from", "to", "what was inferred"),
@@ -136,7 +147,7 @@ def _write_quality(quality: Answer) -> None:
                     gap["ended_at"],
                     gap["detail"] + (f" (event {gap['event_id']})" if gap["event_id"] else ""),
                 )
-                for gap in quality["gaps"]
+                for gap in gaps
             ],
         )
 

@@ -8,7 +8,8 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -50,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in given if not word.startswith("-")), "")
     try:
-        return _run(given, chosen)
+        with _flushed():
+            return _run(given, chosen)
     except BrokenPipeError:
         # The reader has had enough; without this the interpreter complains while it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -63,6 +65,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         return _INTERRUPTED
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Write what is buffered while failures of it can still be told."""
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
 
 
 def _run(given: Sequence[str], chosen: str) -> int:

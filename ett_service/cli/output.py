@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -38,13 +38,17 @@ def write_table(
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     numbers = frozenset(right)
     for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left", no_wrap=True)
+        justify: JustifyMethod = "right" if column in numbers else "left"
+        table.add_column(column, justify=justify, no_wrap=column != columns[-1])
     for row in rows:
         table.add_row(*_cells(row))
     if last is not None:
         table.add_section()
         table.add_row(*_cells(last))
-    console.print(table)
+    with console.capture() as written:
+        console.print(table)
+    for line in written.get().splitlines():
+        print(line.rstrip())
 
 
 def counted(items: Iterable[T], what: str) -> Iterator[T]:

@@ -1,0 +1,145 @@
+"""Every failure says what went wrong and what to try, and has the exit code of its kind."""
+
+import fcntl
+import socket
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.cli.conftest import Ett, Served
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "code", "wrong", "to_try"),
+    [
+        ("", {}, 2, "arguments are required: VERB", "usage: ett"),
+        ("serv", {}, 2, "invalid choice: 'serv'", "serve"),
+        ("jobs --limit 0", {}, 2, "a whole number from 1 is needed", "usage: ett jobs"),
+        ("keys create --project p --scope all", {}, 2, "invalid choice: 'all'", "admin"),
+        ("config check", {"ETT_PROT": "1"}, 1, "ETT_PROT is not a setting", "mean ETT_PORT?"),
+        ("config check", {"ETT_PORT": "x"}, 1, "port (from ETT_PORT)", "docs/operations.md"),
+        ("config check --config no.toml", {}, 1, "no.toml cannot be read", "ett config check"),
+        ("config show --config torn.toml", {}, 1, "torn.toml is not TOML", "ett config check"),
+        ("migrate", {"ETT_DATABASE_URL": "mysql://h/d"}, 1, "must start with", "postgresql"),
+        ("migrate", {"ETT_DATABASE_URL": "sqlite:///no/ett.db"}, 1, "No such file", "path"),
+        ("migrate", {"ETT_DATABASE_URL": "sqlite:///torn.toml"}, 1, "not a database", "Try"),
+        (
+            "migrate",
+            {"ETT_DATABASE_URL": "postgresql+psycopg://ett:hunter2@127.0.0.1:1/ett"},
+            1,
+            "The database cannot do it now",
+            "see that the database runs",
+        ),
+        ("keys list", {}, 1, "There is no database at", "ett migrate"),
+        ("verify", {}, 1, "There is no database at", "ett migrate"),
+        ("worker", {}, 1, "There is no database at", "ett migrate"),
+        ("jobs --url http://127.0.0.1:1", {}, 4, "the server cannot be reached", "ett serve"),
+        ("job a --url ftp://h", {}, 4, "is not an http or https address", "--url"),
+    ],
+)
+def test_a_failure_says_what_went_wrong_and_what_to_try(
+    ett: Ett, command: str, variables: dict[str, str], code: int, wrong: str, to_try: str
+) -> None:
+    Path("torn.toml").write_text("port =\n" * 100)
+    done = ett(*command.split(), **variables)
+    assert done.returncode == code, done.stderr
+    assert wrong in done.stderr
+    assert to_try in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "wrong", "to_try"),
+    [
+        ("job nothing", 1, "No such job", "request id"),
+        ("jobs --state zzz", 1, "refused", "request id"),
+        ("jobs --sort zzz", 1, "refused", "request id"),
+        ("jobs --key ett_wrong", 5, "No valid key", "ett keys list"),
+        ("jobs --key=", 5, "No valid key", "ett keys create"),
+        ("keys revoke ett_00000000 --url URL", 1, "No key that stands begins so", "request id"),
+    ],
+)
+def test_what_the_server_refuses_is_told_in_its_words(
+    ett: Ett, served: Served, command: str, code: int, wrong: str, to_try: str
+) -> None:
+    arguments = [served.url if word == "URL" else word for word in command.split()]
+    done = ett(*arguments, ETT_URL=served.url, ETT_API_KEY=served.key)
+    assert done.returncode == code, done.stderr
+    assert wrong in done.stderr
+    assert to_try in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_key_that_may_not_read_is_told_so(ett: Ett, served: Served) -> None:
+    asked = {"project": "default", "name": "writer", "scopes": ["write"]}
+    writer = served.ask("POST", "/v1/keys", asked)["key"]
+    done = ett("jobs", ETT_URL=served.url, ETT_API_KEY=writer)
+    assert done.returncode == 5
+    assert "The key may not do this" in done.stderr
+    assert "ett keys create --scope" in done.stderr
+
+
+def test_a_port_in_use_is_named(ett: Ett) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = ett("serve", "--port", str(taken.getsockname()[1]))
+    assert done.returncode == 1
+    assert "Address already in use" in done.stderr
+    assert "port is right and free" in done.stderr
+
+
+def test_a_file_that_another_process_writes_is_left_to_it(ett: Ett, served: Served) -> None:
+    done = ett("worker", ETT_DATABASE_URL=served.database_url)
+    assert done.returncode == 1
+    assert "Another process is writing" in done.stderr
+    assert "use PostgreSQL" in done.stderr
+
+
+def test_a_key_for_a_file_that_a_server_holds_is_asked_of_the_server(ett: Ett) -> None:
+    main(["migrate"])
+    with Path("ett.db.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = ett("keys", "create", "--project", "p", "--scope", "read")
+    assert done.returncode == 1
+    assert "--url ADDRESS --key KEY" in done.stderr
+
+
+def test_revoking_a_key_that_is_not_there_is_a_failure(ett: Ett) -> None:
+    main(["migrate"])
+    done = ett("keys", "revoke", "ett_00000000")
+    assert done.returncode == 1
+    assert "no key that stands begins with ett_00000000" in done.stderr
+    assert "ett keys list" in done.stderr
+
+
+@pytest.fixture
+def other_server() -> Iterator[str]:
+    """Serve pages that are not ours."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_address_of_some_other_server_is_recognised(ett: Ett, other_server: str) -> None:
+    done = ett("jobs", "--url", other_server)
+    assert done.returncode == 1
+    assert "did not answer with JSON" in done.stderr
+    assert "Check --url and ETT_URL" in done.stderr

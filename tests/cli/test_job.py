@@ -1,0 +1,61 @@
+import json
+import re
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.cli.conftest import Served
+
+
+@pytest.fixture
+def said(served: Served, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what ``ett job`` prints."""
+    assert main(["job", "llm-7b", "--url", served.url, "--key", served.key]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_ledger_sums_to_e2e_to_the_microsecond(said: str) -> None:
+    rows = dict(re.findall(r"^(\w+) +(\d+\.\d{6}) +\d", said, re.MULTILINE))
+    e2e = rows.pop("E2E")
+    assert e2e == "559.999999"
+    assert sum(int(text.replace(".", "")) for text in rows.values()) == 559_999_999
+    assert rows["effective_training"] == "280.000000"
+
+
+def test_the_head_has_the_numbers_of_the_job(said: str) -> None:
+    assert said.startswith("llm-7b: finished\n")
+    assert re.search(r"50\.00% +0:09:20\.0 +0:02:00\.0 +1 ", said)
+
+
+def test_a_failure_is_shown_with_its_cause_and_the_evidence(said: str) -> None:
+    (row,) = re.findall(r"^ *0 +-/0/0 .*$", said, re.MULTILINE)
+    assert "failed" in row
+    assert re.search(r"(infra|user|unknown): \w+ +\S+: .*(137|9)", row)
+
+
+def test_a_recovery_is_shown_with_what_it_was_spent_on(said: str) -> None:
+    assert re.search(r"0 -> 1 +90\.000000 +.*restart_wait 30\.0", said)
+
+
+def test_the_gaps_that_the_numbers_rest_on_are_shown(said: str) -> None:
+    assert "quality" in said
+    assert re.search(r"inferred ends +\d", said)
+    assert re.search(r"inferred_end +0 ", said)
+
+
+def test_json_is_the_answer_of_the_server(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["job", "llm-7b", "--url", served.url, "--key", served.key, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == served.ask("GET", "/v1/jobs/llm-7b")
+
+
+def test_a_job_whose_name_needs_quoting_is_found(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "größe 7b?#%"
+    event = {"job": name, "type": "attempt_started", "at": "2026-02-01T00:00:00Z"}
+    served.ask("POST", "/v1/events", {"history": True, "events": [event]})
+    while main(["job", name, "--url", served.url, "--key", served.key]):
+        pass
+    assert capsys.readouterr().out.splitlines()[0].startswith(f"{name}: ")

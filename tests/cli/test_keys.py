@@ -1,0 +1,53 @@
+import json
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.cli.conftest import Served
+
+
+def _made(capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    asked = ["keys", "create", "--project", "research", "--name", "cluster a", *more]
+    assert main([*asked, "--scope", "write", "--scope", "read"]) == 0
+    return capsys.readouterr().out.strip()
+
+
+def _listed(capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, dict[str, object]]:
+    assert main(["keys", "list", "--json", *more]) == 0
+    return {key["prefix"]: key for key in json.loads(capsys.readouterr().out)}
+
+
+def test_a_key_is_shown_once_listed_by_its_prefix_and_revoked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["migrate"])
+    capsys.readouterr()
+    key = _made(capsys)
+    listed = _listed(capsys)[key[:12]]
+    assert (listed["project"], listed["name"]) == ("research", "cluster a")
+    assert listed["scopes"] == ["read", "write"]
+    assert listed["revoked_at"] is None
+    assert main(["keys", "revoke", key[:12]]) == 0
+    assert capsys.readouterr().out == f"{key[:12]} is revoked.\n"
+    assert _listed(capsys)[key[:12]]["revoked_at"] is not None
+
+
+def test_the_list_as_a_table_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["migrate"])
+    capsys.readouterr()
+    key = _made(capsys)
+    assert main(["keys", "list"]) == 0
+    said = capsys.readouterr().out
+    assert key[:12] in said
+    assert key not in said
+
+
+def test_a_running_server_is_asked_instead_of_its_file(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = ("--url", served.url, "--key", served.key)
+    key = _made(capsys, *there)
+    assert key[:12] in _listed(capsys, *there)
+    assert main(["keys", "revoke", key[:12], *there]) == 0
+    capsys.readouterr()
+    assert _listed(capsys, *there)[key[:12]]["revoked_at"] is not None

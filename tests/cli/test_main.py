@@ -1,0 +1,66 @@
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ett_service.cli.main import VERBS, main
+from tests.cli.conftest import ETT, Ett
+
+
+def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    assert [verb for verb in VERBS if not re.search(rf"^    {verb} ", said, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([verb, "--help"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: ett {verb}")
+
+
+def test_the_command_starts_on_the_standard_library_alone() -> None:
+    program = (
+        "import sys, ett_service.cli.main as cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "names = {name.partition('.')[0] for name in sys.modules}\n"
+        "sys.exit(str(names & {'pydantic', 'sqlalchemy', 'fastapi', 'rich', 'msgspec', 'torch'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == "set()\n"
+
+
+def test_a_verb_without_its_packages_says_how_to_install_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    for name in [name for name in sys.modules if name.startswith("ett_service.cli.con")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "ett_service.settings", raising=False)
+    assert main(["config", "check"]) == 1
+    (first, second) = capsys.readouterr().err.splitlines()
+    assert first == "ett: `ett config` needs the server's packages (pydantic is missing)"
+    assert second.strip() == "Install them: pip install 'ett-service[server]'"
+
+
+def test_a_reader_that_has_had_enough_is_no_fault() -> None:
+    with subprocess.Popen(
+        [ETT, "config", "show"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=30) == 1
+
+
+def test_the_version_is_the_one_installed(ett: Ett) -> None:
+    assert re.fullmatch(r"ett \d+\.\d+\.\d+\n", ett("--version").stdout)

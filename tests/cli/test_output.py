@@ -1,0 +1,57 @@
+import json
+
+import pytest
+
+from ett_service.cli.output import clock, counted, minute, percent, shown, write_json, write_table
+
+
+def test_a_piped_table_is_plain_and_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 300
+    write_table(("name", "count"), [(long, 1), ("b", 20)], right=("count",))
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split() == ["name", "count"]
+    assert first == f"{long}      1"
+    assert second.split() == ["b", "20"]
+
+
+def test_markup_in_a_name_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table(("name",), [("[bold]a[/bold]",)])
+    assert "[bold]a[/bold]" in capsys.readouterr().out
+
+
+def test_a_name_cannot_move_the_cursor() -> None:
+    assert shown("a\x1b[2Jb\nc") == "a�[2Jb�c"
+    assert shown(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0, "0:00:00.0"),
+        (59.96, "0:01:00.0"),
+        (3661.25, "1:01:01.2"),
+        (9e5, "250:00:00.0"),
+    ],
+)
+def test_durations_are_shown_as_a_clock(seconds: float | None, text: str) -> None:
+    assert clock(seconds) == text
+
+
+def test_ratios_are_shown_as_percent_and_instants_to_the_second() -> None:
+    assert (percent(0.87105), percent(None)) == ("87.11%", "-")
+    assert minute("2026-03-01T08:00:00.000001Z") == "2026-03-01 08:00:00"
+
+
+def test_counting_passes_everything_on_and_prints_no_data(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert list(counted(iter("abc"), "letters")) == ["a", "b", "c"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_json_keeps_every_letter(capsys: pytest.CaptureFixture[str]) -> None:
+    write_json({"job": "Größe"})
+    said = capsys.readouterr().out
+    assert "Größe" in said
+    assert json.loads(said) == {"job": "Größe"}

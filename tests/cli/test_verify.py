@@ -1,0 +1,39 @@
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.cli.conftest import Served
+
+
+@pytest.fixture
+def copy(served: Served) -> Path:
+    """Copy the server's database into the test's folder, where the settings look for it."""
+    source = served.database_url.removeprefix("sqlite:///")
+    with (
+        closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as kept,
+        closing(sqlite3.connect("ett.db")) as own,
+    ):
+        kept.backup(own)
+    return Path("ett.db")
+
+
+@pytest.mark.usefixtures("copy")
+def test_what_a_server_stored_is_what_its_events_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["jobs"] >= 1
+    assert said["differences"] == []
+
+
+def test_a_stored_number_that_was_changed_is_found(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(copy)) as conn, conn:
+        conn.execute("UPDATE job_ledger SET failures = 7 WHERE job = 'llm-7b'")
+    assert main(["verify"]) == 3
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "llm-7b" in line]
+    assert row.split()[-4:] == ["job_ledger", "failures", "7", "1"]
