@@ -199,8 +199,8 @@ class JobAnswer(JobSummary):
     recoveries: list[RecoveryAnswer]
     attempts: list[AttemptAnswer]
     quality: QualityAnswer
-    definitions: dict[str, float | None] = Field(
-        description="Other definitions, from the same ledger; null where one says nothing."
+    definitions: dict[str, float] = Field(
+        description="Other definitions, from the same ledger: see docs/definitions.md."
     )
 
 

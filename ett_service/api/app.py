@@ -14,6 +14,7 @@ from ett_service.api.description import describe
 from ett_service.api.parts import Parts
 from ett_service.api.refusals import add_handlers
 from ett_service.exposition.collector import LedgerCollector
+from ett_service.storage import reads
 
 ROUTERS = (
     events.router,
@@ -34,6 +35,7 @@ class State(TypedDict):
 
     parts: Parts
     registry: CollectorRegistry
+    store_epoch: str
 
 
 def create_app(open_parts: PartsOpener) -> FastAPI:
@@ -42,7 +44,9 @@ def create_app(open_parts: PartsOpener) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
         with open_parts() as parts:
-            yield {"parts": parts, "registry": _registry(parts)}
+            with parts.store.reading() as conn:
+                epoch = reads.store_epoch(conn)
+            yield {"parts": parts, "registry": _registry(parts), "store_epoch": epoch}
 
     app = Described(
         title="ETT service",

@@ -5,17 +5,19 @@ import asyncio
 from starlette.requests import Request
 
 from ett_service.api.problems import Kind, Problem
+from ett_service.ingest.refusal import BodyTooLarge
 
 
 async def read_body(request: Request, *, most: int, deadline_s: float) -> bytes:
     """Read the body of *request*, of up to *most* bytes, within *deadline_s* seconds.
 
     Raises:
-        Problem: 413 as soon as it is too large, 408 when the deadline has passed.
+        BodyTooLarge: As soon as it is.
+        Problem: 408, when the deadline has passed.
     """
     announced = request.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced) > most:
-        raise too_large(most)
+        raise BodyTooLarge("bytes", most)
     try:
         async with asyncio.timeout(deadline_s):
             return await _read(request, most)
@@ -28,11 +30,5 @@ async def _read(request: Request, most: int) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > most:
-            raise too_large(most)
+            raise BodyTooLarge("bytes", most)
     return bytes(body)
-
-
-def too_large(limit: int) -> Problem:
-    """Refuse a request over *limit* bytes."""
-    # What is still to come is not read, so the connection cannot be used again.
-    return Problem(Kind.TOO_LARGE, limit=limit, headers={"Connection": "close"})

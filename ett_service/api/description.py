@@ -32,6 +32,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
         schemas = document["components"]["schemas"]
         schemas.update(_problem_schemas(), **event_schema())
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        for path, operations in document["paths"].items():
+            for operation in operations.values():
+                operation["security"] = _security(path)
         app.openapi_schema = document
     return app.openapi_schema
 
@@ -39,3 +42,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
 def _problem_schemas() -> dict[str, Any]:
     problem = ProblemDocument.model_json_schema(ref_template=REFERENCES)
     return {**problem.pop("$defs"), "Problem": problem}
+
+
+def _security(path: str) -> list[dict[str, list[str]]]:
+    if path.startswith("/v1/"):
+        return [{"key": []}]
+    return [{}, {"key": []}] if path == "/metrics" else []

@@ -68,7 +68,7 @@ def read_readiness(parts: AppParts, response: Response) -> Readiness:
 def _readiness(parts: Parts) -> Readiness:
     worker: State = "elsewhere"
     if parts.worker is not None:
-        worker = "ok" if parts.worker.is_running else "failed"
+        worker = "ok" if parts.worker.alive else "failed"
     try:
         with parts.store.reading() as conn:
             current = schema_is_current(conn)

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import ConfigDict, Field
-from sqlalchemy import Row
 
 from ett_service.api import cursor as cursors
 from ett_service.api.answers import Answer
@@ -77,7 +76,7 @@ def list_job_events(
     )
 
 
-def _wire_members(row: Row[Any]) -> dict[str, Any]:
+def _wire_members(row: Any) -> dict[str, Any]:
     event = decode_body(row.type, row.body)
     return {**wire_members(event), "received_at": rfc3339(row.received_us)}
 

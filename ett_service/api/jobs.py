@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from ett_service.api import cursor as cursors
 from ett_service.api.answers import JobAnswer, JobPage, LedgerAnswer
@@ -84,7 +84,7 @@ def list_jobs(asked: Annotated[Asked, Depends()], conn: Reader, project_id: Proj
     )
 
 
-def _cursor(sort: str, last: Row[Any]) -> str:
+def _cursor(sort: str, last: Any) -> str:
     return cursors.write((sort, last.place, last.job))
 
 
@@ -101,8 +101,7 @@ def _place(asked: Asked) -> listing.Place | None:
 @router.get("/{job}", operation_id="read_job", responses=declared(401, 403, 404, 422, 503))
 def read_job(job: Job, conn: Reader, project_id: ProjectId) -> JobAnswer:
     """Tell all numbers of a job."""
-    ledger = _ledger(conn, project_id, job)
-    return job_answer(job, ledger, definitions(ledger))
+    return job_answer(job, known_ledger(conn, project_id, job))
 
 
 @router.get(
@@ -110,11 +109,16 @@ def read_job(job: Job, conn: Reader, project_id: ProjectId) -> JobAnswer:
 )
 def read_ledger(job: Job, conn: Reader, project_id: ProjectId) -> LedgerAnswer:
     """Tell the segments that partition the job's E2E."""
-    ledger = _ledger(conn, project_id, job)
+    ledger = known_ledger(conn, project_id, job)
     return ledger_answer(job, ledger, ledgers.segments(conn, project_id, job))
 
 
-def _ledger(conn: Connection, project_id: int, job: str) -> JobLedger:
+def known_ledger(conn: Connection, project_id: int, job: str) -> JobLedger:
+    """Read the numbers of a job, without its segments.
+
+    Raises:
+        Problem: 404.
+    """
     ledger = ledgers.job_ledger(conn, project_id, job)
     if ledger is None:
         raise Problem(

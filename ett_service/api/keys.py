@@ -1,9 +1,10 @@
 """Keys: who may do what in which project."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import ConfigDict, Field, ValidationError
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api.answers import Answer, Instant
@@ -138,21 +139,24 @@ def _asked(request: Request, body: bytes) -> NewKey:
 def _create(parts: Parts, asked: NewKey) -> MadeKey:
     now_us = parts.now_us()
 
-    def create(conn: Any) -> tuple[str, Key | None]:
-        text = keys.create_key(
-            conn,
-            project=asked.project,
-            name=asked.name,
-            scopes=set(asked.scopes),
-            now_us=now_us,
+    def create(conn: Connection) -> str:
+        return keys.create_key(
+            conn, project=asked.project, name=asked.name, scopes=asked.scopes, now_us=now_us
         )
-        return text, keys.find_key(conn, text)
 
     try:
-        text, key = parts.store.write(create)
+        key = parts.store.write(create)
     except BadKey as error:
         raise Problem(Kind.VALIDATION_FAILED, str(error)) from error
-    return MadeKey(**_members(key), key=text)
+    return MadeKey(
+        prefix=key[: keys.PREFIX_LENGTH],
+        project=asked.project,
+        name=asked.name,
+        scopes=sorted(set(asked.scopes)),
+        created_at=rfc3339(now_us),
+        revoked_at=None,
+        key=key,
+    )
 
 
 def _members(key: Key) -> dict[str, Any]:

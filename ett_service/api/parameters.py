@@ -4,18 +4,30 @@ from typing import Annotated
 
 from fastapi import Query
 from pydantic import BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
-from ett_service.ingest.wire import parse_instant
+from ett_service.ingest.instant import parse_instant
+from ett_service.ingest.refusal import Fault
 
 Text = Annotated[str | None, Query(max_length=200, pattern=r"^[^\x00]*$")]
-
-At = Annotated[
-    int | None,
-    BeforeValidator(lambda value: None if value is None else parse_instant(value)),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
-]
-"""An RFC 3339 instant with an offset, read into microseconds."""
 
 CursorText = Annotated[
     str | None, Query(max_length=2000, description="`next_cursor` of the page before.")
 ]
+
+
+def _instant(value: str | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        return parse_instant(value)
+    except Fault as fault:
+        raise PydanticCustomError(fault.code.value, "not an instant") from fault
+
+
+At = Annotated[
+    int | None,
+    BeforeValidator(_instant),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""An RFC 3339 instant with an offset, read into microseconds."""

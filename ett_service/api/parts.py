@@ -16,7 +16,7 @@ class Waker(Protocol):
         """Look for marks now rather than at the next poll."""
 
     @property
-    def is_running(self) -> bool:
+    def alive(self) -> bool:
         """Whether its thread runs."""
 
 

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ett_service.ingest.refusal import Refusal
+
 MEDIA_TYPE = "application/problem+json"
 
 MOST_FAULTS = 100
@@ -118,6 +120,14 @@ def faults(errors: Iterable[Mapping[str, Any]], root: str = "") -> list[dict[str
 
 def _escaped(part: object) -> str:
     return str(part)[:200].replace("~", "~0").replace("/", "~1")
+
+
+def refusal_members(refusal: Refusal) -> dict[str, Any]:
+    """Write a refusal as an answer tells it; it has an index and an id where it is an event's."""
+    members = {"code": refusal.code.value, "pointer": refusal.pointer}
+    if refusal.index is None:
+        return members
+    return {"index": refusal.index, "id": refusal.id, **members}
 
 
 def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:

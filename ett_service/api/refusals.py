@@ -10,13 +10,26 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ett_service.api.access import mark
-from ett_service.api.problems import Kind, Problem, faults, render
+from ett_service.api.problems import Kind, Problem, faults, refusal_members, render
+from ett_service.ingest.refusal import (
+    BadBatch,
+    BadEncoding,
+    BodyTooLarge,
+    MalformedBody,
+    Refused,
+    UnsupportedMedia,
+)
 from ett_service.storage.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 2
 
+_OF_REFUSED = {
+    MalformedBody: Kind.MALFORMED_JSON,
+    BadEncoding: Kind.BAD_ENCODING,
+    UnsupportedMedia: Kind.UNSUPPORTED_MEDIA,
+}
 _OF_STATUS = {404: Kind.NOT_FOUND, 405: Kind.METHOD_NOT_ALLOWED}
 
 
@@ -26,6 +39,7 @@ def add_handlers(app: FastAPI) -> None:
         Problem,
         RequestValidationError,
         HTTPException,
+        Refused,
         StorageUnavailable,
         ClientDisconnect,
     )
@@ -38,18 +52,33 @@ def problem_of(error: Exception) -> Problem:
     """Say what a client is told about *error*."""
     match error:
         case Problem():
-            return error
+            told = error
         case RequestValidationError():
-            return Problem(Kind.VALIDATION_FAILED, errors=faults(error.errors()))
+            told = Problem(Kind.VALIDATION_FAILED, errors=faults(error.errors()))
         case HTTPException():
             kind = _OF_STATUS.get(error.status_code, Kind.BAD_REQUEST)
-            return Problem(kind, headers=error.headers)
+            told = Problem(kind, headers=error.headers)
+        case Refused():
+            told = _refused(error)
         case StorageUnavailable():
-            return Problem(Kind.STORAGE_UNAVAILABLE, headers={"Retry-After": str(RETRY_AFTER_S)})
+            told = Problem(Kind.STORAGE_UNAVAILABLE, headers={"Retry-After": str(RETRY_AFTER_S)})
         case ClientDisconnect():
-            return Problem(Kind.BAD_REQUEST, "The sender hung up.")
+            told = Problem(Kind.BAD_REQUEST, "The sender hung up.")
         case _:
-            return Problem(Kind.INTERNAL)
+            told = Problem(Kind.INTERNAL)
+    return told
+
+
+def _refused(error: Refused) -> Problem:
+    match error:
+        case BodyTooLarge():
+            # What is still to come is not read, so the connection cannot be used again.
+            headers = {"Connection": "close"}
+            return Problem(Kind.TOO_LARGE, str(error), headers=headers, limit=error.limit)
+        case BadBatch():
+            return Problem(Kind.VALIDATION_FAILED, errors=[refusal_members(error.refusal)])
+        case _:
+            return Problem(_OF_REFUSED[type(error)], str(error))
 
 
 def _refuse(request: Request, error: Exception) -> Response:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Row
-
 from ett_service.api.answers import (
     AttemptAnswer,
     EvidenceAnswer,
@@ -28,6 +26,7 @@ from ett_service.core.answer import (
     Segment,
     Share,
 )
+from ett_service.core.definitions import definitions
 from ett_service.core.instant import rfc3339
 from ett_service.core.vocabulary import WASTED, Category, JobState, Period
 
@@ -59,7 +58,7 @@ def in_seconds(us: Mapping[Category, int]) -> dict[Category, float]:
     return {category: seconds(us[category]) for category in Category if us.get(category)}
 
 
-def summary(row: Row[Any], training_us: tuple[int, int]) -> JobSummary:
+def summary(row: Any, training_us: tuple[int, int]) -> JobSummary:
     """Answer one row of ``storage.listing.jobs`` with its ``(wasted, all)`` training time."""
     return JobSummary(
         job=row.job,
@@ -88,7 +87,7 @@ def summary(row: Row[Any], training_us: tuple[int, int]) -> JobSummary:
     )
 
 
-def job_answer(job: str, ledger: JobLedger, definitions: Mapping[str, float | None]) -> JobAnswer:
+def job_answer(job: str, ledger: JobLedger) -> JobAnswer:
     """Answer everything about one job."""
     by_category = _sums(ledger.shares, "us")
     periods = dict.fromkeys(Period, 0)
@@ -107,7 +106,7 @@ def job_answer(job: str, ledger: JobLedger, definitions: Mapping[str, float | No
         recoveries=[_recovery(recovery) for recovery in ledger.recoveries],
         attempts=[_attempt(attempt) for attempt in ledger.attempts],
         quality=_quality(ledger.quality, ledger.e2e_us),
-        definitions=dict(definitions),
+        definitions={name: ratio(*pair) for name, pair in definitions(ledger).items()},
     )
 
 

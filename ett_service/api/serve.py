@@ -15,7 +15,7 @@ import uvicorn
 
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts, Waker
-from ett_service.ingest.limits import IngestLimits
+from ett_service.ingest.limits import Limits
 from ett_service.settings import Settings
 from ett_service.storage import migrate, sqlite
 from ett_service.storage.engine import Store, open_store
@@ -90,7 +90,7 @@ def _opened(settings: Settings, make_worker: MakeWorker) -> Iterator[Parts]:
         parts = Parts(
             store=store,
             now_us=now_us,
-            limits=_ingest_limits(settings),
+            limits=_limits(settings),
             worker=worker,
             version=version("ett-service"),
             open_metrics=settings.open_metrics or _is_loopback(settings.host),
@@ -104,6 +104,17 @@ def _opened(settings: Settings, make_worker: MakeWorker) -> Iterator[Parts]:
             yield parts
         finally:
             worker.stop()
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        max_body_bytes=settings.max_body_bytes,
+        max_inflated_bytes=settings.max_inflated_bytes,
+        max_batch_events=settings.max_batch_events,
+        max_event_bytes=settings.max_event_bytes,
+        max_depth=settings.max_depth,
+        max_future_us=settings.max_future_seconds * 1_000_000,
+    )
 
 
 def _make_file(url: str) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ett_service.core.answer import AttemptLedger, Segment
-from ett_service.core.timeline import Mark, RankSpan
+from ett_service.core.milestones import Milestone
+from ett_service.core.stages import RankSpan
 
 LEDGER_PROCESS = 0
 
@@ -34,7 +35,7 @@ def trace(
     attempts: Sequence[AttemptLedger],
     segments: Sequence[Segment],
     spans: Iterable[RankSpan],
-    marks: Iterable[Mark],
+    milestones: Iterable[Milestone],
 ) -> Iterator[TraceEvent]:
     """Yield the trace events of one job; ``ts`` is microseconds since the Unix epoch."""
     yield _named("process_name", LEDGER_PROCESS, 0, f"ledger of {job}")
@@ -48,8 +49,8 @@ def trace(
     for process, thread in sorted(lanes):
         yield _named("thread_name", process, thread, _lane(thread))
         yield from drawn(process, thread, lanes[process, thread])
-    for mark in marks:
-        yield _instant(mark)
+    for milestone in milestones:
+        yield _instant(milestone)
 
 
 def drawn(process: int, thread: int, slices: Iterable[Slice]) -> Iterator[TraceEvent]:
@@ -95,16 +96,15 @@ def _segment_slice(segment: Segment) -> Slice:
 
 
 def _span_slice(span: RankSpan) -> Slice:
-    args: dict[str, Any] = {"phase": span.phase}
+    args = {"phase": span.phase, "inferred_end": not span.ended}
     kind = "phase" if span.stage is None else "stage"
     return Slice(span.start_at, span.end_at, span.stage or span.phase, kind, args)
 
 
-def _instant(mark: Mark) -> TraceEvent:
-    process = LEDGER_PROCESS if mark.number is None else mark.number + 1
-    lane = {"pid": process, "tid": _thread(mark.rank)}
-    named = {"name": mark.name, "cat": "event", "s": "p"}
-    return {"ph": "i", "ts": mark.at, **lane, **named, "args": dict(mark.args)}
+def _instant(milestone: Milestone) -> TraceEvent:
+    lane = {"pid": milestone.number + 1, "tid": _thread(milestone.rank)}
+    named = {"name": milestone.name, "cat": "event", "s": "p"}
+    return {"ph": "i", "ts": milestone.at, **lane, **named, "args": dict(milestone.details)}
 
 
 def _named(kind: str, process: int, thread: int, name: str) -> TraceEvent:

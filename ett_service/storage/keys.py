@@ -23,7 +23,10 @@ SCOPES = ("write", "read", "fleet", "admin")
 """What a key may do: send events; read its project; read all projects; administer."""
 
 _MARK = "ett_"
-_RANDOM, _CHECKSUM, _PREFIX = 30, 6, 12
+_RANDOM, _CHECKSUM = 30, 6
+PREFIX_LENGTH = 12
+"""The first so many characters of a key name it, and are no secret."""
+
 _BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _NAME_LENGTH = 100
 
@@ -76,7 +79,7 @@ def create_key(
     conn.execute(
         insert(api_key),
         {
-            "prefix": key[:_PREFIX],
+            "prefix": key[:PREFIX_LENGTH],
             "project_id": create_project(conn, project, now_us),
             "name": name,
             "digest": _digest(key),
@@ -98,7 +101,7 @@ def find_key(conn: Connection, text: str) -> Key | None:
     """Return the key *text*, or None if it is unknown, mistyped or revoked."""
     if not is_well_formed(text):
         return None
-    row = conn.execute(_STANDING, {"prefix": text[:_PREFIX]}).one_or_none()
+    row = conn.execute(_STANDING, {"prefix": text[:PREFIX_LENGTH]}).one_or_none()
     if row is None or not compare_digest(row.digest, _digest(text)):
         return None
     return _key(row)

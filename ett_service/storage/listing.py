@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
@@ -45,6 +45,10 @@ _SUMMARY = [
 ]
 
 
+JobRow: TypeAlias = Row[*tuple[Any, ...]]
+EventRow: TypeAlias = Row[str, str, int, int, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
     """Which jobs; what is empty or None asks nothing."""
@@ -72,7 +76,7 @@ def jobs(
     descending: bool,
     limit: int,
     after: Place | None = None,
-) -> Sequence[Row[Any]]:
+) -> Sequence[JobRow]:
     """Read up to *limit* rows of ``job_ledger``, with ``place`` beside them.
 
     A page begins behind a row and not at a count, so jobs that come or go between two pages
@@ -114,7 +118,7 @@ def training_us(
 ) -> dict[str, tuple[int, int]]:
     """Sum each job's ``(wasted, all)`` microseconds of the period ``training``."""
     wasted = case((share.c.category.in_(sorted(WASTED)), share.c.us), else_=0)
-    statement: Select[tuple[str, int, int]] = (
+    statement: Select[str, int, int] = (
         select(share.c.job, func.sum(wasted), func.sum(share.c.us))
         .where(
             share.c.project_id == project_id,
@@ -129,7 +133,7 @@ def training_us(
 
 def event_bodies(
     conn: Connection, project_id: int, job: str, *, limit: int, after: tuple[int, str] | None
-) -> Sequence[Row[tuple[str, str, int, int, str]]]:
+) -> Sequence[EventRow]:
     """Read ``(id, type, at_us, received_us, body)`` of a job's events, the earliest first."""
     keys = (event.c.at_us, event.c.id)
     statement = (

@@ -1,0 +1,92 @@
+"""The application on a real store, with a clock and a worker that the test moves by hand."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from httpx2 import Response
+from starlette.testclient import TestClient
+
+from ett_service.api.app import create_app
+from ett_service.api.parts import Parts
+from ett_service.ingest.limits import Limits
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import SCOPES, create_key
+from ett_service.worker.loop import Worker
+from tests.builders import RECEIVED_AT
+
+
+@dataclass
+class Clock:
+    """Shows what it was set to, in microseconds since the Unix epoch."""
+
+    us: int = RECEIVED_AT
+
+    def now(self) -> int:
+        return self.us
+
+
+@dataclass
+class Service:
+    """The application, and what a test does with it."""
+
+    client: TestClient
+    store: Store
+    worker: Worker
+    clock: Clock
+
+    def key(self, scopes: Collection[str] = SCOPES, project: str = "research") -> str:
+        """Make a key."""
+        return self.store.write(
+            lambda conn: create_key(
+                conn, project=project, name="test", scopes=scopes, now_us=self.clock.us
+            )
+        )
+
+    def send(self, events: Sequence[dict[str, Any]], **batch: Any) -> Response:
+        """Post one batch."""
+        return self.client.post("/v1/events", json={"events": list(events), **batch})
+
+    def told(self, events: Sequence[dict[str, Any]], **batch: Any) -> None:
+        """Post one batch of good events, and let the worker do what there is to do."""
+        answer = self.send(events, **batch)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["rejected"] == 0, answer.text
+        self.settle()
+
+    def settle(self) -> None:
+        """Let the worker do what there is to do."""
+        while self.worker.pass_over():
+            pass
+
+    def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        """Read an answer, which has this *status*."""
+        answer = self.client.get(path, params=query)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+
+ON_ONE_ENGINE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+"""For what the engine has no part in."""
+
+LIMITS = Limits(max_body_bytes=200_000, max_inflated_bytes=400_000, max_batch_events=200)
+
+
+@pytest.fixture
+def parts(store: Store) -> Parts:
+    clock = Clock()
+    return Parts(store=store, now_us=clock.now, limits=LIMITS, worker=Worker(store, clock.now))
+
+
+@pytest.fixture
+def service(store: Store) -> Iterator[Service]:
+    """Return the application on each engine in turn; its client has a key for everything."""
+    clock = Clock()
+    worker = Worker(store, clock.now)
+    parts = Parts(store=store, now_us=clock.now, limits=LIMITS, worker=worker)
+    with TestClient(create_app(lambda: nullcontext(parts))) as client:
+        made = Service(client, store, worker, clock)
+        client.headers["Authorization"] = f"Bearer {made.key()}"
+        yield made

@@ -1,0 +1,164 @@
+"""Keys over HTTP, and what each scope may do."""
+
+from typing import Any
+
+import pytest
+from httpx2 import Response
+
+from ett_service.storage import keys
+from tests.api.conftest import ON_ONE_ENGINE, Service
+from tests.stories import failing_job
+
+READS = (
+    "/v1/jobs",
+    "/v1/jobs/llm-70b",
+    "/v1/jobs/llm-70b/ledger",
+    "/v1/jobs/llm-70b/events",
+    "/v1/jobs/llm-70b/stages",
+    "/v1/jobs/llm-70b/trace",
+)
+MAY: dict[str, set[str]] = {
+    **{f"GET {path}": {"read", "fleet"} for path in READS},
+    "POST /v1/events": {"write"},
+    "GET /v1/keys": {"read", "admin"},
+    "POST /v1/keys": {"admin"},
+    "DELETE /v1/keys/ett_00000000": {"admin"},
+    "GET /metrics": {"fleet"},
+}
+
+
+def _ask(service: Service, request: str, key: str | None) -> Response:
+    method, path = request.split()
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    service.client.headers.pop("Authorization", None)
+    return service.client.request(method, path, headers=headers, content=b"{}")
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("request_line", MAY)
+def test_each_route_asks_for_its_scope(service: Service, request_line: str) -> None:
+    service.told(failing_job())
+    for scope in keys.SCOPES:
+        status = _ask(service, request_line, service.key({scope})).status_code
+        assert (status == 403) is (scope not in MAY[request_line]), scope
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("request_line", MAY)
+def test_a_route_without_a_good_key_is_401(service: Service, request_line: str) -> None:
+    good = service.key()
+    bad = ("", good[:-1], good + "0", good.swapcase(), "ett_" + "0" * 36, "x" * 5000)
+    for key in (None, *bad):
+        answer = _ask(service, request_line, key)
+        assert answer.status_code == 401, key
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.json()["type"] == "urn:ett-service:problem:unauthorized"
+
+
+def test_only_health_and_the_pages_about_the_api_are_open(service: Service) -> None:
+    routes = {
+        f"{method.upper()} {path.replace('{job}', 'llm-70b').replace('{prefix}', 'ett_00000000')}"
+        for path, operations in service.get("/openapi.json")["paths"].items()
+        for method in operations
+    }
+    assert routes - MAY.keys() == {"GET /healthz", "GET /readyz"}
+    assert MAY.keys() <= routes
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("header", ["Basic abc", "Bearer", "bearer", "Token x", "Bearer a b", "é"])
+def test_an_authorization_that_is_no_bearer_key_is_401(service: Service, header: str) -> None:
+    answer = service.client.get("/v1/jobs", headers={b"Authorization": header.encode()})
+    assert answer.status_code == 401
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("path", READS)
+def test_another_projects_job_looks_like_a_missing_one(service: Service, path: str) -> None:
+    service.told(failing_job())
+    other = {"Authorization": f"Bearer {service.key({'read', 'write'}, project='other')}"}
+    foreign = service.client.get(path, headers=other)
+    missing = service.client.get(path.replace("llm-70b", "nothing"), headers=other)
+    assert foreign.status_code == missing.status_code
+    assert _without_id(foreign.json()) == _without_id(missing.json())
+    assert "llm-70b" not in foreign.text
+
+
+def test_a_foreign_project_looks_like_a_missing_one(service: Service) -> None:
+    service.key(project="other")
+    reader = {"Authorization": f"Bearer {service.key({'read'})}"}
+    answers = [
+        service.client.get("/v1/jobs", params={"project": name}, headers=reader)
+        for name in ("other", "nothing")
+    ]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert _without_id(answers[0].json()) == _without_id(answers[1].json())
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("path", READS)
+def test_the_scope_fleet_reads_across_projects(service: Service, path: str) -> None:
+    service.told(failing_job())
+    fleet = {"Authorization": f"Bearer {service.key({'fleet'}, project='other')}"}
+    answer = service.client.get(path, params={"project": "research"}, headers=fleet)
+    assert answer.status_code == 200
+    assert "llm-70b" in answer.text
+
+
+def test_a_made_key_works_until_it_is_revoked(service: Service) -> None:
+    asked = {"project": "new", "name": "cluster b", "scopes": ["read"]}
+    made = service.client.post("/v1/keys", json=asked)
+    assert made.status_code == 201
+    key = made.json()["key"]
+    headers = {"Authorization": f"Bearer {key}"}
+    assert service.client.get("/v1/jobs", headers=headers).status_code == 200
+    assert service.client.delete(f"/v1/keys/{key[:12]}").status_code == 204
+    assert service.client.get("/v1/jobs", headers=headers).status_code == 401
+    assert service.client.delete(f"/v1/keys/{key[:12]}").status_code == 404
+
+
+def test_a_list_of_keys_holds_no_secret_and_a_reader_sees_its_own_project(
+    service: Service,
+) -> None:
+    key = service.key({"read"})
+    service.key({"read"}, project="other")
+    everything = service.client.get("/v1/keys")
+    own = service.client.get("/v1/keys", headers={"Authorization": f"Bearer {key}"})
+    assert {each["project"] for each in everything.json()["keys"]} == {"research", "other"}
+    assert {each["project"] for each in own.json()["keys"]} == {"research"}
+    assert key not in everything.text
+    assert key[:12] in own.text
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b'{"project": "p", "name": "n", "scopes": ["read"]} x', 400),
+        (b'{"project": "\\ud800", "name": "n", "scopes": ["read"]}', 400),
+        (b"\xff", 400),
+        (b"[" * 2000, 400),
+        (b"null", 422),
+        (b"{}", 422),
+        (b'{"project": "p", "name": "n", "scopes": []}', 422),
+        (b'{"project": "p", "name": "n", "scopes": ["root"]}', 422),
+        (b'{"project": "p", "name": "n", "scopes": ["read"], "more": 1}', 422),
+        (b'{"project": 1, "name": "n", "scopes": ["read"]}', 422),
+        (b'{"project": "", "name": "n", "scopes": ["read"]}', 422),
+        (b'{"project": "a\\u0000b", "name": "n", "scopes": ["read"]}', 422),
+        (b'{"project": "%s", "name": "n", "scopes": ["read"]}' % (b"x" * 101), 422),
+        (b'{"project": "%s"}' % (b"x" * 20_000), 413),
+    ],
+)
+def test_a_key_that_cannot_be_made_is_refused(service: Service, body: bytes, status: int) -> None:
+    answer = service.client.post(
+        "/v1/keys", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def _without_id(problem: Any) -> Any:
+    return {name: value for name, value in problem.items() if name != "instance"}
