@@ -108,6 +108,8 @@ class Recorder:
         self.loop = LoopState()
         self.launching = False  #: launcher_init was begun for the trainer and is still open
         self.saving: object = None  #: the checkpoint whose block is open
+        self.told: Mapping[str, object] = {}  #: attributes that the attempt has been given
+        self.news: Mapping[str, object] | None = None  #: for the next sign of life
         self.over = False  #: an end of the attempt has been said
         self._beat_ns = time.clock_gettime_ns(CLOCK_ID)
         self._writing = threading.RLock()  # a signal's handler may record, too
@@ -172,7 +174,9 @@ class Recorder:
             self.write_steps()
         if now - self._beat_ns >= HEARTBEAT_EVERY_NS and not self.over:
             self._beat_ns = now
-            self.spool.write_droppable(self.lines.line({"type": "heartbeat"}))
+            news, self.news = self.news, None
+            beat = {"type": "heartbeat", "attributes": news}
+            self.spool.write_droppable(self.lines.line(beat))
 
     def end_launch(self, mono: int | None = None) -> None:
         """Close the launcher_init that was begun for the trainer, if it is open."""

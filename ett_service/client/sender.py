@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ett_service.client import guard
@@ -51,7 +52,7 @@ class Sender:
         self,
         recorder: Recorder,
         target: Target | None,
-        chores: Sequence[Callable[[], None]] = (),
+        chores: Sequence[Callable[[Recorder], None]] = (),
         timeout: float = 10.0,
     ) -> None:
         self._recorder = recorder
@@ -100,18 +101,21 @@ class Sender:
             self._backlog.discard()
 
     def _run(self) -> None:
-        while not self._stopping:
+        last = False
+        while not last:
+            last = self._stopping
             asked = self._asked
             self._chore(self._recorder.tick)
             self._chore(self._tend)
             for chore in self._chores:
-                self._chore(chore)
+                self._chore(partial(chore, self._recorder))
             self._chore(self._send)
             self._served = asked
             self._idle.set()
-            self._wake.wait(TICK_SECONDS)
-            self._wake.clear()
-            self._idle.clear()
+            if not last:
+                self._wake.wait(TICK_SECONDS)
+                self._wake.clear()
+                self._idle.clear()
 
     @staticmethod
     def _chore(work: Callable[[], None]) -> None:

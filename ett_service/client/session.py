@@ -69,7 +69,7 @@ class Session:
         self.sender: Any = None
         self.watching = False
 
-    def begin(self, setup: Setup, chores: tuple[Callable[[], None], ...] = ()) -> Recorder:
+    def begin(self, setup: Setup, chores: tuple[Callable[[Recorder], None], ...] = ()) -> Recorder:
         """Make a recorder and start its sender."""
         from ett_service.client import sender  # noqa: PLC0415 -- ssl and email are not cheap
         from ett_service.client.delivery import Target  # noqa: PLC0415 -- likewise

@@ -1,0 +1,148 @@
+"""PT2 compiles: their wall time from dynamo's callbacks, their stages from its metrics.
+
+The callbacks fire for the outermost compile only and run under a lock of torch's, so they do no
+more than write an edge. An exception in one would break the user's compile; none gets out.
+The metrics of a compile appear after its end; the background thread collects them.
+"""
+
+import sys
+import time
+from collections import deque
+from typing import Any
+
+from ett_service.client.clock import mono_us
+from ett_service.client.current import current
+from ett_service.client.guard import guarded
+from ett_service.client.phase import phase
+from ett_service.client.recorder import Recorder
+
+Stages = list[tuple[str, int]]
+
+_PHASE = "pt2_compile"
+
+_windows: deque[tuple[int, int]] = deque(maxlen=256)
+_began: list[int] = []
+_seen: deque[tuple[object, ...]] = deque(maxlen=4096)
+
+
+def hook(module: Any) -> None:
+    """Register with ``torch._dynamo.callback``, and again whenever it forgets.
+
+    Raises ``AttributeError`` where torch has no such thing.
+    """
+    handler = module.callback_handler
+    clear = handler.clear
+    _register(handler)
+
+    def clear_but_us() -> None:
+        try:
+            clear()
+        finally:
+            _register(handler)
+
+    handler.clear = clear_but_us  # torch._dynamo.reset() calls it
+
+
+def _register(handler: Any) -> None:
+    if _on_start not in handler.start_callbacks:
+        handler.register_start_callback(_on_start)
+    if _on_end not in handler.end_callbacks:
+        handler.register_end_callback(_on_end)
+
+
+@guarded(otherwise=None)
+def _on_start(_: object) -> None:
+    # A forked worker's compile is its own affair: it must not make that worker speak.
+    if current.recorder is not None:
+        _began.append(mono_us())
+        phase(_PHASE).__enter__()
+
+
+@guarded(otherwise=None)
+def _on_end(_: object) -> None:
+    recorder = current.recorder
+    if recorder is not None and _began:
+        phase(_PHASE).__exit__(None, None, None)
+        ended = mono_us()
+        recorder.loop.compiled(ended)
+        _windows.append((_began.pop(), ended))
+
+
+def report_stages(recorder: Recorder) -> None:
+    """Report the stages of the compiles that torch has measured since the last time."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is None or not _windows:
+        return
+    wall_to_mono = mono_us() - time.time_ns() // 1000
+    for record in utils.get_compilation_metrics():
+        key = (record.compile_id, record.is_forward, record.is_runtime, record.start_time_us)
+        if key not in _seen:
+            _seen.append(key)
+            _report(recorder, vars(record), wall_to_mono)
+
+
+def _report(recorder: Recorder, record: dict[str, Any], wall_to_mono: int) -> None:
+    start = (record.get("start_time_us") or 0) + wall_to_mono
+    end = start + (record.get("duration_us") or 0)
+    window = max(_windows, key=lambda one: min(one[1], end) - max(one[0], start))
+    start = max(start, window[0])
+    if start > min(end, window[1]):
+        return  # measured before this process was watched
+    attributes = facts_of(record)
+    for name, begin, stop in laid_out(stages_of(record), start, window[1]):
+        recorder.span(_PHASE, name, begin, stop, attributes)
+
+
+def laid_out(stages: Stages, start: int, limit: int) -> list[tuple[str, int, int]]:
+    """Lay stages of which only the lengths are known end to end, inside their compile."""
+    placed = []
+    for name, length in stages:
+        end = min(start + length, limit)
+        if end > start:
+            placed.append((name, start, end))
+        start = end
+    return placed
+
+
+def stages_of(record: dict[str, Any]) -> Stages:
+    """Split a compile into exclusive stages, in microseconds; they add up to its duration.
+
+    torch's own figures are inclusive: dynamo holds AOT dispatch, that holds inductor, and that
+    the wait for compilers. Where AOT's cache hits, its time is the loading of what it found.
+    """
+    if record.get("is_runtime"):
+        return [("autotune", record.get("runtime_triton_autotune_time_us") or 0)]
+    whole = record.get("duration_us") or 0
+    backward = record.get("backward_cumulative_compile_time_us") or 0
+    aot = min(record.get("aot_autograd_cumulative_compile_time_us") or backward, whole)
+    inductor = min(record.get("inductor_cumulative_compile_time_us") or 0, aot or whole)
+    wait = min(record.get("triton_compile_time_us") or 0, inductor)
+    if record.get("is_forward") is False:
+        aot = whole
+    dispatch = "cache_load" if record.get("aotautograd_local_cache_hit_count") else "aot_dispatch"
+    return [
+        ("dynamo", whole - aot),
+        (dispatch, aot - inductor),
+        ("inductor", inductor - wait),
+        ("async_compile_wait", wait),
+    ]
+
+
+def facts_of(record: dict[str, Any]) -> dict[str, object]:
+    """Tell of a compile what is short and names no source: caches, breaks, reasons."""
+    facts: dict[str, object] = {
+        "compile_id": record.get("compile_id"),
+        "direction": "backward" if record.get("is_forward") is False else "forward",
+        "fx_cache_hits": record.get("inductor_fx_local_cache_hit_count"),
+        "fx_cache_misses": record.get("inductor_fx_local_cache_miss_count"),
+        "aot_cache_hits": record.get("aotautograd_local_cache_hit_count"),
+        "aot_cache_misses": record.get("aotautograd_local_cache_miss_count"),
+        "graph_breaks": record.get("num_graph_breaks"),
+        "recompile_reason": _first_line(record.get("recompile_reason")),
+        "fail_type": record.get("fail_type"),
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _first_line(text: object) -> str | None:
+    return str(text).strip().partition("\n")[0][:200] if text else None

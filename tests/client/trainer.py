@@ -1,0 +1,45 @@
+"""A trainer of a few seconds on real PyTorch, run by tests: compile, checkpoints, process group.
+
+Its arguments are the backend of ``torch.compile`` and a folder to write to.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+
+import ett_service as ett
+
+
+def main(backend: str, folder: Path) -> None:
+    ett.init()
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+    import torch.distributed.checkpoint as dcp  # noqa: PLC0415 -- hooks must find late imports
+
+    uploads = dist.new_group(backend="gloo")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    compiled = torch.compile(model, backend=backend)
+    batches = DataLoader([torch.ones(4) * n for n in range(8)], batch_size=2)
+    with ett.train_loop():
+        for n, batch in enumerate(ett.data(batches), start=1):
+            compiled(batch).sum().backward()
+            optimizer.step()
+            ett.step(n, samples=2 * n)
+            if n == 2:
+                dcp.save({"model": model.state_dict()}, checkpoint_id=folder / "two")
+    with ett.checkpoint(4):
+        state = {"model": model.state_dict()}
+        saved = dcp.async_save(state, checkpoint_id=folder / "four", process_group=uploads)
+    saved.result()
+    dcp.load({"model": model.state_dict()}, checkpoint_id=folder / "four")
+    torch._dynamo.reset()
+    compiled(torch.ones(2, 4))
+    ett.end()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
