@@ -143,7 +143,13 @@ def _progress(report: Report, sent: Sent) -> Iterator[None]:
     def told() -> Text:
         return Text(f"{report.files} files, {report.records} records, {sent.events} events")
 
-    live = Live(get_renderable=told, console=console, transient=True)
+    live = Live(
+        get_renderable=told,
+        console=console,
+        transient=True,
+        redirect_stdout=False,  # it may be a pipe, and is data
+        redirect_stderr=False,
+    )
     patience = Timer(_PATIENCE_S, live.start)
     patience.start()
     try:

@@ -1,8 +1,14 @@
 """``ett import``, as people call it."""
 
 import json
+import os
+import pty
+import select
 import socket
+import subprocess
+import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -141,3 +147,40 @@ def test_the_format_must_be_one_that_is_known(capsys: pytest.CaptureFixture[str]
 
     assert left.value.code == 2
     assert "mlperf" in capsys.readouterr().err
+
+
+def test_on_a_terminal_a_long_import_shows_how_far_it_is_and_keeps_data_apart(
+    tmp_path: Path,
+) -> None:
+    slow = tmp_path / "result_0.txt"
+    os.mkfifo(slow)
+    terminal, stderr = pty.openpty()
+    command = "import sys; from ett_service.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "import", "mlperf", "--dry-run", str(slow)],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    ) as importing:
+        os.close(stderr)
+        with slow.open("w") as log:
+            log.write("\n".join(RUN[:8]) + "\n")
+            log.flush()
+            shown = read_until(terminal, b"7 records")
+            log.write("\n".join(RUN[8:]) + "\n")
+        printed, _ = importing.communicate(timeout=20)
+    os.close(terminal)
+
+    assert b"7 records" in shown
+    assert importing.returncode == 0
+    assert len([json.loads(text) for text in printed.splitlines()]) > 5
+
+
+def read_until(terminal: int, wanted: bytes, seconds: float = 20) -> bytes:
+    """What a terminal showed until *wanted* was on it."""
+    shown = b""
+    deadline = monotonic() + seconds
+    while wanted not in shown and monotonic() < deadline:
+        if select.select([terminal], [], [], 0.1)[0]:
+            shown += os.read(terminal, 4096)
+    return shown
