@@ -29,7 +29,7 @@ demo: setup ## Train a small model through a crash and print its ledger.
 	$(BIN)/python examples/demo.py
 
 test: setup ## Run the tests.
-	$(BIN)/pytest -n 2 --quiet
+	$(BIN)/pytest -n 2 --dist loadgroup --quiet
 
 laws: setup ## Try the laws of the ledger on many more drawn cases.
 	$(BIN)/pytest tests/core/test_laws.py -n 2 --quiet --hypothesis-profile=laws --timeout=3600
