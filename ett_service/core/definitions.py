@@ -5,13 +5,14 @@ several jobs can be added before the one division; a pair over 0 reads as a rati
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 
 from ett_service.core.answer import JobLedger
 from ett_service.core.vocabulary import Category, Period, Phase
 
 _RESCHEDULING = (Category.RESTART_WAIT, Category.SCHEDULING, Category.HARDWARE_SETUP)
-_BEFORE_THE_PROGRAM = (Category.SCHEDULING, Category.HARDWARE_SETUP)
-_FROM_THE_FIRST_STEP = (Period.TRAINING, Period.RECOVERING, Period.ENDING)
+_IN_STEPS = (Category.EFFECTIVE_TRAINING, Category.RECOMPILE, Category.STALLED)
+_TRAINING = (Period.TRAINING,)
 
 
 def definitions(ledger: JobLedger) -> Mapping[str, tuple[int, int]]:
@@ -34,12 +35,10 @@ def google_goodput(ledger: JobLedger) -> tuple[int, int]:
     recompile makes a step longer and counts as productive; saves, evaluation and steps done
     again do not. Scheduling and hardware setup of the first attempt come before its clock.
     """
-    productive = _us(
-        ledger, [Category.EFFECTIVE_TRAINING, Category.RECOMPILE], [Period.TRAINING]
-    ) + _stalled_in_steps_us(ledger)
+    productive = _us(ledger, _IN_STEPS, _TRAINING) - _silent_us(ledger)
     before = ledger.attempts[0].categories_us if ledger.attempts else {}
-    elapsed = ledger.e2e_us - sum(before.get(category, 0) for category in _BEFORE_THE_PROGRAM)
-    return productive, elapsed
+    scheduled = before.get(Category.SCHEDULING, 0) + before.get(Category.HARDWARE_SETUP, 0)
+    return productive, ledger.e2e_us - scheduled
 
 
 def cre_goodput(ledger: JobLedger) -> tuple[int, int]:
@@ -48,13 +47,15 @@ def cre_goodput(ledger: JobLedger) -> tuple[int, int]:
     As in NVIDIA's Cluster Readiness Engine: the window ``t_w`` runs from the first step to the
     end; ``t_ch`` is work lost since the last checkpoint, ``t_re`` rescheduling (left out of the
     denominator, too), ``t_rm`` the rest of a recovery, and ``t_save`` blocking saves. Work lost
-    is charged when it is lost, so doing it again counts as productive.
+    is charged when it is lost, with the hang before it was noticed, so doing it again counts
+    as productive.
     """
-    window = _us(ledger, Category, _FROM_THE_FIRST_STEP)
     recovering = _us(ledger, Category, [Period.RECOVERING])
+    window = recovering + _us(ledger, Category, [Period.TRAINING, Period.ENDING])
     rescheduling = _us(ledger, _RESCHEDULING, [Period.RECOVERING])
-    saving = _us(ledger, [Category.CHECKPOINT_BLOCKING], [Period.TRAINING])
-    return max(0, window - ledger.unsaved_us - recovering - saving), window - rescheduling
+    saving = _us(ledger, [Category.CHECKPOINT_BLOCKING], _TRAINING)
+    lost = ledger.unsaved_us + _silent_us(ledger)
+    return max(0, window - lost - recovering - saving), window - rescheduling
 
 
 def ettr(ledger: JobLedger) -> tuple[int, int]:
@@ -65,12 +66,8 @@ def ettr(ledger: JobLedger) -> tuple[int, int]:
     up from a checkpoint, saving, and a hang before a failure was noticed. A scheduler sees no
     evaluation, recompile or stall inside a loop: they count as productive.
     """
-    productive = _us(
-        ledger,
-        [Category.EFFECTIVE_TRAINING, Category.RECOMPILE, Category.EVALUATION],
-        [Period.TRAINING],
-    ) + _stalled_in_steps_us(ledger)
-    return productive, ledger.queue_wait_us + ledger.e2e_us
+    seen = _us(ledger, [*_IN_STEPS, Category.EVALUATION], _TRAINING)
+    return seen - _silent_us(ledger), ledger.queue_wait_us + ledger.e2e_us
 
 
 def megascale_rate(ledger: JobLedger) -> tuple[int, int]:
@@ -79,23 +76,19 @@ def megascale_rate(ledger: JobLedger) -> tuple[int, int]:
     As in MegaScale (arXiv 2402.15627): what comes before the first loop and after the last one
     is in no part of it.
     """
-    effective = _us(ledger, [Category.EFFECTIVE_TRAINING], [Period.TRAINING])
+    effective = _us(ledger, [Category.EFFECTIVE_TRAINING], _TRAINING)
     return effective, _us(ledger, Category, [Period.TRAINING, Period.RECOVERING])
 
 
 def _us(ledger: JobLedger, categories: Iterable[Category], periods: Iterable[Period]) -> int:
-    counted = set(categories), set(periods)
+    counted = set(product(categories, periods))
+    return sum(share.us for share in ledger.shares if (share.category, share.period) in counted)
+
+
+def _silent_us(ledger: JobLedger) -> int:
+    """Silent tails: stalled time that a loop owns, and no reported stall."""
     return sum(
         share.us
         for share in ledger.shares
-        if share.category in counted[0] and share.period in counted[1]
-    )
-
-
-def _stalled_in_steps_us(ledger: JobLedger) -> int:
-    """Reported stalls; a silent tail is owned by its loop and comes after the last step."""
-    return sum(
-        share.us
-        for share in ledger.shares
-        if share.phase is Phase.STALLED and share.period is Period.TRAINING
+        if share.category is Category.STALLED and share.phase is Phase.TRAIN_LOOP
     )

@@ -76,6 +76,14 @@ def test_megascale_counts_from_the_first_step_to_the_last() -> None:
     assert seconds(megascale_rate(folded(QUEUED_STALLED_AND_HUNG))) == (635, 800)
 
 
+def test_a_hang_is_lost_work_to_cre() -> None:
+    unsaved = 800 - 505
+
+    pair = cre_goodput(folded(QUEUED_STALLED_AND_HUNG))
+
+    assert seconds(pair) == (800 - unsaved - 100 - 5, 800)
+
+
 def test_cre_does_not_fall_below_zero() -> None:
     ledger = folded(
         [

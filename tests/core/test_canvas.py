@@ -1,0 +1,93 @@
+"""Painting spans into segments without holes, from the anchor on."""
+
+from ett_service.core.canvas import Canvas, Scene
+from ett_service.core.span import NEVER, Span
+from ett_service.core.vocabulary import Category, Phase
+
+
+def _scene(end: int, **changes: object) -> Scene:
+    members: dict[str, object] = {
+        "windows": [(0, end)],
+        "loops": [(0, end)],
+        "zones": [(end, 2)],
+        "repeats": [],
+        "repeat_budget_us": 0,
+        "stalled_from": NEVER,
+        "first_progress": 0,
+        "settled_to": NEVER,
+    }
+    return Scene(**{**members, **changes})  # type: ignore[arg-type]
+
+
+def _span(phase: Phase, begin: int, end: int | None) -> Span:
+    return Span(phase, begin, end, f"{phase}-{begin}")
+
+
+def _pieces(spans: list[Span], scene: Scene) -> list[tuple[int, int, Category]]:
+    canvas = Canvas()
+    canvas.paint(spans, scene)
+    return [piece[:3] for piece in canvas.pieces]
+
+
+def test_the_span_that_began_most_recently_owns_the_instant() -> None:
+    loop, save = _span(Phase.TRAIN_LOOP, 0, None), _span(Phase.CHECKPOINT_BLOCKING, 10, 14)
+
+    assert _pieces([loop, save], _scene(20)) == [
+        (0, 10, Category.EFFECTIVE_TRAINING),
+        (10, 14, Category.CHECKPOINT_BLOCKING),
+        (14, 20, Category.EFFECTIVE_TRAINING),
+    ]
+
+
+def test_what_no_span_covers_is_unattributed() -> None:
+    assert _pieces([_span(Phase.SHUTDOWN, 5, 8)], _scene(10)) == [
+        (0, 5, Category.UNATTRIBUTED),
+        (5, 8, Category.SHUTDOWN),
+        (8, 10, Category.UNATTRIBUTED),
+    ]
+
+
+def test_the_silent_tail_goes_before_what_is_repeated() -> None:
+    scene = _scene(20, repeats=[(0, 15)], stalled_from=12)
+
+    assert _pieces([_span(Phase.TRAIN_LOOP, 0, None)], scene) == [
+        (0, 12, Category.REPEATED_TRAINING),
+        (12, 20, Category.STALLED),
+    ]
+
+
+def test_without_steps_the_first_loop_time_is_repeated() -> None:
+    loop, evaluation = _span(Phase.TRAIN_LOOP, 0, None), _span(Phase.EVALUATION, 4, 10)
+
+    assert _pieces([loop, evaluation], _scene(20, repeat_budget_us=6)) == [
+        (0, 4, Category.REPEATED_TRAINING),
+        (4, 10, Category.EVALUATION),
+        (10, 12, Category.REPEATED_TRAINING),
+        (12, 20, Category.EFFECTIVE_TRAINING),
+    ]
+
+
+def test_a_compile_after_the_first_progress_is_a_recompile() -> None:
+    compiles = [_span(Phase.PT2_COMPILE, begin, begin + 2) for begin in (2, 12)]
+
+    painted = _pieces([_span(Phase.TRAIN_LOOP, 0, None), *compiles], _scene(20, first_progress=10))
+
+    assert [category for _, _, category in painted if "compile" in category] == [
+        Category.PT2_COMPILE,
+        Category.RECOMPILE,
+    ]
+
+
+def test_painting_on_from_the_anchor_equals_painting_from_nothing() -> None:
+    loop = _span(Phase.TRAIN_LOOP, 0, None)
+    saves = [_span(Phase.CHECKPOINT_BLOCKING, 10 * n, 10 * n + 3) for n in range(1, 200)]
+    canvas, spans = Canvas(), [loop]
+    for save in saves:
+        spans.append(save)
+        canvas.paint(spans, _scene(save.begin + 5))
+    fresh = Canvas()
+    fresh.paint(spans, _scene(1995))
+
+    assert canvas.anchored_at > 1700
+    assert (canvas.pieces, canvas.totals) == (fresh.pieces, fresh.totals)
+    assert canvas.loop_pieces == fresh.loop_pieces

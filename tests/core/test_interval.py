@@ -1,0 +1,36 @@
+"""Half-open intervals: cover, difference, overlap, cuts."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ett_service.core.interval import cut, merged, outside, overlap_us
+
+intervals = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted).map(tuple))
+
+
+def _painted(pairs: list[tuple[int, int]]) -> set[int]:
+    return {at for start, end in pairs for at in range(start, end)}
+
+
+@given(intervals)
+def test_a_cover_is_disjoint_and_covers_the_same(drawn: list[tuple[int, int]]) -> None:
+    cover = merged(drawn)
+
+    assert _painted(cover) == _painted(drawn)
+    assert all(before[1] < after[0] for before, after in zip(cover, cover[1:], strict=False))
+
+
+@given(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted), intervals)
+def test_what_is_outside_holes_and_what_overlaps_them_make_the_whole(
+    drawn: list[int], holes: list[tuple[int, int]]
+) -> None:
+    whole = (drawn[0], drawn[1])
+    left = outside(whole, holes)
+
+    assert _painted(left) == _painted([whole]) - _painted(holes)
+    lengths = sum(end - start for start, end in left)
+    assert lengths + overlap_us(whole, merged(holes)) == whole[1] - whole[0]
+
+
+def test_a_cut_happens_only_inside() -> None:
+    assert cut((10, 20), [5, 10, 12, 12, 20, 25]) == [(10, 12), (12, 20)]
