@@ -13,7 +13,6 @@ from typing import Any, BinaryIO, Final
 from ett_service.importers.importer import Report, clean
 
 _MARK: Final = ":::MLLOG"
-_MARKED = re.compile(r"(?:(?:^|\}) *(\d{1,7}): )?:::MLLOG")
 _FIRST_MS: Final = 946_684_800_000  #: 2000; what lies before is a clock that was never set
 _LAST_MS: Final = 253_402_300_799_999  #: the end of the year 9999
 _LONGEST_LINE: Final = 1 << 20
@@ -34,7 +33,6 @@ _ERROR_LINE = re.compile(
     r"slurmstepd: error:|srun: error:|\b[A-Za-z_.]*(?:Error|Exception)\b|\bXid\b|oom[-_]kill"
 )
 
-
 Trial = tuple[int, int]
 """Which run of its allocation, counted from 1, and of how many."""
 
@@ -47,7 +45,6 @@ class Record:
     key: str
     value: Any
     metadata: Mapping[str, Any]
-    label: str  #: what srun put before the line, the rank or nothing
 
 
 @dataclass(slots=True)
@@ -118,7 +115,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
 
 def _records(line: str, path: Path, number: int, report: Report) -> Iterator[Record]:
     """Ranks write at once, so one line may hold several records, whole or cut."""
-    for marked in _MARKED.finditer(line):
+    for marked in re.finditer(_MARK, line):
         found = _parsed(line, marked.end())
         if isinstance(found, str):
             report.skip(path, number, found)
@@ -134,7 +131,6 @@ def _records(line: str, path: Path, number: int, report: Report) -> Iterator[Rec
             found["key"],
             found.get("value"),
             metadata if isinstance(metadata, dict) else {},
-            marked.group(1) or "",
         )
 
 

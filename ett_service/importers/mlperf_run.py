@@ -38,8 +38,8 @@ def timeline(log: Log) -> Timeline | None:
     if not begins:
         return None
     begin = min(begins)
-    end = log.outer_stop_us if log.outer_stop_us is not None else max([begin, *times])
-    last = min(max([begin, *times]), end)
+    last = max([begin, *times])
+    end = last if log.outer_stop_us is None else max(begin, log.outer_stop_us)
 
     def clipped(instants: list[int]) -> int | None:
         return min(max(min(instants), begin), end) if instants else None
@@ -47,11 +47,11 @@ def timeline(log: Log) -> Timeline | None:
     loop_begin = clipped(log.times("run_start"))
     loop = None
     if loop_begin is not None:
-        stop = min(log.run_stop_us, end) if log.run_stop_us is not None else last
-        loop = (loop_begin, max(stop, loop_begin))
+        stop = last if log.run_stop_us is None else log.run_stop_us
+        loop = (loop_begin, max(loop_begin, min(stop, end)))
     return Timeline(
         begin,
-        max(begin, end),
+        end,
         clipped(log.times("init_start")),
         loop,
         has_outer_start=log.outer_start_us is not None,
@@ -80,23 +80,22 @@ def phase_spans(run: Timeline, done: dict[str, int]) -> Iterator[WireEvent]:
 def evaluations(log: Log) -> tuple[list[Interval], int]:
     """The union of all ``eval_start`` to ``eval_stop``, and how many starts have no stop.
 
-    Records are out of order by seconds and evaluations of several ranks overlap, so a stop
-    belongs to the latest start of its rank that is still open.
+    Ranks evaluate at once, so a stop belongs to the latest start that is still open: where all
+    have both, the union is the time during which any of them evaluated.
     """
     edges = sorted(
-        (record.at_us, record.key == "eval_stop", record.label)
+        (record.at_us, record.key == "eval_stop")
         for record in log.records
         if record.key in ("eval_start", "eval_stop") and record.at_us is not None
     )
-    opened: dict[str, list[int]] = {}
+    opened: list[int] = []
     pairs = []
-    for at, is_stop, label in edges:
-        starts = opened.setdefault(label, [])
+    for at, is_stop in edges:
         if not is_stop:
-            starts.append(at)
-        elif starts:
-            pairs.append((starts.pop(), at))
-    return _union(pairs), sum(map(len, opened.values()))
+            opened.append(at)
+        elif opened:
+            pairs.append((opened.pop(), at))
+    return _union(pairs), len(opened)
 
 
 def _union(intervals: Iterable[Interval]) -> list[Interval]:
