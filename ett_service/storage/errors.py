@@ -72,12 +72,14 @@ def translated() -> Iterator[None]:
 
 
 def _is_of_the_database(error: BaseException) -> bool:
-    if isinstance(error, NoFreeConnection | InterfaceError):
+    if isinstance(error, NoFreeConnection):
         return True
-    if not isinstance(error, OperationalError):
+    if not isinstance(error, DBAPIError):
         return False
     code = getattr(error.orig, "sqlite_errorcode", None)
-    return code is None or code & 0xFF in _STATES_OF_SQLITE
+    if code is not None:
+        return code & 0xFF in _STATES_OF_SQLITE
+    return isinstance(error, OperationalError | InterfaceError)
 
 
 def _reason(error: BaseException) -> str:

@@ -126,8 +126,12 @@ class SqliteStore(SqliteReaders):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._lock_file = _lock(path)
-        with translated():
-            self._writer = writing_engine(path).connect()
+        try:
+            with translated():
+                self._writer = writing_engine(path).connect()
+        except BaseException:
+            os.close(self._lock_file)
+            raise
         self._leading = threading.Lock()
         self._queueing = threading.Lock()
         self._queue: deque[_Task[Any]] = deque()

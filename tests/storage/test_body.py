@@ -1,0 +1,66 @@
+"""The canonical content of an event: one fact, one text."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ett_service.core.event import EVENT_TYPES, AttemptEnded, Event, JobFacts, Progress
+from ett_service.core.vocabulary import Cause, Outcome, Phase
+from ett_service.storage.body import decode_body, encode_body
+from tests.builders import NOON, event, progress
+
+REQUIRED: dict[str, dict[str, Any]] = {
+    "attempt_ended": {"outcome": Outcome.FAILED},
+    "job_ended": {"outcome": Outcome.COMPLETED},
+    "phase_started": {"phase": Phase.TRAIN_LOOP},
+    "phase_ended": {"phase": Phase.TRAIN_LOOP},
+    "span": {"phase": Phase.EVALUATION, "start": NOON - 1},
+    "progress": {"step": 1},
+    "checkpoint_saved": {"step": 1},
+    "checkpoint_restored": {"step": 1},
+}
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_an_event_of_each_type_is_read_as_it_was_written(kind: str) -> None:
+    written: Event = event(EVENT_TYPES[kind], **REQUIRED.get(kind, {}))
+
+    assert decode_body(kind, encode_body(written)) == written
+
+
+@given(
+    cycle=st.none() | st.integers(0, 9),
+    cause=st.none() | st.sampled_from(Cause),
+    message=st.none() | st.text(),
+    attributes=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
+)
+def test_an_ending_is_read_as_it_was_written(**members: Any) -> None:
+    written = event(AttemptEnded, outcome=Outcome.FAILED, **members)
+
+    assert decode_body("attempt_ended", encode_body(written)) == written
+
+
+def test_members_at_their_defaults_are_left_out() -> None:
+    assert encode_body(progress(7, id="a", attempt=0, rank=None, attributes={})) == (
+        f'{{"at":{NOON},"id":"a","step":7}}'
+    )
+
+
+def test_the_order_in_which_members_came_does_not_show() -> None:
+    one = event(
+        JobFacts, id="a", labels={"b": "2", "a": "1"}, attributes={"y": 1, "x": {"d": 1, "c": 2}}
+    )
+    other = event(
+        JobFacts, id="a", labels={"a": "1", "b": "2"}, attributes={"x": {"c": 2, "d": 1}, "y": 1}
+    )
+
+    assert encode_body(one) == encode_body(other)
+
+
+def test_a_rank_of_zero_is_kept() -> None:
+    kept = decode_body("progress", encode_body(progress(0, rank=0, seq=0)))
+
+    assert isinstance(kept, Progress)
+    assert (kept.rank, kept.seq, kept.step) == (0, 0, 0)

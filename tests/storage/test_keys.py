@@ -1,0 +1,130 @@
+"""Keys are shown once, told from mistyped ones without a look-up, and revoked."""
+
+import string
+
+import pytest
+from sqlalchemy import select
+
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import (
+    BadKey,
+    create_key,
+    create_project,
+    find_key,
+    is_well_formed,
+    list_keys,
+    new_key_text,
+    revoke_key,
+)
+from ett_service.storage.tables import api_key
+from tests.builders import NOON
+
+BASE62 = string.digits + string.ascii_letters
+
+
+def new_key(store: Store, *scopes: str, project: str = "research", at: int = NOON) -> str:
+    return store.write(
+        lambda conn: create_key(
+            conn, project=project, name="trainer", scopes=scopes or ("write",), now_us=at
+        )
+    )
+
+
+def test_a_key_is_found_by_its_text_and_speaks_for_its_project(store: Store) -> None:
+    text = new_key(store, "read", "write")
+    with store.reading() as conn:
+        key = find_key(conn, text)
+
+    assert key is not None
+    assert key.prefix == text[:12]
+    assert (key.project, key.name, key.scopes) == (
+        "research",
+        "trainer",
+        frozenset({"read", "write"}),
+    )
+    assert (key.created_at, key.revoked_at) == (NOON, None)
+
+
+def test_two_keys_of_one_project_speak_for_the_same(store: Store) -> None:
+    texts = [new_key(store), new_key(store), new_key(store, project="other")]
+    with store.reading() as conn:
+        projects = [key.project_id for text in texts if (key := find_key(conn, text))]
+
+    assert projects[0] == projects[1] != projects[2]
+
+
+def test_the_text_of_a_key_is_kept_nowhere(store: Store) -> None:
+    text = new_key(store)
+    with store.reading() as conn:
+        kept = [str(value) for row in conn.execute(select(api_key)) for value in row]
+
+    assert text[:12] in kept
+    assert not any(text[12:] in value for value in kept)
+
+
+def test_an_unknown_key_of_the_right_form_is_nobodys(store: Store) -> None:
+    known = new_key(store)
+    with store.reading() as conn:
+        assert find_key(conn, new_key_text()) is None
+        assert find_key(conn, known.swapcase()) is None
+
+
+def test_every_mistyped_character_is_told_without_a_look_up() -> None:
+    text = new_key_text()
+    for place in range(len(text)):
+        wrong = [text[:place] + each + text[place + 1 :] for each in BASE62 if each != text[place]]
+        assert not any(is_well_formed(each) for each in wrong)
+    assert is_well_formed(text)
+
+
+@pytest.mark.parametrize("text", ["", "ett_", "ett_" + "é" * 36, "x" * 40, "ett_" + "0" * 40])
+def test_what_cannot_be_a_key_is_not_looked_up(text: str) -> None:
+    assert not is_well_formed(text)
+
+
+def test_keys_do_not_repeat_and_cannot_be_guessed_from_their_form() -> None:
+    keys = {new_key_text() for _ in range(2000)}
+
+    assert len({key[:12] for key in keys}) == 2000
+    assert all(len(key) == 40 and key.startswith("ett_") for key in keys)
+
+
+def test_a_revoked_key_is_nobodys_and_stays_listed_with_its_end(store: Store) -> None:
+    text = new_key(store)
+    assert store.write(lambda conn: revoke_key(conn, text[:12], NOON + 5))
+    assert not store.write(lambda conn: revoke_key(conn, text[:12], NOON + 9))
+    with store.reading() as conn:
+        assert find_key(conn, text) is None
+        assert [key.revoked_at for key in list_keys(conn)] == [NOON + 5]
+
+
+def test_keys_are_listed_oldest_first(store: Store) -> None:
+    texts = [new_key(store, at=NOON + number) for number in (3, 1, 2)]
+    with store.reading() as conn:
+        listed = [key.prefix for key in list_keys(conn)]
+
+    assert listed == [texts[number][:12] for number in (1, 2, 0)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scopes": ()},
+        {"scopes": ("write", "root")},
+        {"project": ""},
+        {"project": "a/b"},
+        {"name": "bell\a"},
+        {"name": "x" * 101},
+    ],
+)
+def test_a_key_that_cannot_be_made_is_refused(store: Store, wrong: dict[str, str]) -> None:
+    asked = {"project": "p", "name": "n", "scopes": ("write",), **wrong}
+
+    with pytest.raises(BadKey):
+        store.write(lambda conn: create_key(conn, now_us=NOON, **asked))  # type: ignore[arg-type]
+
+
+def test_a_project_is_made_once(store: Store) -> None:
+    made = [store.write(lambda conn: create_project(conn, "again", NOON)) for _ in range(2)]
+
+    assert made[0] == made[1]

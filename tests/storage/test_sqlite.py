@@ -1,0 +1,189 @@
+"""What only SQLite needs: one writer, groups, and a disk that it can fill."""
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from ett_service.storage.engine import Store, open_for_reading, open_store
+from ett_service.storage.errors import StorageUnavailable, StoreInUse, WrongStore
+from ett_service.storage.keys import create_project
+from ett_service.storage.migrate import migrate
+from tests.builders import NOON
+
+
+@pytest.fixture
+def dialect() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def path(database_url: str) -> Path:
+    return Path(database_url.removeprefix("sqlite:///"))
+
+
+@pytest.fixture
+def outside(path: Path) -> Iterator[sqlite3.Connection]:
+    """Look at the file from outside, as SQLite's own shell would."""
+    conn = sqlite3.connect(path)
+    yield conn
+    conn.close()
+
+
+def pragma(conn: Connection, name: str) -> object:
+    return conn.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+
+
+def test_a_commit_is_on_the_disk_and_a_writer_is_one_from_its_begin(store: Store) -> None:
+    durable = ("journal_mode", "synchronous", "foreign_keys", "trusted_schema", "query_only")
+
+    assert store.write(lambda conn: [pragma(conn, name) for name in durable]) == [
+        "wal",
+        2,
+        1,
+        0,
+        0,
+    ]
+
+
+def test_readers_neither_write_nor_checkpoint(store: Store) -> None:
+    with store.reading() as conn:
+        assert pragma(conn, "query_only") == 1
+        assert pragma(conn, "wal_autocheckpoint") == 0
+
+
+def test_a_writer_takes_the_lock_before_it_reads(store: Store, outside: sqlite3.Connection) -> None:
+    outside.execute("PRAGMA busy_timeout = 0")
+
+    def look(_conn: Connection) -> str:
+        with pytest.raises(sqlite3.OperationalError) as locked:
+            outside.execute("BEGIN IMMEDIATE")
+        return str(locked.value)
+
+    assert store.write(look) == "database is locked"
+
+
+def test_no_driver_begins_transactions_by_itself(store: Store) -> None:
+    def in_transaction(conn: Connection) -> bool:
+        driver = conn.connection.driver_connection
+        assert driver is not None
+        return bool(driver.in_transaction)
+
+    with store.reading() as conn:
+        assert not in_transaction(conn)
+        conn.exec_driver_sql("SELECT 1")
+        assert in_transaction(conn)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_second_writer_is_refused_in_this_process_and_in_another(database_url: str) -> None:
+    with pytest.raises(StoreInUse) as refused:
+        open_store(database_url)
+    assert "PostgreSQL" in refused.value.hint
+    with pytest.raises(StoreInUse):
+        migrate(database_url)
+
+    program = f"from ett_service.storage.engine import open_store; open_store({database_url!r})"
+    other = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert b"StoreInUse" in other.stderr
+
+
+def test_the_next_writer_may_come_once_the_first_is_gone(database_url: str) -> None:
+    for _ in range(2):
+        open_store(database_url).close()
+
+
+def test_the_lock_goes_with_a_process_that_is_killed(database_url: str) -> None:
+    program = (
+        "import os, signal; from ett_service.storage.engine import open_store;"
+        f"open_store({database_url!r}); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], check=False)
+    assert killed.returncode == -9
+
+    open_store(database_url).close()
+
+
+def test_what_gathers_while_one_commits_is_committed_together(store: Store) -> None:
+    entered, gate = threading.Event(), threading.Event()
+    commits: list[object] = []
+
+    def wait(_conn: Connection) -> None:
+        entered.set()
+        gate.wait(10)
+
+    first = store.submit(wait)
+    entered.wait(10)
+
+    def version(conn: Connection) -> None:
+        create_project(conn, f"p{len(commits)}", NOON)
+        commits.append(conn.get_transaction())
+
+    rest = [store.submit(version) for _ in range(10)]
+    gate.set()
+    for each in (first, *rest):
+        each.result(timeout=10)
+
+    assert len(commits) == 10
+    assert len({id(each) for each in commits}) == 1
+
+
+def test_a_full_disk_fails_the_writes_and_keeps_what_stands(
+    store: Store, database_url: str
+) -> None:
+    store.write(lambda conn: create_project(conn, "kept", NOON))
+    pages = store.write(lambda conn: pragma(conn, "page_count"))
+    store.write(lambda conn: conn.exec_driver_sql(f"PRAGMA max_page_count = {pages}").all())
+    entered, gate = threading.Event(), threading.Event()
+
+    def wait(conn: Connection) -> int:
+        entered.set()
+        gate.wait(10)
+        return create_project(conn, "small", NOON)
+
+    def fill(conn: Connection) -> None:
+        conn.exec_driver_sql("INSERT INTO store VALUES (hex(randomblob(8)), hex(zeroblob(99999)))")
+
+    first = store.submit(wait)
+    entered.wait(10)
+    rest = [store.submit(fill) for _ in range(3)]
+    gate.set()
+
+    assert first.result(timeout=10) > 0
+    for each in rest:
+        assert isinstance(each.exception(timeout=10), StorageUnavailable)
+    store.write(lambda conn: conn.exec_driver_sql("PRAGMA max_page_count = 100000").all())
+    assert store.write(lambda conn: create_project(conn, "after", NOON)) > 0
+    beside = open_for_reading(database_url)
+    with beside.reading() as conn:
+        assert conn.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
+    beside.close()
+
+
+def test_a_file_that_is_no_database_is_said_to_be_unavailable(tmp_path: Path) -> None:
+    path = tmp_path / "noise.db"
+    path.write_bytes(b"noise" * 1000)
+
+    for _ in range(2):  # the second finds no lock left behind by the first
+        with pytest.raises(StorageUnavailable, match="not a database"):
+            open_store(f"sqlite:///{path}")
+
+
+def test_a_closed_store_takes_nothing_more(database_url: str) -> None:
+    store = open_store(database_url)
+    store.close()
+
+    with pytest.raises(StorageUnavailable):
+        store.write(lambda conn: create_project(conn, "late", NOON))
+
+
+def test_a_missing_file_is_not_made_by_opening_it(tmp_path: Path) -> None:
+    with pytest.raises(WrongStore):
+        open_store(f"sqlite:///{tmp_path / 'none.db'}")
+
+    assert list(tmp_path.iterdir()) == []

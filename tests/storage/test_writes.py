@@ -1,0 +1,99 @@
+"""What is there already is left as it is, however many rows come at once."""
+
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, select
+
+from ett_service.storage.engine import Store
+from ett_service.storage.tables import event, job
+from ett_service.storage.writes import COPY_FROM, insert_new
+from tests.builders import NOON
+
+
+def rows(project_id: int, numbers: range, body: str = "{}") -> list[Mapping[str, Any]]:
+    return [
+        {
+            "project_id": project_id,
+            "job": "llm",
+            "id": f"{number:06}",
+            "type": "heartbeat",
+            "at_us": NOON,
+            "received_us": NOON,
+            "batch": 1,
+            "body": body,
+        }
+        for number in numbers
+    ]
+
+
+@pytest.fixture
+def with_job(store: Store, project_id: int) -> Store:
+    row = {"project_id": project_id, "job": "llm", "received_us": NOON}
+    assert store.write(lambda conn: insert_new(conn, job, [row])) == 1
+    return store
+
+
+def bodies(store: Store) -> list[str]:
+    with store.reading() as conn:
+        return list(conn.execute(select(event.c.body).order_by(event.c.id)).scalars())
+
+
+@pytest.mark.parametrize("size", [1, COPY_FROM - 1, COPY_FROM, 3 * COPY_FROM])
+def test_rows_of_a_known_key_are_left_and_not_counted(
+    with_job: Store, project_id: int, size: int
+) -> None:
+    half = size // 2
+
+    def insert(conn: Connection, numbers: range, body: str) -> int:
+        return insert_new(conn, event, rows(project_id, numbers, body))
+
+    assert with_job.write(lambda conn: insert(conn, range(half), "old")) == half
+    assert with_job.write(lambda conn: insert(conn, range(size), "new")) == size - half
+    assert with_job.write(lambda conn: insert(conn, range(size), "newer")) == 0
+    assert bodies(with_job) == ["old"] * half + ["new"] * (size - half)
+
+
+def test_two_large_inserts_of_one_transaction_do_not_mix(with_job: Store, project_id: int) -> None:
+    def insert(conn: Connection) -> list[int]:
+        return [
+            insert_new(conn, event, rows(project_id, range(start, start + COPY_FROM)))
+            for start in (0, COPY_FROM // 2, 5 * COPY_FROM)
+        ]
+
+    assert with_job.write(insert) == [COPY_FROM, COPY_FROM // 2, COPY_FROM]
+
+
+def test_no_rows_are_no_row_of_defaults(store: Store) -> None:
+    assert store.write(lambda conn: insert_new(conn, job, [])) == 0
+
+
+@pytest.mark.parametrize("text", ["a\tb\\nc\n", "\\N", "é😀\ufffd", "'\"; --"])
+@pytest.mark.parametrize("size", [1, COPY_FROM])
+def test_text_arrives_as_it_was(with_job: Store, project_id: int, size: int, text: str) -> None:
+    with_job.write(lambda conn: insert_new(conn, event, rows(project_id, range(size), text)))
+
+    assert bodies(with_job) == [text] * size
+
+
+def test_writers_of_the_same_rows_neither_wait_in_a_circle_nor_both_count(
+    with_job: Store, project_id: int
+) -> None:
+    counts: list[int] = []
+
+    def insert() -> None:
+        for start in range(0, 200, 40):
+            new = rows(project_id, range(start, start + 120))
+            counts.append(with_job.write(partial(insert_new, into=event, rows=new)))
+
+    threads = [threading.Thread(target=insert) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(counts) == 20
+    assert sum(counts) == 280
