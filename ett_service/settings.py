@@ -27,6 +27,7 @@ OTHER_VARIABLES = frozenset(
         "ETT_CORPUS",
         "ETT_CYCLE",
         "ETT_DISABLED",
+        "ETT_GPUS",
         "ETT_JOB",
         "ETT_LAUNCH",
         "ETT_RANK",

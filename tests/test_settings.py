@@ -1,8 +1,9 @@
+import re
 from pathlib import Path
 
 import pytest
 
-from ett_service.settings import BadSettings, Settings, load, variable
+from ett_service.settings import OTHER_VARIABLES, BadSettings, Settings, load, variable
 
 ROOT = Path(__file__).parents[1]
 
@@ -73,6 +74,12 @@ def test_a_refusal_does_not_repeat_the_value() -> None:
 def test_variables_of_the_client_are_no_settings_and_not_refused() -> None:
     environ = {"ETT_JOB": "j", "ETT_URL": "http://localhost", "ETT_API_KEY": "k"}
     assert load(environ).settings == Settings()
+
+
+def test_every_variable_that_the_client_reads_is_known() -> None:
+    sources = (path.read_text("utf-8") for path in (ROOT / "ett_service/client").rglob("*.py"))
+    named = {name for source in sources for name in re.findall(r"\bETT_[A-Z_]+\b", source)}
+    assert named - OTHER_VARIABLES == set()
 
 
 def test_there_are_few_enough_settings_to_read() -> None:
