@@ -210,12 +210,12 @@ def test_the_loop_goes_on_when_the_database_is_well_again(
 
 
 def test_a_worker_in_trouble_stops_at_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR), in_trouble(store):
-        with running(Worker(store, Clock())) as worker:
-            assert eventually(lambda: bool(caplog.records))
-            began = time.monotonic()
-            worker.stop()
-            assert time.monotonic() - began < 0.5
+    worker = Worker(store, Clock())
+    with caplog.at_level(logging.ERROR), in_trouble(store), running(worker):
+        assert eventually(lambda: bool(caplog.records))
+        began = time.monotonic()
+        worker.stop()
+        assert time.monotonic() - began < 0.5
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)

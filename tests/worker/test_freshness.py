@@ -1,0 +1,18 @@
+"""New numbers can be read soon after a batch was acknowledged, while many jobs send."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).parents[2] / "benchmarks" / "freshness.py"
+
+
+def test_new_numbers_can_be_read_within_a_second(bare_database_url: str) -> None:
+    arguments = ["--database", bare_database_url, "--tries", "20", "--json"]
+    done = subprocess.run(
+        [sys.executable, PROGRAM, *arguments], stdout=subprocess.PIPE, check=False, timeout=60
+    )
+    (found,) = json.loads(done.stdout).values()
+
+    assert found["p99"] < 1
