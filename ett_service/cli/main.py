@@ -31,8 +31,12 @@ class Verb:
 
 
 VERBS: Mapping[str, Verb] = {
-    "run": Verb("run a command as an attempt of a job", "ett_service.client.command"),
-    "sync": Verb("send what trainers left unsent", "ett_service.client.command"),
+    "run": Verb(
+        "run a command as an attempt of a job", "ett_service.client.command", "add_run", "run"
+    ),
+    "sync": Verb(
+        "send what trainers left unsent", "ett_service.client.command", "add_sync", "sync"
+    ),
     "serve": Verb("serve the API", "ett_service.cli.serve"),
     "worker": Verb("compute ledgers beside a server", "ett_service.cli.worker"),
     "migrate": Verb("bring the database to the newest schema", "ett_service.cli.migrate"),

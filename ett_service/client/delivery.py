@@ -20,8 +20,13 @@ class Fate(Enum):
 
     SETTLED = auto()  #: every event has its final verdict
     LATER = auto()  #: the server is away or busy: the same again, after a while
-    BLOCKED = auto()  #: the key or the address is wrong: nothing will do until that changes
+    FORBIDDEN = auto()  #: the key may not write: nothing will do until that changes
+    ASTRAY = auto()  #: this address takes no events: likewise
     REFUSED = auto()  #: not in this form: in halves, and one alone never
+
+
+BLOCKED = frozenset({Fate.FORBIDDEN, Fate.ASTRAY})
+"""Somebody has to change something before trying again makes sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +129,14 @@ def judge(answer: transport.Response, lines: Sequence[bytes], batch_id: str) -> 
         return Verdict(Fate.REFUSED, reason=reason)
     if answer.status == 413:  # noqa: PLR2004 -- a proxy's own limit
         return Verdict(Fate.REFUSED if len(lines) > 1 else Fate.LATER, reason=reason)
-    if answer.status in (401, 403, 404, 405) or 300 <= answer.status < 400:  # noqa: PLR2004 -- redirects
-        return Verdict(Fate.BLOCKED, reason=reason)
-    return Verdict(Fate.LATER, wait_seconds=_retry_after(answer), reason=reason)
+    return Verdict(_fate(answer.status), wait_seconds=_retry_after(answer), reason=reason)
+
+
+def _fate(status: int) -> Fate:
+    if status in (401, 403):
+        return Fate.FORBIDDEN
+    redirected = 300 <= status < 400  # noqa: PLR2004 -- HTTP's own range
+    return Fate.ASTRAY if redirected or status in (404, 405) else Fate.LATER
 
 
 def _settled(said: Mapping[str, object], lines: Sequence[bytes]) -> Verdict:

@@ -1,27 +1,24 @@
 """The background thread: it sends the spool, keeps signs of life coming and adopts orphans."""
 
+import math
 import random
 import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ett_service.client import guard
-from ett_service.client.backlog import Backlog, adopted
+from ett_service.client.backlog import Backlog, adopted, spools
 from ett_service.client.courier import Courier
-from ett_service.client.delivery import MAX_BYTES, MAX_EVENTS, Fate, Target, Verdict
+from ett_service.client.delivery import BLOCKED, MAX_BYTES, MAX_EVENTS, Fate, Target, Verdict
 from ett_service.client.recorder import Recorder
-from ett_service.client.spool import OWNER
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TICK_SECONDS = 1.0
 _FIRST_WAIT = 1.0
 _LONGEST_WAIT = 60.0
 _PROBE_SECONDS = 300.0
 _PACE_SECONDS = 0.1
+_ADOPT_SECONDS = 30.0
 
 
 class Backoff:
@@ -36,7 +33,7 @@ class Backoff:
         if verdict.fate is Fate.SETTLED:
             self._tries = 0
             return 0.0
-        if verdict.fate is Fate.BLOCKED:
+        if verdict.fate in BLOCKED:
             return _PROBE_SECONDS
         longest = min(_FIRST_WAIT * 2.0**self._tries, _LONGEST_WAIT)
         self._tries += 1
@@ -66,7 +63,7 @@ class Sender:
         self._asked = 0
         self._served = 0
         self._stopping = False
-        self._orphans_from: Path | None = recorder.spool.directory.parent
+        self._adopt_at = 0.0
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
         self._thread = threading.Thread(target=self._run, name="ett-sender", daemon=True)
@@ -132,7 +129,7 @@ class Sender:
             self._heed(verdict)
             if self._unsent_bytes() > MAX_BYTES:
                 time.sleep(_PACE_SECONDS)
-        if self._target is not None and self._not_before <= time.monotonic():
+        if self._target is not None and self._not_before <= time.monotonic() >= self._adopt_at:
             self._adopt_one(self._target)
 
     def _send_one(self, target: Target) -> Verdict | None:
@@ -175,7 +172,7 @@ class Sender:
 
     def _heed(self, verdict: Verdict) -> None:
         self._not_before = time.monotonic() + self._backoff.after(verdict)
-        if verdict.fate is Fate.BLOCKED:
+        if verdict.fate in BLOCKED:
             guard.warn_once(
                 f"{verdict.reason}; events stay in {self._recorder.spool.directory}. "
                 "Check ETT_URL and ETT_API_KEY, then send them with `ett sync`"
@@ -187,13 +184,15 @@ class Sender:
             )
 
     def _adopt_one(self, target: Target) -> None:
-        """Send the spools of dead processes of the same job, one a tick, once."""
-        if self._orphans_from is None:
-            return
-        for directory in sorted(self._orphans_from.glob(f"[!.]*/{OWNER}")):
-            if directory.parent == self._recorder.spool.directory:
+        """Send the spool of a dead process of the same job; when there is none, look again later.
+
+        Every process looks once, the leading one every half minute.
+        """
+        own = self._recorder.spool.directory
+        for directory in spools(own.parent):
+            if directory == own:
                 continue
-            with adopted(directory.parent) as backlog:
+            with adopted(directory) as backlog:
                 if backlog is None:
                     continue
                 verdict = Courier(target, backlog, self._timeout).carry_all()
@@ -201,7 +200,8 @@ class Sender:
                 if verdict.fate is Fate.SETTLED:
                     backlog.discard()
                 return
-        self._orphans_from = None
+        again = _ADOPT_SECONDS if self._recorder.identity.leads else math.inf
+        self._adopt_at = time.monotonic() + again
 
     def _tend(self) -> None:
         self._recorder.spool.tend(self._unsent_bytes())

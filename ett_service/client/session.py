@@ -66,6 +66,7 @@ class Session:
 
     def __init__(self) -> None:
         self.setup: Setup | None = None
+        self.recorder: Recorder | None = None
         self.sender: Any = None
         self.watching = False
 
@@ -79,12 +80,19 @@ class Session:
         directory = job_directory(setup.root, setup.identity.job) / producer
         facts = {"job": setup.identity.job, "launch": setup.identity.launch}
         spool = Spool(directory, {**facts, "base_us": lines.base_us, "pid": os.getpid()})
-        recorder = Recorder(setup.identity, lines, spool)
-        current.use(recorder)
+        self.recorder = recorder = Recorder(setup.identity, lines, spool)
         self.setup = setup
         target = Target(setup.url, setup.key) if setup.url else None
         self.sender = sender.Sender(recorder, target, chores)
         self.sender.start()
+        return recorder
+
+    def begin_here(
+        self, setup: Setup, chores: tuple[Callable[[Recorder], None], ...] = ()
+    ) -> Recorder:
+        """Make the recorder that the public calls of this process use."""
+        recorder = self.begin(setup, chores)
+        current.use(recorder)
         return recorder
 
     def watch(self) -> None:
@@ -97,7 +105,8 @@ class Session:
     def close(self) -> None:
         """Send what is left for two seconds at most; the rest stays in the spool."""
         if self.sender is not None:
-            current.clear()
+            if current.recorder is self.recorder:
+                current.clear()
             self.sender.stop(_EXIT_SECONDS)
             self.sender = None
 
@@ -110,7 +119,7 @@ class Session:
     @guarded(otherwise=None)
     def _revive(self) -> None:
         if self.setup is not None:
-            self.begin(self.setup)
+            self.begin_here(self.setup)
 
 
 session = Session()
@@ -142,7 +151,7 @@ def init(
         return
     session.close()
     hooks = _torch_hooks(torch)
-    recorder = session.begin(setup, hooks.chores if hooks else ())
+    recorder = session.begin_here(setup, hooks.chores if hooks else ())
     states = hooks.install(recorder) if hooks else {}
     gpus = gpus if gpus is not None else gpus_of(env)
     _say_facts(recorder, gpus, facts)
@@ -214,7 +223,7 @@ def _setup(
 ) -> Setup | None:
     if env.get("ETT_DISABLED", "") not in ("", "0") or not (url or env.get("ETT_SPOOL")):
         return None
-    identity = identify(env, job, os.uname().nodename, _own_launch(env))
+    identity = identify(env, job, os.uname().nodename, _launch(env))
     if identity is None:
         warn_once(
             "nothing is recorded: the job has no usable name. Give init(job=...) or ETT_JOB, "
@@ -224,12 +233,14 @@ def _setup(
     return Setup(identity, default_root(env), url, key)
 
 
-def _own_launch(env: Mapping[str, str]) -> str:
-    """Name the submission after what started it: torchrun's agent, else this process."""
-    if "TORCHELASTIC_RESTART_COUNT" in env:
-        agent = os.getppid()
-        return f"{os.uname().nodename[:60]}-{agent}-{process_started_us(agent) or 0}"
-    return new_producer()
+def _launch(env: Mapping[str, str]) -> str:
+    """Name the submission after torchrun's agent, else after this life of this process."""
+    return own_launch(os.getppid()) if "TORCHELASTIC_RESTART_COUNT" in env else new_producer()
+
+
+def own_launch(pid: int) -> str:
+    """Name a submission that no scheduler names after the process that it began with."""
+    return f"{os.uname().nodename[:60]}-{pid}-{process_started_us(pid) or 0}"
 
 
 def _torch_hooks(wanted: bool | None) -> Any:

@@ -1,0 +1,177 @@
+"""The verbs of the bare client: ``ett run -- CMD`` and ``ett sync DIR``."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ett_service.client.backlog import spools
+from ett_service.client.delivery import Fate, Target
+from ett_service.client.identity import Identity
+from ett_service.client.launcher import (
+    child_environment,
+    ending_of,
+    launcher_identity,
+    left_by_child,
+    run_child,
+    watched,
+)
+from ett_service.client.leftovers import Shipment, ship
+from ett_service.client.recorder import Recorder
+from ett_service.client.session import Session, Setup
+from ett_service.client.spool import default_root, job_directory
+
+OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
+NOT_FOUND = 127
+
+_AFTER_CHILD_SECONDS = 10.0
+_SYNC_SECONDS = 86_400.0
+
+
+def add_run(verbs: Any) -> None:
+    """Add ``ett run`` to the command line."""
+    parser = verbs.add_parser(
+        "run",
+        help="run a command as an attempt of a job",
+        description="Run CMD, pass on its signals and its exit code, and record how it ended.",
+        usage="ett run [--job JOB] [--url URL] [--json] -- CMD [ARG ...]",
+    )
+    parser.add_argument("--job", help="the job's name; else ETT_JOB")
+    parser.add_argument("--url", help="where events go; else ETT_URL")
+    parser.add_argument("--json", action="store_true", help="tell what was sent as JSON, on stderr")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
+
+
+def add_sync(verbs: Any) -> None:
+    """Add ``ett sync`` to the command line."""
+    parser = verbs.add_parser(
+        "sync",
+        help="send what trainers left unsent",
+        description="Send the spools of processes that are gone.",
+    )
+    parser.add_argument("directory", nargs="?", type=Path, help="where they lie; else ETT_SPOOL")
+    parser.add_argument("--url", help="where events go; else ETT_URL")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; return its exit code, 128 + n where signal n ended it."""
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
+    env = child_environment(os.environ, args.job, args.url)
+    session = Session()
+    disabled = env.get("ETT_DISABLED", "") not in ("", "0")
+    if (identity := None if disabled else launcher_identity(env, command)) is not None:
+        _begin(session, env, identity).write({"type": "attempt_started", "cycle": None})
+    try:
+        code = run_child(watched(command), env)
+    except OSError as error:
+        session.close()
+        return _complain(f"{command[0]}: {error.strerror}", "Check the command's name.", NOT_FOUND)
+    if not disabled:
+        _after(session, env, ending_of(code, command), as_json=args.json)
+    return 128 - code if code < 0 else code
+
+
+def _begin(session: Session, env: dict[str, str], identity: Identity) -> Recorder:
+    setup = Setup(identity, default_root(env), env.get("ETT_URL"), env.get("ETT_API_KEY"))
+    return session.begin(setup)
+
+
+def _after(session: Session, env: dict[str, str], ending: dict[str, Any], *, as_json: bool) -> None:
+    """Tell how the child ended, then send what it left.
+
+    A job that only the child could name is known by a spool of its launch, if one is left.
+    """
+    recorder = session.recorder
+    if recorder is None and (identity := left_by_child(env)) is not None:
+        recorder = _begin(session, env, identity)
+    if recorder is None:
+        return
+    recorder.write({"type": "attempt_ended", "cycle": None, **ending})
+    session.close()
+    _ship_after(env, recorder.identity.job, as_json=as_json)
+
+
+def sync(args: argparse.Namespace) -> int:
+    """Send every spool under the directory."""
+    root: Path = args.directory or default_root(os.environ)
+    url = args.url or os.environ.get("ETT_URL")
+    if not url:
+        hint = "Give --url or ETT_URL, as in ETT_URL=http://127.0.0.1:8080"
+        return _complain("there is no address to send to", hint, USAGE)
+    if not root.is_dir():
+        return _complain(f"{root} is no directory", "Give the directory of the spools.", USAGE)
+    target = Target(url, os.environ.get("ETT_API_KEY"))
+    shipment = ship(spools(root), target, seconds=_SYNC_SECONDS, progress=_progress())
+    _tell(shipment, as_json=args.json, file=sys.stdout)
+    return _exit_of(shipment, root)
+
+
+def _ship_after(env: dict[str, str], job: str, *, as_json: bool) -> None:
+    """Send what the child left; the trainer's exit code stays its own, whatever comes of this."""
+    if not env.get("ETT_URL"):
+        return
+    directory = job_directory(default_root(env), job)
+    target = Target(env["ETT_URL"], env.get("ETT_API_KEY"))
+    try:
+        shipment = ship(
+            spools(directory), target, seconds=_AFTER_CHILD_SECONDS, progress=lambda _: None
+        )
+    except OSError as error:
+        _complain(str(error), f"Later: ett sync {directory}", FAILED)
+        return
+    if as_json:
+        _tell(shipment, as_json=True, file=sys.stderr)
+    _exit_of(shipment, directory)
+
+
+def _exit_of(shipment: Shipment, root: Path) -> int:
+    """Say what went wrong and what to try, and return the exit code for it."""
+    verdict = shipment.stopped_by
+    if verdict is None:
+        if shipment.tally.rejected:
+            hint = f"They are kept, each with its reason, in refused.jsonl under {root}"
+            return _complain(f"{shipment.tally.rejected} events were refused", hint, FAILED)
+        return OK
+    if verdict.fate is Fate.FORBIDDEN:
+        hint = "Set ETT_API_KEY to a key with the scope `write`: ett keys create"
+        return _complain(verdict.reason, hint, NOT_ALLOWED)
+    hint = f"Check ETT_URL and that the service runs, then: ett sync {root}"
+    return _complain(verdict.reason, hint, OUT_OF_REACH)
+
+
+def _tell(shipment: Shipment, *, as_json: bool, file: Any) -> None:
+    counts = asdict(shipment.tally)
+    state = {"spools": shipment.spools, "in_use": shipment.in_use, "left": shipment.left}
+    if as_json:
+        print(json.dumps(counts | state), file=file)
+        return
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no events"
+    spare = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in state.items() if count)
+    print(f"{told} ({spare or 'no spools'})", file=file)
+
+
+def _progress() -> Callable[[Shipment], None]:
+    """Return what draws a progress line where somebody looks, ten times a second at most."""
+    drawn_at = time.monotonic()
+
+    def draw(shipment: Shipment) -> None:
+        nonlocal drawn_at
+        if sys.stderr.isatty() and time.monotonic() - drawn_at > 0.1:  # noqa: PLR2004 -- a tenth
+            drawn_at = time.monotonic()
+            line = f"\rett sync: {shipment.tally.settled} events sent, {shipment.spools} spools"
+            sys.stderr.write(line + "\x1b[K\r")
+
+    return draw
+
+
+def _complain(message: str, hint: str, code: int) -> int:
+    sys.stderr.write(f"ett: {message}\n     {hint}\n")
+    return code

@@ -1,0 +1,108 @@
+"""Running a trainer as a child: its exit is told from outside, whatever killed it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ett_service.client.backlog import Backlog, spools
+from ett_service.client.identity import Identity, identify, launch_of
+from ett_service.client.lines import new_producer
+from ett_service.client.spool import default_root
+
+AGENT = "ett_service.client.torch.agent"
+
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def child_environment(
+    env: Mapping[str, str], job: str | None = None, url: str | None = None
+) -> dict[str, str]:
+    """Return the environment of the child: one launch for all its processes, one spool."""
+    told = {"ETT_JOB": job, "ETT_URL": url}
+    child = {**env, **{name: value for name, value in told.items() if value}}
+    child["ETT_SPOOL"] = str(default_root(env))
+    if not (env.get("ETT_LAUNCH") or env.get("SLURM_JOB_ID")):
+        child["ETT_LAUNCH"] = new_producer()
+    return child
+
+
+def launcher_identity(env: Mapping[str, str], command: Sequence[str]) -> Identity | None:
+    """Tell who the launcher speaks for: the rank of its one child, or a whole torchrun."""
+    if is_torchrun(command):
+        env = {name: value for name, value in env.items() if name != "SLURM_PROCID"}
+    return identify(env, None, os.uname().nodename)
+
+
+def left_by_child(env: Mapping[str, str]) -> Identity | None:
+    """Tell who a child was that named its job itself, from a spool that it left."""
+    launch = launch_of(env)
+    for directory in spools(default_root(env)):
+        owner = Backlog(directory, alive=True).owner
+        if owner.get("launch") == launch and owner.get("job"):
+            return Identity(owner["job"], launch, host=os.uname().nodename)
+    return None
+
+
+def is_torchrun(command: Sequence[str]) -> bool:
+    """Whether the command starts torchrun, whose workers are restarted inside it."""
+    module = list(command[1:3]) == ["-m", "torch.distributed.run"]
+    return bool(command) and (Path(command[0]).name == "torchrun" or module)
+
+
+def watched(command: Sequence[str]) -> list[str]:
+    """Return the command with torchrun's agent made to tell how its workers died.
+
+    Only where torchrun belongs to this very Python; every other command stays as it is.
+    """
+    found = shutil.which(command[0])
+    if not is_torchrun(command) or found is None:
+        return list(command)
+    if Path(found).absolute().parent != Path(sys.executable).parent:
+        return list(command)
+    rest = command[1:] if Path(command[0]).name == "torchrun" else command[3:]
+    return [sys.executable, "-m", AGENT, *rest]
+
+
+def run_child(command: Sequence[str], env: Mapping[str, str]) -> int:
+    """Run the command until it ends, signals passed on; return its code, negative for a signal.
+
+    Raises ``OSError`` where it cannot be started.
+    """
+    with subprocess.Popen(command, env=env) as child, _forwarding(child):  # noqa: S603 -- it is the user's command
+        while True:
+            try:
+                return child.wait()
+            except KeyboardInterrupt:
+                continue
+
+
+def ending_of(code: int, command: Sequence[str]) -> dict[str, Any]:
+    """Tell the end of the attempt from how its process ended."""
+    facts: dict[str, Any] = {"reason": f"{Path(command[0]).name} ended, seen by ett run"}
+    if code == 0:
+        return {"outcome": "completed", "exit_code": 0, **facts}
+    if code < 0:
+        return {"outcome": "failed", "signal": -code, **facts}
+    return {"outcome": "failed", "exit_code": code, **facts}
+
+
+@contextmanager
+def _forwarding(child: "subprocess.Popen[bytes]") -> Iterator[None]:
+    def forward(number: int, _: FrameType | None) -> None:
+        # A terminal has sent Ctrl-C to the child itself.
+        if number != signal.SIGINT or not sys.stdin.isatty():
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in _FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,98 @@
+"""torchrun, with its agent made to tell how workers died: ``python -m ...torch.agent ARGS``.
+
+A worker that is killed says nothing, and torchrun keeps what it knows of a restart to itself. What
+is wrapped is private to torch: where it is not there, torchrun runs as it is.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ett_service.client.backlog import Backlog, spools
+from ett_service.client.guard import guarded
+from ett_service.client.identity import Identity, identify
+from ett_service.client.lines import Lines, new_producer
+from ett_service.client.session import own_launch
+from ett_service.client.spool import Spool, default_root, job_directory
+
+_SIGTERM = -15
+
+
+def watch() -> None:
+    """Wrap the agent's look at its workers. Raises ``ImportError`` or ``AttributeError``."""
+    from torch.distributed.elastic.agent.server import local_elastic_agent as local  # noqa: PLC0415
+
+    agent = local.LocalElasticAgent
+    look = agent._monitor_workers  # noqa: SLF001 -- nothing public tells of a restart
+
+    def looking(self: Any, group: Any) -> Any:
+        seen = look(self, group)
+        _tell(self, group, seen)
+        return seen
+
+    agent._monitor_workers = looking  # type: ignore[method-assign]  # noqa: SLF001 -- likewise
+
+
+@guarded(otherwise=None)
+def _tell(agent: Any, group: Any, seen: Any) -> None:
+    if not seen.failures:
+        return
+    rank, failure = first_failure(seen.failures)
+    cycle = int(group.spec.max_restarts) - int(agent._remaining_restarts)  # noqa: SLF001
+    tell_failure(os.environ, rank, failure, cycle)
+
+
+def first_failure(failures: Mapping[int, Any]) -> tuple[int, Any]:
+    """Choose the root cause: the earliest, before any that was only told to stop."""
+    return min(
+        failures.items(), key=lambda one: (one[1].exitcode == _SIGTERM, one[1].timestamp, one[0])
+    )
+
+
+def tell_failure(env: Mapping[str, str], rank: int, failure: Any, cycle: int) -> None:
+    """Leave an ``attempt_ended`` of this cycle in a spool of its own, for the next to send."""
+    root = default_root(env)
+    identity = _identity(env, root, failure.pid)
+    if identity is None:
+        return
+    producer = new_producer()
+    lines = Lines(identity, producer)
+    owner = {"job": identity.job, "launch": identity.launch, "base_us": lines.base_us}
+    spool = Spool(job_directory(root, identity.job) / producer, owner)
+    code = int(failure.exitcode)
+    ending = {
+        "type": "attempt_ended",
+        "cycle": cycle,
+        "outcome": "failed",
+        "signal": -code if code < 0 else None,
+        "exit_code": code if code > 0 else None,
+        "reason": f"worker of rank {rank} died, seen by torchrun",
+        "attributes": {"failed_rank": rank, "pid": failure.pid},
+    }
+    spool.write(lines.line(ending))
+    spool.close()
+
+
+def _identity(env: Mapping[str, str], root: Path, pid: int) -> Identity | None:
+    """Speak for the job that the dead worker named, else for the one in the environment."""
+    owners = (Backlog(path, alive=True).owner for path in spools(root))
+    dead = next((owner for owner in owners if owner.get("pid") == pid), {})
+    named = {name: value for name, value in env.items() if name != "SLURM_PROCID"}
+    if launch := dead.get("launch"):
+        named["ETT_LAUNCH"] = str(launch)
+    return identify(named, dead.get("job"), os.uname().nodename, own_launch(os.getpid()))
+
+
+def main() -> None:
+    """Run torchrun."""
+    guarded(otherwise=None)(watch)()
+    from torch.distributed.run import main as torchrun  # noqa: PLC0415 -- after the wrapping
+
+    sys.argv[0] = "torchrun"
+    torchrun()
+
+
+if __name__ == "__main__":
+    main()
