@@ -159,8 +159,8 @@ class GapAnswer(Answer):
 
     kind: str
     number: int | None
-    started_at: Instant
-    ended_at: Instant
+    started_at: Instant | None
+    ended_at: Instant | None
     detail: str
     event_id: str | None
 

@@ -249,8 +249,8 @@ def _gap(gap: Gap) -> GapAnswer:
     return GapAnswer(
         kind=gap.kind,
         number=gap.number,
-        started_at=rfc3339(gap.start_at),
-        ended_at=rfc3339(gap.end_at),
+        started_at=None if gap.start_at is None else rfc3339(gap.start_at),
+        ended_at=None if gap.end_at is None else rfc3339(gap.end_at),
         detail=gap.detail,
         event_id=gap.event_id,
     )

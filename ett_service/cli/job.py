@@ -143,8 +143,8 @@ def _write_quality(quality: Answer) -> None:
                 (
                     gap["kind"],
                     _or_dash(gap["number"]),
-                    gap["started_at"],
-                    gap["ended_at"],
+                    _or_dash(gap["started_at"]),
+                    _or_dash(gap["ended_at"]),
                     gap["detail"] + (f" (event {gap['event_id']})" if gap["event_id"] else ""),
                 )
                 for gap in gaps

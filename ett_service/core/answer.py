@@ -65,8 +65,8 @@ class Gap:
 
     kind: str  #: ``inferred_end end_without_begin clamped_span clock unattributed missing_phase``
     number: int | None  #: the attempt
-    start_at: int
-    end_at: int
+    start_at: int | None  #: None, as ``end_at``, where it is of no instant
+    end_at: int | None
     detail: str  #: what was inferred from which event, in words
     event_id: str | None = None  #: the event it was inferred from
 

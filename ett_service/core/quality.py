@@ -61,7 +61,11 @@ def _holes(life: Life, painting: Painting) -> Iterator[Gap]:
 def gaps(life: Life, painting: Painting) -> list[Gap]:
     """Return the gaps of one attempt in order of their begin."""
     found = [*_inferred_gaps(life), *_odd_gaps(life), *_holes(life, painting)]
-    return sorted(found, key=lambda gap: (gap.start_at, gap.end_at, gap.kind, gap.detail))
+    return sorted(found, key=lambda gap: (gap.start_at or 0, gap.end_at or 0, gap.kind, gap.detail))
+
+
+def _of_no_instant(kind: str, detail: str) -> Gap:
+    return Gap(kind, None, None, None, detail)
 
 
 def _missing(lives: Sequence[Life]) -> tuple[Phase, ...]:
@@ -83,10 +87,8 @@ def quality(
 ) -> Quality:
     """Put together what the numbers of a job rest on; *clocks* are the producers corrected."""
     missing = _missing(lives)
-    named = [
-        Gap("clock", None, 0, 0, f"the clock of producer {name} was corrected") for name in clocks
-    ]
-    named += [Gap("missing_phase", None, 0, 0, f"no attempt reports {phase}") for phase in missing]
+    named = [_of_no_instant("clock", f"producer {name}'s clock was corrected") for name in clocks]
+    named += [_of_no_instant("missing_phase", f"no attempt reports {phase}") for phase in missing]
     named += islice(chain.from_iterable(gaps_of), MOST_GAPS)
     return Quality(
         unattributed_us=unattributed_us,

@@ -30,9 +30,7 @@ def test_after_a_quarter_of_an_hour_of_silence_it_is_lost_where_it_was_last_hear
     ledger = _ledger(started(0), _beat(10), as_of_s=15 * MINUTE + 10)
 
     assert ledger.state is JobState.INTERRUPTED
-    assert [(one.outcome, one.ended_at) for one in ledger.attempts] == [
-        (Outcome.LOST, 10 * SECOND)
-    ]
+    assert [(one.outcome, one.ended_at) for one in ledger.attempts] == [(Outcome.LOST, 10 * SECOND)]
 
 
 def test_a_later_attempt_that_begins_ends_the_one_before_at_once() -> None:
@@ -66,9 +64,7 @@ def test_a_rank_that_fails_while_the_stream_goes_on_gives_the_cause_but_not_the_
     )
     ledger = _ledger(started(0), failed, progress(12, 1), as_of_s=20 * MINUTE)
 
-    assert [(one.outcome, one.origin) for one in ledger.attempts] == [
-        (Outcome.LOST, Origin.INFRA)
-    ]
+    assert [(one.outcome, one.origin) for one in ledger.attempts] == [(Outcome.LOST, Origin.INFRA)]
 
 
 @pytest.mark.parametrize(("later_s", "outcome"), [(70, Outcome.PREEMPTED), (71, Outcome.FAILED)])

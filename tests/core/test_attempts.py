@@ -1,0 +1,57 @@
+"""What is said of one attempt."""
+
+from ett_service.core.answer import JobLedger
+from ett_service.core.event import AttemptEnded, AttemptStarted, Event
+from ett_service.core.fold import fold
+from ett_service.core.vocabulary import Category, Cause, Origin, Outcome, Phase
+from tests.core.timeline import SECOND, ended, progress, saved, span, started
+
+
+def _ledger(*events: Event) -> JobLedger:
+    return fold(events, {}, 1000 * SECOND)
+
+
+def _trained(*more: Event) -> tuple[Event, ...]:
+    return (started(0), span(Phase.TRAIN_LOOP, 0, 100), progress(50, 5), *more)
+
+
+def test_unsaved_time_runs_from_the_last_durable_checkpoint_to_the_end_of_a_failure() -> None:
+    ledger = _ledger(*_trained(saved(60, 6), ended(100, Outcome.FAILED)))
+
+    assert ledger.unsaved_us == 40 * SECOND
+
+
+def test_without_a_checkpoint_all_of_it_is_unsaved_and_of_a_success_nothing() -> None:
+    failed = _ledger(*_trained(ended(100, Outcome.FAILED)))
+    completed = _ledger(*_trained(ended(100, Outcome.COMPLETED)))
+
+    assert (failed.unsaved_us, completed.unsaved_us) == (100 * SECOND, 0)
+
+
+def test_the_evidence_of_a_failure_names_the_event_that_decided() -> None:
+    killed = AttemptEnded(id="k", at=100 * SECOND, cycle=0, outcome=Outcome.FAILED, exit_code=137)
+    (attempt,) = _ledger(*_trained(killed)).attempts
+
+    assert attempt.evidence is not None
+    assert attempt.evidence.event_id == "k"
+    assert "137" in attempt.evidence.text
+
+
+def test_lost_without_evidence_is_lost_contact_of_unknown_origin() -> None:
+    (attempt,) = fold([started(0)], {}, 3600 * SECOND).attempts
+
+    assert (attempt.origin, attempt.cause) == (Origin.UNKNOWN, Cause.LOST_CONTACT)
+
+
+def test_what_is_not_a_failure_has_no_origin() -> None:
+    (attempt,) = _ledger(*_trained(ended(100, Outcome.CANCELLED))).attempts
+
+    assert (attempt.origin, attempt.cause, attempt.evidence) == (None, None, None)
+
+
+def test_the_attempts_own_code_version_wins_for_its_time() -> None:
+    own = AttemptStarted(id="s", at=0, code_version="abc")
+    (attempt,) = _ledger(own, ended(10, Outcome.COMPLETED)).attempts
+
+    assert attempt.code_version == "abc"
+    assert attempt.categories_us == {Category.UNATTRIBUTED: 10 * SECOND}

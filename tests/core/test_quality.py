@@ -1,0 +1,84 @@
+"""Each gap is named: attempt, interval, and what was inferred from which event."""
+
+from ett_service.core.answer import JobLedger
+from ett_service.core.event import Event, PhaseEnded, PhaseStarted, SpanOver
+from ett_service.core.fold import fold
+from ett_service.core.quality import MOST_GAPS
+from ett_service.core.vocabulary import Outcome, Phase
+from tests.core.timeline import SECOND, ended, span, started
+
+
+def _ledger(*events: Event) -> JobLedger:
+    return fold(events, {}, 100 * SECOND)
+
+
+def _begin(at_s: int, phase: Phase) -> Event:
+    return PhaseStarted(id=f"b{at_s}", at=at_s * SECOND, phase=phase)
+
+
+def test_an_inferred_end_names_the_event_that_it_was_told_from() -> None:
+    events = (_begin(0, Phase.SCHEDULING), _begin(10, Phase.HARDWARE_SETUP))
+    quality = _ledger(*events, ended(20, Outcome.FAILED)).quality
+    first, second = (gap for gap in quality.gaps if gap.kind == "inferred_end")
+
+    assert quality.inferred_ends == 2
+    assert (first.number, first.start_at, first.end_at) == (0, 0, 10 * SECOND)
+    assert first.event_id == "b10"
+    assert "end of the attempt" in second.detail
+
+
+def test_a_phase_that_is_open_in_a_running_attempt_is_no_gap() -> None:
+    assert _ledger(_begin(0, Phase.TRAIN_LOOP)).quality.inferred_ends == 0
+
+
+def test_an_end_without_a_begin_and_a_clamped_span_are_counted_and_named() -> None:
+    stray = PhaseEnded(id="stray", at=5 * SECOND, phase=Phase.EVALUATION)
+    back = SpanOver(id="back", at=6 * SECOND, start=9 * SECOND, phase=Phase.STALLED)
+    quality = _ledger(started(0), stray, back, ended(10, Outcome.FAILED)).quality
+
+    assert (quality.ends_without_begin, quality.clamped_spans) == (1, 1)
+    assert {"stray", "back"} <= {gap.event_id for gap in quality.gaps}
+
+
+def test_time_under_no_span_is_named_by_its_interval() -> None:
+    quality = _ledger(
+        started(0), span(Phase.HARDWARE_SETUP, 3, 7), ended(10, Outcome.FAILED)
+    ).quality
+    holes = [gap for gap in quality.gaps if gap.kind == "unattributed"]
+
+    assert quality.unattributed_us == 6 * SECOND
+    assert [(gap.start_at, gap.end_at) for gap in holes] == [
+        (0, 3 * SECOND),
+        (7 * SECOND, 10 * SECOND),
+    ]
+
+
+def test_a_completed_job_misses_the_phases_that_nobody_reported() -> None:
+    quality = _ledger(
+        started(0), span(Phase.TRAIN_LOOP, 1, 9), ended(10, Outcome.COMPLETED)
+    ).quality
+
+    assert quality.missing_phases == (
+        Phase.SCHEDULING,
+        Phase.HARDWARE_SETUP,
+        Phase.LAUNCHER_INIT,
+        Phase.SHUTDOWN,
+    )
+
+
+def test_a_corrected_clock_is_flagged_by_its_producer() -> None:
+    late = PhaseStarted(id="p", at=0, producer="trainer-7", phase=Phase.TRAIN_LOOP)
+    quality = fold([late], {"trainer-7": 5 * SECOND}, 100 * SECOND).quality
+
+    assert quality.clock_flags == 1
+    assert any("trainer-7" in gap.detail for gap in quality.gaps)
+
+
+def test_gaps_are_named_up_to_a_number_and_counted_beyond() -> None:
+    strays = [
+        PhaseEnded(id=f"e{n}", at=n * SECOND // 10, phase=Phase.EVALUATION) for n in range(300)
+    ]
+    quality = _ledger(started(0), *strays).quality
+
+    assert quality.ends_without_begin == 300
+    assert len(quality.gaps) == MOST_GAPS

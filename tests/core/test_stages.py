@@ -1,0 +1,77 @@
+"""The spans of every rank, and time by stage."""
+
+from ett_service.core.event import Event, PhaseEnded, PhaseStarted
+from ett_service.core.fold import fold
+from ett_service.core.stages import RankSpan, StageTime, rank_spans, stage_times
+from ett_service.core.vocabulary import Outcome, Phase
+from tests.core.timeline import SECOND, ended, started
+
+INIT = Phase.LAUNCHER_INIT
+
+
+def _edge(kind: type[Event], at_s: int, stage: str | None = None, rank: int | None = 0) -> Event:
+    return kind(
+        id=f"{kind.type}-{at_s}-{stage}-{rank}", at=at_s * SECOND, rank=rank,
+        phase=INIT, stage=stage,  # type: ignore[call-arg]
+    )  # fmt: skip
+
+
+def _told(begin_s: int, end_s: int | None, stage: str | None = None, rank: int = 0) -> list[Event]:
+    begin = [_edge(PhaseStarted, begin_s, stage, rank)]
+    return begin if end_s is None else [*begin, _edge(PhaseEnded, end_s, stage, rank)]
+
+
+def _spans(*events: Event) -> tuple[list[RankSpan], list[StageTime]]:
+    whole = [started(0), *events, ended(100, Outcome.COMPLETED)]
+    ledger = fold(whole, {}, 100 * SECOND)
+    spans = rank_spans(whole, {}, ledger)
+    return spans, stage_times(spans, ledger)
+
+
+def _seconds(times: list[StageTime]) -> dict[str | None, tuple[int, int]]:
+    return {one.stage: (one.inclusive_us // SECOND, one.exclusive_us // SECOND) for one in times}
+
+
+def test_a_stage_inside_another_takes_its_time_from_the_others_own() -> None:
+    _, times = _spans(
+        *_told(0, 50), *_told(10, 40, "pre_train"), *_told(20, 25, "checkpoint_restore")
+    )
+
+    assert _seconds(times) == {
+        None: (50, 50),
+        "pre_train": (30, 25),
+        "checkpoint_restore": (5, 5),
+    }
+
+
+def test_a_stage_left_open_ends_with_the_phase_in_which_it_began() -> None:
+    spans, times = _spans(*_told(0, 50), *_told(10, None, "pre_train"))
+
+    assert _seconds(times)["pre_train"] == (40, 40)
+    assert [span.ended for span in spans if span.stage] == [False]
+
+
+def test_a_stage_outside_its_phase_ends_with_the_attempt() -> None:
+    _, times = _spans(*_told(0, 50), *_told(60, None, "pre_train"))
+
+    assert _seconds(times)["pre_train"] == (40, 40)
+
+
+def test_skew_is_the_slowest_rank_less_the_median() -> None:
+    told = [event for rank in range(3) for event in _told(0, 10 * (rank + 1), "pre_train", rank)]
+    _, times = _spans(*told)
+
+    assert [one.skew_us for one in times] == [10 * SECOND]
+    assert _seconds(times)["pre_train"] == (10, 10)
+
+
+def test_with_one_rank_there_is_no_skew() -> None:
+    _, times = _spans(*_told(0, 50))
+
+    assert [one.skew_us for one in times] == [None]
+
+
+def test_a_span_is_cut_at_the_end_of_its_attempt() -> None:
+    spans, _ = _spans(*_told(0, None))
+
+    assert [(span.start_at, span.end_at) for span in spans] == [(0, 100 * SECOND)]
