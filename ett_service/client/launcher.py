@@ -46,7 +46,7 @@ def left_by_child(env: Mapping[str, str]) -> Identity | None:
     for directory in spools(default_root(env)):
         owner = Backlog(directory, alive=True).owner
         if owner.get("launch") == launch and owner.get("job"):
-            return Identity(owner["job"], launch, host=os.uname().nodename)
+            return identify(env, owner["job"], os.uname().nodename)
     return None
 
 

@@ -3,8 +3,10 @@
 Its arguments are the backend of ``torch.compile`` and a folder to write to.
 """
 
+import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,13 +18,14 @@ import ett_service as ett
 def main(backend: str, folder: Path) -> None:
     ett.init()
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
-    import torch.distributed.checkpoint as dcp  # noqa: PLC0415 -- hooks must find late imports
+    dcp: Any = importlib.import_module("torch.distributed.checkpoint")  # hooks find late imports
 
     uploads = dist.new_group(backend="gloo")
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     compiled = torch.compile(model, backend=backend)
-    batches = DataLoader([torch.ones(4) * n for n in range(8)], batch_size=2)
+    samples: Any = [torch.ones(4) * n for n in range(8)]
+    batches: DataLoader[torch.Tensor] = DataLoader(samples, batch_size=2)
     with ett.train_loop():
         for n, batch in enumerate(ett.data(batches), start=1):
             compiled(batch).sum().backward()
@@ -35,7 +38,7 @@ def main(backend: str, folder: Path) -> None:
         saved = dcp.async_save(state, checkpoint_id=folder / "four", process_group=uploads)
     saved.result()
     dcp.load({"model": model.state_dict()}, checkpoint_id=folder / "four")
-    torch._dynamo.reset()
+    torch._dynamo.reset()  # noqa: SLF001 -- what users call to compile afresh
     compiled(torch.ones(2, 4))
     ett.end()
     dist.destroy_process_group()

@@ -1,0 +1,78 @@
+"""The line of an event."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from ett_service.client.clock import epoch_us, mono_us, rfc3339
+from ett_service.client.identity import Identity
+from ett_service.client.lines import Lines, new_producer
+from ett_service.client.recorder import Steps, edge_writer
+from ett_service.client.spool import Spool
+
+IDENTITY = Identity('50% "quoted"', "8041", 1, 2, 3, "node-é")
+
+
+def test_a_line_says_who_when_and_what() -> None:
+    lines = Lines(IDENTITY, "P")
+    event = json.loads(lines.line({"type": "heartbeat"}, 1_234_567))
+
+    assert event == {
+        "type": "heartbeat",
+        "job": '50% "quoted"',
+        "launch": "8041",
+        "attempt": 1,
+        "cycle": 2,
+        "rank": 3,
+        "host": "node-é",
+        "producer": "P",
+        "id": "P-1",
+        "seq": 1,
+        "mono_us": 1_234_567,
+        "at": rfc3339(1_234_567 + lines.base_us),
+    }
+
+
+def test_an_edge_says_the_same_in_one_template(tmp_path: Path) -> None:
+    lines, spool = Lines(IDENTITY, "P"), Spool(tmp_path / "p", {})
+    template = lines.template(type="phase_started", phase="evaluation")
+    before = mono_us()
+    at = edge_writer(lines, spool, Steps(), lambda: None, template)()
+    spool.close()
+
+    event = json.loads((tmp_path / "p" / "000001.jsonl").read_text("utf-8"))
+    assert before <= at <= mono_us()
+    assert event == json.loads(
+        Lines(IDENTITY, "P").line({"type": "phase_started", "phase": "evaluation"}, at)
+    ) | {"at": rfc3339(at + lines.base_us)}
+
+
+def test_a_member_that_is_none_is_left_out_and_cycle_may_be() -> None:
+    event = json.loads(Lines(IDENTITY, "P").line({"type": "x", "cycle": None, "gpus": None}))
+    assert "cycle" not in event
+    assert "gpus" not in event
+
+
+def test_what_no_encoding_can_say_is_replaced() -> None:
+    event = json.loads(Lines(IDENTITY, "P").line({"type": "x", "message": "a\ud800b"}))
+    assert event["message"] == "a?b"
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="Out of range"):
+        Lines(IDENTITY, "P").line({"type": "progress", "flops": float("nan")})
+
+
+@pytest.mark.parametrize("at", [0, 999_999, 1_000_000, 1_795_205_987_776_635])
+def test_an_instant_is_written_to_the_microsecond(at: int) -> None:
+    text = rfc3339(at)
+    assert epoch_us(text) == at
+    assert datetime.fromisoformat(text).utcoffset() is not None
+
+
+def test_every_life_of_a_process_has_its_own_name() -> None:
+    names = [new_producer() for _ in range(1000)]
+    assert len(set(names)) == 1000
+    assert {len(name) for name in names} == {26}

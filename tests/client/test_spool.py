@@ -1,0 +1,194 @@
+"""What the spool keeps, and where it puts what the disk does not take."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ett_service.client.backlog import Backlog, adopted, spools
+from ett_service.client.spool import Spool, default_root, job_directory
+
+LINE = b'{"type":"heartbeat"}\n'
+
+
+def lines_of(directory: Path) -> list[bytes]:
+    piece = Backlog(directory, alive=False).next_piece(10_000, 1 << 20)
+    return list(piece.lines) if piece else []
+
+
+def test_a_line_is_on_disk_when_write_returns_and_nobody_else_may_read_it(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "job" / "p", {})
+    spool.write(LINE)
+
+    path = tmp_path / "job" / "p" / "000001.jsonl"
+    assert path.read_bytes() == LINE
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    spool.close()
+
+
+def test_a_long_segment_is_followed_by_another(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "p", {}, segment=50)
+    for _ in range(9):
+        spool.write(LINE)
+        spool.tend(0)
+    spool.close()
+
+    assert len(list((tmp_path / "p").glob("0*.jsonl"))) == 4
+    backlog = Backlog(tmp_path / "p", alive=False)
+    seen = 0
+    while piece := backlog.next_piece(2, 1 << 20):
+        seen += len(piece.lines)
+        backlog.advance(piece.end)
+    assert seen == 9
+
+
+def test_a_full_disk_leaves_the_last_thousand_in_memory_and_counts_the_rest(
+    tmp_path: Path,
+) -> None:
+    spool = Spool(tmp_path / "p", {})
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, spool.fd)
+    os.close(full)
+    (tmp_path / "p").chmod(0o500)
+    for path in (tmp_path / "p").glob("0*.jsonl"):
+        path.rename(path.with_name("000002.jsonl"))  # so that no new segment can be made
+    for n in range(1003):
+        spool.write(b"%d\n" % n)
+    spool.close()
+
+    assert spool.dropped == {"memory_full": 3}
+    assert spool.ring[0] == b"3\n"
+    assert spool.ring[-1] == b"1002\n"
+
+
+def test_a_directory_that_cannot_be_made_leaves_the_memory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    spool = Spool(tmp_path / "file" / "p", {})
+    spool.write(LINE)
+    spool.close()
+    assert list(spool.ring) == [LINE]
+
+
+def test_past_the_limit_progress_is_dropped_first_and_counted(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "p", {}, limit=100)
+    spool.tend(unsent=101)
+    spool.write_droppable(b"progress\n")
+    spool.write(LINE)
+
+    assert spool.dropped == {"spool_full": 1}
+    assert lines_of(tmp_path / "p") == [LINE.rstrip()]
+    spool.tend(unsent=0)
+    spool.write_droppable(LINE)
+    assert len(lines_of(tmp_path / "p")) == 2
+    spool.close()
+
+
+def test_far_past_the_limit_edges_go_to_memory(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "p", {}, limit=100)
+    spool.tend(unsent=100 << 20)
+    spool.write(LINE)
+    assert list(spool.ring) == [LINE]
+    spool.tend(unsent=0)
+    spool.write(LINE)
+    assert lines_of(tmp_path / "p") == [LINE.rstrip()]
+    spool.close()
+
+
+@pytest.mark.parametrize("cut", range(len(LINE)))
+def test_a_torn_last_line_loses_only_itself(tmp_path: Path, cut: int) -> None:
+    spool = Spool(tmp_path / "p", {})
+    spool.write(LINE)
+    spool.write(LINE[:cut])
+    spool.close()
+
+    piece = Backlog(tmp_path / "p", alive=False).next_piece(10, 1 << 20)
+    assert piece is not None
+    whole = 2 if cut == len(LINE) - 1 else 1  # the last cut takes the line's end only
+    assert list(piece.lines) == [LINE.rstrip()] * whole
+    assert piece.unreadable == (2 - whole if cut else 0)
+
+
+def test_a_garbled_line_in_the_middle_loses_only_itself(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "p", {})
+    for line in (LINE, b'{"type":"heart\x00\xff\n', b"[]\n", LINE):
+        spool.write(line)
+    spool.close()
+
+    piece = Backlog(tmp_path / "p", alive=False).next_piece(10, 1 << 20)
+    assert piece is not None
+    assert list(piece.lines) == [LINE.rstrip()] * 2
+    assert piece.unreadable == 2
+
+
+def test_the_half_line_of_a_living_process_is_waited_for(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "p", {})
+    spool.write(LINE + LINE[:5])
+    backlog = Backlog(tmp_path / "p", alive=True)
+    piece = backlog.next_piece(10, 1 << 20)
+    assert piece is not None
+    backlog.advance(piece.end)
+    assert backlog.next_piece(10, 1 << 20) is None
+    spool.write(LINE[5:])
+    rest = backlog.next_piece(10, 1 << 20)
+    assert rest is not None
+    assert list(rest.lines) == [LINE.rstrip()]
+    spool.close()
+
+
+def test_what_is_settled_is_remembered_beside_the_spool(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "p", {})
+    spool.write(LINE * 3)
+    first = Backlog(tmp_path / "p", alive=True)
+    piece = first.next_piece(2, 1 << 20)
+    assert piece is not None
+    first.advance(piece.end)
+
+    again = Backlog(tmp_path / "p", alive=True).next_piece(10, 1 << 20)
+    assert again is not None
+    assert len(again.lines) == 1
+    spool.close()
+
+
+def test_only_a_spool_whose_process_is_gone_is_adopted_and_by_one_only(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "job" / "p", {"job": "j"})
+    directory = tmp_path / "job" / "p"
+    with adopted(directory) as backlog:
+        assert backlog is None
+    spool.close()
+    with adopted(directory) as backlog, adopted(directory) as other:
+        assert backlog is not None
+        assert backlog.owner["job"] == "j"
+        assert other is None
+        backlog.discard()
+    with adopted(directory) as backlog:
+        assert backlog is None
+    assert spools(tmp_path) == []
+
+
+def test_what_was_refused_outlives_its_spool(tmp_path: Path) -> None:
+    Spool(tmp_path / "p", {}).close()
+    with adopted(tmp_path / "p") as backlog:
+        assert backlog is not None
+        backlog.refuse([(b'{"id":"x"}', "unknown_phase /events/0/phase")])
+        backlog.discard()
+
+    (kept,) = (tmp_path / "p").iterdir()
+    refused = json.loads(kept.read_text())
+    assert refused == {"reason": "unknown_phase /events/0/phase", "event": {"id": "x"}}
+
+
+def test_spools_of_different_jobs_never_share_a_directory(tmp_path: Path) -> None:
+    names = ["a b", "a-b", "a*b", "../a", "." * 3, "ä" * 200]
+    directories = [job_directory(tmp_path, name) for name in names]
+    assert len(set(directories)) == len(names)
+    assert all(directory.parent == tmp_path for directory in directories)
+    assert not any(directory.name.startswith(".") for directory in directories)
+
+
+def test_spools_lie_where_the_user_says_or_where_state_belongs() -> None:
+    assert default_root({"ETT_SPOOL": "/s", "HOME": "/h"}) == Path("/s")
+    assert default_root({"XDG_STATE_HOME": "/x"}) == Path("/x/ett/spool")
+    assert default_root({"HOME": "/h"}) == Path("/h/.local/state/ett/spool")
