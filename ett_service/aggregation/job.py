@@ -15,7 +15,12 @@ from ett_service.storage.marks import JobKey
 OPEN_EVERY_US = 30_000_000
 """How often the numbers of a running or queued job are run on, in microseconds."""
 
+_LONG = 2_000  #: events; to fold more than these takes longer than others should wait for a lock
 _OPEN = frozenset({JobState.RUNNING, JobState.QUEUED})
+
+
+class NotForward(Exception):
+    """A long job's fold cannot go on; :func:`warm` makes another outside of a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,9 @@ def refresh(
     The order makes racing writers and a crash harmless: lock the job, delete its marks, read.
     So a mark is only gone once what it stands for was there to be read. Returns None, and has
     changed nothing, if another worker holds the job or has just done the same.
+
+    What the fold *known* cannot take in is folded with all events of the job, inside the
+    transaction; for a long job ``NotForward`` is raised instead.
     """
     if not marks.lock(conn, key):
         return None
@@ -66,6 +74,8 @@ def refresh(
     previous = None
     if known is not None and _goes_on(conn, known, head, batches):
         fold, previous = known.fold, known.ledger
+    elif known is not None and known.fold.event_count > _LONG:
+        raise NotForward
     else:
         fold = _fold_all(conn, key, limits)
     ledger = fold.ledger(now_us)

@@ -5,9 +5,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
+from typing import NamedTuple
 
 from ett_service.aggregation.folds import Folds
-from ett_service.aggregation.job import OPEN_EVERY_US, Folded, refresh, warm
+from ett_service.aggregation.job import OPEN_EVERY_US, Folded, NotForward, refresh, warm
 from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, Limits
 from ett_service.storage import marks
 from ett_service.storage.engine import Store
@@ -18,6 +19,14 @@ from ett_service.worker.turns import Turns
 log = logging.getLogger(__name__)
 
 _AFTER_TROUBLE_SECONDS = 1.0
+#: Beyond it whole folds are left to the next pass, so that jobs that go on do not wait for them.
+_MOST_WARMING_US = 200_000
+
+
+class _Sent(NamedTuple):
+    key: JobKey
+    known: Folded | None
+    future: Future[Folded | None]
 
 
 class Worker:
@@ -43,6 +52,8 @@ class Worker:
         self._open_every_us = open_every_us
         self._folds = Folds()
         self._turns = Turns()
+        #: Jobs to be folded whole under the lock: facts overtook what was read outside of it.
+        self._stubborn: set[JobKey] = set()
         self._awake = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -94,13 +105,16 @@ class Worker:
             keys = self._turns.next(conn, now_us)
         kept = {key: self._folds.take(key) for key in keys}
         # What goes on is sent off first: it need not wait for what has to be read as a whole.
-        sent = [self._send(key, known, now_us) for key, known in kept.items() if known]
-        cold = [key for key, known in kept.items() if not known]
+        ready = [(key, known) for key, known in kept.items() if known or key in self._stubborn]
+        sent = [self._send(key, known, now_us) for key, known in ready]
+        cold = [key for key in kept if key not in dict(ready)]
         sent += [self._send(key, known, now_us) for key, known in self._warmed(cold, now_us)]
-        return sum(self._settle(key, future, now_us) for key, future in sent)
+        return sum([self._settle(one, now_us) for one in sent])
 
     def _warmed(self, keys: Iterable[JobKey], now_us: int) -> Iterator[tuple[JobKey, Folded]]:
         for key in keys:
+            if self._now_us() - now_us > _MOST_WARMING_US:
+                return
             try:
                 with self._store.reading() as conn:
                     known = warm(conn, key, self._limits)
@@ -111,9 +125,7 @@ class Worker:
             else:
                 yield key, known
 
-    def _send(
-        self, key: JobKey, known: Folded, now_us: int
-    ) -> tuple[JobKey, Future[Folded | None]]:
+    def _send(self, key: JobKey, known: Folded | None, now_us: int) -> _Sent:
         work = partial(
             refresh,
             key=key,
@@ -122,18 +134,25 @@ class Worker:
             limits=self._limits,
             open_every_us=self._open_every_us,
         )
-        return key, self._store.submit(work)
+        return _Sent(key, known, self._store.submit(work))
 
-    def _settle(self, key: JobKey, future: Future[Folded | None], now_us: int) -> bool:
+    def _settle(self, sent: _Sent, now_us: int) -> bool:
+        """Wait for the commit; return whether anything was done, or is to be done at once."""
+        key = sent.key
         try:
-            folded = future.result()
+            folded = sent.future.result()
         except StorageUnavailable:
             raise
+        except NotForward:
+            if sent.known and sent.known.ledger is None:
+                self._stubborn.add(key)
+            return True
         except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
             self._put_off(key, now_us, error)
             return False
-        if folded is not None:
-            self._folds.keep(folded)
+        if unused := folded or sent.known:
+            self._folds.keep(unused)
+        self._stubborn.discard(key)
         self._turns.done(key)
         return folded is not None
 

@@ -12,7 +12,7 @@ _LONGEST_PAUSE_US = 300_000_000
 class Turns:
     """Jobs in the order of their need. One that failed comes again later, then later still."""
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self, most: int = 200) -> None:
         self._most = most
         self._failures: dict[JobKey, int] = {}
         self._not_before: dict[JobKey, int] = {}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, update
 from sqlalchemy import event as sql_event
 
-from ett_service.aggregation.job import Folded, refresh, warm
+from ett_service.aggregation.job import Folded, NotForward, refresh, warm
 from ett_service.core.answer import FORMULA_VERSION
 from ett_service.core.event import AttemptEnded, AttemptStarted, Event, PhaseStarted
 from ett_service.core.fold import fold
@@ -63,7 +63,7 @@ def deliveries(draw: st.DrawFn) -> tuple[Timeline, list[list[Event]]]:
 
 
 @settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -126,6 +126,25 @@ def test_a_warmed_fold_knows_what_came_between_reading_and_storing(
     assert after.fold is warmed.fold
     assert after.fold.event_count == 63
     assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+
+
+def test_a_long_job_is_not_folded_anew_while_others_wait_for_the_lock(
+    store: Store, key: JobKey
+) -> None:
+    steps = [progress(step, NOON + MINUTE + step * SECOND) for step in range(2001)]
+    deliver(store, key, [event(PhaseStarted, phase=Phase.TRAIN_LOOP), *steps])
+    known = refreshed(store, key, NOON + 60 * MINUTE)
+    deliver(store, key, [progress(7, NOON + 2 * MINUTE + 1)])
+
+    with pytest.raises(NotForward):
+        refreshed(store, key, NOON + 60 * MINUTE, known)
+
+    assert marked(store) == [key]
+    with store.reading() as conn:
+        warmed = warm(conn, key)
+    refreshed(store, key, NOON + 60 * MINUTE, warmed)
+    assert stored(store, key) == recomputed(store, key, NOON + 60 * MINUTE)
+    assert marked(store) == []
 
 
 def test_a_clock_that_turns_out_wrong_moves_what_was_stored(store: Store, key: JobKey) -> None:

@@ -29,7 +29,7 @@ def said_by(timeline: Timeline) -> JobLedger:
 
 
 @settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

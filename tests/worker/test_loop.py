@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 
-from ett_service.core.event import AttemptStarted, PhaseStarted
+from ett_service.core.event import AttemptStarted, Event, PhaseStarted
 from ett_service.core.vocabulary import JobState, Phase
 from ett_service.storage import tables
 from ett_service.storage.engine import Store
@@ -155,6 +155,57 @@ def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
 
     assert marked(store) == []
     assert stored(store, key) == recomputed(store, key, clock.now_us)
+
+
+def long_job() -> list[Event]:
+    steps = [progress(step, NOON + step * SECOND) for step in range(2001)]
+    return [event(PhaseStarted, phase=Phase.TRAIN_LOOP), *steps]
+
+
+def test_a_late_fact_of_a_long_job_is_folded_in(store: Store, project_id: int) -> None:
+    key, clock = JobKey(project_id, "llm-70b"), Clock(NOON + HOUR)
+    deliver(store, key, long_job())
+    worker = Worker(store, clock)
+    worker.pass_over()
+    deliver(store, key, [progress(1, NOON + 1)])
+
+    assert worker.pass_over() == 1
+    assert marked(store) == [key]
+    assert worker.pass_over() == 1
+
+    assert marked(store) == []
+    assert stored(store, key) == recomputed(store, key, clock.now_us)
+
+
+class LateFacts:
+    """A store in which a late fact comes in whenever somebody has just read."""
+
+    def __init__(self, store: Store, key: JobKey) -> None:
+        self._store, self._key, self._late = store, key, itertools.count(1)
+        self.dialect, self.url = store.dialect, store.url
+        self.write, self.submit, self.close = store.write, store.submit, store.close
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._store.reading() as conn:
+            yield conn
+        deliver(self._store, self._key, [progress(1, NOON + next(self._late))])
+
+
+def test_a_long_job_that_late_facts_keep_overtaking_is_folded_all_the_same(
+    store: Store, project_id: int
+) -> None:
+    key, clock = JobKey(project_id, "llm-70b"), Clock(NOON + HOUR)
+    deliver(store, key, long_job())
+    worker = Worker(LateFacts(store, key), clock)
+
+    worker.pass_over()
+    assert stored(store, key) is None
+    worker.pass_over()
+
+    ledger = stored(store, key)
+    assert ledger is not None
+    assert ledger.attempts[0].last_step == 2000
 
 
 def test_a_woken_worker_does_not_wait_for_its_poll(store: Store, project_id: int) -> None:
