@@ -10,7 +10,7 @@ def run(conn: Connection) -> None:
     """Run the migrations in one transaction, so that half of one never stands."""
     if conn.dialect.name == "postgresql":
         # Better to fail at once and be run again than to make every writer wait behind us.
-        conn.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
+        conn.exec_driver_sql("SET LOCAL lock_timeout = '3s'")
         conn.exec_driver_sql("SET LOCAL statement_timeout = 0")
     context.configure(
         connection=conn,

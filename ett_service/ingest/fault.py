@@ -9,7 +9,8 @@ from ett_service.ingest.refusal import Code, Fault
 _PLACE = re.compile(r" - at `(?:key` in `)?\$([^`]*)`\Z")
 _NAMED = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)
 _BOUND = re.compile(r"Expected `(?:int|float)` [<>]|.*out of range")
-_SIZE = re.compile(r"Expected `(?:str|object|array)` of length|Expected `str` matching")
+_SIZE = re.compile(r"Expected `(?:str|object|array)` of length")
+_PATTERN = re.compile(r"Expected `str` matching")
 
 #: The members with a code of their own for whatever is wrong with their text.
 _OF_MEMBER = {"/id": Code.BAD_ID, "/job": Code.BAD_JOB, "/preempted_by": Code.BAD_JOB}
@@ -29,6 +30,8 @@ def fault_of(error: msgspec.ValidationError) -> Fault:
         return Fault(Code.OUT_OF_RANGE, pointer)
     if _SIZE.match(said):
         return Fault(_OF_MEMBER.get(pointer, Code.BAD_LENGTH), pointer)
+    if _PATTERN.match(said):
+        return Fault(_OF_MEMBER.get(pointer, Code.UNKNOWN_VALUE), pointer)
     return Fault(_of_value(said, pointer), pointer)
 
 

@@ -1,0 +1,56 @@
+"""A database is brought to this version's schema, and told from one that is not."""
+
+import pytest
+
+from ett_service.storage.engine import open_store
+from ett_service.storage.errors import StorageUnavailable, WrongStore
+from ett_service.storage.migrate import address, migrate, migrations, require_current, undo
+from ett_service.storage.reads import store_epoch
+
+
+def test_migrating_again_changes_nothing(bare_database_url: str) -> None:
+    epochs = []
+    for _ in range(2):
+        migrate(bare_database_url)
+        store = open_store(bare_database_url)
+        with store.reading() as conn:
+            require_current(conn)
+            epochs.append(store_epoch(conn))
+        store.close()
+
+    assert epochs[0] == epochs[1]
+
+
+def test_undoing_leaves_no_table_and_the_schema_is_then_refused(bare_database_url: str) -> None:
+    migrate(bare_database_url)
+    undo(bare_database_url)
+
+    with pytest.raises(WrongStore, match="schema"):
+        open_store(bare_database_url)
+
+
+def test_two_stores_have_two_epochs(bare_database_url: str) -> None:
+    epochs = set()
+    for _ in range(2):
+        migrate(bare_database_url)
+        store = open_store(bare_database_url)
+        with store.reading() as conn:
+            epochs.add(store_epoch(conn))
+        store.close()
+        undo(bare_database_url)
+
+    assert len(epochs) == 2
+
+
+def test_a_server_that_is_away_is_said_to_be_unavailable() -> None:
+    with pytest.raises(StorageUnavailable):
+        migrate("postgresql://nobody@127.0.0.1:1/none")
+
+
+@pytest.mark.parametrize("driver", ["postgresql", "postgresql+psycopg", "postgresql+psycopg2"])
+def test_postgresql_is_always_spoken_to_by_one_driver(driver: str) -> None:
+    assert address(f"{driver}://me@host/ett").drivername == "postgresql+psycopg"
+
+
+def test_the_migrations_are_where_the_checkout_has_them() -> None:
+    assert (migrations() / "env.py").is_file()
