@@ -23,15 +23,16 @@ from ett_service.core.vocabulary import (
     Period,
     Phase,
 )
-from tests.core.oracle_lives import Bounds, Life, bounds, corrected, lives_of, spans_of
-from tests.core.oracle_painting import (
+from tests.core.oracle_lives import Bounds, Life, bounds, corrected, lives_of
+from tests.core.oracle_painting import painted
+from tests.core.oracle_picture import (
     Painting,
     Piece,
     Ticks,
     every_change,
     every_microsecond,
-    painted,
 )
+from tests.core.oracle_spans import spans_of
 
 __all__ = ["answer", "every_change", "every_microsecond"]
 

@@ -18,9 +18,7 @@ from ett_service.core.event import (
     SpanOver,
 )
 from ett_service.core.vocabulary import (
-    ACTIVITIES,
     ORIGIN_OF_CAUSE,
-    STATIONS,
     Cause,
     Origin,
     Outcome,
@@ -32,16 +30,6 @@ _WORST_FIRST = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.CO
 _GUILTY_FIRST = (Origin.INFRA, Origin.USER, Origin.PREEMPTION, Origin.UNKNOWN)
 _AFTERTHOUGHT_US = 60_000_000
 _OFFSET_LEFT_ALONE_US = 2_000_000
-
-
-@dataclass
-class Span:
-    """A phase over ``[begin, end)``; ``own_end`` is what a sender said, cut or not."""
-
-    phase: Phase
-    begin: int
-    end: int
-    own_end: int | None
 
 
 @dataclass
@@ -320,61 +308,3 @@ def _judge(life: Life) -> None:
         life.outcome = verdict.outcome
     is_preempted = life.outcome is Outcome.PREEMPTED
     life.origin = Origin.PREEMPTION if is_preempted else _origin(verdict)
-
-
-def spans_of(life: Life, end: int, loops: Iterable[tuple[int, int]] = ()) -> list[Span]:
-    """The phase spans of an attempt's stream, cut at ``end``.
-
-    ``loops`` are the attempt's: they decide whether a compile began inside one.
-    """
-    found = [
-        Span(e.phase, named(e), e.at, e.at)
-        for e in life.stream
-        if isinstance(e, SpanOver) and e.stage is None
-    ]
-    for (phase, _), edges in _edges(life).items():
-        found += _paired(phase, edges)
-    begins = [(span.begin, span.phase) for span in found]
-    progress = [e.at for e in life.stream if isinstance(e, Progress)]
-    for span in found:
-        if span.own_end is None:
-            signs = [b for b, phase in begins if _closes(phase, span.phase)]
-            if _stops_for_progress(span, loops):
-                signs += progress
-            span.end = min([t for t in signs if t > span.begin], default=end)
-        span.end = min(span.end, end)
-    return [span for span in found if span.begin < end]
-
-
-def _edges(life: Life) -> dict[tuple[Phase, int | None], list[PhaseStarted | PhaseEnded]]:
-    edges: dict[tuple[Phase, int | None], list[PhaseStarted | PhaseEnded]] = {}
-    for e in life.stream:
-        if isinstance(e, PhaseStarted | PhaseEnded) and e.stage is None:
-            edges.setdefault((e.phase, e.rank), []).append(e)
-    return edges
-
-
-def _paired(phase: Phase, edges: list[PhaseStarted | PhaseEnded]) -> list[Span]:
-    begins = sorted({e.at for e in edges if isinstance(e, PhaseStarted)})
-    spans = {begin: Span(phase, begin, begin, None) for begin in begins}
-    for end in sorted(e.at for e in edges if isinstance(e, PhaseEnded)):
-        last = max((begin for begin in begins if begin < end), default=None)
-        for begin in (last, end):
-            if begin in spans and spans[begin].own_end is None:
-                spans[begin].end = spans[begin].own_end = end
-                break
-    return list(spans.values())
-
-
-def _closes(begun: Phase, open_phase: Phase) -> bool:
-    if begun is open_phase:
-        return True
-    if begun not in STATIONS:
-        return False
-    return open_phase in ACTIVITIES or STATIONS.index(begun) > STATIONS.index(open_phase)
-
-
-def _stops_for_progress(span: Span, loops: Iterable[tuple[int, int]]) -> bool:
-    if span.phase is Phase.PT2_COMPILE:
-        return any(start <= span.begin < end for start, end in loops)
-    return span.phase in (Phase.CHECKPOINT_BLOCKING, Phase.EVALUATION, Phase.STALLED)

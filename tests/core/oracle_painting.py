@@ -1,95 +1,23 @@
-"""A slow second implementation of the definitions, which paints time piece by piece.
+"""How the oracle gives each piece of a job's time its attempt, span, category and period."""
 
-Each piece of a job's time is given one attempt, one span, one category and one period, one
-after the other. ``every_microsecond`` makes each piece one microsecond long: that is the
-definition read aloud, and only for tiny timelines. ``every_change`` joins those between which
-nothing can change.
-"""
-
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from ett_service.core.event import (
-    CheckpointRestored,
     CheckpointSaved,
-    Event,
     Progress,
 )
 from ett_service.core.vocabulary import (
-    Basis,
     Category,
     Outcome,
     Period,
     Phase,
 )
-from tests.core.oracle_lives import (
-    Bounds,
-    Life,
-    Span,
-    spans_of,
-)
-
-Ticks = Callable[[Iterable[int]], list[int]]
-Stretch = tuple[int, int]
+from tests.core.oracle_lives import Bounds, Life
+from tests.core.oracle_picture import Painting, Piece, Ticks, facts_of
+from tests.core.oracle_repeats import repeats
+from tests.core.oracle_spans import Span, spans_of
 
 _ORDER = list(Phase)
-
-
-def every_change(instants: Iterable[int]) -> list[int]:
-    """Pieces between the instants that matter."""
-    return sorted(set(instants))
-
-
-def every_microsecond(instants: Iterable[int]) -> list[int]:
-    """Pieces of one microsecond."""
-    known = set(instants)
-    return list(range(min(known), max(known) + 1)) if known else []
-
-
-@dataclass
-class Piece:
-    """``[begin, end)`` and who owns it."""
-
-    begin: int
-    end: int
-    life: Life | None
-    span: Span | None
-    category: Category = Category.RESTART_WAIT
-    period: Period = Period.SCHEDULING
-
-    @property
-    def us(self) -> int:
-        """Length."""
-        return self.end - self.begin
-
-
-@dataclass
-class Painting:
-    """One job as it is being painted."""
-
-    lives: list[Life]
-    queuing: list[Life]
-    first: int
-    end: int
-    ticks: Ticks
-    spans: dict[int, list[Span]] = field(default_factory=dict)  #: by ``id`` of the life
-    loops: list[tuple[int, int, Life]] = field(default_factory=list)
-    repeated: dict[int, list[Stretch]] = field(default_factory=dict)
-    tails: dict[int, int] = field(default_factory=dict)  #: from when on loop time is silent
-    basis: dict[int, Basis] = field(default_factory=dict)
-    pieces: list[Piece] = field(default_factory=list)
-
-    def loops_of(self, life: Life) -> list[Stretch]:
-        """The loops of one attempt."""
-        return [(begin, end) for begin, end, owner in self.loops if owner is life]
-
-    def loop_time(self, life: Life) -> list[Piece]:
-        """What its ``train_loop`` spans own."""
-        return [
-            p for p in self.pieces if p.life is life and p.span and p.span.phase is Phase.TRAIN_LOOP
-        ]
 
 
 def painted(bound: Bounds, first: int | None, end: int, ticks: Ticks) -> Painting:
@@ -104,7 +32,7 @@ def painted(bound: Bounds, first: int | None, end: int, ticks: Ticks) -> Paintin
     _paint_owners(picture)
     for life in picture.lives:
         picture.tails[id(life)] = _tail(life, picture)
-        picture.basis[id(life)], picture.repeated[id(life)] = _repeats(life, picture)
+        picture.basis[id(life)], picture.repeated[id(life)] = repeats(life, picture)
     _paint_owners(picture)
     allocation = _allocation(picture)
     for piece in picture.pieces:
@@ -173,98 +101,6 @@ def _tail(life: Life, picture: Painting) -> int:
     return heard[-1] + 2 * (heard[-1] - heard[0]) // (len(heard) - 1)
 
 
-def _facts_of(lives: Iterable[Life], *kinds: type[Event]) -> list[Any]:
-    return [e for life in lives for e in life.stream if isinstance(e, kinds)]
-
-
-def _repeats(life: Life, picture: Painting) -> tuple[Basis, list[Stretch]]:
-    earlier = picture.lives[: picture.lives.index(life)]
-    saves = _facts_of(earlier, CheckpointSaved)
-    if _facts_of([life], Progress):
-        return Basis.STEPS, _repeats_by_steps(life, earlier, picture)
-    if saves:
-        return Basis.CHECKPOINTS, _repeats_by_checkpoints(life, earlier, picture)
-    return Basis.NONE, []
-
-
-def _repeats_by_checkpoints(life: Life, earlier: list[Life], picture: Painting) -> list[Stretch]:
-    last_save = max(e.at for e in _facts_of(earlier, CheckpointSaved))
-    left = sum(
-        piece.us for x in earlier for piece in picture.loop_time(x) if piece.begin >= last_save
-    )
-    stretches = []
-    for piece in picture.loop_time(life):
-        stretches.append((piece.begin, piece.begin + min(left, piece.us)))
-        left -= min(left, piece.us)
-    return stretches
-
-
-@dataclass
-class Point:
-    """A step known at an instant."""
-
-    at: int
-    step: int
-    is_implied: bool
-    is_restored: bool
-    own_at: int
-
-    @property
-    def place(self) -> tuple[int, bool, int, bool, int]:
-        """Where it comes among the points."""
-        return (self.at, not self.is_implied, self.own_at, self.is_restored, self.step)
-
-
-def _points(life: Life, earlier: list[Life], loops: list[Stretch]) -> list[Point]:
-    progress = _facts_of([life], Progress)
-    restored = _facts_of([life], CheckpointRestored)
-    points = [Point(e.at, e.step, False, False, e.at) for e in progress]
-    for e in restored:
-        if any(begin <= e.at < end for begin, end in loops):
-            points.append(Point(e.at, e.step, False, True, e.at))
-        elif later := [begin for begin, _ in loops if begin > e.at]:
-            points.append(Point(min(later), e.step, False, True, e.at))
-    first_progress = min(e.at for e in progress)
-    if earlier and loops and not any(e.at < first_progress for e in restored):
-        start = loops[0][0]
-        saves = [e for e in _facts_of(earlier, CheckpointSaved) if e.at <= start]
-        if saves:
-            last = max(saves, key=lambda e: (e.at, e.step))
-            points.append(Point(start, last.step, True, False, last.at))
-    return sorted(points, key=lambda point: point.place)
-
-
-def _repeats_by_steps(life: Life, earlier: list[Life], picture: Painting) -> list[Stretch]:
-    points = _points(life, earlier, picture.loops_of(life))
-    known = [e.step for e in _facts_of(earlier, Progress, CheckpointSaved)]
-    stretches: list[Stretch] = []
-    if earlier and known:
-        stretches.append((life.begin, points[0].at))
-    for i, point in enumerate(points):
-        own = [p.step for p in points[: i + 1] if not p.is_implied and not p.is_restored]
-        if not known + own:
-            continue
-        mark = max(known + own)
-        if i + 1 == len(points):
-            if point.step < mark:
-                stretches.append((point.at, life.over_at))
-        else:
-            stretches.append((point.at, _caught_up(point, points[i + 1], mark)))
-    return [(begin, end) for begin, end in stretches if begin < end]
-
-
-def _caught_up(point: Point, following: Point, mark: int) -> int:
-    """Up to when the time from one point to the next is repeated."""
-    if point.step < mark:
-        if following.is_restored or following.step < mark:
-            return following.at
-        span = following.at - point.at
-        return point.at + (mark - point.step) * span // (following.step - point.step)
-    if not following.is_restored and following.step < mark:
-        return following.at
-    return point.at
-
-
 def _category(piece: Piece, picture: Painting) -> Category:
     life, span = piece.life, piece.span
     if life is None:
@@ -289,7 +125,7 @@ def _training(life: Life, at: int, picture: Painting) -> Category:
 
 def _compile(life: Life, span: Span, picture: Painting) -> Category:
     loops = picture.loops_of(life)
-    progress = [e.at for e in _facts_of([life], Progress)]
+    progress = [e.at for e in facts_of([life], Progress)]
     if not loops or not progress or span.begin < loops[0][0]:
         return Category.PT2_COMPILE
     if span.begin < loops[0][1] and span.begin < min(progress):

@@ -1,5 +1,7 @@
 """Half-open intervals: cover, difference, overlap, cuts."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ def test_a_cover_is_disjoint_and_covers_the_same(drawn: list[tuple[int, int]]) -
     cover = merged(drawn)
 
     assert _painted(cover) == _painted(drawn)
-    assert all(before[1] < after[0] for before, after in zip(cover, cover[1:], strict=False))
+    assert all(before[1] < after[0] for before, after in pairwise(cover))
 
 
 @given(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted), intervals)
