@@ -1,0 +1,61 @@
+"""Writes fixtures/first_schema.sqlite.sql: a small database as the first schema kept it.
+
+Run it from the top of the repository, only ever with the release whose schema it is:
+``python -m tests.migrations.first_schema``
+"""
+
+import sqlite3
+import tempfile
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from ett_service.aggregation.job import refresh
+from ett_service.ingest.accept import accept
+from ett_service.storage.engine import open_store
+from ett_service.storage.keys import create_key, create_project
+from ett_service.storage.marks import JobKey
+from ett_service.storage.migrate import migrate
+from tests.builders import RECEIVED_AT, wire
+from tests.ingest.bodies import batch
+
+REVISION = "20261121_first_schema"
+DUMP = Path(__file__).with_name("fixtures") / "first_schema.sqlite.sql"
+
+EVENTS = (
+    wire("job", team="nlp", gpus=64, labels={"tier": "1"}, id="facts"),
+    wire("attempt_started", id="started"),
+    wire("phase_started", phase="train_loop", id="loop"),
+    wire("progress", step=100, at="2026-03-01T12:10:00Z", id="progress"),
+    wire("checkpoint_saved", step=100, at="2026-03-01T12:10:30Z", id="saved"),
+    wire("attempt_ended", outcome="failed", signal=9, at="2026-03-01T12:15:00Z", id="ended"),
+)
+
+
+def fill(conn: Connection) -> None:
+    """Keep a key, a job with its ledger, and one that is marked and was imported."""
+    project_id = create_project(conn, "research", RECEIVED_AT)
+    scopes = ("read", "write")
+    create_key(conn, project="research", name="trainer", scopes=scopes, now_us=RECEIVED_AT)
+    sent = batch(*EVENTS, producer="p", sent_at="2026-03-01T12:59:55Z")
+    accept(conn, sent, project_id=project_id, now_us=RECEIVED_AT)
+    refresh(conn, JobKey(project_id, "llm-70b"), RECEIVED_AT)
+    imported = batch(wire(job="imported", id="heartbeat"), history=True)
+    accept(conn, imported, project_id=project_id, now_us=RECEIVED_AT)
+
+
+def main() -> None:
+    """Build the database and dump it as text."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ett.db"
+        migrate(f"sqlite:///{path}", REVISION)
+        store = open_store(f"sqlite:///{path}")
+        store.write(fill)
+        store.close()
+        conn = sqlite3.connect(path)
+        DUMP.write_text("\n".join(conn.iterdump()) + "\n")
+        conn.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""A database that an earlier release kept is brought to the newest schema and read."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import select
+
+from ett_service.storage import reads, tables
+from ett_service.storage.engine import open_store
+from ett_service.storage.keys import list_keys
+from ett_service.storage.migrate import migrate
+from tests.ingest.bodies import batch
+from tests.migrations import first_schema
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """Return a database as the first schema kept it."""
+    path = tmp_path / "kept.db"
+    conn = sqlite3.connect(path)
+    conn.executescript(first_schema.DUMP.read_text())
+    conn.close()
+    return path
+
+
+def schema(path: Path) -> set[str]:
+    conn = sqlite3.connect(path)
+    found = {row[0] for row in conn.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    conn.close()
+    return found
+
+
+def test_the_dump_is_of_the_first_schema(kept: Path, tmp_path: Path) -> None:
+    built = tmp_path / "built.db"
+    migrate(f"sqlite:///{built}", first_schema.REVISION)
+
+    assert schema(kept) == schema(built)
+
+
+def test_a_database_of_the_first_schema_is_upgraded_and_read(kept: Path) -> None:
+    migrate(f"sqlite:///{kept}")
+    store = open_store(f"sqlite:///{kept}")
+    with store.reading() as conn:
+        (key,) = list_keys(conn)
+        events = reads.events(conn, key.project_id, "llm-70b")
+        offsets = reads.offsets(conn, key.project_id, "llm-70b")
+        ledgers = list(conn.execute(select(tables.job_ledger.c.job, tables.job_ledger.c.state)))
+        marked = list(conn.execute(select(tables.dirty.c.job)).scalars())
+        differences = compare_metadata(MigrationContext.configure(conn), tables.metadata)
+    store.close()
+
+    sent = batch(*first_schema.EVENTS, producer="p").arrivals
+    assert {each.id: each for each in events} == {each.event.id: each.event for each in sent}
+    assert offsets == {"p": 5_000_000}
+    assert [tuple(row) for row in ledgers] == [("llm-70b", "interrupted")]
+    assert marked == ["imported"]
+    assert differences == []
