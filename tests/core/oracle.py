@@ -23,7 +23,7 @@ from ett_service.core.vocabulary import (
     Period,
     Phase,
 )
-from tests.core.oracle_lives import Bounds, Life, bounds, corrected, lives_of
+from tests.core.oracle_lives import Bounds, Life, bounds, corrected, lives_of, starts
 from tests.core.oracle_painting import painted
 from tests.core.oracle_picture import (
     Painting,
@@ -37,6 +37,7 @@ from tests.core.oracle_spans import spans_of
 __all__ = ["answer", "every_change", "every_microsecond"]
 
 _NOT_HELD = (Category.SCHEDULING, Category.RESTART_WAIT)
+_BEGINNING = [phase for phase in Phase if phase is not Phase.QUEUED]
 _INFRA = (Origin.INFRA, Origin.PREEMPTION)
 
 
@@ -54,7 +55,7 @@ def answer(
     endings = [e for e in told if isinstance(e, JobEnded)]
     lives = lives_of(told)
     as_of = max([as_of, *(e.at for e in told if not isinstance(e, JobFacts))])
-    first = first_instant(lives, endings, as_of, limits)
+    first = _first_instant(lives, endings, as_of, limits)
     bound = bounds(lives, endings, first or 0, as_of, limits)
     state = _state(bound, told, as_of, limits)
     moves = state in (JobState.RUNNING, JobState.QUEUED)
@@ -76,24 +77,22 @@ def answer(
     }
 
 
-def first_instant(
+def _first_instant(
     lives: list[Life], endings: list[JobEnded], as_of: int, limits: Limits
 ) -> int | None:
-    """When E2E begins; None while no attempt has begun."""
     begun = [life for life in lives if life.has_begun]
     if not begun:
         return None
-    for start in begun[0].starts([Phase.SCHEDULING]):
+    for start in starts(begun[0].stream, Phase.SCHEDULING):
         bounds(lives, endings, start, as_of, limits)
         if _exists(start, begun[0], as_of):
-            others = set(Phase) - {Phase.QUEUED}
-            if any(
+            if not any(
                 before < start and _exists(before, life, as_of)
                 for life in begun
-                for before in life.starts(others, ranks="all")
+                for before in starts(life.events, *_BEGINNING)
             ):
-                break
-            return start
+                return start
+            break
     return min(life.raw_begin for life in begun)
 
 

@@ -79,19 +79,19 @@ class Life:
         """When anything was heard from it last."""
         return max(e.at for e in self.events)
 
-    def starts(self, phases: Iterable[Phase] = Phase, ranks: str = "stream") -> list[int]:
-        """When phases began, as reported."""
-        wanted = set(phases)
-        return sorted(
-            named(e)
-            for e in (self.stream if ranks == "stream" else self.events)
-            if isinstance(e, (PhaseStarted, SpanOver)) and e.stage is None and e.phase in wanted
-        )
-
 
 def named(event: Event) -> int:
     """The first instant that an event names."""
     return min(event.start, event.at) if isinstance(event, SpanOver) else event.at
+
+
+def starts(events: Iterable[Event], *phases: Phase) -> list[int]:
+    """When phases began, as reported."""
+    return sorted(
+        named(e)
+        for e in events
+        if isinstance(e, (PhaseStarted, SpanOver)) and e.stage is None and e.phase in phases
+    )
 
 
 def _queues(event: Event) -> bool:
@@ -195,7 +195,6 @@ class Bounds:
     lives: list[Life]  #: begun ones, in order
     queuing: list[Life]  #: the others
     job_end: int | None  #: of a ``job_ended`` that stands
-    job_outcome: Outcome | None
 
 
 def bounds(
@@ -217,7 +216,7 @@ def bounds(
             _end_from_outside(life, job_end, job_ending, as_of, limits)
     for life in begun:
         _judge(life)
-    return Bounds(begun, queuing, job_end, job_ending.outcome if job_ending else None)
+    return Bounds(begun, queuing, job_end)
 
 
 def _enders(life: Life) -> list[AttemptEnded]:
@@ -264,7 +263,7 @@ def _stands(ending: JobEnded, lives: list[Life]) -> bool:
     for life in lives:
         if life.has_begun and life.begin > ending.at:
             return False
-        for begin in life.starts([Phase.QUEUED]):
+        for begin in starts(life.stream, Phase.QUEUED):
             if begin > ending.at and (life.end is None or begin < life.end):
                 return False
     return True
