@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from ett_service.core.answer import AttemptLedger, Evidence
 from ett_service.core.bounds import Life
 from ett_service.core.failure import Verdict, classify
-from ett_service.core.job import silent_tail_us
 from ett_service.core.painting import Painting
 from ett_service.core.picture import Part
 from ett_service.core.span import NEVER
@@ -90,6 +89,6 @@ def attempt_ledger(part: Part, setting: Setting) -> AttemptLedger:
         last_heard_at=track.heard,
         last_step=track.progress[-1][1] if track.progress else None,
         unsaved_us=unsaved_us(part),
-        silent_tail_us=silent_tail_us(painting),
+        silent_tail_us=painting.canvas.silent_tail_us,
         categories_us=_categories_us(painting),
     )

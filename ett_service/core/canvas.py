@@ -77,6 +77,24 @@ class Canvas:
         self._repeat = 0
 
     @property
+    def silent_tail_us(self) -> int:
+        """Loop time that was a silent tail, in microseconds."""
+        return sum(
+            us
+            for (category, _, phase), us in self.totals.items()
+            if category is Category.STALLED and phase is Phase.TRAIN_LOOP
+        )
+
+    @property
+    def repeated_us(self) -> int:
+        """All repeated time, in microseconds."""
+        return sum(
+            us
+            for (category, _, _), us in self.totals.items()
+            if category is Category.REPEATED_TRAINING
+        )
+
+    @property
     def anchored_at(self) -> int:
         """No event that names an earlier instant can be painted from the anchor on."""
         return -NEVER if self._anchor is None else self._anchor.at

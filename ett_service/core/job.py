@@ -9,7 +9,6 @@ from ett_service.core.accelerators import UNHELD, held_waits
 from ett_service.core.answer import Recovery, Segment, Share
 from ett_service.core.bounds import queued_intervals
 from ett_service.core.interval import Interval, cut, merged, overlap_us
-from ett_service.core.painting import Painting
 from ett_service.core.picture import Picture
 from ett_service.core.vocabulary import Category, Period, Phase
 
@@ -97,8 +96,8 @@ def recoveries(
             start_at=span[0],
             end_at=span[1],
             parts_us=kept.get(span) or _parts_us(span, segments),
-            stalled_us=silent_tail_us(paintings[interrupted]),
-            repeated_us=0 if resumed is None else repeated_us(paintings[resumed]),
+            stalled_us=paintings[interrupted].canvas.silent_tail_us,
+            repeated_us=0 if resumed is None else paintings[resumed].canvas.repeated_us,
             outcome=picture.found.lives[interrupted].outcome,
         )
         for span, interrupted, resumed in spans
@@ -113,21 +112,3 @@ def _parts_us(span: Interval, segments: Sequence[Segment]) -> dict[Category, int
             break
         parts_us[segment.category] += segment.end_at - segment.start_at
     return dict(parts_us)
-
-
-def silent_tail_us(painting: Painting) -> int:
-    """Return the attempt's loop time that was a silent tail, in microseconds."""
-    return sum(
-        us
-        for (category, _, phase), us in painting.canvas.totals.items()
-        if category is Category.STALLED and phase is Phase.TRAIN_LOOP
-    )
-
-
-def repeated_us(painting: Painting) -> int:
-    """Return all repeated time of the attempt, in microseconds."""
-    return sum(
-        us
-        for (category, _, _), us in painting.canvas.totals.items()
-        if category is Category.REPEATED_TRAINING
-    )
