@@ -17,6 +17,8 @@ _MAX_INT32 = 2**31 - 1
 Integer = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)]
 Count = Annotated[int, Meta(ge=0, le=MAX_INTEGER)]
 Ordinal = Annotated[int, Meta(ge=0, le=_MAX_INT32)]
+#: Beyond any job there is: microseconds times accelerators are summed in 64 bits.
+Machines = Annotated[int, Meta(ge=0, le=1_000_000)]
 Amount = Annotated[float, Meta(ge=0)]
 JobName = Annotated[str, Meta(min_length=1, max_length=200, extra={"reads": "job"})]
 Id = Annotated[
@@ -72,7 +74,7 @@ class SentJobFacts(SentEvent, tag="job"):
     model: Word | None = None
     cluster: Word | None = None
     hardware: Word | None = None
-    gpus: Count | None = None
+    gpus: Machines | None = None
     kind: Word | None = None
     code_version: Word | None = None
     image: Word | None = None
@@ -86,8 +88,8 @@ class SentJobFacts(SentEvent, tag="job"):
 class SentAttemptStarted(SentEvent, tag="attempt_started"):
     """An attempt exists."""
 
-    gpus: Count | None = None
-    hosts: Count | None = None
+    gpus: Machines | None = None
+    hosts: Machines | None = None
     code_version: Word | None = None
     reason: Log | None = None
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine
 
-from ett_service.storage.errors import WrongStore, translated
+from ett_service.storage.errors import StorageUnavailable, WrongStore, translated
 
 T = TypeVar("T")
 
@@ -44,6 +44,7 @@ class PostgresqlStore:
         self._snapshots = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
+        self._closed = False
         self._threads = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="ett-writer")
         try:
             with self.reading() as conn:
@@ -54,12 +55,13 @@ class PostgresqlStore:
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run *work*, and return its value once it is committed to stable storage."""
-        with translated(), self._engine.begin() as conn:
-            return work(conn)
+        self._require_open()
+        return self._write(work)
 
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         """Do the same without waiting."""
-        return self._threads.submit(self.write, work)
+        self._require_open()
+        return self._threads.submit(self._write, work)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -69,8 +71,17 @@ class PostgresqlStore:
 
     def close(self) -> None:
         """Finish what was submitted, then let go of the connections."""
+        self._closed = True
         self._threads.shutdown()
         self._engine.dispose()
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        with translated(), self._engine.begin() as conn:
+            return work(conn)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StorageUnavailable("The store is closed.")
 
 
 def _require_durability(conn: Connection) -> None:

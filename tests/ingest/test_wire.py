@@ -137,6 +137,7 @@ def test_the_other_types_keep_what_they_say() -> None:
         ("progress", {"step": 2**53}, "out_of_range", "/step"),
         ("progress", {"step": 10**30}, "out_of_range", "/step"),
         ("progress", {"step": 1, "flops": -1.5}, "out_of_range", "/flops"),
+        ("attempt_started", {"gpus": 1_000_001}, "out_of_range", "/gpus"),
         ("heartbeat", {"attempt": 2**31}, "out_of_range", "/attempt"),
         ("heartbeat", {"cycle": -1}, "out_of_range", "/cycle"),
         ("heartbeat", {"at": 1772366400}, "wrong_type", "/at"),

@@ -115,6 +115,15 @@ def test_closing_finishes_what_was_submitted(database_url: str) -> None:
     assert [each.result(timeout=0) for each in submitted] == [f"p{n}" for n in range(20)]
 
 
+def test_a_closed_store_takes_nothing_more(database_url: str) -> None:
+    store = open_store(database_url)
+    store.close()
+
+    for taking in (store.write, store.submit):
+        with pytest.raises(StorageUnavailable):
+            taking(adding("late"))
+
+
 def test_a_store_without_the_current_schema_is_refused_with_what_to_do(
     bare_database_url: str, dialect: str, tmp_path: Path
 ) -> None:

@@ -174,14 +174,6 @@ def test_a_file_that_is_no_database_is_said_to_be_unavailable(tmp_path: Path) ->
             open_store(f"sqlite:///{path}")
 
 
-def test_a_closed_store_takes_nothing_more(database_url: str) -> None:
-    store = open_store(database_url)
-    store.close()
-
-    with pytest.raises(StorageUnavailable):
-        store.write(lambda conn: create_project(conn, "late", NOON))
-
-
 def test_a_missing_file_is_not_made_by_opening_it(tmp_path: Path) -> None:
     with pytest.raises(WrongStore):
         open_store(f"sqlite:///{tmp_path / 'none.db'}")
