@@ -97,3 +97,8 @@ def test_each_setting_is_documented_with_its_default(name: str) -> None:
     shown = str(default).lower() if isinstance(default, bool) else str(default)
     row = f"| `{name}` | `{variable(name)}` | `{shown}` |"
     assert row in (ROOT / "docs" / "operations.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(OTHER_VARIABLES))
+def test_each_variable_that_is_no_setting_is_documented(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs" / "operations.md").read_text("utf-8")
