@@ -30,7 +30,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test in an empty folder, with no setting and no spool from outside."""
     monkeypatch.chdir(tmp_path)
     for name in os.environ:
-        if name.startswith("ETT_"):
+        if name.startswith("ETT_") and name != "ETT_TEST_DATABASE_URL":
             monkeypatch.delenv(name)
     monkeypatch.setenv("ETT_SPOOL", str(tmp_path / "spool"))
 
