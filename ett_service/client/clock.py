@@ -37,12 +37,6 @@ def second_text(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
 
 
-def epoch_us(text: str) -> int:
-    """Read back what ``rfc3339`` wrote. Raises ``ValueError``."""
-    at = datetime.fromisoformat(text)
-    return int(at.replace(microsecond=0).timestamp()) * _MICRO + at.microsecond
-
-
 def boot_id() -> str:
     """Name this boot of this machine; empty where the system does not say."""
     with suppress(OSError):

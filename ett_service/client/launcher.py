@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -75,12 +75,26 @@ def run_child(command: Sequence[str], env: Mapping[str, str]) -> int:
 
     Raises ``OSError`` where it cannot be started.
     """
-    with subprocess.Popen(command, env=env) as child, _forwarding(child):  # noqa: S603 -- it is the user's command
-        while True:
-            try:
-                return child.wait()
-            except KeyboardInterrupt:
-                continue
+    children: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def forward(number: int, _: FrameType | None) -> None:
+        # A terminal has sent Ctrl-C to the child itself.
+        if number != signal.SIGINT or not sys.stdin.isatty():
+            early.append(number)
+            _pass_on(early, children)
+
+    with _handled_by(forward):
+        child = subprocess.Popen(command, env=env)  # noqa: S603 -- it is the user's command
+        children.append(child)
+        _pass_on(early, children)
+        return child.wait()
+
+
+def _pass_on(signals: list[int], children: "list[subprocess.Popen[bytes]]") -> None:
+    """Send what has come in, once there is somebody to send it to."""
+    while signals and children:
+        children[0].send_signal(signals.pop(0))
 
 
 def ending_of(code: int, command: Sequence[str]) -> dict[str, Any]:
@@ -94,15 +108,10 @@ def ending_of(code: int, command: Sequence[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def _forwarding(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    def forward(number: int, _: FrameType | None) -> None:
-        # A terminal has sent Ctrl-C to the child itself.
-        if number != signal.SIGINT or not sys.stdin.isatty():
-            child.send_signal(number)
-
-    before = {number: signal.signal(number, forward) for number in _FORWARDED}
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in _FORWARDED}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)

@@ -80,12 +80,17 @@ class Sender:
         if self._target is None or not self._thread.is_alive():
             return False
         deadline = time.monotonic() + timeout
-        self._asked = asked = self._asked + 1
         self._not_before = 0.0
-        self._wake.set()
-        while self._served < asked and time.monotonic() < deadline:
-            self._idle.wait(min(0.05, timeout))
-        return self._served >= asked and not self._unsent()
+        while True:
+            self._asked = asked = self._asked + 1
+            self._wake.set()
+            while self._served < asked and time.monotonic() < deadline:
+                self._idle.wait(0.02)
+            if self._served >= asked and not self._unsent():
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_PACE_SECONDS)  # a segment that was just closed is left to settle
 
     def stop(self, timeout: float) -> None:
         """Flush, end the thread, and remove the spool if the server has all of it."""

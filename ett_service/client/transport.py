@@ -1,5 +1,6 @@
 """One HTTP exchange, on the standard library: no redirects, a deadline, bounded answers."""
 
+import encodings.idna  # noqa: F401 -- a fork while a thread first looks it up would lose it
 import gzip
 import ssl
 import time

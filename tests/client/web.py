@@ -90,7 +90,7 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = _answer  # noqa: N815 -- the names are http.server's
 
         @override
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- likewise
+        def log_message(self, format: str, *args: object) -> None:
             """Keep the test's output clean."""
 
     return Answering

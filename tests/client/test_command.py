@@ -1,0 +1,164 @@
+"""``ett run`` and ``ett sync`` as users type them."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.client.recording import environment, run_ett, run_trainer, spooled
+from tests.client.web import Reply, serving
+
+
+def endings(events: list[dict[str, object]]) -> list[tuple[object, object, object]]:
+    return [
+        (event["outcome"], event.get("exit_code"), event.get("signal"))
+        for event in events
+        if event["type"] == "attempt_ended"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "ending"),
+    [
+        ("exit 0", 0, ("completed", 0, None)),
+        ("exit 3", 3, ("failed", 3, None)),
+        ("kill -9 $$", 137, ("failed", None, 9)),
+        ("kill -SEGV $$", 139, ("failed", None, 11)),
+    ],
+)
+def test_the_exit_of_any_command_is_passed_on_and_told(
+    tmp_path: Path, script: str, code: int, ending: tuple[object, object, object]
+) -> None:
+    with serving() as web:
+        done = run_ett(environment(tmp_path, web.url), "run", "--", "sh", "-c", script)
+        assert done.returncode == code
+        assert endings(web.events) == [ending]
+        assert all("cycle" not in event for event in web.events)
+
+
+def test_a_trainer_and_its_launcher_speak_of_one_attempt(tmp_path: Path) -> None:
+    trainer = "import ett_service as ett, os; ett.init(); os.kill(os.getpid(), 9)"
+    with serving() as web:
+        env = environment(tmp_path, web.url)
+        run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        events = web.events
+    assert {event["type"] for event in events} >= {"phase_started", "attempt_ended"}
+    assert len({event["launch"] for event in events}) == 1
+    assert len({event["producer"] for event in events}) == 2
+
+
+def test_a_job_that_only_its_code_names_is_still_told_of(tmp_path: Path) -> None:
+    trainer = "import ett_service as ett, os; ett.init('inner'); os.kill(os.getpid(), 9)"
+    with serving() as web:
+        env = environment(tmp_path, web.url, ETT_JOB="")
+        assert run_ett(env, "run", "--", sys.executable, "-c", trainer).returncode == 137
+        assert {event["job"] for event in web.events} == {"inner"}
+        assert endings(web.events) == [("failed", None, 9)]
+
+
+def test_two_runs_are_two_launches_and_a_scheduler_names_its_own(tmp_path: Path) -> None:
+    with serving() as web:
+        for more in ({}, {}, {"SLURM_JOB_ID": "8041"}):
+            run_ett(environment(tmp_path, web.url, **more), "run", "--", "true")
+        launches = {str(event["launch"]) for event in web.events}
+    assert len(launches) == 3
+    assert "8041" in launches
+
+
+def test_signals_reach_the_child(tmp_path: Path) -> None:
+    script = "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done"
+    start = "import sys; from ett_service.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", start, "run", "--", "sh", "-c", script]
+    with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE) as launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline() == b"ready\n"
+        launcher.send_signal(signal.SIGTERM)
+        assert launcher.wait(20) == 5
+    assert endings(spooled(tmp_path)) == [("failed", 5, None)]
+
+
+def test_the_child_owns_stdout_and_a_dead_server_changes_no_exit_code(tmp_path: Path) -> None:
+    env = environment(tmp_path, "http://127.0.0.1:1")
+    done = run_ett(env, "run", "--", "sh", "-c", "echo out; exit 0")
+    assert (done.returncode, done.stdout) == (0, "out\n")
+    assert "ett sync" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run"], 2, ["no command", "ett run --"]),
+        (["run", "--", "no-such-command"], 127, ["no-such-command", "Check"]),
+        (["sync", "/no/such/directory", "--url", "http://x"], 2, ["no directory", "Give"]),
+        (["sync"], 2, ["no address", "ETT_URL"]),
+    ],
+)
+def test_a_command_that_cannot_work_says_why_and_what_to_try(
+    tmp_path: Path, arguments: list[str], code: int, words: list[str]
+) -> None:
+    done = run_ett(environment(tmp_path), *arguments)
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert all(word in done.stderr for word in words), done.stderr
+
+
+def test_sync_sends_every_dead_spool_and_says_how_many_events(tmp_path: Path) -> None:
+    for job in ("a", "b"):
+        run_trainer(f"ett.init({job!r})\nett.end()", environment(tmp_path))
+    count = len(spooled(tmp_path))
+    with serving() as web:
+        done = run_ett(environment(tmp_path, web.url), "sync", str(tmp_path), "--json")
+        told = json.loads(done.stdout)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (told["accepted"], told["spools"], told["left"]) == (count, 2, 0)
+        assert {event["job"] for event in web.events} == {"a", "b"}
+        again = run_ett(environment(tmp_path, web.url), "sync")
+    assert (again.returncode, again.stdout) == (0, "no events (no spools)\n")
+
+
+def test_sync_leaves_the_spool_of_a_living_process_alone(tmp_path: Path) -> None:
+    code = "import ett_service as ett, sys; ett.init(); print('ready', flush=True); input()"
+    with (
+        serving() as web,
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environment(tmp_path),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as living,
+    ):
+        assert living.stdout is not None
+        living.stdout.readline()
+        done = run_ett(environment(tmp_path, web.url), "sync", "--json")
+        assert json.loads(done.stdout)["in_use"] == 1
+        assert web.events == []
+        living.communicate(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "word"), [(403, 5, "ETT_API_KEY"), (503, 4, "ETT_URL"), (404, 4, "ETT_URL")]
+)
+def test_sync_says_what_stopped_it(tmp_path: Path, status: int, code: int, word: str) -> None:
+    run_trainer("ett.init()", environment(tmp_path))
+    with serving(lambda _: Reply(status)) as web:
+        done = run_ett(environment(tmp_path, web.url), "sync")
+    assert done.returncode == code
+    assert str(status) in done.stderr
+    assert word in done.stderr
+    assert spooled(tmp_path)
+
+
+def test_sync_gives_up_on_a_server_out_of_reach(tmp_path: Path) -> None:
+    run_trainer("ett.init()", environment(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    began = time.monotonic()
+    done = run_ett(environment(tmp_path, url), "sync")
+    assert done.returncode == 4
+    assert "refused" in done.stderr
+    assert time.monotonic() - began < 20

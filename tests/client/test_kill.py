@@ -1,0 +1,78 @@
+"""A trainer killed at any instant: what its calls had returned for is never lost."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.client.recording import environment, run_ett
+from tests.client.web import serving
+
+KILLS = 12
+
+WRITER = """
+import os
+import ett_service as ett
+ett.init()
+os.write(1, b"ready\\n")
+n = 0
+while True:
+    n += 1
+    with ett.phase("evaluation"):
+        pass
+    with ett.checkpoint(n):
+        pass
+    os.write(1, b"%d\\n" % n)
+"""
+
+
+def killed_after(seconds: float, env: dict[str, str]) -> int:
+    """Kill a writer and return the last round whose calls had all returned."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER], env=env, stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"ready\n"
+        os.set_blocking(writer.stdout.fileno(), False)
+        said = b""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            said += writer.stdout.read() or b""
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        os.set_blocking(writer.stdout.fileno(), True)
+        said += writer.stdout.read()
+    return int((said.splitlines() or [b"0"])[-1])
+
+
+def test_every_edge_whose_call_had_returned_reaches_the_server(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    draw = random.Random(seed)
+    for kill in range(KILLS):
+        spool = tmp_path / str(kill)
+        rounds = killed_after(draw.uniform(0.0, 0.15), environment(spool))
+        with serving() as web:
+            done = run_ett(environment(spool, web.url), "sync")
+            events = web.events
+
+        assert done.returncode == 0, (seed, done.stderr)
+        saved = {event["step"] for event in events if event["type"] == "checkpoint_saved"}
+        assert saved >= set(range(1, rounds + 1)), seed
+        edges = sum(event["type"] == "phase_ended" for event in events)
+        assert edges >= 2 * rounds, seed
+        assert sorted(event["seq"] for event in events) == list(range(1, len(events) + 1)), seed
+
+
+def test_a_killed_sender_leaves_nothing_unsent_for_the_next_process(tmp_path: Path) -> None:
+    with serving() as web:
+        rounds = killed_after(1.3, environment(tmp_path, web.url))
+        sent_by_itself = len(web.events)
+        assert run_ett(environment(tmp_path, web.url), "sync").returncode == 0
+        saved = {event["step"] for event in web.events if event["type"] == "checkpoint_saved"}
+
+    assert sent_by_itself > 0
+    assert saved >= set(range(1, rounds + 1))
+    assert list(tmp_path.rglob("0*.jsonl")) == []

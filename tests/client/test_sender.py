@@ -1,0 +1,150 @@
+"""The background thread against servers that are away, wrong, slow or hostile."""
+
+import logging
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from ett_service.client import guard
+from ett_service.client.phase import phase
+from ett_service.client.session import step
+from tests.client.recording import recording, spooled
+from tests.client.web import Received, Reply, accepting, serving
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def test_a_flushed_event_is_with_the_server_and_the_spool_goes_away(tmp_path: Path) -> None:
+    with serving() as web, recording(tmp_path, url=web.url) as here:
+        with phase("evaluation"):
+            pass
+        assert here.session.sender.flush(30)
+        assert [event["type"] for event in web.events] == ["phase_started", "phase_ended"]
+        assert web.received[0].headers["authorization"] == "Bearer ett_key"
+        assert web.received[0].batch["sent_at"] > web.events[-1]["at"]
+        here.session.close()
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+def test_what_was_recorded_while_the_server_was_down_arrives_when_it_is_up(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    with recording(tmp_path, url=f"http://127.0.0.1:{port}") as here:
+        with phase("evaluation"):
+            pass
+        assert not here.session.sender.flush(0.5)
+        with serving(port=port) as web:
+            assert here.session.sender.flush(30)
+            assert len(web.events) == 2
+
+
+def test_a_restart_goes_on_where_the_server_has_it_and_sends_what_dead_processes_left(
+    tmp_path: Path,
+) -> None:
+    with recording(tmp_path) as dead, phase("evaluation"):
+        pass
+    assert dead.events == spooled(tmp_path)
+    with serving() as web, recording(tmp_path, url=web.url) as here:
+        with phase("stalled"):
+            pass
+        assert here.session.sender.flush(30)
+        deadline = time.monotonic() + 30
+        while len(web.events) < 4 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert {event["phase"] for event in web.events} == {"evaluation", "stalled"}
+        producers = {one.batch["producer"] for one in web.received}
+        assert producers == {event["producer"] for event in web.events}
+        assert all("sent_at" in one.batch for one in web.received)
+
+
+def test_an_answer_from_something_in_between_is_no_acknowledgement(tmp_path: Path) -> None:
+    portal = Reply(200, b"<html>Please log in</html>", {"Content-Type": "text/html"})
+    with serving(lambda _: portal) as web, recording(tmp_path, url=web.url) as here:
+        with phase("evaluation"):
+            pass
+        assert not here.session.sender.flush(0.5)
+        assert len(here.events) == 2
+        web.answer = accepting
+        assert here.session.sender.flush(30)
+
+
+def test_a_redirect_is_refused_and_the_key_stays_here(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving() as elsewhere:
+        away = Reply(308, b"", {"Location": f"{elsewhere.url}/v1/events"})
+        with serving(lambda _: away) as web, recording(tmp_path, url=web.url) as here:
+            with phase("evaluation"):
+                pass
+            assert not here.session.sender.flush(0.5)
+            assert len(here.events) == 2
+    assert elsewhere.received == []
+    assert "308" in caplog.text
+
+
+def test_a_wrong_key_is_told_once_and_not_tried_again_soon(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    guard._said.clear()  # noqa: SLF001 -- another test may have had its one warning
+    with (
+        serving(lambda _: Reply(401)) as web,
+        caplog.at_level(logging.WARNING),
+        recording(tmp_path, url=web.url) as here,
+    ):
+        for _ in range(3):
+            with phase("evaluation"):
+                time.sleep(1.1)
+        assert len(web.received) == 1
+        assert len(here.events) == 6
+    assert caplog.text.count("ETT_API_KEY") == 1
+    assert "ett_key" not in caplog.text
+
+
+def test_a_slow_server_never_slows_a_step(tmp_path: Path) -> None:
+    def answer(received: Received) -> Reply:
+        time.sleep(0.5)
+        return accepting(received)
+
+    with serving(answer) as web, recording(tmp_path, url=web.url):
+        took = []
+        began = time.monotonic()
+        n = 0
+        while time.monotonic() - began < 2:
+            n += 1
+            start = time.perf_counter_ns()
+            step(n)
+            if n % 1000 == 0:
+                with phase("evaluation"):
+                    pass
+            took.append(time.perf_counter_ns() - start)
+    took.sort()
+    assert len(web.received) >= 1
+    assert took[len(took) // 2] < 20_000
+    assert took[len(took) * 999 // 1000] < 5_000_000
+
+
+def test_what_was_dropped_is_reported_once(tmp_path: Path) -> None:
+    with serving() as web, recording(tmp_path, url=web.url) as here:
+        here.recorder.spool.dropped["spool_full"] += 7
+        for _ in range(2):
+            with phase("evaluation"):
+                pass
+            assert here.session.sender.flush(30)
+        told = [one.batch["dropped"] for one in web.received if "dropped" in one.batch]
+    assert [counts.get("spool_full") for counts in told] == [7]
+
+
+def test_what_the_disk_did_not_take_is_sent_from_memory(tmp_path: Path) -> None:
+    with serving() as web, recording(tmp_path, url=web.url) as here:
+        here.recorder.spool.fd = -1
+        with phase("evaluation"):
+            pass
+        assert here.session.sender.flush(30)
+        assert len(web.events) == 2
+        assert not here.recorder.spool.ring

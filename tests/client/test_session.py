@@ -1,0 +1,281 @@
+"""Whole lives of trainers: how they begin, fork, break and end."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from ett_service.client.exits import UNSAID
+from tests.client.recording import environment, run_trainer, spooled
+from tests.client.web import serving
+
+LIFE = """
+ett.init("llm", gpus=8, team="a", labels={"branch": "main"})
+with ett.phase("launcher_init"):
+    ett.restored(5)
+with ett.train_loop():
+    for n in range(6, 12):
+        ett.step(n)
+        if n == 10:
+            with ett.checkpoint(n):
+                pass
+"""
+
+
+def ending(code: str, spool: Path, **env: str) -> dict[str, object]:
+    """Run a trainer and return its one ``attempt_ended``."""
+    run_trainer(code, environment(spool, **env))
+    (ended,) = [event for event in spooled(spool) if event["type"] == "attempt_ended"]
+    return {
+        name: ended[name]
+        for name in ("outcome", "reason", "exception", "message", "exit_code", "signal")
+        if name in ended
+    }
+
+
+def test_a_life_in_good_order_reaches_the_server_whole(tmp_path: Path) -> None:
+    with serving() as web:
+        done = run_trainer(LIFE + "ett.end()", environment(tmp_path, web.url))
+        events = sorted(web.events, key=lambda event: int(event["mono_us"]))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [(event["type"], event.get("phase", event.get("step"))) for event in events] == [
+        ("attempt_started", None),
+        ("phase_started", "launcher_init"),
+        ("job", None),
+        ("checkpoint_restored", 5),
+        ("phase_ended", "launcher_init"),
+        ("phase_started", "train_loop"),
+        ("progress", 6),
+        ("progress", 10),
+        ("phase_started", "checkpoint_blocking"),
+        ("phase_ended", "checkpoint_blocking"),
+        ("checkpoint_saved", 10),
+        ("progress", 11),
+        ("phase_ended", "train_loop"),
+        ("attempt_ended", None),
+    ]
+    facts = next(event for event in events if event["type"] == "job")
+    assert (facts["gpus"], facts["team"], facts["labels"]) == (8, "a", {"branch": "main"})
+    assert {event["job"] for event in events} == {"llm"}
+    assert sorted(event["seq"] for event in events) == list(range(1, 15))
+    assert len({event["launch"] for event in events}) == 1
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+def test_two_lives_of_a_script_are_two_launches(tmp_path: Path) -> None:
+    for _ in range(2):
+        run_trainer("ett.init()", environment(tmp_path))
+    assert len({event["launch"] for event in spooled(tmp_path)}) == 2
+
+
+def test_the_attempt_begins_with_its_process(tmp_path: Path) -> None:
+    run_trainer("import time; time.sleep(0.3); ett.init(gpus=1)", environment(tmp_path))
+    events = {event["type"]: event for event in spooled(tmp_path)}
+    assert events["job"]["mono_us"] - events["attempt_started"]["mono_us"] > 250_000
+
+
+def test_hardware_setup_reaches_from_the_allocation_to_the_process(tmp_path: Path) -> None:
+    start = str(int(time.time()) - 40)
+    slurm = {"SLURM_JOB_ID": "8041", "SLURM_JOB_START_TIME": start, "SLURM_PROCID": "0"}
+    run_trainer("ett.init()", environment(tmp_path, **slurm))
+    (span,) = [event for event in spooled(tmp_path) if event["type"] == "span"]
+    assert span["phase"] == "hardware_setup"
+    assert span["start"].startswith(time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(start))))
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("ett.end('preempted', reason='spot')", {"outcome": "preempted", "reason": "spot"}),
+        ("pass", {"outcome": "completed", "reason": UNSAID}),
+        ("import sys; sys.exit()", {"outcome": "completed", "reason": UNSAID}),
+        ("import sys; sys.exit(3)", {"outcome": "failed", "exit_code": 3}),
+        (
+            "import sys; sys.exit('no data')",
+            {"outcome": "failed", "exit_code": 1, "message": "no data"},
+        ),
+        (
+            "raise ValueError('bad batch')",
+            {"outcome": "failed", "exception": "ValueError", "message": "bad batch"},
+        ),
+        (
+            "import json; json.loads('{')",
+            {
+                "outcome": "failed",
+                "exception": "json.decoder.JSONDecodeError",
+                "message": "Expecting property name enclosed in double quotes: "
+                "line 1 column 2 (char 1)",
+            },
+        ),
+        ("raise KeyboardInterrupt", {"outcome": "cancelled", "reason": "KeyboardInterrupt"}),
+        (
+            "import threading; t = threading.Thread(target=exit, args=(4,)); t.start(); t.join()",
+            {"outcome": "completed", "reason": UNSAID},
+        ),
+    ],
+)
+def test_each_way_to_end_is_told_as_what_it_is(
+    tmp_path: Path, code: str, expected: dict[str, object]
+) -> None:
+    assert ending("ett.init()\n" + code, tmp_path) == expected
+
+
+def test_hooks_that_were_there_still_run_and_the_exit_code_stays(tmp_path: Path) -> None:
+    code = """
+import sys
+sys.excepthook = lambda *_: print("mine")
+ett.init()
+raise ValueError
+"""
+    done = run_trainer(code, environment(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "mine\n")
+
+
+def test_an_end_may_say_that_no_attempt_will_follow(tmp_path: Path) -> None:
+    run_trainer("ett.init()\nett.end('failed', final=True)", environment(tmp_path))
+    assert [event["type"] for event in spooled(tmp_path)][-2:] == ["attempt_ended", "job_ended"]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"ETT_DISABLED": "1"},
+        {"ETT_SPOOL": ""},
+        {"ETT_JOB": ""},
+    ],
+)
+def test_a_life_that_nobody_wants_recorded_leaves_nothing(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    code = LIFE.replace('"llm"', "None") + "ett.end(); print(ett.flush())"
+    done = run_trainer(code, environment(tmp_path, **env))
+    assert (done.returncode, done.stdout) == (0, "False\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fork_that_says_nothing_sends_nothing(tmp_path: Path) -> None:
+    code = LIFE + "pid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)\nett.end()"
+    with serving() as web:
+        run_trainer("import os\n" + code, environment(tmp_path, web.url))
+        assert len({event["producer"] for event in web.events}) == 1
+
+
+def test_a_fork_that_speaks_is_a_producer_of_its_own_and_ends_no_attempt(tmp_path: Path) -> None:
+    code = """
+import os, sys, threading
+ett.init()
+with ett.phase("evaluation"):
+    pids = []
+    for _ in range(4):
+        pid = os.fork()
+        if pid == 0:
+            ett.step(7)
+            with ett.phase("stalled"):
+                pass
+            sys.exit(0)
+        pids.append(pid)
+    codes = [os.waitpid(pid, 0)[1] for pid in pids]
+ett.end()
+print(codes)
+"""
+    with serving() as web:
+        done = run_trainer(code, environment(tmp_path, web.url))
+        events = web.events
+
+    assert (done.stdout, done.stderr) == ("[0, 0, 0, 0]\n", "")
+    parent = next(event["producer"] for event in events if event["type"] == "attempt_started")
+    children = [event for event in events if event["producer"] != parent]
+    assert len({event["producer"] for event in children}) == 4
+    assert sorted({event["type"] for event in children}) == [
+        "phase_ended",
+        "phase_started",
+        "progress",
+    ]
+    assert sum(event["type"] == "attempt_ended" for event in events) == 1
+    assert len({event["id"] for event in events}) == len(events)
+
+
+def test_workers_of_multiprocessing_are_silent(tmp_path: Path) -> None:
+    code = """
+import multiprocessing
+ett.init()
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(abs, [-1, -2]))
+"""
+    with serving() as web:
+        done = run_trainer(code, environment(tmp_path, web.url))
+        assert done.stdout == "[1, 2]\n"
+        assert len({event["producer"] for event in web.events}) == 1
+
+
+def test_an_exit_waits_two_seconds_for_a_dead_server_and_keeps_everything(tmp_path: Path) -> None:
+    began = time.monotonic()
+    code = LIFE + "import time; began = time.monotonic()\n"
+    code += "import atexit; atexit._run_exitfuncs(); print(time.monotonic() - began)"
+    # An address that swallows packets: connections to it neither open nor fail.
+    done = run_trainer(code, environment(tmp_path, "http://192.0.2.1:9"))
+    assert float(done.stdout) < 3
+    assert time.monotonic() - began < 30
+    assert [event["type"] for event in spooled(tmp_path)][-1] == "attempt_ended"
+
+
+def test_a_disk_that_fills_up_is_no_concern_of_the_trainer(tmp_path: Path) -> None:
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+ett.init()
+for n in range(50):
+    with ett.phase("evaluation"):
+        pass
+print(ett.flush(20))
+"""
+    with serving() as web:
+        done = run_trainer(code, environment(tmp_path, web.url))
+        sent = [event for event in web.events if event["type"].startswith("phase_")]
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    assert len(sent) == 102  # launcher_init is among them
+
+
+def test_a_broken_cycle_is_told_by_the_next_from_torchruns_error_files(tmp_path: Path) -> None:
+    logs = tmp_path / "none_x"
+    message = {"message": "ValueError: bad batch", "extraInfo": {"timestamp": "1795208354"}}
+    (logs / "attempt_0" / "1").mkdir(parents=True)
+    (logs / "attempt_0" / "1" / "error.json").write_text(json.dumps({"message": message}))
+    (logs / "attempt_0" / "2").mkdir()
+    (logs / "attempt_0" / "2" / "error.json").write_text("{torn")
+    torchrun = {
+        "TORCHELASTIC_ERROR_FILE": str(logs / "attempt_1" / "0" / "error.json"),
+        "TORCHELASTIC_RESTART_COUNT": "1",
+        "LOCAL_RANK": "0",
+        "RANK": "4",
+        "ETT_RANK": "0",
+        "GROUP_RANK": "2",
+        "LOCAL_WORLD_SIZE": "4",
+    }
+    run_trainer("ett.init()\nimport os; os._exit(0)", environment(tmp_path / "s", **torchrun))
+    (ended,) = [one for one in spooled(tmp_path / "s") if one["type"] == "attempt_ended"]
+    assert (ended["cycle"], ended["rank"], ended["exception"]) == (0, 9, "ValueError")
+    assert (ended["message"], ended["at"]) == ("bad batch", "2026-11-20T20:59:14.000000Z")
+
+
+def test_a_second_init_adds_facts_and_begins_nothing(tmp_path: Path) -> None:
+    run_trainer("ett.init()\nett.init(team='b')", environment(tmp_path))
+    types = [event["type"] for event in spooled(tmp_path)]
+    assert types.count("attempt_started") == 1
+    assert types.count("job") == 1
+
+
+def test_after_an_end_another_life_may_begin(tmp_path: Path) -> None:
+    run_trainer("ett.init()\nett.end()\nett.init()", environment(tmp_path))
+    events = spooled(tmp_path)
+    assert len({event["producer"] for event in events}) == 2
+    assert len({event["launch"] for event in events}) == 2
+
+
+def test_a_fact_that_no_job_has_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    done = run_trainer("ett.init(team='a', colour='red')", environment(tmp_path))
+    assert "colour" in done.stderr
+    (facts,) = [event for event in spooled(tmp_path) if event["type"] == "job"]
+    assert "colour" not in facts
