@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from sqlalchemy import event as sql_event
 
 from ett_service.aggregation.job import Folded, NotForward, refresh, warm
 from ett_service.core.answer import FORMULA_VERSION
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, PhaseStarted
+from ett_service.core.event import AttemptEnded, AttemptStarted, Event, PhaseStarted, SpanOver
 from ett_service.core.fold import fold
 from ett_service.core.vocabulary import JobState, Outcome, Phase
 from ett_service.storage import ledgers, reads
@@ -80,6 +81,46 @@ def test_any_batches_in_any_order_are_stored_as_one_fold_of_them_all(
         known = refreshed(store, key, now_us, known if forward else None, timeline.limits)
         assert stored(store, key) == recomputed(store, key, now_us, timeline.limits)
     assert marked(store) == []
+
+
+def long_life(chance: Random) -> Iterator[list[Event]]:
+    """Tell a job of three attempts in order, a few events at a time, seldom one late."""
+    now, step = NOON, 0
+    for number in range(3):
+        place = {"attempt": number, "rank": 0}
+        yield [event(AttemptStarted, now, gpus=8, **place)]
+        yield [event(PhaseStarted, now + SECOND, phase=Phase.TRAIN_LOOP, **place)]
+        for _ in range(30):
+            began, now = now + 2 * SECOND, now + 10 * SECOND
+            step += chance.choice([0, 1, 1, -2])
+            phase = chance.choice([Phase.EVALUATION, Phase.CHECKPOINT_BLOCKING])
+            told: list[Event] = [progress(max(step, 0), now + SECOND, **place)]
+            if chance.random() < 0.8:
+                told.append(event(SpanOver, now, phase=phase, start=began, **place))
+            if chance.random() < 0.05:
+                told.append(progress(step + 5, now - 30 * SECOND, **place))
+            yield told
+        now += 2 * SECOND
+        yield [event(AttemptEnded, now, outcome=Outcome.FAILED, **place)]
+        now += MINUTE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_life_is_stored_as_one_fold_after_each_step(
+    store: Store, key: JobKey, seed: int
+) -> None:
+    chance, now_us, went_on = Random(seed), NOON, 0
+    known: Folded | None = None
+    for batch in long_life(chance):
+        now_us = max(now_us, *(one.at for one in batch)) + chance.choice([0, 5 * SECOND])
+        deliver(store, key, batch)
+        before, known = known, refreshed(store, key, now_us, known)
+        assert known is not None
+        went_on += before is not None and known.fold is before.fold
+        if chance.random() < 0.3:
+            assert stored(store, key) == recomputed(store, key, now_us)
+    assert stored(store, key) == recomputed(store, key, now_us)
+    assert went_on > 60
 
 
 def test_one_more_event_goes_on_from_the_fold_before(store: Store, key: JobKey) -> None:

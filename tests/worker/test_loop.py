@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from sqlalchemy import Connection, update
 
-from ett_service.core.event import AttemptStarted, Event, PhaseStarted
+from ett_service.core.event import AttemptStarted, Event, PhaseStarted, SpanOver
 from ett_service.core.vocabulary import JobState, Phase
 from ett_service.storage import tables
 from ett_service.storage.engine import Store
@@ -49,6 +49,17 @@ def eventually(is_so: Callable[[], bool]) -> bool:
             return True
         time.sleep(0.005)
     return False
+
+
+@contextmanager
+def without(store: Store, table: str) -> Iterator[None]:
+    """Have the database know nothing of *table*."""
+    rename = "ALTER TABLE {} RENAME TO {}".format
+    store.write(lambda conn: conn.exec_driver_sql(rename(table, "gone")))
+    try:
+        yield
+    finally:
+        store.write(lambda conn: conn.exec_driver_sql(rename("gone", table)))
 
 
 def test_one_pass_stores_the_ledger_of_every_marked_job(store: Store, project_id: int) -> None:
@@ -157,6 +168,36 @@ def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
     assert stored(store, key) == recomputed(store, key, clock.now_us)
 
 
+def evaluated(minutes: range) -> list[Event]:
+    """Evaluate for two seconds of each minute."""
+    return [
+        event(
+            SpanOver,
+            NOON + minute * MINUTE + 2 * SECOND,
+            phase=Phase.EVALUATION,
+            start=NOON + minute * MINUTE,
+        )
+        for minute in minutes
+    ]
+
+
+def test_a_fold_that_a_failed_write_has_used_up_is_not_gone_on_from(
+    store: Store, project_id: int
+) -> None:
+    key, clock = JobKey(project_id, "llm-70b"), Clock()
+    worker = Worker(store, clock)
+    deliver(store, key, [event(PhaseStarted, phase=Phase.TRAIN_LOOP), *evaluated(range(40))])
+    worker.pass_over()
+    deliver(store, key, evaluated(range(40, 80)))
+    with without(store, "segment"):
+        assert worker.pass_over() == 0
+
+    clock.now_us += SECOND
+    assert worker.pass_over() == 1
+
+    assert stored(store, key) == recomputed(store, key, clock.now_us)
+
+
 def long_job() -> list[Event]:
     steps = [progress(step, NOON + step * SECOND) for step in range(2001)]
     return [event(PhaseStarted, phase=Phase.TRAIN_LOOP), *steps]
@@ -235,17 +276,6 @@ def test_a_waiting_worker_stops_at_once(store: Store) -> None:
         assert not worker.alive
 
 
-@contextmanager
-def in_trouble(store: Store) -> Iterator[None]:
-    """Have the database refuse whoever asks for marks."""
-    rename = "ALTER TABLE {} RENAME TO {}".format
-    store.write(lambda conn: conn.exec_driver_sql(rename("dirty", "gone")))
-    try:
-        yield
-    finally:
-        store.write(lambda conn: conn.exec_driver_sql(rename("gone", "dirty")))
-
-
 def test_the_loop_goes_on_when_the_database_is_well_again(
     store: Store, project_id: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -253,7 +283,7 @@ def test_the_loop_goes_on_when_the_database_is_well_again(
     deliver(store, key, [event(AttemptStarted)])
     worker = Worker(store, Clock(), poll_seconds=0.01)
     with caplog.at_level(logging.ERROR), ExitStack() as stack:
-        with in_trouble(store):
+        with without(store, "dirty"):
             stack.enter_context(running(worker))
             assert eventually(lambda: bool(caplog.records))
         assert vars(caplog.records[0])["event"] == "worker_trouble"
@@ -262,7 +292,7 @@ def test_the_loop_goes_on_when_the_database_is_well_again(
 
 def test_a_worker_in_trouble_stops_at_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     worker = Worker(store, Clock())
-    with caplog.at_level(logging.ERROR), in_trouble(store), running(worker):
+    with caplog.at_level(logging.ERROR), without(store, "dirty"), running(worker):
         assert eventually(lambda: bool(caplog.records))
         began = time.monotonic()
         worker.stop()
