@@ -48,10 +48,12 @@ def _insert_arrays(into: Table, columns: tuple[str, ...]) -> Executable:
 
 @cache
 def _insert_staged(into: Table, columns: tuple[str, ...]) -> Executable:
-    """Empty the staging table into its own: COPY itself knows no conflicts."""
+    """Insert from the staging table: COPY itself knows no conflicts.
+
+    What an earlier insert of the same transaction left there is there already, so not new.
+    """
     staging = table(_staging(into), *(column(name) for name in columns))
-    staged = staging.delete().returning(*staging.c).cte("staged")
-    return postgresql.insert(into).from_select(columns, select(staged)).on_conflict_do_nothing()
+    return postgresql.insert(into).from_select(columns, select(staging)).on_conflict_do_nothing()
 
 
 def _stage(conn: Connection, into: Table, columns: tuple[str, ...], rows: Rows) -> None:

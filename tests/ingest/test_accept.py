@@ -188,6 +188,26 @@ def _orders(events: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [events, events[::-1], events[75:] + events[:75], sorted(events, key=str)]
 
 
+def test_large_batches_in_opposite_orders_do_not_wait_in_a_circle(
+    store: Store, project_id: int
+) -> None:
+    keep(store, project_id, batch(wire()))  # from here on the job's row holds nobody up
+    events = [wire("progress", step=step, id=f"{step:05}") for step in range(3000)]
+    parts = [batch(*events), batch(*events[::-1])]
+    verdicts: list[tuple[int, int, int]] = []
+
+    def run(part: Batch) -> None:
+        verdicts.append(verdict(keep(store, project_id, part)))
+
+    senders = [threading.Thread(target=run, args=(part,)) for part in parts]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+
+    assert sorted(verdicts) == [(0, 3000, 0), (3000, 0, 0)]
+
+
 def test_ten_thousand_events_are_accepted_and_known_again(send: Send) -> None:
     events = [wire("progress", step=step) for step in range(10_000)]
 
