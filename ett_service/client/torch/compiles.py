@@ -54,18 +54,16 @@ def _register(handler: Any) -> None:
 def _on_start(_: object) -> None:
     # A forked worker's compile is its own affair: it must not make that worker speak.
     if current.recorder is not None:
-        _began.append(mono_us())
-        phase(_PHASE).__enter__()
+        _began.append(phase(_PHASE).__enter__().began_at)
 
 
 @guarded(otherwise=None)
 def _on_end(_: object) -> None:
     recorder = current.recorder
     if recorder is not None and _began:
+        _windows.append((_began.pop(), mono_us()))
         phase(_PHASE).__exit__(None, None, None)
-        ended = mono_us()
-        recorder.loop.compiled(ended)
-        _windows.append((_began.pop(), ended))
+        recorder.loop.compiled(mono_us())
 
 
 def report_stages(recorder: Recorder) -> None:

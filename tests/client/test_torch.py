@@ -1,0 +1,192 @@
+"""Real PyTorch: what its own hooks tell, on the CPU."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ett_service.client.torch.compiles import facts_of, laid_out, stages_of
+from tests.client.recording import environment, run_ett
+from tests.client.web import serving
+
+pytestmark = pytest.mark.torch
+
+HERE = Path(__file__).parent
+CORPUS = Path(os.environ.get("ETT_CORPUS", HERE.parents[1] / ".." / "shared" / "corpus"))
+
+BACKEND = "inductor" if shutil.which("g++") or shutil.which("clang++") else "aot_eager"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The events of one small training, in the order of their instants."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("trainer")
+    more = {
+        "RANK": "0",
+        "OMP_NUM_THREADS": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+    with serving() as web:
+        done = subprocess.run(
+            [sys.executable, HERE / "trainer.py", BACKEND, folder],
+            env=environment(folder / "spool", web.url, **more),
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return sorted(web.events, key=lambda event: int(event["mono_us"]))
+
+
+def intervals(
+    events: list[dict[str, Any]], phase: str, stage: str | None = None
+) -> list[tuple[int, int]]:
+    """The begins and ends of a phase or stage, paired."""
+    chosen = [
+        event
+        for event in events
+        if event.get("phase") == phase
+        and event.get("stage") == stage
+        and event["type"].startswith("phase_")
+    ]
+    begins = [event["mono_us"] for event in chosen if event["type"] == "phase_started"]
+    ends = [event["mono_us"] for event in chosen if event["type"] == "phase_ended"]
+    return list(zip(begins, ends, strict=True))
+
+
+def stage_spans(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [event for event in events if event["type"] == "span"]
+
+
+def test_every_compile_is_a_phase_and_the_loop_begins_after_that_of_its_first_step(
+    trained: list[dict[str, Any]],
+) -> None:
+    compiles = intervals(trained, "pt2_compile")
+    ((loop, _),) = intervals(trained, "train_loop")
+    first = [end for _, end in compiles if end <= loop + 1000]
+
+    assert len(compiles) > len(first) >= 1
+    assert 0 <= loop - max(first) < 1000
+    ((_, launched),) = intervals(trained, "launcher_init")
+    assert launched == loop
+
+
+def test_a_reset_of_dynamo_does_not_silence_later_compiles(trained: list[dict[str, Any]]) -> None:
+    ((_, restored),) = intervals(trained, "launcher_init", "checkpoint_restore")
+    assert any(begin > restored for begin, _ in intervals(trained, "pt2_compile"))
+
+
+def test_the_stages_of_a_compile_lie_inside_it(trained: list[dict[str, Any]]) -> None:
+    spans = stage_spans(trained)
+    compiles = intervals(trained, "pt2_compile")
+    assert {span["stage"] for span in spans} >= {"dynamo", "aot_dispatch"}
+    for span in spans:
+        assert any(begin <= span["mono_us"] <= end for begin, end in compiles)
+
+
+def test_the_caches_of_a_compile_are_told(trained: list[dict[str, Any]]) -> None:
+    if BACKEND != "inductor":
+        pytest.skip("without a C++ compiler there is no inductor cache")
+    cold, *_, warm = [span["attributes"] for span in stage_spans(trained)]
+    assert cold["aot_cache_misses"] == 1
+    assert warm["aot_cache_hits"] == 1
+    assert any(span["stage"] == "cache_load" for span in stage_spans(trained))
+
+
+def test_checkpoints_are_measured_and_durable_when_their_upload_is(
+    trained: list[dict[str, Any]],
+) -> None:
+    assert len(intervals(trained, "checkpoint_blocking")) == 2
+    assert len(intervals(trained, "checkpoint_blocking", "save")) == 1
+    ((_, staged),) = intervals(trained, "checkpoint_blocking", "staging")
+    saved = [event for event in trained if event["type"] == "checkpoint_saved"]
+    assert [event["step"] for event in saved] == [2, 4]
+    assert saved[1]["mono_us"] > staged
+
+
+def test_the_process_group_and_the_first_batch_are_stages_of_the_launch(
+    trained: list[dict[str, Any]],
+) -> None:
+    for stage in ("process_group_init", "get_first_batch_data", "checkpoint_restore"):
+        assert len(intervals(trained, "launcher_init", stage)) == 1
+
+
+def test_the_attempt_says_which_hooks_were_found(trained: list[dict[str, Any]]) -> None:
+    (started,) = [event for event in trained if event["type"] == "attempt_started"]
+    hooks = started["attributes"]["hooks"]
+    assert hooks["process_group"] == "ok"
+    assert set(hooks.values()) <= {"ok", "waiting"}
+
+
+@pytest.mark.parametrize("name", ["cold", "warm"])
+def test_stages_add_up_to_the_compile_in_torchs_own_metrics(name: str) -> None:
+    path = CORPUS / "torch_samples" / f"compilation_metrics_{name}.json"
+    if not path.exists():
+        pytest.skip(f"{path} is missing")
+    records = json.loads(path.read_text("utf-8"))
+    for record in records:
+        stages = stages_of(record)
+        assert sum(length for _, length in stages) == record["duration_us"]
+        assert all(length >= 0 for _, length in stages)
+    kinds = {stage for record in records for stage, length in stages_of(record) if length}
+    assert ("cache_load" in kinds) is (name == "warm")
+
+
+def test_stages_never_leave_their_compile() -> None:
+    assert laid_out([("a", 5), ("b", 0), ("c", 9)], 100, 110) == [("a", 100, 105), ("c", 105, 110)]
+
+
+def test_of_a_recompile_the_first_line_of_its_reason_is_told() -> None:
+    record = {"compile_id": "0/1", "is_forward": True, "recompile_reason": "0/0: x\nhttps://y"}
+    assert facts_of(record) == {
+        "compile_id": "0/1",
+        "direction": "forward",
+        "recompile_reason": "0/0: x",
+    }
+
+
+CRASHING = """
+import os, signal
+import ett_service as ett
+ett.init()
+with ett.train_loop():
+    ett.step(1)
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+ett.end()
+"""
+
+
+def test_a_worker_killed_under_torchrun_is_told_of_with_its_signal(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "crashing.py"
+    script.write_text(CRASHING)
+    torchrun = str(Path(sys.executable).parent / "torchrun")
+    with serving() as web:
+        done = run_ett(
+            environment(tmp_path / "spool", web.url),
+            *("run", "--", torchrun, "--standalone", "--nproc-per-node=1", "--max-restarts=1"),
+            str(script),
+        )
+        assert done.returncode == 0, done.stderr
+        events = web.events
+    ended = [
+        (event.get("cycle"), event["outcome"], event.get("signal"))
+        for event in events
+        if event["type"] == "attempt_ended"
+    ]
+    assert sorted(ended, key=str) == [
+        (0, "failed", 9),
+        (1, "completed", None),
+        (None, "completed", None),
+    ]
+    assert len({event["launch"] for event in events}) == 1
+    assert {event["cycle"] for event in events if event["type"] == "progress"} == {0, 1}
