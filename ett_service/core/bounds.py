@@ -67,7 +67,7 @@ class Bounds:
         return [track for track in self.tracks if track.first is None]
 
 
-def _decides_before(end: tuple[int, AttemptEnded]) -> tuple[int, int, int, str]:
+def _decides_before(end: tuple[int, Ending]) -> tuple[int, int, int, str]:
     at, event = end
     origin = event.origin or ORIGIN_OF_CAUSE[event.cause or Cause.UNKNOWN]
     if event.outcome is Outcome.PREEMPTED:
@@ -145,7 +145,7 @@ def standing_end(
     standing = [end for end in job_ends if end[0] >= latest_begin]
     if not standing:
         return None
-    _, event = min(standing, key=lambda end: (end[0], _OUTCOMES.index(end[1].outcome), end[1].id))
+    _, event = min(standing, key=_decides_before)
     return Standing(max(at for at, _ in standing), event)
 
 

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from ett_service.core.bounds import Life
+from ett_service.core.interval import Interval
 from ett_service.core.scene import Own, Stretch
 from ett_service.core.vocabulary import Period, Phase
 
@@ -23,9 +24,14 @@ def allocated_at(lives: Sequence[Life], first: int, first_loop: int | None) -> i
     return at if first_loop is None else min(at, first_loop)
 
 
-def _first_span(life: Life, phase: Phase) -> tuple[int, int] | None:
-    spans = [span for span in life.track.by_phase.get(phase, ())[:1] if life.contains(span.begin)]
-    return (spans[0].begin, min(spans[0].end, life.end)) if spans else None
+def _first_span(life: Life, phase: Phase) -> Interval | None:
+    """Return the span of the attempt that began first, of several the one that ends first."""
+    spans = [
+        (span.begin, min(span.end, life.end))
+        for span in life.track.by_phase.get(phase, ())
+        if life.contains(span.begin)
+    ]
+    return min(spans, default=None)
 
 
 class Periods:
