@@ -117,10 +117,10 @@ class _Task(Generic[T]):
 
 
 class SqliteStore(SqliteReaders):
-    """Works of all threads, committed in groups by whichever thread is at the lock.
+    """Works of all threads, committed in groups: while one is under way the next gathers.
 
-    While one group is being committed the next gathers. A thread that writes alone pays no hand
-    over to another; the store's own thread leads only for those that do not wait.
+    A thread that finds nobody at it commits by itself, and so pays no hand over to another; the
+    store's own thread commits for all others.
     """
 
     def __init__(self, path: Path) -> None:
@@ -145,8 +145,12 @@ class SqliteStore(SqliteReaders):
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run *work*, and return its value once it is committed to stable storage."""
         task = self._enqueue(work)
-        while not task.future.done():
-            self._lead()
+        if self._leading.acquire(blocking=False):
+            try:
+                self._commit_next()
+            finally:
+                self._leading.release()
+            self._wake_for_the_rest()
         return task.future.result()
 
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
@@ -163,11 +167,11 @@ class SqliteStore(SqliteReaders):
             self._closed = True
         self._submitted.put(False)
         self._thread.join()
-        while self._queue:
-            self._lead()
         super().close()
         # The writer leaves last: the last connection checkpoints.
         with self._leading:
+            while self._queue:
+                self._commit_next()
             self._writer.close()
             self._writer.engine.dispose()
         os.close(self._lock_file)
@@ -182,14 +186,23 @@ class SqliteStore(SqliteReaders):
 
     def _lead_for_others(self) -> None:
         while self._submitted.get():
-            self._lead()
+            with self._leading:
+                self._commit_next()
+            self._wake_for_the_rest()
 
-    def _lead(self) -> None:
-        """Commit the next group, which may be empty: another thread has then led for us."""
-        with self._leading:
-            group = [self._queue.popleft() for _ in range(min(len(self._queue), _GROUP))]
-            if group:
-                self._commit(group)
+    def _wake_for_the_rest(self) -> None:
+        """Leave what has gathered to the store's own thread.
+
+        Looked at after the lock is free: who enqueued before that found it taken, and waits.
+        """
+        if self._queue:
+            self._submitted.put(True)
+
+    def _commit_next(self) -> None:
+        """Commit what has gathered, if anything: another thread may have done so."""
+        group = [self._queue.popleft() for _ in range(min(len(self._queue), _GROUP))]
+        if group:
+            self._commit(group)
 
     def _commit(self, group: list[_Task[Any]]) -> None:
         try:
