@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,6 +75,10 @@ class Served:
         assert answer.status < 300, answer.body
         return json.loads(answer.body) if answer.body else None
 
+    def knows(self, job: str) -> bool:
+        """Tell whether the numbers of *job* can be read."""
+        return job in {found["job"] for found in self.ask("GET", "/v1/jobs")["jobs"]}
+
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
@@ -95,7 +99,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         key = process.stdout.readline().strip()
         served = Served(address((folder / "log").read_text().splitlines()), key, database_url)
         served.ask("POST", "/v1/events", {"history": True, "events": story()})
-        _wait_for(served, "llm-7b")
+        eventually(lambda: served.knows("llm-7b"))
         yield served
     finally:
         process.send_signal(signal.SIGTERM)
@@ -113,10 +117,11 @@ def address(log: Iterable[str]) -> str:
     pytest.fail("the server did not start:\n" + "".join(lines))
 
 
-def _wait_for(served: Served, job: str) -> None:
-    deadline = time.monotonic() + 10
-    while job not in {found["job"] for found in served.ask("GET", "/v1/jobs")["jobs"]}:
-        assert time.monotonic() < deadline, "the ledger was not computed in time"
+def eventually(happened: Callable[[], bool]) -> None:
+    """Wait until *happened* returns true, 20 s at most."""
+    deadline = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)
 
 

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+from tests.cli.conftest import Served, eventually
 
 
 @pytest.fixture
@@ -56,6 +56,6 @@ def test_a_job_whose_name_needs_quoting_is_found(
     name = "größe 7b?#%"
     event = {"job": name, "type": "attempt_started", "at": "2026-02-01T00:00:00Z"}
     served.ask("POST", "/v1/events", {"history": True, "events": [event]})
-    while main(["job", name, "--url", served.url, "--key", served.key]):
-        pass
+    eventually(lambda: served.knows(name))
+    assert main(["job", name, "--url", served.url, "--key", served.key]) == 0
     assert capsys.readouterr().out.splitlines()[0].startswith(f"{name}: ")

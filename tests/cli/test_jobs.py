@@ -3,7 +3,7 @@ import json
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+from tests.cli.conftest import Served, eventually
 
 
 @pytest.fixture(autouse=True)
@@ -41,10 +41,9 @@ def test_a_list_longer_than_a_page_is_read_to_its_end(
     at = "2026-02-01T00:00:00Z"
     begun = [{"job": f"many-{n}", "type": "attempt_started", "at": at} for n in range(5)]
     served.ask("POST", "/v1/events", {"history": True, "events": begun})
-    found: list[str] = []
-    while len(found) < 5:
-        main(["jobs", "--q", "many-", "--sort", "job", "--json"])
-        found = [job["job"] for job in json.loads(capsys.readouterr().out)]
+    eventually(lambda: all(served.knows(event["job"]) for event in begun))
+    main(["jobs", "--q", "many-", "--sort", "job", "--json"])
+    found = [job["job"] for job in json.loads(capsys.readouterr().out)]
     assert found == [f"many-{n}" for n in range(5)]
     main(["jobs", "--q", "many-", "--limit", "3", "--json"])
     assert len(json.loads(capsys.readouterr().out)) == 3

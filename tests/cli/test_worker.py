@@ -1,7 +1,6 @@
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,7 +8,7 @@ import pytest
 
 from ett_service.cli.main import main
 from ett_service.client.transport import request
-from tests.cli.conftest import ETT, address, bare_environment, story
+from tests.cli.conftest import ETT, address, bare_environment, eventually, story
 
 
 @pytest.fixture
@@ -51,7 +50,4 @@ def test_a_worker_beside_a_server_computes_its_ledgers(
         assert sent.status == 200, sent.body
         assert request("GET", f"{url}/v1/jobs/llm-7b", key).status == 404
         with _running("worker", **variables):
-            deadline = time.monotonic() + 20
-            while request("GET", f"{url}/v1/jobs/llm-7b", key).status != 200:
-                assert time.monotonic() < deadline, "the worker did not fold the job"
-                time.sleep(0.05)
+            eventually(lambda: request("GET", f"{url}/v1/jobs/llm-7b", key).status == 200)
