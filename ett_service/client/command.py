@@ -12,7 +12,7 @@ from typing import Any
 
 from ett_service.client.backlog import spools
 from ett_service.client.delivery import Fate, Target
-from ett_service.client.identity import Identity
+from ett_service.client.identity import Identity, is_disabled
 from ett_service.client.launcher import (
     child_environment,
     ending_of,
@@ -66,15 +66,15 @@ def run(args: argparse.Namespace) -> int:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
     env = child_environment(os.environ, args.job, args.url)
     session = Session()
-    disabled = env.get("ETT_DISABLED", "") not in ("", "0")
-    if (identity := None if disabled else launcher_identity(env, command)) is not None:
+    identity = None if is_disabled(env) else launcher_identity(env, command)
+    if identity is not None:
         _begin(session, env, identity).write({"type": "attempt_started", "cycle": None})
     try:
         code = run_child(watched(command), env)
     except OSError as error:
         session.close()
         return _complain(f"{command[0]}: {error.strerror}", "Check the command's name.", NOT_FOUND)
-    if not disabled:
+    if not is_disabled(env):
         _after(session, env, ending_of(code, command), as_json=args.json)
     return 128 - code if code < 0 else code
 

@@ -85,6 +85,11 @@ def launch_of(env: Mapping[str, str], own_launch: str = "") -> str:
     return own_launch
 
 
+def is_disabled(env: Mapping[str, str]) -> bool:
+    """Whether ``ETT_DISABLED`` says that nothing is to be recorded."""
+    return env.get("ETT_DISABLED", "") not in ("", "0")
+
+
 def gpus_of(env: Mapping[str, str]) -> int | None:
     """Count the accelerators of the attempt, None where the environment does not tell."""
     if (told := _first_number(env, "ETT_GPUS")) is not None:

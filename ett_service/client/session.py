@@ -8,44 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ett_service.client import elastic
-from ett_service.client.clock import CLOCK_ID, mono_us, process_started_us
+from ett_service.client.clock import CLOCK_ID
 from ett_service.client.current import current
 from ett_service.client.exits import Exits
 from ett_service.client.guard import guarded, warn_once
-from ett_service.client.identity import (
-    Identity,
-    allocated_at_us,
-    gpus_of,
-    hosts_of,
-    identify,
-)
+from ett_service.client.identity import Identity, gpus_of, identify, is_disabled
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.loop import step_due
+from ett_service.client.opening import own_launch, say_facts, say_start
 from ett_service.client.recorder import Recorder
 from ett_service.client.spool import Spool, default_root, job_directory
 
-FACTS = frozenset(
-    {
-        "name",
-        "team",
-        "model",
-        "cluster",
-        "hardware",
-        "kind",
-        "code_version",
-        "image",
-        "owner",
-        "submitted_at",
-        "parameters",
-        "precision",
-        "labels",
-    }
-)
-"""What ``init`` may be told about the job besides ``gpus``."""
-
 _EXIT_SECONDS = 2.0
-_DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +118,7 @@ def init(
     """
     env = os.environ
     if current.recorder is not None and not current.recorder.over:
-        _say_facts(current.recorder, gpus, facts)
+        say_facts(current.recorder, gpus, facts)
         return
     setup = _setup(env, job, url or env.get("ETT_URL"), key or env.get("ETT_API_KEY"))
     if setup is None:
@@ -154,8 +128,8 @@ def init(
     recorder = session.begin_here(setup, hooks.chores if hooks else ())
     states = hooks.install(recorder) if hooks else {}
     gpus = gpus if gpus is not None else gpus_of(env)
-    _say_facts(recorder, gpus, facts)
-    _say_start(recorder, env, gpus, states)
+    say_facts(recorder, gpus, facts)
+    say_start(recorder, env, gpus, states, first_life=not session.watching)
     session.watch()
 
 
@@ -221,9 +195,9 @@ def flush(timeout: float = _EXIT_SECONDS) -> bool:
 def _setup(
     env: Mapping[str, str], job: str | None, url: str | None, key: str | None
 ) -> Setup | None:
-    if env.get("ETT_DISABLED", "") not in ("", "0") or not (url or env.get("ETT_SPOOL")):
+    if is_disabled(env) or not (url or env.get("ETT_SPOOL")):
         return None
-    identity = identify(env, job, os.uname().nodename, _launch(env))
+    identity = identify(env, job, os.uname().nodename, own_launch(env))
     if identity is None:
         warn_once(
             "nothing is recorded: the job has no usable name. Give init(job=...) or ETT_JOB, "
@@ -233,66 +207,12 @@ def _setup(
     return Setup(identity, default_root(env), url, key)
 
 
-def _launch(env: Mapping[str, str]) -> str:
-    """Name the submission after torchrun's agent, else after this life of this process."""
-    return own_launch(os.getppid()) if "TORCHELASTIC_RESTART_COUNT" in env else new_producer()
-
-
-def own_launch(pid: int) -> str:
-    """Name a submission that no scheduler names after the process that it began with."""
-    return f"{os.uname().nodename[:60]}-{pid}-{process_started_us(pid) or 0}"
-
-
 def _torch_hooks(wanted: bool | None) -> Any:
     if wanted is False or (wanted is None and "torch" not in sys.modules):
         return None
     from ett_service.client import torch  # noqa: PLC0415 -- only beside PyTorch
 
     return torch
-
-
-def _say_facts(recorder: Recorder, gpus: int | None, facts: Mapping[str, object]) -> None:
-    if unknown := sorted(set(facts) - FACTS):
-        warn_once(
-            f"init() knows no {', '.join(unknown)}; it knows gpus, {', '.join(sorted(FACTS))}"
-        )
-    known = {name: value for name, value in facts.items() if name in FACTS}
-    if recorder.identity.leads and (known or gpus is not None):
-        recorder.write({"type": "job", "gpus": gpus, **known})
-
-
-def _say_start(
-    recorder: Recorder, env: Mapping[str, str], gpus: int | None, hooks: Mapping[str, str]
-) -> None:
-    began = _began_at(env)
-    identity = recorder.identity
-    allocated = allocated_at_us(env)
-    failure = elastic.last_failure(env) if identity.leads else None
-    if failure is not None:
-        recorder.write(failure, failure.pop("at_us") - recorder.lines.base_us)
-    if allocated is not None and identity.leads and identity.cycle == 0:
-        start = allocated - recorder.lines.base_us
-        if began - _DAY_US < start < began:
-            recorder.span("hardware_setup", None, start, began)
-    started: dict[str, object] = {"type": "attempt_started"}
-    if identity.leads:
-        started |= {"gpus": gpus, "hosts": hosts_of(env)}
-    recorder.write({**started, "attributes": {"hooks": dict(hooks)} if hooks else None}, began)
-    recorder.edge_at("phase_started", "launcher_init", None, began)
-    recorder.launching = True
-
-
-def _began_at(env: Mapping[str, str]) -> int:
-    """When the launch began: with this process, or with the agent that started it first.
-
-    A notebook's process began long before whatever trains in it.
-    """
-    now = mono_us()
-    if hasattr(sys, "ps1") or "IPython" in sys.modules or session.watching:
-        return now
-    first = env.get("TORCHELASTIC_RESTART_COUNT") == "0"
-    began = process_started_us(os.getppid() if first else os.getpid())
-    return now if began is None else min(began, now)
 
 
 @guarded(otherwise=None)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.client.recording import environment, run_ett
 from tests.client.web import serving
 
-KILLS = 12
+KILLS = 8
 
 WRITER = """
 import os

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import ett_service
 from ett_service.client.lines import OUTCOMES, PHASES
-from ett_service.client.session import FACTS
+from ett_service.client.opening import FACTS
 from ett_service.core.answer import Facts
 from ett_service.core.vocabulary import Outcome, Phase
 

@@ -14,7 +14,7 @@ from ett_service.client.backlog import Backlog, spools
 from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity, identify
 from ett_service.client.lines import Lines, new_producer
-from ett_service.client.session import own_launch
+from ett_service.client.opening import launch_of_process
 from ett_service.client.spool import Spool, default_root, job_directory
 
 _SIGTERM = -15
@@ -82,7 +82,7 @@ def _identity(env: Mapping[str, str], root: Path, pid: int) -> Identity | None:
     named = {name: value for name, value in env.items() if name != "SLURM_PROCID"}
     if launch := dead.get("launch"):
         named["ETT_LAUNCH"] = str(launch)
-    return identify(named, dead.get("job"), os.uname().nodename, own_launch(os.getpid()))
+    return identify(named, dead.get("job"), os.uname().nodename, launch_of_process(os.getpid()))
 
 
 def main() -> None:

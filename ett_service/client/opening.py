@@ -1,0 +1,104 @@
+"""The first things that a process says: what the job is, when and where the attempt began."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from ett_service.client import elastic
+from ett_service.client.clock import mono_us, process_started_us
+from ett_service.client.guard import warn_once
+from ett_service.client.identity import allocated_at_us, hosts_of
+from ett_service.client.lines import new_producer
+from ett_service.client.recorder import Recorder
+
+FACTS = frozenset(
+    {
+        "name",
+        "team",
+        "model",
+        "cluster",
+        "hardware",
+        "kind",
+        "code_version",
+        "image",
+        "owner",
+        "submitted_at",
+        "parameters",
+        "precision",
+        "labels",
+    }
+)
+"""What ``init`` may be told about the job besides ``gpus``."""
+
+_DAY_US = 86_400_000_000
+
+
+def own_launch(env: Mapping[str, str]) -> str:
+    """Name the submission after torchrun's agent, else after this life of this process."""
+    return (
+        launch_of_process(os.getppid()) if "TORCHELASTIC_RESTART_COUNT" in env else new_producer()
+    )
+
+
+def launch_of_process(pid: int) -> str:
+    """Name a submission that no scheduler names after the process that it began with."""
+    return f"{os.uname().nodename[:60]}-{pid}-{process_started_us(pid) or 0}"
+
+
+def say_facts(recorder: Recorder, gpus: int | None, facts: Mapping[str, object]) -> None:
+    """Say what the job is, if this process leads; a fact that no job has is warned of."""
+    if unknown := sorted(set(facts) - FACTS):
+        warn_once(
+            f"init() knows no {', '.join(unknown)}; it knows gpus, {', '.join(sorted(FACTS))}"
+        )
+    known = {name: value for name, value in facts.items() if name in FACTS}
+    if recorder.identity.leads and (known or gpus is not None):
+        recorder.write({"type": "job", "gpus": gpus, **known})
+
+
+def say_start(
+    recorder: Recorder,
+    env: Mapping[str, str],
+    gpus: int | None,
+    hooks: Mapping[str, str],
+    *,
+    first_life: bool,
+) -> None:
+    """Say that the attempt exists and launches, and what came before it if this process leads."""
+    began = _began_at(env) if first_life else mono_us()
+    started: dict[str, object] = {"type": "attempt_started"}
+    if recorder.identity.leads:
+        _say_what_came_before(recorder, env, began)
+        started |= {"gpus": gpus, "hosts": hosts_of(env)}
+    if hooks:
+        started["attributes"] = {"hooks": dict(hooks)}
+    recorder.write(started, began)
+    recorder.edge_at("phase_started", "launcher_init", None, began)
+    recorder.launching = True
+
+
+def _say_what_came_before(recorder: Recorder, env: Mapping[str, str], began: int) -> None:
+    base = recorder.lines.base_us
+    failure = elastic.last_failure(env)
+    if failure is not None:
+        at = failure.pop("at_us")
+        recorder.write(failure, at - base)
+    allocated = allocated_at_us(env)
+    # Later cycles run in the allocation that the first one has told of.
+    if allocated is not None and recorder.identity.cycle == 0:
+        start = allocated - base
+        if began - _DAY_US < start < began:
+            recorder.span("hardware_setup", None, start, began)
+
+
+def _began_at(env: Mapping[str, str]) -> int:
+    """When the launch began: with this process, or with the agent that started it first.
+
+    A notebook's process began long before whatever trains in it.
+    """
+    now = mono_us()
+    if hasattr(sys, "ps1") or "IPython" in sys.modules:
+        return now
+    first = env.get("TORCHELASTIC_RESTART_COUNT") == "0"
+    began = process_started_us(os.getppid() if first else os.getpid())
+    return now if began is None else min(began, now)
