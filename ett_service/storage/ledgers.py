@@ -117,17 +117,23 @@ def _tail(segments: Sequence[Segment], since: int | None) -> Sequence[Segment]:
 def _replace_part(
     conn: Connection, key: JobKey, part: Part[T], before: Sequence[T], after: Sequence[T]
 ) -> None:
-    gone = {part.key(item): item for item in before}
-    changed = []
-    for item in after:
-        known = gone.pop(part.key(item), None)
-        if known is not item and known != item:
-            changed.append(part.columns(item))
+    alike = _common_start(before, after)
+    gone = {part.key(item): item for item in before[alike:]}
+    changed = [
+        part.columns(item) for item in after[alike:] if gone.pop(part.key(item), None) != item
+    ]
     if gone:
         dropped = [key._asdict() | part.key_columns(place) for place in gone]
         conn.execute(_DROP[part.table], dropped)
     if changed:
         _put(conn, key, part.table, changed)
+
+
+def _common_start(before: Sequence[T], after: Sequence[T]) -> int:
+    for place, (one, other) in enumerate(zip(before, after, strict=False)):
+        if one is not other and one != other:
+            return place
+    return min(len(before), len(after))
 
 
 def _put(conn: Connection, key: JobKey, table: Table, rows: Sequence[Columns]) -> None:
@@ -170,11 +176,11 @@ def stored_rows(conn: Connection, key: JobKey) -> dict[Table, list[Columns]]:
     }
 
 
-def _segment(row: Row[tuple[Any, ...]]) -> Segment:
+def _segment(row: Row[*tuple[Any, ...]]) -> Segment:
     start_at, end_at, category, period, number = row
     return Segment(start_at, end_at, Category(category), Period(period), number)
 
 
-def _share(row: Row[tuple[Any, ...]]) -> Share:
+def _share(row: Row[*tuple[Any, ...]]) -> Share:
     category, period, phase, *amounts = row
     return Share(Category(category), Period(period), Phase(phase) if phase else None, *amounts)

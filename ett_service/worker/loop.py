@@ -109,17 +109,15 @@ class Worker:
         sent = [self._send(key, known, now_us) for key, known in ready]
         cold = [key for key in kept if key not in dict(ready)]
         sent += [self._send(key, known, now_us) for key, known in self._warmed(cold, now_us)]
-        return sum([self._settle(one, now_us) for one in sent])
+        return self._settle_all(sent, now_us)
 
     def _warmed(self, keys: Iterable[JobKey], now_us: int) -> Iterator[tuple[JobKey, Folded]]:
         for key in keys:
-            if self._now_us() - now_us > _MOST_WARMING_US:
+            if self._stopped.is_set() or self._now_us() - now_us > _MOST_WARMING_US:
                 return
             try:
                 with self._store.reading() as conn:
                     known = warm(conn, key, self._limits)
-            except StorageUnavailable:
-                raise
             except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
                 self._put_off(key, now_us, error)
             else:
@@ -135,6 +133,18 @@ class Worker:
             open_every_us=self._open_every_us,
         )
         return _Sent(key, known, self._store.submit(work))
+
+    def _settle_all(self, sent: Iterable[_Sent], now_us: int) -> int:
+        """Settle each, whatever befalls the others; raise what the database itself is in."""
+        settled, trouble = 0, None
+        for one in sent:
+            try:
+                settled += self._settle(one, now_us)
+            except StorageUnavailable as error:
+                trouble = error
+        if trouble is not None:
+            raise trouble
+        return settled
 
     def _settle(self, sent: _Sent, now_us: int) -> bool:
         """Wait for the commit; return whether anything was done, or is to be done at once."""

@@ -8,17 +8,31 @@ from sqlalchemy import Connection, delete, insert
 
 from ett_service.aggregation.job import Folded, refresh
 from ett_service.core.answer import DEFAULT_LIMITS, JobLedger, Limits
-from ett_service.core.event import Event
+from ett_service.core.event import AttemptStarted, Event, PhaseStarted
 from ett_service.core.fold import fold
+from ett_service.core.vocabulary import Phase
 from ett_service.storage import ledgers, marks, reads
 from ett_service.storage.body import encode_body
 from ett_service.storage.engine import Store
 from ett_service.storage.marks import JobKey
 from ett_service.storage.tables import dirty, event, job, producer
 from ett_service.storage.writes import insert_new
-from tests.builders import RECEIVED_AT
+from tests.builders import MINUTE, NOON, RECEIVED_AT, SECOND, progress
+from tests.builders import event as fact
 
 _batches = itertools.count(1)
+
+
+def running_job() -> list[Event]:
+    """A job whose only attempt has trained for ten minutes."""
+    return [
+        fact(AttemptStarted, gpus=8),
+        fact(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
+        *(progress(step, NOON + MINUTE + step * 10 * SECOND) for step in range(60)),
+    ]
+
+
+LATE_IN_IT = NOON + 12 * MINUTE
 
 
 def accept(

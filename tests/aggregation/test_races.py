@@ -1,0 +1,140 @@
+"""Crashes, racing senders and racing workers, forced between every two steps of a refresh."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+from sqlalchemy import event as sql_event
+
+from ett_service.aggregation.job import Folded, refresh
+from ett_service.core.event import AttemptEnded, Event
+from ett_service.core.vocabulary import Outcome
+from ett_service.storage import reads
+from ett_service.storage.engine import Store
+from ett_service.storage.marks import JobKey
+from tests.aggregation.deliveries import (
+    LATE_IN_IT,
+    deliver,
+    marked,
+    recomputed,
+    refreshed,
+    running_job,
+    stored,
+)
+from tests.builders import SECOND, event, progress
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+@contextmanager
+def before_statement(conn: Connection, place: int, act: Callable[[], None]) -> Iterator[None]:
+    """Call *act* just before the statement that comes at *place* on *conn*."""
+    places = itertools.count()
+
+    def before(*_: Any) -> None:
+        if next(places) == place:
+            act()
+
+    sql_event.listen(conn, "before_cursor_execute", before)
+    try:
+        yield
+    finally:
+        sql_event.remove(conn, "before_cursor_execute", before)
+
+
+def interrupted(
+    store: Store, key: JobKey, known: Folded | None, place: int, act: Callable[[], None]
+) -> Folded | None:
+    """Refresh the job, and *act* in the midst of it."""
+
+    def work(conn: Connection) -> Folded | None:
+        with before_statement(conn, place, act):
+            return refresh(conn, key, LATE_IN_IT, known)
+
+    return store.write(work)
+
+
+def with_fresh_facts(store: Store, key: JobKey, *, forward: bool) -> Folded | None:
+    """Let a batch come into a running job; return its fold if that is to go *forward*."""
+    deliver(store, key, running_job())
+    known = refreshed(store, key, LATE_IN_IT)
+    deliver(store, key, [progress(60, LATE_IN_IT)])
+    return known if forward else None
+
+
+FEWEST_STATEMENTS = 6
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_crash_between_any_two_steps_leaves_the_marks_for_the_next(
+    store: Store, project_id: int, *, forward: bool
+) -> None:
+    def crash() -> None:
+        raise Crash
+
+    for place in itertools.count():
+        key = JobKey(project_id, f"crashes-{place}")
+        known = with_fresh_facts(store, key, forward=forward)
+        before = stored(store, key)
+        try:
+            interrupted(store, key, known, place, crash)
+        except Crash:
+            assert stored(store, key) == before
+            assert marked(store) == [key]
+        else:
+            assert place >= FEWEST_STATEMENTS
+            break
+        refreshed(store, key, LATE_IN_IT)
+        assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("forward", [True, False])
+def test_facts_that_come_between_any_two_steps_are_folded_now_or_keep_their_mark(
+    store: Store, project_id: int, *, forward: bool
+) -> None:
+    for place in itertools.count():
+        key = JobKey(project_id, f"races-{place}")
+        known = with_fresh_facts(store, key, forward=forward)
+        ended = event(AttemptEnded, LATE_IN_IT + SECOND, outcome=Outcome.FAILED)
+        come_in = partial(deliver, store, key, [ended])
+
+        folded = interrupted(store, key, known, place, come_in)
+        if not _has(store, key, ended):
+            assert place >= FEWEST_STATEMENTS
+            break
+        if marked(store) == [key]:
+            refreshed(store, key, LATE_IN_IT, folded)
+
+        assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+        assert marked(store) == []
+
+
+def _has(store: Store, key: JobKey, one: Event) -> bool:
+    with store.reading() as conn:
+        return one in reads.events(conn, *key)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_second_worker_leaves_a_job_that_the_first_is_at(store: Store, project_id: int) -> None:
+    for place in itertools.count(1):
+        key = JobKey(project_id, f"shared-{place}")
+        with_fresh_facts(store, key, forward=False)
+        seen: list[Folded | None] = []
+
+        interrupted(store, key, None, place, partial(_refresh_too, store, key, seen))
+        if not seen:
+            assert place >= FEWEST_STATEMENTS
+            break
+        assert seen == [None]
+        assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+
+
+def _refresh_too(store: Store, key: JobKey, seen: list[Folded | None]) -> None:
+    seen.append(refreshed(store, key, LATE_IN_IT))
