@@ -1,5 +1,6 @@
 """A job that fails and goes on, as wire events: ninety minutes whose numbers are known."""
 
+import hashlib
 from typing import Any
 
 from ett_service.core.instant import rfc3339
@@ -13,9 +14,8 @@ def at(minute: float) -> str:
 
 def told(kind: str, minute: float, job: str = "llm-70b", **members: Any) -> dict[str, Any]:
     """Build a wire event so many minutes after noon; its id tells it from every other."""
-    parts = (kind, minute, *sorted(str(value) for value in members.values()))
-    name = "-".join(str(part) for part in parts).replace(" ", "_")
-    return {"type": kind, "job": job, "at": at(minute), "id": name[:64], **members}
+    event = {"type": kind, "job": job, "at": at(minute), **members}
+    return {**event, "id": hashlib.sha256(repr(event).encode()).hexdigest()[:16]}
 
 
 def spent(phase: str, start: float, end: float, **members: Any) -> dict[str, Any]:

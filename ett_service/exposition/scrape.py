@@ -63,13 +63,15 @@ class Scrape:
     def __init__(self, conn: Connection) -> None:
         shares = conn.execute(totals.PHASES).all()
         self._clusters, self._cohorts = _shown(shares)
-        self.phase_us: dict[Cohort, dict[str, int]] = {}
-        self.deducted_us: dict[Cohort, dict[tuple[str, str], int]] = {}
-        self.running: dict[Cohort, int] = {}
+        cohorts = {self._cohort(row) for row in shares}
+        self.phase_us = {cohort: dict.fromkeys(PHASES, 0) for cohort in sorted(cohorts)}
+        self.deducted_us = {cohort: dict.fromkeys(DEDUCTIONS, 0) for cohort in self.phase_us}
+        self.running = dict.fromkeys(self.phase_us, 0)
         for row in shares:
-            self._add_share(self._cohort(row), row.phase, row.category, int(row.us))
-        for row in conn.execute(totals.RUNNING):
-            self._add_running(row)
+            if row.category is not None:
+                self._add_share(self._cohort(row), row.phase, row.category, int(row.us))
+        for attempt in conn.execute(totals.RUNNING):
+            self._add_running(attempt)
         self.failures = self._failures(conn)
         self.starts = self._times(conn, totals.STARTS)
         self.recoveries = self._times(conn, totals.RECOVERIES)
@@ -84,19 +86,15 @@ class Scrape:
 
     def _add_share(self, cohort: Cohort, phase: str, category: str, us: int) -> None:
         owner = reported_phase(phase, category)
-        gross = self.phase_us.setdefault(cohort, dict.fromkeys(PHASES, 0))
-        gross[owner] += us
-        deducted = self.deducted_us.setdefault(cohort, dict.fromkeys(DEDUCTIONS, 0))
-        if (owner, category) in deducted:
-            deducted[owner, category] += us
-        self.running.setdefault(cohort, 0)
+        self.phase_us[cohort][owner] += us
+        if (owner, category) in DEDUCTIONS:
+            self.deducted_us[cohort][owner, category] += us
 
     def _add_running(self, row: Any) -> None:
         cohort = self._cohort(row)
-        self.running[cohort] = self.running.get(cohort, 0) + 1
-        if row.live and cohort in self.deducted_us:
-            # Its next progress would take the silent tail back, and a counter cannot go down.
-            self.deducted_us[cohort][SILENT] -= _ATTEMPT.decode(row.answer).silent_tail_us
+        self.running[cohort] += 1
+        # Its next progress would take the silent tail back, and a counter cannot go down.
+        self.deducted_us[cohort][SILENT] -= _ATTEMPT.decode(row.answer).silent_tail_us
 
     def _failures(self, conn: Connection) -> dict[tuple[str, str, str], int]:
         failures: dict[tuple[str, str, str], int] = defaultdict(int)
@@ -108,8 +106,7 @@ class Scrape:
         times = {cohort: Times() for cohort in self.phase_us}
         for row in conn.execute(statement):
             _, _, *below, count, us = row
-            found = times.setdefault(self._cohort(row), Times())
-            found.add((int(number) for number in below), count, int(us))
+            times[self._cohort(row)].add(map(int, below), count, int(us))
         return times
 
 

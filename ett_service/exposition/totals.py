@@ -43,21 +43,24 @@ PHASES = (
         *_COHORT,
         share.c.phase,
         share.c.category,
-        func.sum(share.c.us).label("us"),
+        func.coalesce(func.sum(share.c.us), 0).label("us"),
         func.coalesce(func.sum(share.c.gpu_us), 0).label("gpu_us"),
     )
-    .join(share, _joined(share))
+    .outerjoin(share, _joined(share))
     .where(_LIVE)
     .group_by(*_COHORT, share.c.phase, share.c.category)
 )
-"""Microseconds by who reported them and what they turned out to be, and accelerators' time."""
+"""Microseconds by who reported them and what they turned out to be, and accelerators' time.
+
+A cohort that spent no time yet has one row without a phase.
+"""
 
 RUNNING = (
-    select(*_COHORT, attempt_ledger.c.answer, _LIVE.label("live"))
+    select(*_COHORT, attempt_ledger.c.answer)
     .join(attempt_ledger, _joined(attempt_ledger))
-    .where(attempt_ledger.c.outcome == Outcome.RUNNING)
+    .where(_LIVE, attempt_ledger.c.outcome == Outcome.RUNNING)
 )
-"""The attempts that run, each with its answer; those of history are no ``live`` ones."""
+"""The attempts that run, each with its answer."""
 
 FAILED = (
     select(

@@ -68,9 +68,6 @@ class Service:
         return answer.json()
 
 
-ON_ONE_ENGINE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-"""For what the engine has no part in."""
-
 LIMITS = Limits(max_body_bytes=200_000, max_inflated_bytes=400_000, max_batch_events=200)
 
 

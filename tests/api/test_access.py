@@ -6,7 +6,8 @@ import logging
 import pytest
 
 from ett_service.logs import JsonLines, WithoutSecrets
-from tests.api.conftest import ON_ONE_ENGINE, Service
+from tests.api.conftest import Service
+from tests.engines import ON_ONE_ENGINE
 
 pytestmark = ON_ONE_ENGINE
 

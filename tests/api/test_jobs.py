@@ -6,7 +6,8 @@ from urllib.parse import quote
 import pytest
 
 from ett_service.core.vocabulary import Category, Period
-from tests.api.conftest import ON_ONE_ENGINE, Service
+from tests.api.conftest import Service
+from tests.engines import ON_ONE_ENGINE
 from tests.stories import at, failing_job, told
 
 JOB = "/v1/jobs/llm-70b"

@@ -6,7 +6,8 @@ import pytest
 from httpx2 import Response
 
 from ett_service.storage import keys
-from tests.api.conftest import ON_ONE_ENGINE, Service
+from tests.api.conftest import Service
+from tests.engines import ON_ONE_ENGINE
 from tests.stories import failing_job
 
 READS = (

@@ -1,0 +1,148 @@
+"""Time by stage, and the picture of a job."""
+
+from collections import defaultdict
+from typing import Any
+
+from tests.api.conftest import Service
+from tests.builders import MINUTE, NOON
+from tests.stories import at, failing_job, spent, told
+
+JOB = "/v1/jobs/llm-70b"
+
+Lane = tuple[int, int]
+
+
+def _slices(trace: dict[str, Any]) -> dict[Lane, list[tuple[dict[str, Any], int]]]:
+    """Match each end to the begin that is open last on its lane: the begin, and its length."""
+    found: dict[Lane, list[tuple[dict[str, Any], int]]] = defaultdict(list)
+    opened: dict[Lane, list[dict[str, Any]]] = defaultdict(list)
+    for event in trace["traceEvents"]:
+        lane = (event["pid"], event["tid"])
+        if event["ph"] == "B":
+            opened[lane].append(event)
+        elif event["ph"] == "E":
+            begin = opened[lane].pop()
+            found[lane].append((begin, event["ts"] - begin["ts"]))
+    assert not any(opened.values())
+    return found
+
+
+def _ranks(service: Service) -> None:
+    service.told(
+        [
+            *failing_job(),
+            *(
+                spent("launcher_init", 3, end, stage="process_group_init", rank=rank, attempt=0)
+                for rank, end in ((0, 4), (1, 4.5), (2, 7))
+            ),
+            *(spent("launcher_init", 3, 8, rank=rank, attempt=0) for rank in range(3)),
+            spent("launcher_init", 3.5, 3.75, stage="device_init", rank=0, attempt=0),
+        ]
+    )
+
+
+def test_the_ledgers_own_lane_sums_by_category_to_the_ledger(service: Service) -> None:
+    service.told(failing_job())
+    by_category: dict[str, int] = defaultdict(int)
+    for begin, us in _slices(service.get(f"{JOB}/trace"))[0, 0]:
+        assert begin["cat"] == begin["name"]
+        by_category[begin["cat"]] += us
+    expected: dict[str, int] = defaultdict(int)
+    for segment in service.get(f"{JOB}/ledger")["segments"]:
+        expected[segment["category"]] += segment["microseconds"]
+    assert by_category == expected
+    assert sum(by_category.values()) == 62 * MINUTE
+
+
+def test_every_attempt_is_a_process_and_every_rank_a_thread_of_it(service: Service) -> None:
+    _ranks(service)
+    trace = service.get(f"{JOB}/trace")
+    names = {
+        (event["name"], event["pid"], event["tid"]): event["args"]["name"]
+        for event in trace["traceEvents"]
+        if event["ph"] == "M"
+    }
+    assert names["process_name", 0, 0] == "ledger of llm-70b"
+    assert names["process_name", 1, 0] == "attempt 0 (failed)"
+    assert names["process_name", 2, 0] == "attempt 1 (completed)"
+    assert [names["thread_name", 1, thread] for thread in range(4)] == [
+        "no rank",
+        "rank 0",
+        "rank 1",
+        "rank 2",
+    ]
+    assert set(_slices(trace)) == {(0, 0), (1, 0), (1, 1), (1, 2), (1, 3), (2, 0)}
+
+
+def test_a_stage_is_drawn_inside_its_phase(service: Service) -> None:
+    _ranks(service)
+    drawn = _slices(service.get(f"{JOB}/trace"))[1, 1]
+    assert [(begin["name"], begin["cat"], us / MINUTE) for begin, us in drawn] == [
+        ("device_init", "stage", 0.25),
+        ("process_group_init", "stage", 1.0),
+        ("launcher_init", "phase", 5.0),
+    ]
+
+
+def test_checkpoints_and_ends_of_attempts_are_marked(service: Service) -> None:
+    service.told(failing_job())
+    marks = [
+        (event["name"], event["pid"], (event["ts"] - NOON) / MINUTE)
+        for event in service.get(f"{JOB}/trace")["traceEvents"]
+        if event["ph"] == "i"
+    ]
+    assert marks == [
+        ("checkpoint_saved", 1, 20),
+        ("failed", 1, 30),
+        ("checkpoint_restored", 2, 35),
+        ("completed", 2, 62),
+    ]
+
+
+def test_a_phase_that_was_left_open_says_that_its_end_is_inferred(service: Service) -> None:
+    service.told(failing_job())
+    loops = [
+        begin
+        for lane in ((1, 0), (2, 0))
+        for begin, _ in _slices(service.get(f"{JOB}/trace"))[lane]
+        if begin["name"] == "train_loop"
+    ]
+    assert [begin["args"]["inferred_end"] for begin in loops] == [True, False]
+
+
+def test_time_by_stage_is_inclusive_exclusive_and_skewed(service: Service) -> None:
+    _ranks(service)
+    answer = service.get(f"{JOB}/stages")
+    rows = {(row["number"], row["phase"], row["stage"]): row for row in answer["stages"]}
+    group = rows[0, "launcher_init", "process_group_init"]
+    assert (group["inclusive_seconds"], group["exclusive_seconds"]) == (60.0, 45.0)
+    assert group["skew_seconds"] == 4 * 60 - 90
+    assert rows[0, "launcher_init", "device_init"]["exclusive_seconds"] == 15.0
+    assert rows[0, "launcher_init", "device_init"]["skew_seconds"] is None
+    assert rows[0, "launcher_init", None]["skew_seconds"] == 0.0
+    assert rows[0, "train_loop", None]["inclusive_seconds"] == 1200.0
+    assert rows[0, "train_loop", None]["exclusive_seconds"] == 1140.0
+
+
+def test_a_job_that_only_queued_has_an_empty_picture(service: Service) -> None:
+    service.told([told("phase_started", 0, phase="queued")])
+    trace = service.get(f"{JOB}/trace")
+    assert {event["ph"] for event in trace["traceEvents"]} == {"M"}
+    assert service.get(f"{JOB}/stages")["stages"] == []
+
+
+def test_a_corrected_clock_moves_the_picture_with_the_ledger(service: Service) -> None:
+    hour = 60.0
+    events = [
+        {**event, "producer": "p"}
+        for event in (
+            told("attempt_started", hour, attempt=0),
+            spent("launcher_init", hour, hour + 5),
+            told("attempt_ended", hour + 6, outcome="completed"),
+        )
+    ]
+    service.clock.us = NOON + 10 * MINUTE
+    service.told(events, sent_at=at(hour + 10), producer="p")
+    drawn = _slices(service.get(f"{JOB}/trace"))
+    assert service.get(JOB)["started_at"] == at(0)
+    assert [(begin["ts"], us) for begin, us in drawn[1, 0]] == [(NOON, 5 * MINUTE)]
