@@ -1,6 +1,7 @@
 """The line of an event."""
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -63,6 +64,21 @@ def test_what_no_encoding_can_say_is_replaced() -> None:
 def test_a_number_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="Out of range"):
         Lines(IDENTITY, "P").line({"type": "progress", "flops": float("nan")})
+
+
+def test_every_edge_of_a_second_and_of_the_next_names_its_own_instant(tmp_path: Path) -> None:
+    lines, spool = Lines(IDENTITY, "P"), Spool(tmp_path / "p", {})
+    template = lines.template(type="phase_ended", phase="evaluation")
+    edge = edge_writer(lines, spool, Steps(), lambda: None, template)
+    for _ in range(6):
+        edge()
+        time.sleep(0.21)
+    spool.close()
+
+    written = (tmp_path / "p" / "000001.jsonl").read_bytes()
+    events = [json.loads(line) for line in written.splitlines()]
+    assert [event["at"] for event in events] == [lines.at(event["mono_us"]) for event in events]
+    assert len({event["at"][:19] for event in events}) >= 2
 
 
 @pytest.mark.parametrize("at", [0, 999_999, 1_000_000, 1_795_205_987_776_635])
