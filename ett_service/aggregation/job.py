@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, JobLedger, Limits
 from ett_service.core.fold import JobFold
 from ett_service.core.vocabulary import JobState
-from ett_service.storage import ledgers, marks, reads
+from ett_service.storage import clocks, ledgers, marks, reads
 from ett_service.storage.ledger_rows import Head
 from ett_service.storage.marks import JobKey
 
@@ -108,12 +108,12 @@ def _goes_on(conn: Connection, known: Folded, head: Head | None, batches: Sequen
         return False
     unread = [batch for batch in batches if batch not in known.batches]
     fresh = reads.events(conn, *known.key, unread) if unread else []
-    return known.fold.add(fresh, reads.offsets(conn, *known.key))
+    return known.fold.add(fresh, clocks.corrections(conn, known.key))
 
 
 def _fold_all(conn: Connection, key: JobKey, limits: Limits) -> JobFold:
     fold = JobFold(limits)
-    fold.add(reads.events(conn, *key), reads.offsets(conn, *key))
+    fold.add(reads.events(conn, *key), clocks.corrections(conn, key))
     return fold
 
 

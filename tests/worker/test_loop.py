@@ -1,65 +1,22 @@
-"""The loop keeps ledgers up with facts and time, and outlives what goes wrong."""
+"""The loop keeps ledgers up with facts and with the time."""
 
 import itertools
-import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
-from ett_service.core.event import AttemptStarted, Event, PhaseStarted, SpanOver
+from ett_service.core.event import AttemptStarted, Event, PhaseStarted
 from ett_service.core.vocabulary import JobState, Phase
-from ett_service.storage import tables
 from ett_service.storage.engine import Store
 from ett_service.storage.marks import JobKey
 from ett_service.worker.loop import Worker
 from tests.aggregation.deliveries import deliver, marked, recomputed, stored
 from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
-
-SOON_SECONDS = 5.0
-
-
-class Clock:
-    """A clock that stands until it is set."""
-
-    def __init__(self, now_us: int = NOON + MINUTE) -> None:
-        self.now_us = now_us
-
-    def __call__(self) -> int:
-        return self.now_us
-
-
-@contextmanager
-def running(worker: Worker) -> Iterator[Worker]:
-    worker.start()
-    try:
-        yield worker
-    finally:
-        worker.stop()
-
-
-def eventually(is_so: Callable[[], bool]) -> bool:
-    """Wait until it is so, for a while."""
-    deadline = time.monotonic() + SOON_SECONDS
-    while time.monotonic() < deadline:
-        if is_so():
-            return True
-        time.sleep(0.005)
-    return False
-
-
-@contextmanager
-def without(store: Store, table: str) -> Iterator[None]:
-    """Have the database know nothing of *table*."""
-    rename = "ALTER TABLE {} RENAME TO {}".format
-    store.write(lambda conn: conn.exec_driver_sql(rename(table, "gone")))
-    try:
-        yield
-    finally:
-        store.write(lambda conn: conn.exec_driver_sql(rename("gone", table)))
+from tests.worker.rig import Clock, eventually, running
 
 
 def test_one_pass_stores_the_ledger_of_every_marked_job(store: Store, project_id: int) -> None:
@@ -118,84 +75,6 @@ def test_the_numbers_of_a_running_job_run_on(store: Store, project_id: int) -> N
     ledger = stored(store, key)
     assert ledger is not None
     assert ledger.e2e_us == MINUTE + 10 * SECOND
-
-
-def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
-    store: Store, project_id: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    broken, sound = JobKey(project_id, "broken"), JobKey(project_id, "sound")
-    for key in (broken, sound):
-        deliver(store, key, [event(AttemptStarted)])
-    unreadable = update(tables.event).where(tables.event.c.job == "broken").values(body="{}")
-    store.write(lambda conn: conn.execute(unreadable))
-    clock = Clock()
-    worker = Worker(store, clock)
-
-    with caplog.at_level(logging.ERROR):
-        assert worker.pass_over() == 1
-        assert worker.pass_over() == 0
-
-    assert stored(store, sound) is not None
-    assert marked(store) == [broken]
-    (record,) = caplog.records
-    assert vars(record)["job_key"] == "broken"
-
-    with caplog.at_level(logging.ERROR):
-        clock.now_us += SECOND
-        worker.pass_over()
-    assert len(caplog.records) == 2
-
-
-def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
-    store: Store, project_id: int
-) -> None:
-    key, clock = JobKey(project_id, "llm-70b"), Clock()
-    worker = Worker(store, clock)
-    deliver(store, key, [event(AttemptStarted)])
-    worker.pass_over()
-    late = progress(1, NOON + SECOND)
-    deliver(store, key, [late])
-    rows = update(tables.event).where(tables.event.c.id == late.id)
-    store.write(lambda conn: conn.execute(rows.values(type="unheard_of")))
-    worker.pass_over()
-    assert marked(store) == [key]
-
-    store.write(lambda conn: conn.execute(rows.values(type="progress")))
-    clock.now_us += SECOND
-    worker.pass_over()
-
-    assert marked(store) == []
-    assert stored(store, key) == recomputed(store, key, clock.now_us)
-
-
-def evaluated(minutes: range) -> list[Event]:
-    """Evaluate for two seconds of each minute."""
-    return [
-        event(
-            SpanOver,
-            NOON + minute * MINUTE + 2 * SECOND,
-            phase=Phase.EVALUATION,
-            start=NOON + minute * MINUTE,
-        )
-        for minute in minutes
-    ]
-
-
-def test_a_fold_that_a_failed_write_has_used_up_is_not_gone_on_from(
-    store: Store, project_id: int
-) -> None:
-    key, clock = JobKey(project_id, "llm-70b"), Clock()
-    worker = Worker(store, clock)
-    deliver(store, key, [event(PhaseStarted, phase=Phase.TRAIN_LOOP), *evaluated(range(40))])
-    worker.pass_over()
-    deliver(store, key, evaluated(range(40, 80)))
-    with without(store, "segment"):
-        assert worker.pass_over() == 0
-
-    clock.now_us += SECOND
-    assert worker.pass_over() == 1
-
-    assert stored(store, key) == recomputed(store, key, clock.now_us)
 
 
 def long_job() -> list[Event]:
@@ -274,29 +153,6 @@ def test_a_waiting_worker_stops_at_once(store: Store) -> None:
         worker.stop()
         assert time.monotonic() - began < 1
         assert not worker.alive
-
-
-def test_the_loop_goes_on_when_the_database_is_well_again(
-    store: Store, project_id: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    key = JobKey(project_id, "llm-70b")
-    deliver(store, key, [event(AttemptStarted)])
-    worker = Worker(store, Clock(), poll_seconds=0.01)
-    with caplog.at_level(logging.ERROR), ExitStack() as stack:
-        with without(store, "dirty"):
-            stack.enter_context(running(worker))
-            assert eventually(lambda: bool(caplog.records))
-        assert vars(caplog.records[0])["event"] == "worker_trouble"
-        assert eventually(lambda: stored(store, key) is not None)
-
-
-def test_a_worker_in_trouble_stops_at_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    worker = Worker(store, Clock())
-    with caplog.at_level(logging.ERROR), without(store, "dirty"), running(worker):
-        assert eventually(lambda: bool(caplog.records))
-        began = time.monotonic()
-        worker.stop()
-        assert time.monotonic() - began < 0.5
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)

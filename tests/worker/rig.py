@@ -1,0 +1,54 @@
+"""A worker under a clock that stands, and what is waited for."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from ett_service.storage.engine import Store
+from ett_service.worker.loop import Worker
+from tests.builders import MINUTE, NOON
+
+SOON_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    def __init__(self, now_us: int = NOON + MINUTE) -> None:
+        self.now_us = now_us
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
+@contextmanager
+def running(worker: Worker) -> Iterator[Worker]:
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+
+
+def eventually(is_so: Callable[[], bool]) -> bool:
+    """Wait until it is so, for a while."""
+    deadline = time.monotonic() + SOON_SECONDS
+    while time.monotonic() < deadline:
+        if is_so():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+@contextmanager
+def without(store: Store, table: str) -> Iterator[None]:
+    """Have the database know nothing of *table*."""
+    rename = "ALTER TABLE {} RENAME TO {}".format
+    store.write(lambda conn: conn.exec_driver_sql(rename(table, "gone")))
+    try:
+        yield
+    finally:
+        store.write(lambda conn: conn.exec_driver_sql(rename("gone", table)))

@@ -1,0 +1,157 @@
+"""What goes wrong with one job or with the database does not stop the worker."""
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import Connection, update
+
+from ett_service.core.event import AttemptStarted, Event, PhaseStarted, SpanOver
+from ett_service.core.vocabulary import Phase
+from ett_service.storage import tables
+from ett_service.storage.engine import Store
+from ett_service.storage.errors import StorageUnavailable
+from ett_service.storage.marks import JobKey
+from ett_service.worker.loop import Worker
+from tests.aggregation.deliveries import deliver, marked, recomputed, stored
+from tests.builders import MINUTE, NOON, SECOND, event, progress
+from tests.worker.rig import Clock, eventually, running, without
+
+T = TypeVar("T")
+
+
+def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
+    store: Store, project_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, sound = JobKey(project_id, "broken"), JobKey(project_id, "sound")
+    for key in (broken, sound):
+        deliver(store, key, [event(AttemptStarted)])
+    unreadable = update(tables.event).where(tables.event.c.job == "broken").values(body="{}")
+    store.write(lambda conn: conn.execute(unreadable))
+    clock = Clock()
+    worker = Worker(store, clock)
+
+    with caplog.at_level(logging.ERROR):
+        assert worker.pass_over() == 1
+        assert worker.pass_over() == 0
+
+    assert stored(store, sound) is not None
+    assert marked(store) == [broken]
+    (record,) = caplog.records
+    assert vars(record)["job_key"] == "broken"
+
+    with caplog.at_level(logging.ERROR):
+        clock.now_us += SECOND
+        worker.pass_over()
+    assert len(caplog.records) == 2
+
+
+def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
+    store: Store, project_id: int
+) -> None:
+    key, clock = JobKey(project_id, "llm-70b"), Clock()
+    worker = Worker(store, clock)
+    deliver(store, key, [event(AttemptStarted)])
+    worker.pass_over()
+    late = progress(1, NOON + SECOND)
+    deliver(store, key, [late])
+    rows = update(tables.event).where(tables.event.c.id == late.id)
+    store.write(lambda conn: conn.execute(rows.values(type="unheard_of")))
+    worker.pass_over()
+    assert marked(store) == [key]
+
+    store.write(lambda conn: conn.execute(rows.values(type="progress")))
+    clock.now_us += SECOND
+    worker.pass_over()
+
+    assert marked(store) == []
+    assert stored(store, key) == recomputed(store, key, clock.now_us)
+
+
+def evaluated(minutes: range) -> list[Event]:
+    """Evaluate for two seconds of each minute."""
+    return [
+        event(
+            SpanOver,
+            NOON + minute * MINUTE + 2 * SECOND,
+            phase=Phase.EVALUATION,
+            start=NOON + minute * MINUTE,
+        )
+        for minute in minutes
+    ]
+
+
+def test_a_fold_that_a_failed_write_has_used_up_is_not_gone_on_from(
+    store: Store, project_id: int
+) -> None:
+    key, clock = JobKey(project_id, "llm-70b"), Clock()
+    worker = Worker(store, clock)
+    deliver(store, key, [event(PhaseStarted, phase=Phase.TRAIN_LOOP), *evaluated(range(40))])
+    worker.pass_over()
+    deliver(store, key, evaluated(range(40, 80)))
+    with without(store, "segment"):
+        assert worker.pass_over() == 0
+
+    clock.now_us += SECOND
+    assert worker.pass_over() == 1
+
+    assert stored(store, key) == recomputed(store, key, clock.now_us)
+
+
+class FullForOnce:
+    """A store that has no room for the first write that is submitted."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._full = store, True
+        self.dialect, self.url = store.dialect, store.url
+        self.write, self.reading, self.close = store.write, store.reading, store.close
+
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        if not self._full:
+            return self._store.submit(work)
+        self._full = False
+        refused: Future[T] = Future()
+        refused.set_exception(StorageUnavailable("The disk is full."))
+        return refused
+
+
+def test_trouble_with_one_write_leaves_the_others_standing(store: Store, project_id: int) -> None:
+    first, second = JobKey(project_id, "first"), JobKey(project_id, "second")
+    for key in (first, second):
+        deliver(store, key, [event(AttemptStarted)])
+    worker = Worker(FullForOnce(store), Clock())
+
+    with pytest.raises(StorageUnavailable):
+        worker.pass_over()
+
+    assert marked(store) == [first]
+    assert stored(store, second) is not None
+    assert worker.pass_over() == 1
+    assert marked(store) == []
+
+
+def test_the_loop_goes_on_when_the_database_is_well_again(
+    store: Store, project_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = JobKey(project_id, "llm-70b")
+    deliver(store, key, [event(AttemptStarted)])
+    worker = Worker(store, Clock(), poll_seconds=0.01)
+    with caplog.at_level(logging.ERROR), ExitStack() as stack:
+        with without(store, "dirty"):
+            stack.enter_context(running(worker))
+            assert eventually(lambda: bool(caplog.records))
+        assert vars(caplog.records[0])["event"] == "worker_trouble"
+        assert eventually(lambda: stored(store, key) is not None)
+
+
+def test_a_worker_in_trouble_stops_at_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    worker = Worker(store, Clock())
+    with caplog.at_level(logging.ERROR), without(store, "dirty"), running(worker):
+        assert eventually(lambda: bool(caplog.records))
+        began = time.monotonic()
+        worker.stop()
+        assert time.monotonic() - began < 0.5
