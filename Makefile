@@ -1,6 +1,5 @@
 # Every verb sets up what it needs: a fresh machine with Python 3.11 and make has enough.
-# Another PyTorch: make demo TORCH="torch==2.9.1", or with an index of your own
-#   TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
+# Another PyTorch: make demo TORCH="torch==2.9.1", or with pip options behind it, such as an index.
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0

@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ett_service.core.event import (
     AttemptEnded,
@@ -45,31 +46,30 @@ def attempt(number: int, at: int) -> Iterator[Event]:
     """Yield the 50 events of an attempt: its start, checkpoints among steps, and a crash."""
     told = 0
 
-    def common() -> dict[str, object]:
+    def common() -> dict[str, Any]:
         nonlocal told
         told += 1
         return {"id": f"{number}-{told}", "attempt": number, "rank": 0}
 
-    yield AttemptStarted(at=at, gpus=64, **common())  # type: ignore[arg-type]
+    yield AttemptStarted(at=at, gpus=64, **common())
     for phase, stage, seconds in _LIFE:
-        yield PhaseStarted(at=at, phase=phase, stage=stage, **common())  # type: ignore[arg-type]
+        yield PhaseStarted(at=at, phase=phase, stage=stage, **common())
         at += seconds * SECOND + 1
-        yield PhaseEnded(at=at, phase=phase, stage=stage, **common())  # type: ignore[arg-type]
-    yield CheckpointRestored(at=at, step=20 * number, **common())  # type: ignore[arg-type]
-    yield PhaseStarted(at=at, phase=Phase.TRAIN_LOOP, **common())  # type: ignore[arg-type]
+        yield PhaseEnded(at=at, phase=phase, stage=stage, **common())
+    yield CheckpointRestored(at=at, step=20 * number, **common())
+    yield PhaseStarted(at=at, phase=Phase.TRAIN_LOOP, **common())
     saving = Phase.CHECKPOINT_BLOCKING
     for turn in range(4):
+        done = 20 * number + 5 * turn
         for step in range(5):
             at += 10 * SECOND
-            done = 20 * number + 5 * turn + step
-            yield Progress(at=at, step=done, **common())  # type: ignore[arg-type]
-        yield PhaseStarted(at=at + 1, phase=saving, **common())  # type: ignore[arg-type]
-        yield PhaseEnded(at=at + SECOND, phase=saving, **common())  # type: ignore[arg-type]
-        yield CheckpointSaved(at=at + SECOND, step=done, **common())  # type: ignore[arg-type]
-    yield Heartbeat(at=at + 2 * SECOND, **common())  # type: ignore[arg-type]
-    yield Heartbeat(at=at + 3 * SECOND, **common())  # type: ignore[arg-type]
-    crash = Outcome.FAILED
-    yield AttemptEnded(at=at + 4 * SECOND, outcome=crash, signal=9, **common())  # type: ignore[arg-type]
+            yield Progress(at=at, step=done + step, **common())
+        yield PhaseStarted(at=at + 1, phase=saving, **common())
+        yield PhaseEnded(at=at + SECOND, phase=saving, **common())
+        yield CheckpointSaved(at=at + SECOND, step=done + 4, **common())
+    yield Heartbeat(at=at + 2 * SECOND, **common())
+    yield Heartbeat(at=at + 3 * SECOND, **common())
+    yield AttemptEnded(at=at + 4 * SECOND, outcome=Outcome.FAILED, signal=9, **common())
 
 
 def job() -> list[Event]:
