@@ -3,15 +3,12 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from ett_service.storage.engine import Store
 from ett_service.worker.loop import Worker
 from tests.builders import MINUTE, NOON
 
 SOON_SECONDS = 5.0
-
-T = TypeVar("T")
 
 
 class Clock:
@@ -26,6 +23,7 @@ class Clock:
 
 @contextmanager
 def running(worker: Worker) -> Iterator[Worker]:
+    """Have the worker run in a thread until the end of the block."""
     worker.start()
     try:
         yield worker
