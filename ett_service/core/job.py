@@ -12,6 +12,9 @@ from ett_service.core.interval import Interval, cut, merged, overlap_us
 from ett_service.core.picture import Picture
 from ett_service.core.vocabulary import Category, Period, Phase
 
+MOST = 2**63 - 1
+"""What a weighted share is cut off at: stores keep no more, and no real job reaches it."""
+
 ShareKey = tuple[Category, Period, Phase | None]
 
 
@@ -58,7 +61,9 @@ class _Sums:
 
     def rows(self, *, known: bool) -> tuple[Share, ...]:
         return tuple(
-            Share(*key, us, weighted_us, gpu_us) if known else Share(*key, us, None, None)
+            Share(*key, us, min(weighted_us, MOST), min(gpu_us, MOST))
+            if known
+            else Share(*key, us, None, None)
             for key, (us, weighted_us, gpu_us) in sorted(self._sums.items(), key=_share_order)
             if us
         )

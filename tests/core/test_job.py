@@ -3,6 +3,7 @@
 from ett_service.core.answer import JobLedger
 from ett_service.core.event import Event, PhaseStarted
 from ett_service.core.fold import fold
+from ett_service.core.job import MOST
 from ett_service.core.vocabulary import Category, Outcome, Period, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
@@ -83,3 +84,9 @@ def test_waiting_in_a_queue_again_is_a_restart_wait() -> None:
         Category.UNATTRIBUTED: 20,
         Category.RESTART_WAIT: 10,
     }
+
+
+def test_a_clock_gone_wrong_gives_no_weight_that_a_store_cannot_keep() -> None:
+    ledger = _ledger(started(0, gpus=10**6), ended(10**10, Outcome.FAILED))
+
+    assert {share.weighted_us for share in ledger.shares} == {MOST}
