@@ -218,6 +218,28 @@ class SegmentAnswer(Answer):
 class LedgerAnswer(Answer):
     """The job's E2E, cut into segments without overlap or hole."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "job": "llm-70b",
+                "state": "finished",
+                "provisional": False,
+                "as_of": "2026-03-01T10:00:00.000000Z",
+                "e2e_microseconds": 60000000,
+                "segments": [
+                    {
+                        "start": "2026-03-01T09:59:00.000000Z",
+                        "end": "2026-03-01T10:00:00.000000Z",
+                        "category": "effective_training",
+                        "period": "training",
+                        "number": 0,
+                        "microseconds": 60000000,
+                    }
+                ],
+            }
+        }
+    )
+
     job: str
     state: JobState
     provisional: bool

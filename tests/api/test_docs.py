@@ -1,0 +1,32 @@
+"""The API's page works without network and without a script inside it."""
+
+import re
+
+from tests.api.conftest import Service
+from tests.engines import ON_ONE_ENGINE
+
+pytestmark = ON_ONE_ENGINE
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_runs_no_inline_script(
+    service: Service,
+) -> None:
+    page = service.client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "script-src 'self';" in page.headers["content-security-policy"]
+    assert re.findall(r"<script(?![^>]*\bsrc=)", page.text) == []
+    assert re.findall(r"""(?:src|href)=["'](?:https?:)?//""", page.text) == []
+    for reference in re.findall(r"""(?:src|href)=["']((?!data:)[^"']+)["']""", page.text):
+        assert service.client.get(f"/{reference}").status_code == 200, reference
+
+
+def test_the_page_reads_the_description_of_this_service(service: Service) -> None:
+    script = service.client.get("/docs/docs.js")
+    assert 'url: "openapi.json"' in script.text
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert "/v1/events" in service.get("/openapi.json")["paths"]
+
+
+def test_there_is_no_other_asset_and_no_redoc(service: Service) -> None:
+    for path in ("/docs/redoc.standalone.js", "/docs/..%2F..%2Fapp.py", "/redoc"):
+        assert service.client.get(path).status_code in (404, 422)

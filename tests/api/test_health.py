@@ -1,0 +1,96 @@
+"""Alive is not ready: each part is named."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from sqlalchemy import Connection
+from starlette.testclient import TestClient
+
+from ett_service.api.app import create_app
+from ett_service.api.parts import Parts
+from ett_service.ingest.limits import Limits
+from ett_service.storage.engine import Store
+from ett_service.storage.errors import StorageUnavailable
+from tests.api.conftest import Service
+from tests.engines import ON_ONE_ENGINE
+from tests.stories import told
+
+
+class Idle:
+    """A worker that was started elsewhere, or whose thread has died."""
+
+    alive = True
+
+    def wake(self) -> None:
+        """Do nothing."""
+
+
+class OutOfReach:
+    """A store whose database can go away."""
+
+    def __init__(self, store: Store) -> None:
+        self.dialect, self.url, self.reachable = store.dialect, store.url, True
+        self.write, self.submit, self.close = store.write, store.submit, store.close
+        self._store = store
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Read, as long as the database is there."""
+        if not self.reachable:
+            raise StorageUnavailable("no route to secret-host")
+        with self._store.reading() as conn:
+            yield conn
+
+
+def _served(store: Store, worker: Idle | None) -> TestClient:
+    parts = Parts(store=store, now_us=lambda: 0, limits=Limits(), worker=worker)
+    return TestClient(create_app(lambda: nullcontext(parts)))
+
+
+def test_a_service_whose_worker_runs_is_ready(store: Store) -> None:
+    with _served(store, Idle()) as client:
+        answer = client.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "ready": True,
+        "parts": {"store": "ok", "schema": "ok", "worker": "ok"},
+        "waiting_jobs": 0,
+    }
+
+
+def test_a_service_whose_worker_died_is_not_ready_and_alive(service: Service) -> None:
+    parts = service.get("/readyz", 503)["parts"]
+    assert parts == {"store": "ok", "schema": "ok", "worker": "failed"}
+    assert service.get("/healthz") == {"status": "ok"}
+
+
+def test_jobs_that_wait_for_their_numbers_are_counted(service: Service) -> None:
+    service.send([told("heartbeat", 0, "a"), told("heartbeat", 0, "b")])
+    assert service.get("/readyz", 503)["waiting_jobs"] == 2
+
+
+def test_a_worker_elsewhere_is_no_reason_not_to_be_ready(store: Store) -> None:
+    with _served(store, None) as client:
+        answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["parts"]["worker"]) == (200, "elsewhere")
+
+
+@ON_ONE_ENGINE
+def test_another_schema_is_named(store: Store) -> None:
+    with _served(store, None) as client:
+        store.write(lambda conn: conn.exec_driver_sql("DELETE FROM alembic_version").rowcount)
+        answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["parts"] == {"store": "ok", "schema": "failed", "worker": "elsewhere"}
+
+
+@ON_ONE_ENGINE
+def test_a_store_out_of_reach_is_named_and_asked_to_wait_for(store: Store) -> None:
+    down = OutOfReach(store)
+    with _served(down, None) as client:
+        down.reachable = False
+        ready, jobs = client.get("/readyz"), client.get("/v1/jobs")
+    assert ready.status_code == 503
+    assert ready.json()["parts"]["store"] == "failed"
+    assert (jobs.status_code, jobs.headers["retry-after"]) == (503, "2")
+    assert "secret" not in jobs.text

@@ -1,0 +1,95 @@
+"""The description of the API is committed, complete, and has an example everywhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ett_service.api.openapi import description
+from ett_service.api.problems import MEDIA_TYPE
+
+COMMITTED = Path(__file__).parents[2] / "docs" / "openapi.json"
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(description())
+    return found
+
+
+def _operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        f"{method.upper()} {path}": operation
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }
+
+
+def test_the_committed_description_is_the_one_the_code_gives() -> None:
+    assert COMMITTED.read_text("utf-8") == description(), "run: make openapi"
+
+
+def test_operation_ids_are_the_ones_that_clients_were_generated_from(
+    document: dict[str, Any],
+) -> None:
+    assert {
+        name: operation["operationId"] for name, operation in _operations(document).items()
+    } == {
+        "POST /v1/events": "accept_events",
+        "GET /v1/jobs": "list_jobs",
+        "GET /v1/jobs/{job}": "read_job",
+        "GET /v1/jobs/{job}/ledger": "read_ledger",
+        "GET /v1/jobs/{job}/events": "list_job_events",
+        "GET /v1/jobs/{job}/stages": "read_stages",
+        "GET /v1/jobs/{job}/trace": "read_trace",
+        "GET /v1/keys": "list_keys",
+        "POST /v1/keys": "create_key",
+        "DELETE /v1/keys/{prefix}": "revoke_key",
+        "GET /metrics": "read_metrics",
+        "GET /healthz": "read_health",
+        "GET /readyz": "read_readiness",
+    }
+
+
+def test_every_answer_has_an_example(document: dict[str, Any]) -> None:
+    without = []
+    for name, operation in _operations(document).items():
+        for status, answer in operation["responses"].items():
+            for media in answer.get("content", {}).values():
+                reference = media["schema"].get("$ref", "").rpartition("/")[2]
+                schema = document["components"]["schemas"].get(reference, {})
+                if "example" not in media and "example" not in schema:
+                    without.append((name, status))
+    assert without == []
+
+
+def test_every_refusal_is_declared_as_a_problem(document: dict[str, Any]) -> None:
+    for name, operation in _operations(document).items():
+        assert operation["security"] or name in ("GET /healthz", "GET /readyz")
+        refusals = {
+            status: answer for status, answer in operation["responses"].items() if status >= "4"
+        }
+        if name.partition(" ")[2].startswith("/v1"):
+            assert {"401", "403", "422", "503"} <= refusals.keys()
+        if name != "GET /readyz":
+            assert all(list(each["content"]) == [MEDIA_TYPE] for each in refusals.values())
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    found: list[str] = []
+
+    def walk(node: object) -> None:
+        if isinstance(node, dict):
+            if isinstance(node.get("$ref"), str):
+                found.append(node["$ref"])
+            for each in node.values():
+                walk(each)
+        elif isinstance(node, list):
+            for each in node:
+                walk(each)
+
+    walk(document)
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert set(found) - known == set()
+    assert "#/components/schemas/Event" in found
