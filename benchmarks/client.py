@@ -22,12 +22,16 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 
 import ett_service as ett
 
+FLOOR = "two writes and clock reads"
 CLAIMS = {
     "phase / floor": ("at most", 2.0),
     "step / clock read": ("at most", 8.0),
     "OpenTelemetry span on disk / phase": ("at least", 8.0),
     "OpenTelemetry span / step": ("at least", 50.0),
 }
+
+Work = tuple[Callable[[int], None], int]
+"""What to do so many times, and how many."""
 
 
 def nanoseconds(work: Callable[[int], None], times: int) -> float:
@@ -93,7 +97,7 @@ def bare_writes(path: Path, line: bytes) -> Callable[[int], None]:
 
 
 def measured(folder: Path, rounds: int, times: int) -> dict[str, float]:
-    """Return the median nanoseconds of each; the rounds of all are taken in turn."""
+    """Return what each costs in nanoseconds; what is compared is measured together."""
     spool = folder / "spool"
     os.environ["ETT_SPOOL"] = str(spool)
     os.environ.pop("ETT_URL", None)
@@ -101,27 +105,31 @@ def measured(folder: Path, rounds: int, times: int) -> dict[str, float]:
     phases(10)
     (written,) = spool.glob("*/*/000001.jsonl")
     line = written.read_bytes().splitlines(keepends=True)[-1]
-    kept = (folder / "spans").open("w", encoding="utf-8")
-    work = {
-        "phase": (phases, times),
-        "two writes and clock reads": (bare_writes(folder / "floor", line), times),
-        "OpenTelemetry span": (spans(TracerProvider(shutdown_on_exit=False)), times),
-        "OpenTelemetry span on disk": (kept_spans(kept), times),
-        "step": (steps, times * 20),
-        "clock read": (clock_reads, times * 20),
-    }
+    with (folder / "spans").open("w", encoding="utf-8") as file:
+        pairs: list[dict[str, Work]] = [
+            {"phase": (phases, times), FLOOR: (bare_writes(folder / "floor", line), times)},
+            {"step": (steps, times * 20), "clock read": (clock_reads, times * 20)},
+            {
+                "OpenTelemetry span": (spans(TracerProvider(shutdown_on_exit=False)), times),
+                "OpenTelemetry span on disk": (kept_spans(file), times),
+            },
+        ]
+        return {name: cost for pair in pairs for name, cost in medians(pair, rounds).items()}
+
+
+def medians(work: dict[str, Work], rounds: int) -> dict[str, float]:
+    """Return the median nanoseconds of each; rounds are taken in turn, under the same load."""
     taken: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(rounds):
-        for name, (do, often) in work.items():
-            taken[name].append(nanoseconds(do, often))
-    kept.close()
-    return {name: statistics.median(times) for name, times in taken.items()}
+        for name, (do, times) in work.items():
+            taken[name].append(nanoseconds(do, times))
+    return {name: statistics.median(costs) for name, costs in taken.items()}
 
 
 def ratios(ns: dict[str, float]) -> dict[str, float]:
     """Divide what is claimed by its floor."""
     return {
-        "phase / floor": ns["phase"] / ns["two writes and clock reads"],
+        "phase / floor": ns["phase"] / ns[FLOOR],
         "step / clock read": ns["step"] / ns["clock read"],
         "OpenTelemetry span on disk / phase": ns["OpenTelemetry span on disk"] / ns["phase"],
         "OpenTelemetry span / step": ns["OpenTelemetry span"] / ns["step"],

@@ -39,13 +39,12 @@ def new_producer() -> str:
 class Lines:
     """Writes the events of one producer."""
 
-    __slots__ = ("_common", "base_us", "number", "producer", "second")
+    __slots__ = ("_common", "base_us", "number", "producer")
 
     def __init__(self, identity: Identity, producer: str) -> None:
         self.producer = producer
         self.base_us = wall_base_us()
         self.number = itertools.count(1).__next__
-        self.second = (0, b"")  #: where the present second began, and its text
         members = {
             "job": identity.job,
             "launch": identity.launch,
@@ -90,13 +89,10 @@ class Lines:
         """Name an instant of the monotonic clock, as RFC 3339."""
         return rfc3339(mono + self.base_us)
 
-    def turn(self, mono: int) -> tuple[bytes, int]:
-        """Take the second in which an instant of the clock lies; return its text and the rest."""
-        second, micros = divmod(mono + self.base_us, MICRO)
-        text = second_text(second).encode()
-        # One tuple, so that another thread never sees half of it.
-        self.second = (mono - micros, text)
-        return text, micros
+    def second(self, mono: int) -> tuple[bytes, int]:
+        """Return the text of the second in which an instant of the clock lies, and the rest."""
+        seconds, micros = divmod(mono + self.base_us, MICRO)
+        return second_text(seconds).encode(), micros
 
 
 def _json(members: Mapping[str, object]) -> str:

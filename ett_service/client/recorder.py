@@ -46,17 +46,22 @@ def edge_writer(
     """
     read, clock, write = time.clock_gettime_ns, CLOCK_ID, os.write
     number, remember = lines.number, spool.remember
+    before, _, after = template.rpartition(b"%b")
+    second = (0, b"")  # where it began, and the template with its text filled in
 
     def edge() -> int:
+        nonlocal second
         if steps.last is not steps.written:
             write_steps()
         mono = read(clock) // 1000
-        start, text = lines.second
+        start, dated = second
         micros = mono - start
-        if not 0 <= micros < MICRO:
-            text, micros = lines.turn(mono)
+        if micros // MICRO:  # not 0: another thread has turned the second, or it is over
+            text, micros = lines.second(mono)
+            dated = before + text + after
+            second = (mono - micros, dated)
         seq = number()
-        line = template % (seq, seq, mono, text, micros)
+        line = dated % (seq, seq, mono, micros)
         try:
             if write(spool.fd, line) == len(line):
                 return mono

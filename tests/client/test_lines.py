@@ -13,7 +13,7 @@ from ett_service.client.lines import Lines, new_producer
 from ett_service.client.recorder import Steps, edge_writer
 from ett_service.client.spool import Spool
 
-IDENTITY = Identity('50% "quoted"', "8041", 1, 2, 3, "node-é")
+IDENTITY = Identity('50%b %d "quoted"', "8041", 1, 2, 3, "node-é")
 
 
 def test_a_line_says_who_when_and_what() -> None:
@@ -22,7 +22,7 @@ def test_a_line_says_who_when_and_what() -> None:
 
     assert event == {
         "type": "heartbeat",
-        "job": '50% "quoted"',
+        "job": '50%b %d "quoted"',
         "launch": "8041",
         "attempt": 1,
         "cycle": 2,
