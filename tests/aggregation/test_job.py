@@ -222,6 +222,14 @@ def test_an_attempt_gone_silent_falls_due_when_it_counts_as_lost(store: Store, k
     assert head.due_us is None
 
 
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(timeline=timelines)
+def test_no_ledger_falls_due_when_it_is_folded_already(timeline: Timeline) -> None:
+    ledger = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
+
+    assert ledger.due_at is None or ledger.due_at > timeline.as_of
+
+
 def test_a_ledger_of_another_formula_is_folded_anew(store: Store, key: JobKey) -> None:
     ended = event(AttemptEnded, LATE_IN_IT, outcome=Outcome.COMPLETED)
     deliver(store, key, [*running_job(), ended])
