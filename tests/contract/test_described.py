@@ -1,0 +1,170 @@
+"""Whatever is asked, the answer is one that the published description allows for."""
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from ett_service.ingest.refusal import Code
+from tests.contract.described import Json, Service, eventually, quoted
+from tests.stories import failing_job
+
+JOB = "Größe 7B (v2) ?#%"
+JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+AT = "2026-03-01T12:00:00Z"
+BEAT: Json = {"type": "heartbeat", "job": JOB, "at": AT}
+
+
+@pytest.fixture(scope="module")
+def service(served: Service) -> Iterator[Service]:
+    """Return the service with a job in a project of its own."""
+    with served.project("described") as service:
+        service.told(failing_job(JOB, labels={"a": "b"}))
+        eventually(lambda: service.knows(JOB))
+        yield service
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/jobs",
+        "/v1/jobs?sort=-ett_ratio&limit=1&state=finished&q=7b&from=2026-01-01T00:00:00Z",
+        "/v1/jobs/{job}",
+        "/v1/jobs/{job}/ledger",
+        "/v1/jobs/{job}/events",
+        "/v1/jobs/{job}/events?limit=2",
+        "/v1/jobs/{job}/stages",
+        "/v1/jobs/{job}/trace",
+        "/healthz",
+        "/readyz",
+    ],
+)
+def test_each_answer_has_the_members_that_are_declared(service: Service, path: str) -> None:
+    assert service.ask("GET", path.format(job=quoted(JOB))).status_code == 200
+
+
+def test_keys_are_answered_as_declared(served: Service) -> None:
+    wanted = {"project": "keys", "name": "one", "scopes": ["read"]}
+    made = served.ask("POST", "/v1/keys", json=wanted)
+    assert made.status_code == 201
+    assert served.ask("GET", "/v1/keys").status_code == 200
+    prefix = made.json()["prefix"]
+    assert served.ask("DELETE", f"/v1/keys/{prefix}").status_code == 204
+    assert served.ask("GET", "/metrics").status_code == 200
+    for asked, status in (
+        ({"content": b"{", "headers": JSON}, 400),
+        ({"json": {"project": "a"}}, 422),
+        ({"content": b"{}", "headers": {"Content-Type": "text/plain"}}, 415),
+        ({"content": b" " * 100_000, "headers": JSON}, 413),
+    ):
+        options: dict[str, Any] = dict(asked)
+        assert served.ask("POST", "/v1/keys", **options).status_code == status
+    assert served.ask("DELETE", "/v1/keys/ett_nothing0").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["", "/{job}", "/{job}/ledger", "/{job}/events", "/{job}/stages",
+                                  "/{job}/trace"])  # fmt: skip
+def test_each_refusal_to_read_is_declared(service: Service, served: Service, path: str) -> None:
+    address = "/v1/jobs" + path
+    known, missing = (address.format(job=quoted(job)) for job in (JOB, "no such job"))
+
+    assert service.ask("GET", known, headers={"Authorization": ""}).status_code == 401
+    assert service.ask("GET", f"{known}?unheard=of").status_code == 422
+    assert service.ask("GET", f"{known}?project=another").status_code == 404
+    if path:
+        assert service.ask("GET", missing).status_code == 404
+        foreign, none = (served.ask("GET", each) for each in (known, missing))
+        assert same_but_for_the_request(foreign) == same_but_for_the_request(none)
+
+
+def same_but_for_the_request(answer: httpx2.Response) -> Json:
+    """Return a problem without the id of its request."""
+    told: Json = answer.json()
+    return {name: value for name, value in told.items() if name != "instance"}
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "kind"),
+    [
+        (b"", JSON, 400, "malformed-json"),
+        (b'{"events": [', JSON, 400, "malformed-json"),
+        (b'{"events": [{"a": NaN}]}', JSON, 400, "malformed-json"),
+        (b"\xff\xfe", JSON, 400, "bad-encoding"),
+        (b"not gzip", {**JSON, "Content-Encoding": "gzip"}, 400, "bad-encoding"),
+        (gzip.compress(b"{}")[:-1], {**JSON, "Content-Encoding": "gzip"}, 400, "bad-encoding"),
+        (b"not zstd", {**JSON, "Content-Encoding": "zstd"}, 400, "bad-encoding"),
+        (b"{}", {**JSON, "Content-Encoding": "br"}, 415, "unsupported-media"),
+        (b"{}", {"Content-Type": "text/plain"}, 415, "unsupported-media"),
+        (b"{}", {}, 415, "unsupported-media"),
+        (b" " * (9 << 20), JSON, 413, "too-large"),
+        (gzip.compress(b" " * (65 << 20)), {**JSON, "Content-Encoding": "gzip"}, 413, "too-large"),
+        (b'{"events": [' + b"{}," * 10_000 + b"{}]}", JSON, 413, "too-large"),
+        (b"{}", JSON, 422, "validation-failed"),
+        (b"[]", JSON, 422, "validation-failed"),
+        (b'{"events": [], "extra": 1}', JSON, 422, "validation-failed"),
+        (b'{"events": [{}]}', JSON, 422, "validation-failed"),
+        (b'{"events": [], "sent_at": "yesterday"}', JSON, 422, "validation-failed"),
+    ],
+)
+def test_each_refusal_of_a_body_is_declared(
+    service: Service, content: bytes, headers: dict[str, str], status: int, kind: str
+) -> None:
+    answer = service.ask("POST", "/v1/events", content=content, headers=headers)
+
+    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (status, kind)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_key_without_the_scope_is_forbidden_as_declared(served: Service) -> None:
+    for scope, method, path in (
+        ("write", "GET", "/v1/jobs"),
+        ("read", "POST", "/v1/events"),
+        ("read", "POST", "/v1/keys"),
+        ("write", "GET", "/v1/keys"),
+        ("read", "DELETE", "/v1/keys/ett_nothing0"),
+    ):
+        wanted = {"project": "scopes", "name": scope, "scopes": [scope]}
+        key = served.ask("POST", "/v1/keys", json=wanted).json()["key"]
+        headers = {"Authorization": f"Bearer {key}"}
+        answer = served.ask(method, path, headers=headers)
+        assert answer.status_code == 403, (scope, method, path)
+
+
+REFUSED: dict[str, Json] = {
+    "wrong_type": {"attempt": "0"},
+    "unknown_type": {"type": "nothing"},
+    "unknown_phase": {"type": "phase_started", "phase": "lunch"},
+    "unknown_value": {"type": "attempt_ended", "outcome": "lost"},
+    "unknown_member": {"stepp": 1},
+    "missing_member": {"type": "progress"},
+    "out_of_range": {"mono_us": 2**53},
+    "bad_length": {"launch": "x" * 101},
+    "bad_text": {"host": "a\u0007b"},
+    "bad_id": {"id": "not an id"},
+    "bad_job": {"job": "a/b"},
+    "bad_timestamp": {"at": "yesterday"},
+    "timestamp_without_offset": {"at": "2026-03-01T12:00:00"},
+    "timestamp_out_of_range": {"at": "2126-03-01T12:00:00Z"},
+    "too_large": {"attributes": {"a": "x" * (17 << 10)}},
+    "too_deep": {"attributes": {"a": [[[[[[[[[1]]]]]]]]]}},
+    "conflict": {"id": "e-1", "rank": 7},
+}
+
+
+def test_every_code_of_the_closed_list_is_answered_and_described(service: Service) -> None:
+    service.told([{**BEAT, "id": "e-1"}])
+    page = json.dumps(service.described.page)
+
+    assert {*REFUSED, "malformed_json"} == {code.value for code in Code}
+    for code, members in REFUSED.items():
+        answer = service.ask("POST", "/v1/events", json={"events": [{**BEAT, **members}]})
+        (error,) = answer.json()["errors"]
+        assert (answer.status_code, error["code"]) == (422, code)
+        assert re.search(rf"\b{code}\b", page), f"{code} is not described"
+    answer = service.ask("POST", "/v1/events", content=json.dumps(BEAT) + "\n{\n", headers=NDJSON)
+    assert [error["code"] for error in answer.json()["errors"]] == ["malformed_json"]

@@ -1,0 +1,164 @@
+"""The conformance suite through the whole service: what goes in on the wire comes out in numbers."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from ett_service.aggregation.job import refresh
+from ett_service.core.answer import JobLedger
+from ett_service.core.vocabulary import Category, Period
+from ett_service.ingest.accept import accept
+from ett_service.ingest.decode import decode
+from ett_service.ingest.limits import Limits
+from ett_service.storage import ledgers
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_project
+from ett_service.storage.marks import JobKey
+from tests.contract.described import Json, Service, eventually, quoted
+from tests.core.corpus import FILES, instant
+from tests.core.plain import plain
+
+SAMPLE = 40
+DAY_US = 86_400_000_000
+OPEN = ("running", "queued")
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One job as it is sent, and the answer on which others agreed."""
+
+    name: str
+    as_of: int
+    events: list[Json]
+    expected: Mapping[str, Any]
+
+    @property
+    def job(self) -> str:
+        job: str = self.events[0]["job"]
+        return job
+
+
+def timelines(corpus: Path) -> Iterator[Timeline]:
+    """Read the suite; every timeline is of one job."""
+    for file in FILES:
+        with (corpus / "timelines" / f"{file}.jsonl").open() as text:
+            for line in text:
+                case = json.loads(line)
+                yield Timeline(case["case"], instant(case["as_of"]), case["events"], case["expected"])
+
+
+def kept(conn: Connection, timeline: Timeline) -> JobLedger:
+    """Take a job in, in a project of its own, fold it and read what is stored of it."""
+    project_id = create_project(conn, timeline.name, timeline.as_of)
+    body = json.dumps({"events": timeline.events}).encode()
+    now_us = timeline.as_of
+    headers = {"Content-Type": "application/json"}
+    batch = decode(body, headers, now_us=now_us, limits=Limits(max_future_us=365 * DAY_US))
+    verdicts = accept(conn, batch, project_id=project_id, now_us=now_us)
+    assert verdicts.errors == (), timeline.name
+    refresh(conn, JobKey(project_id, timeline.job), now_us)
+    stored = ledgers.job_ledger(conn, project_id, timeline.job)
+    assert stored is not None
+    return replace(stored, segments=tuple(ledgers.segments(conn, project_id, timeline.job)))
+
+
+def test_each_stored_ledger_is_the_expected_one(store: Store, corpus: Path) -> None:
+    for timeline in timelines(corpus):
+        ledger = store.write(lambda conn, of=timeline: kept(conn, of))
+
+        assert plain(ledger) == timeline.expected, timeline.name
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_what_is_sent_over_http_is_answered_with_the_expected_numbers(
+    served: Service, corpus: Path, file: str
+) -> None:
+    closed = [
+        timeline
+        for timeline in timelines(corpus)
+        if timeline.name.startswith(file) and timeline.expected["state"] not in OPEN
+    ]
+    for timeline in sample(closed):
+        with served.project(timeline.name) as service:
+            service.told(timeline.events)
+            eventually(lambda timeline=timeline, service=service: service.knows(timeline.job))
+
+            job = service.read(f"/v1/jobs/{quoted(timeline.job)}")
+            ledger = service.read(f"/v1/jobs/{quoted(timeline.job)}/ledger")
+            assert in_microseconds(job, ledger) == timeline.expected, timeline.name
+
+
+def sample(closed: list[Timeline]) -> Iterable[Timeline]:
+    """Return all of them where much is to be tried, else a part of them."""
+    if os.environ.get("HYPOTHESIS_PROFILE") == "laws":
+        return closed
+    share = SAMPLE // len(FILES) + 1
+    return islice(closed, 0, None, len(closed) // share)
+
+
+def in_microseconds(job: Json, ledger: Json) -> Json:
+    """Put answers into the shape of the suite."""
+    return {
+        "state": job["state"],
+        "provisional": job["provisional"],
+        "e2e_us": ledger["e2e_microseconds"],
+        "queue_wait_us": us(job["queue_wait_seconds"]),
+        "categories_us": {str(name): us(job["categories"][name]) for name in Category},
+        "periods_us": {str(name): us(job["periods"][name]) for name in Period},
+        "time_to_start_us": maybe_us(job["time_to_start_seconds"]),
+        "recoveries": [_recovery(each) for each in job["recoveries"]],
+        "failures": job["failures"],
+        "infra_failures": job["infra_failures"],
+        "unsaved_training_us": us(job["unsaved_training_seconds"]),
+        "attempts": [_attempt(each) for each in job["attempts"]],
+        "gpu_us": _sums(job["gpu_seconds"]),
+        "weighted_us": _sums(job["weighted_seconds"]),
+        "gpus_unknown": job["quality"]["gpus_unknown"],
+        "segments": [
+            [instant(each["start"]), instant(each["end"]), each["category"], each["period"],
+             each["number"]]
+            for each in ledger["segments"]
+        ],
+    }  # fmt: skip
+
+
+def us(seconds: float) -> int:
+    """Undo the one division: a float of seconds holds every microsecond of centuries."""
+    return round(seconds * 1e6)
+
+
+def maybe_us(seconds: float | None) -> int | None:
+    """Do likewise where there may be none."""
+    return None if seconds is None else us(seconds)
+
+
+def _sums(parts: Mapping[str, float] | None) -> dict[str, int] | None:
+    return None if parts is None else {name: us(seconds) for name, seconds in parts.items()}
+
+
+def _recovery(recovery: Json) -> Json:
+    return {
+        "interrupted": recovery["interrupted"],
+        "resumed": recovery["resumed"],
+        "us": us(recovery["seconds"]),
+        "parts_us": _sums(recovery["parts"]),
+        "stalled_us": us(recovery["stalled_seconds"]),
+        "repeated_us": us(recovery["repeated_seconds"]),
+    }
+
+
+def _attempt(attempt: Json) -> Json:
+    same = ("number", "launch", "attempt", "cycle", "outcome", "basis")
+    return {
+        **{name: attempt[name] for name in same},
+        "started_us": instant(attempt["started_at"]),
+        "ended_us": instant(attempt["ended_at"]),
+        "categories_us": _sums(attempt["categories"]),
+    }
