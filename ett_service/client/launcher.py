@@ -80,7 +80,7 @@ def run_child(command: Sequence[str], env: Mapping[str, str]) -> int:
 
     def forward(number: int, _: FrameType | None) -> None:
         # A terminal has sent Ctrl-C to the child itself.
-        if number != signal.SIGINT or not sys.stdin.isatty():
+        if number != signal.SIGINT or not os.isatty(0):
             early.append(number)
             _pass_on(early, children)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ett_service.client import elastic
 from ett_service.client.clock import mono_us, process_started_us
-from ett_service.client.guard import warn_once
+from ett_service.client.guard import guarded, warn_once
 from ett_service.client.identity import allocated_at_us, hosts_of
 from ett_service.client.lines import new_producer
 from ett_service.client.recorder import Recorder
@@ -45,6 +45,7 @@ def launch_of_process(pid: int) -> str:
     return f"{os.uname().nodename[:60]}-{pid}-{process_started_us(pid) or 0}"
 
 
+@guarded(otherwise=None)
 def say_facts(recorder: Recorder, gpus: int | None, facts: Mapping[str, object]) -> None:
     """Say what the job is, if this process leads; a fact that no job has is warned of."""
     if unknown := sorted(set(facts) - FACTS):

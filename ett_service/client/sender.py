@@ -69,8 +69,11 @@ class Sender:
         self._thread = threading.Thread(target=self._run, name="ett-sender", daemon=True)
 
     def start(self) -> None:
-        """Start the thread. Raises ``RuntimeError`` where the system gives none."""
-        self._thread.start()
+        """Start the thread; where the system gives none, the spool waits for another process."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            guard.failed(error)
 
     def flush(self, timeout: float) -> bool:
         """Try now, whatever was to be waited for; True if the server has everything.
@@ -97,9 +100,10 @@ class Sender:
         done = self.flush(timeout)
         self._stopping = True
         self._wake.set()
-        self._thread.join(0.5)
+        if self._thread.is_alive():
+            self._thread.join(0.5)
         self._recorder.spool.close()
-        if done:
+        if done and not self._unsent():
             self._backlog.discard()
 
     def _run(self) -> None:

@@ -260,6 +260,29 @@ def test_a_broken_cycle_is_told_by_the_next_from_torchruns_error_files(tmp_path:
     assert (ended["message"], ended["at"]) == ("bad batch", "2026-11-20T20:59:14.000000Z")
 
 
+def test_a_fact_that_is_no_json_costs_itself_only(tmp_path: Path) -> None:
+    done = run_trainer("ett.init(labels={'x': object()})", environment(tmp_path))
+    assert done.returncode == 0
+    types = [event["type"] for event in spooled(tmp_path)]
+    assert types == ["attempt_started", "phase_started", "phase_ended", "attempt_ended"]
+
+
+def test_a_system_that_gives_no_thread_costs_the_sending_only(tmp_path: Path) -> None:
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (1 << 33, 1 << 33))
+import threading
+threading.stack_size(1 << 34)
+ett.init()
+with ett.phase("evaluation"):
+    pass
+print(ett.flush(1))
+"""
+    done = run_trainer(code, environment(tmp_path, "http://127.0.0.1:1"))
+    assert (done.returncode, done.stdout) == (0, "False\n")
+    assert "attempt_ended" in [event["type"] for event in spooled(tmp_path)]
+
+
 def test_a_second_init_adds_facts_and_begins_nothing(tmp_path: Path) -> None:
     run_trainer("ett.init()\nett.init(team='b')", environment(tmp_path))
     types = [event["type"] for event in spooled(tmp_path)]
