@@ -5,13 +5,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ett_service.client.backlog import spools
 from ett_service.client.delivery import Fate, Target
+from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity, is_disabled
 from ett_service.client.launcher import (
     child_environment,
@@ -66,9 +67,8 @@ def run(args: argparse.Namespace) -> int:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
     env = child_environment(os.environ, args.job, args.url)
     session = Session()
-    identity = None if is_disabled(env) else launcher_identity(env, command)
-    if identity is not None:
-        _begin(session, env, identity).write({"type": "attempt_started", "cycle": None})
+    if not is_disabled(env):
+        _before(session, env, command)
     try:
         code = run_child(watched(command), env)
     except OSError as error:
@@ -84,6 +84,14 @@ def _begin(session: Session, env: dict[str, str], identity: Identity) -> Recorde
     return session.begin(setup)
 
 
+@guarded(otherwise=None)
+def _before(session: Session, env: dict[str, str], command: Sequence[str]) -> None:
+    identity = launcher_identity(env, command)
+    if identity is not None:
+        _begin(session, env, identity).write({"type": "attempt_started", "cycle": None})
+
+
+@guarded(otherwise=None)
 def _after(session: Session, env: dict[str, str], ending: dict[str, Any], *, as_json: bool) -> None:
     """Tell how the child ended, then send what it left.
 

@@ -41,6 +41,11 @@ class Exits:
         sys.exit = self._on_exit_call
         atexit.register(self._on_exit)
 
+    def belong_here(self) -> None:
+        """Tell of this process from now on, not of the one that it was forked from."""
+        self._pid = os.getpid()
+        self._code = None
+
     def _on_exception(
         self, kind: type[BaseException], error: BaseException, where: TracebackType | None
     ) -> None:

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,7 @@ class Setup:
     identity: Identity
     root: Path
     url: str | None
-    key: str | None
-
-    def __repr__(self) -> str:
-        return f"Setup({self.identity!r}, {self.root!r}, {self.url!r})"
+    key: str | None = field(repr=False)
 
 
 class Session:
@@ -42,7 +39,7 @@ class Session:
         self.setup: Setup | None = None
         self.recorder: Recorder | None = None
         self.sender: Any = None
-        self.watching = False
+        self._exits: Exits | None = None
 
     def begin(self, setup: Setup, chores: tuple[Callable[[Recorder], None], ...] = ()) -> Recorder:
         """Make a recorder and start its sender."""
@@ -70,11 +67,17 @@ class Session:
         return recorder
 
     def watch(self) -> None:
-        """Chain to the exits and forks of this process, once."""
-        if not self.watching:
-            self.watching = True
-            Exits(_tell_end, self.close).watch()
+        """Tell how this process ends, a forked one that has begun its own recording included."""
+        if self._exits is None:
+            self._exits = Exits(_tell_end, self.close)
+            self._exits.watch()
             os.register_at_fork(after_in_child=self._in_child)
+        self._exits.belong_here()
+
+    @property
+    def is_first_life(self) -> bool:
+        """Whether nothing was recorded in this process before."""
+        return self._exits is None
 
     def close(self) -> None:
         """Send what is left for two seconds at most; the rest stays in the spool."""
@@ -129,7 +132,7 @@ def init(
     states = hooks.install(recorder) if hooks else {}
     gpus = gpus if gpus is not None else gpus_of(env)
     say_facts(recorder, gpus, facts)
-    say_start(recorder, env, gpus, states, first_life=not session.watching)
+    say_start(recorder, env, gpus, states, first_life=session.is_first_life)
     session.watch()
 
 

@@ -197,6 +197,25 @@ print(codes)
     assert len({event["id"] for event in events}) == len(events)
 
 
+def test_a_fork_that_begins_its_own_recording_tells_its_own_end(tmp_path: Path) -> None:
+    code = """
+import os, sys
+ett.init()
+pid = os.fork()
+if pid == 0:
+    ett.init(job="child")
+    sys.exit(3)
+os.waitpid(pid, 0)
+ett.end()
+"""
+    run_trainer(code, environment(tmp_path))
+    ended = [event for event in spooled(tmp_path) if event["type"] == "attempt_ended"]
+    assert {(one["job"], one["outcome"]) for one in ended} == {
+        ("child", "failed"),
+        ("j", "completed"),
+    }
+
+
 def test_workers_of_multiprocessing_are_silent(tmp_path: Path) -> None:
     code = """
 import multiprocessing
