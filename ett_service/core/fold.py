@@ -4,6 +4,7 @@
 at the open end of a job costs no more in a long job than in a short one.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from ett_service.core.accelerators import accelerators
@@ -65,7 +66,7 @@ class JobFold:
         self._clocks = Clocks()
         self._roster = Roster()
         self._facts = Facts()
-        self._paintings: dict[AttemptKey, Painting] = {}
+        self._paintings: defaultdict[AttemptKey, Painting] = defaultdict(Painting)
         self._attempts: dict[AttemptKey, tuple[object, AttemptLedger, list[Gap]]] = {}
         self._waits: Sequence[Segment] | None = None
         self._recoveries: tuple[Recovery, ...] = ()

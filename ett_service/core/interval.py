@@ -1,7 +1,6 @@
 """Half-open intervals ``(start, end)`` of microseconds."""
 
 from collections.abc import Iterable
-from itertools import pairwise
 
 Interval = tuple[int, int]
 
@@ -34,10 +33,3 @@ def overlap_us(interval: Interval, others: Iterable[Interval]) -> int:
     """Return how much of *interval* the disjoint *others* cover, in microseconds."""
     start, end = interval
     return sum(max(0, min(end, closes) - max(start, opens)) for opens, closes in others)
-
-
-def cut(interval: Interval, instants: Iterable[int]) -> list[Interval]:
-    """Cut *interval* at those of *instants* that lie inside it."""
-    start, end = interval
-    edges = [start, *sorted({at for at in instants if start < at < end}), end]
-    return list(pairwise(edges))

@@ -1,6 +1,6 @@
 """One job's numbers, summed from its picture: shares, recoveries, the wait in the queue."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -8,8 +8,9 @@ from itertools import pairwise
 from ett_service.core.accelerators import UNHELD, held_waits
 from ett_service.core.answer import Recovery, Segment, Share
 from ett_service.core.bounds import queued_intervals
-from ett_service.core.interval import Interval, cut, merged, overlap_us
+from ett_service.core.interval import Interval, merged, overlap_us
 from ett_service.core.picture import Picture
+from ett_service.core.span import NEVER
 from ett_service.core.vocabulary import Category, Period, Phase
 
 MOST = 2**63 - 1
@@ -27,8 +28,7 @@ def shares(picture: Picture, gpus: Sequence[int | None]) -> tuple[Share, ...]:
     known = [count or 0 for count in gpus]
     for part, count in zip(picture.parts, known, strict=True):
         for (category, zone, phase), us in part.painting.canvas.totals.items():
-            held_us = 0 if category in UNHELD else us
-            sums.add((category, part.periods[zone], phase), us, count, held_us)
+            sums.us[category, part.periods[zone], phase, count] += us
     _add_waits(sums, picture, known)
     return sums.rows(known=None not in gpus)
 
@@ -37,34 +37,38 @@ def _add_waits(sums: "_Sums", picture: Picture, gpus: Sequence[int]) -> None:
     """Add the time between attempts, weighted by the attempt that ended last before it."""
     if not picture.waits:
         return
-    lives = picture.found.lives
-    held = held_waits(lives)
+    held = held_waits(picture.found.lives)
+    ended = sorted((life.end, life.number) for life in picture.found.lives)
     for wait in picture.waits:
-        for start, end in cut((wait.start_at, wait.end_at), (life.end for life in lives)):
-            ended = (life for life in lives if life.end <= start)
-            weight = gpus[max(ended, key=lambda life: (life.end, life.number)).number]
-            key = (wait.category, wait.period, None)
-            sums.add(key, end - start, weight, overlap_us((start, end), held))
+        place = bisect_right(ended, (wait.start_at, NEVER))
+        stop = bisect_left(ended, (wait.end_at,))
+        edges = [wait.start_at, *(at for at, _ in ended[place:stop]), wait.end_at]
+        for span, (_, last) in zip(pairwise(edges), ended[place - 1 : stop], strict=True):
+            sums.us[wait.category, wait.period, None, gpus[last]] += span[1] - span[0]
+            sums.held_weighted_us[wait.period] += overlap_us(span, held) * gpus[last]
 
 
 class _Sums:
-    """Microseconds by share: wall, weighted, held."""
+    """Microseconds by share and by how many accelerators they count for."""
 
     def __init__(self) -> None:
-        self._sums: dict[ShareKey, list[int]] = {}
-
-    def add(self, key: ShareKey, us: int, gpus: int, held_us: int) -> None:
-        sums = self._sums.setdefault(key, [0, 0, 0])
-        sums[0] += us
-        sums[1] += us * gpus
-        sums[2] += held_us * gpus
+        self.us: dict[tuple[Category, Period, Phase | None, int], int] = defaultdict(int)
+        self.held_weighted_us: dict[Period, int] = defaultdict(int)  #: of waits between attempts
 
     def rows(self, *, known: bool) -> tuple[Share, ...]:
+        rows: dict[ShareKey, list[int]] = {}
+        for (category, period, phase, gpus), us in self.us.items():
+            row = rows.setdefault((category, period, phase), [0, 0, 0])
+            row[0] += us
+            row[1] += us * gpus
+            row[2] += 0 if category in UNHELD else us * gpus
+        for period, weighted_us in self.held_weighted_us.items():
+            rows[Category.RESTART_WAIT, period, None][2] += weighted_us
         return tuple(
             Share(*key, us, min(weighted_us, MOST), min(gpu_us, MOST))
             if known
             else Share(*key, us, None, None)
-            for key, (us, weighted_us, gpu_us) in sorted(self._sums.items(), key=_share_order)
+            for key, (us, weighted_us, gpu_us) in sorted(rows.items(), key=_share_order)
             if us
         )
 

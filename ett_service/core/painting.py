@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from ett_service.core.answer import Segment
+from ett_service.core.bounds import Life
 from ett_service.core.canvas import Canvas
+from ett_service.core.interval import Interval
 from ett_service.core.replay import Replay, points
-from ett_service.core.scene import Own, Past, implied_restore, scene
+from ett_service.core.scene import Own, Past, implied_restore, own, scene
 from ett_service.core.span import NEVER, Mark
 from ett_service.core.vocabulary import Period
 
@@ -26,10 +28,39 @@ class Painting:
         self._scene_key: object = None
         self._exact_key: object = None
         self._framing: object = None
+        self._quick_key: object = None
+        self._own: Own | None = None
+        self._looked_at = 0  #: the revision that it is true of
+
+    def look(self, life: Life, windows: list[Interval]) -> Own:
+        """Find the attempt's loops in its *windows*, anew only where they may have changed."""
+        known = self._own
+        if (
+            known is None
+            or self._looked_at != life.track.revision
+            or known.windows != windows
+            or (known.life.number, known.life.end) != (life.number, life.end)
+        ):
+            known = own(life, windows)
+        self._looked_at = life.track.revision
+        self._own = Own(life, windows, known.loops, known.stretches)
+        return self._own
 
     def paint(self, part: Own, past: Past, allocated_at: int) -> None:
         """Bring the canvas up to date, from nothing unless events only came on at the end."""
         life, track = part.life, part.life.track
+        self.changed_from = NEVER
+        quick_key = (
+            track.revision,
+            part.windows,
+            allocated_at,
+            life.end,
+            life.outcome,
+            past.version,
+        )
+        if quick_key == self._quick_key:
+            return
+        self._quick_key = quick_key
         replay = self._replayed(part, past)
         stage = scene(part, past, allocated_at, replay)
         opens, closes = part.windows[-1] if part.windows else (None, NEVER)
@@ -42,7 +73,6 @@ class Painting:
             self._replays,
         )
         exact_key = (scene_key, track.revision, life.end, closes, stage.stalled_from)
-        self.changed_from = NEVER
         if exact_key == self._exact_key:
             return
         if scene_key != self._scene_key or closes < self.canvas.anchored_at:

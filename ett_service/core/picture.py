@@ -1,7 +1,8 @@
 """The picture of a job: its attempts' paintings side by side, the waits between filled in."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -11,7 +12,7 @@ from ett_service.core.canvas import ZONES_A_WINDOW
 from ett_service.core.interval import merged, outside
 from ett_service.core.painting import Painting
 from ett_service.core.periods import Periods, allocated_at
-from ett_service.core.scene import Own, Past, basis, own, owned_windows
+from ett_service.core.scene import Own, Past, basis, owned_windows
 from ett_service.core.track import AttemptKey
 from ett_service.core.vocabulary import Basis, Category, Period
 
@@ -41,18 +42,22 @@ class Picture:
     segments: tuple[Segment, ...]
 
 
-def draw(found: Bounds, kept: MutableMapping[AttemptKey, Painting]) -> Picture:
+def draw(found: Bounds, kept: defaultdict[AttemptKey, Painting]) -> Picture:
     """Paint every attempt, from what is *kept* of it, and put the paintings together."""
     windows = owned_windows(found.lives)
-    owns = [own(life, owned) for life, owned in zip(found.lives, windows, strict=True)]
+    paintings = [kept[life.track.key] for life in found.lives]
+    owns = [
+        painting.look(life, owned)
+        for painting, life, owned in zip(paintings, found.lives, windows, strict=True)
+    ]
     ends = end_of_e2e(found)
     first = ends if found.first is None else found.first
     first_loop = min((one.loops[0][0] for one in owns if one.loops), default=None)
     allocation = allocated_at(found.lives, first, first_loop)
-    painted = _paint(owns, allocation, kept)
+    bases = _paint(owns, paintings, allocation)
     periods = Periods(owns, allocation, ends)
     parts = []
-    for one, (painting, base) in zip(owns, painted, strict=True):
+    for one, painting, base in zip(owns, paintings, bases, strict=True):
         names = _periods_of_zones(one, periods)
         painting.frame(one.life.number, names)
         parts.append(Part(one, painting, base, names))
@@ -61,18 +66,15 @@ def draw(found: Bounds, kept: MutableMapping[AttemptKey, Painting]) -> Picture:
     return Picture(found, first, ends, allocation, first_loop, parts, periods, between, segments)
 
 
-def _paint(
-    owns: Sequence[Own], allocation: int, kept: MutableMapping[AttemptKey, Painting]
-) -> list[tuple[Painting, Basis]]:
+def _paint(owns: Sequence[Own], paintings: Sequence[Painting], allocation: int) -> list[Basis]:
     past = Past()
-    painted = []
-    for one in owns:
+    bases = []
+    for one, painting in zip(owns, paintings, strict=True):
         track = one.life.track
-        painting = kept.setdefault(track.key, Painting())
         painting.paint(one, past, allocation)
-        painted.append((painting, basis(track, past)))
-        past.add(track, painting.canvas)
-    return painted
+        bases.append(basis(track, past))
+        past.add(track, painting.canvas, painting.edition)
+    return bases
 
 
 def _periods_of_zones(part: Own, periods: Periods) -> dict[int, Period]:

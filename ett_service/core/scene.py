@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ett_service.core.bounds import Life
 from ett_service.core.canvas import ZONES_A_WINDOW, Canvas, Scene
 from ett_service.core.interval import Interval, merged, outside
-from ett_service.core.replay import Replay, points
+from ett_service.core.replay import Replay
 from ett_service.core.span import NEVER
 from ett_service.core.track import Track
 from ett_service.core.vocabulary import Basis, Outcome, Phase
@@ -41,8 +41,13 @@ def owned_windows(lives: Sequence[Life]) -> list[list[Interval]]:
     taken: list[Interval] = []
     found: list[list[Interval]] = []
     for life in reversed(lives):
-        found.append(outside((life.begin, life.end), taken))
-        taken = merged([*taken, (life.begin, life.end)])
+        alive = (life.begin, life.end)
+        if taken and life.end > taken[0][0]:
+            found.append(outside(alive, taken))
+            taken = merged([*taken, alive])
+        else:
+            found.append(outside(alive, []))
+            taken = [*found[-1], *taken]
     return found[::-1]
 
 
@@ -108,9 +113,11 @@ class Past:
         self.canvases: list[Canvas] = []
         self.top_step: int | None = None
         self.has_saves = False
+        self.version = 0  #: grows with every change of what earlier attempts left behind
 
-    def add(self, track: Track, canvas: Canvas) -> None:
-        """Let the next attempt know of this one."""
+    def add(self, track: Track, canvas: Canvas, edition: int) -> None:
+        """Let the next attempt know of this one, whose canvas is in its *edition*."""
+        self.version += 1 + track.revision + edition
         self.tracks.append(track)
         self.canvases.append(canvas)
         self.has_saves = self.has_saves or bool(track.saves)
@@ -158,16 +165,6 @@ def implied_restore(part: Own, past: Past) -> tuple[int, int] | None:
     start = part.loops[0][0]
     saved = past.last_save(start)
     return None if saved is None else (start, saved[1])
-
-
-def replay_of(part: Own, past: Past) -> Replay:
-    """Feed all points of the attempt to a new :class:`Replay`."""
-    track = part.life.track
-    replay = Replay(past.top_step)
-    implied = implied_restore(part, past)
-    for at, _, _, restored, step in points(track.progress, track.restores, implied, part.loops):
-        replay.add(at, step, restored=restored)
-    return replay
 
 
 def scene(part: Own, past: Past, allocated_at: int, replay: Replay | None) -> Scene:
