@@ -22,6 +22,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
@@ -106,6 +107,7 @@ class Training:
         return {"model": model, "optimizer": optimizer}
 
 
+@record
 def main() -> None:
     """Train one life of the job, from its last checkpoint to its end or its crash."""
     args = arguments()
@@ -220,11 +222,11 @@ def say(text: str) -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=240)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch", type=int, default=32, help="texts a step and rank")
-    parser.add_argument("--checkpoint-every", type=int, default=80, metavar="STEPS")
-    parser.add_argument("--evaluate-every", type=int, default=20, metavar="STEPS")
-    parser.add_argument("--crash-at", type=int, default=130, metavar="STEP", help="0: never")
+    parser.add_argument("--checkpoint-every", type=int, default=120, metavar="STEPS")
+    parser.add_argument("--evaluate-every", type=int, default=40, metavar="STEPS")
+    parser.add_argument("--crash-at", type=int, default=220, metavar="STEP", help="0: never")
     parser.add_argument(
         "--folder", type=Path, required=True, help="where checkpoints lie, to be resumed from"
     )
