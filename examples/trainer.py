@@ -222,11 +222,11 @@ def say(text: str) -> None:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch", type=int, default=32, help="texts a step and rank")
-    parser.add_argument("--checkpoint-every", type=int, default=120, metavar="STEPS")
-    parser.add_argument("--evaluate-every", type=int, default=40, metavar="STEPS")
-    parser.add_argument("--crash-at", type=int, default=220, metavar="STEP", help="0: never")
+    parser.add_argument("--checkpoint-every", type=int, default=200, metavar="STEPS")
+    parser.add_argument("--evaluate-every", type=int, default=50, metavar="STEPS")
+    parser.add_argument("--crash-at", type=int, default=380, metavar="STEP", help="0: never")
     parser.add_argument(
         "--folder", type=Path, required=True, help="where checkpoints lie, to be resumed from"
     )
