@@ -68,8 +68,8 @@ class Checkpoint:
         recorder.write(
             {
                 "type": "checkpoint_saved",
-                "step": int(self.step),
-                "bytes": None if self.size is None else int(self.size),
+                "step": self.step,
+                "bytes": self.size,
                 "duration_seconds": took,
             }
         )
@@ -106,7 +106,7 @@ def restored(step: int, *, size: int | None = None) -> None:
         recorder.write(
             {
                 "type": "checkpoint_restored",
-                "step": int(step),
-                "bytes": None if size is None else int(size),
+                "step": step,
+                "bytes": size,
             }
         )

@@ -17,6 +17,10 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ett_service.client.members import word
+
+_NAME_LIMIT = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -63,9 +67,9 @@ def job_name(env: Mapping[str, str], job: str | None = None) -> str | None:
     if not name and env.get("SLURM_JOB_ID"):
         name = f"slurm-{env['SLURM_JOB_ID']}"
     name = unicodedata.normalize("NFC", name or "")
-    if not name.isprintable() or "/" in name or name in ("", ".", "..") or len(name) > 200:  # noqa: PLR2004 -- the wire's limit
+    if not name.isprintable() or len(name) > _NAME_LIMIT or name in ("", ".", ".."):
         return None
-    return name
+    return None if "/" in name or "\ufffd" in name else name
 
 
 def launch_of(env: Mapping[str, str], own_launch: str = "") -> str:
@@ -76,12 +80,12 @@ def launch_of(env: Mapping[str, str], own_launch: str = "") -> str:
     scheduler their launch is torchrun's ``--rdzv-id``, else empty.
     """
     if named := env.get("ETT_LAUNCH") or env.get("SLURM_JOB_ID"):
-        return named[:100]
+        return word(named, 100) or ""
     if _first_number(env, "GROUP_WORLD_SIZE") == 1:
         return own_launch
     if "TORCHELASTIC_RUN_ID" in env or (_first_number(env, "WORLD_SIZE") or 1) > 1:
         run = env.get("TORCHELASTIC_RUN_ID", "none")
-        return "" if run == "none" else run[:100]
+        return "" if run == "none" else word(run, 100) or ""
     return own_launch
 
 
@@ -106,14 +110,14 @@ def hosts_of(env: Mapping[str, str]) -> int | None:
 
 def allocated_at_us(env: Mapping[str, str]) -> int | None:
     """When the allocation began, in microseconds since the Unix epoch; None where unknown."""
-    seconds = _first_number(env, "SLURM_JOB_START_TIME")
+    seconds = _first_number(env, "SLURM_JOB_START_TIME", limit=2**40)
     return seconds * 1_000_000 if seconds else None
 
 
-def _first_number(env: Mapping[str, str], *names: str) -> int | None:
+def _first_number(env: Mapping[str, str], *names: str, limit: int = 2**31 - 1) -> int | None:
     """Return the first of these variables that holds a whole number from 0."""
     for name in names:
         text = env.get(name, "").strip()
-        if text.isascii() and text.isdigit():
+        if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= limit:  # noqa: PLR2004 -- 64 bits
             return int(text)
     return None

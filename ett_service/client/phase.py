@@ -8,6 +8,7 @@ from typing import ParamSpec, Self, TypeVar
 from ett_service.client.current import current
 from ett_service.client.guard import failed, guarded, warn_once
 from ett_service.client.lines import PHASES
+from ett_service.client.members import word
 from ett_service.client.recorder import Recorder
 
 P = ParamSpec("P")
@@ -195,6 +196,9 @@ def _new_phase(name: str) -> Phase:
 def _new_stage(name: str, of: str | None) -> Phase:
     if of is not None and of not in PHASES:
         warn_once(f"there is no phase {of!r}; the phases are {', '.join(PHASES)}")
+        return _nothing
+    if word(name) != name:
+        warn_once(f"{name!r} cannot be the name of a stage, and is not reported")
         return _nothing
     new = _StageOfOpenPhase(name) if of is None else Phase(of, name)
     return _stages.setdefault((name, of), new)

@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 
 from ett_service.client.clock import CLOCK_ID, mono_us
+from ett_service.client.guard import failed
 from ett_service.client.identity import Identity
 from ett_service.client.lines import MICRO, Lines
+from ett_service.client.members import fitted
 from ett_service.client.spool import Spool
 
 STEP_EVERY_NS = 10_000_000_000
@@ -156,9 +158,9 @@ class Recorder:
         self.write(members, end)
 
     def write(self, members: Mapping[str, object], mono: int | None = None) -> None:
-        """Write any event. Raises ``TypeError`` or ``ValueError`` for what is not JSON."""
+        """Write any event. Raises ``ValueError`` where what it must say cannot be said."""
         self.write_steps()
-        self.spool.write(self.lines.line(members, mono))
+        self.spool.write(self.lines.line(fitted(members), mono))
 
     def write_steps(self) -> None:
         """Write the latest step now, if it is not yet written."""
@@ -204,11 +206,9 @@ class Recorder:
         if not self.identity.leads:
             return b""
         at_ns, step, samples, tokens, flops = last
-        members = {
-            "type": "progress",
-            "step": int(step),
-            "samples": None if samples is None else int(samples),
-            "tokens": None if tokens is None else int(tokens),
-            "flops": None if flops is None else float(flops),
-        }
-        return self.lines.line(members, at_ns // 1000)
+        members = {"step": step, "samples": samples, "tokens": tokens, "flops": flops}
+        try:
+            return self.lines.line({"type": "progress", **fitted(members)}, at_ns // 1000)
+        except ValueError as error:
+            failed(error)  # a step that is no number must not cost the edge that follows it
+            return b""

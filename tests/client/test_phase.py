@@ -186,6 +186,16 @@ def test_a_restored_checkpoint_is_told(tmp_path: Path) -> None:
         assert [event["step"] for event in here.said("checkpoint_restored")] == [500]
 
 
+def test_a_step_that_is_no_number_costs_no_edge(tmp_path: Path) -> None:
+    with recording(tmp_path) as here:
+        step(1)
+        step("seven")  # type: ignore[arg-type]
+        with phase("evaluation"):
+            pass
+        assert len(shapes(here.events)) == 2
+        assert [event["step"] for event in here.said("progress")] == [1]
+
+
 def test_nothing_a_trainer_passes_raises(tmp_path: Path) -> None:
     strange: Any = object()
     with recording(tmp_path):
