@@ -30,7 +30,7 @@ MICROSECONDS = 1_000_000
 
 _SERVING = re.compile(r"Serving on (http://\S+)")
 _SETTLED_S = 15
-_SHOWN_LINES = 20
+_SHOWN_LINES = 30
 
 
 class Trouble(Exception):

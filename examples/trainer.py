@@ -1,6 +1,6 @@
 """Train a small transformer to copy text, through a crash, and tell the service what time went on.
 
-    ett run --job copy -- torchrun --standalone --max-restarts=1 examples/trainer.py
+    ett run --job copy -- torchrun --standalone --max-restarts=1 examples/trainer.py --folder kept
 
 It is a trainer as anybody writes one: a compiled model under DDP, a DataLoader with a worker,
 distributed checkpoints. What it says to the service is every line with ``ett.``; compiles, saves,
@@ -133,7 +133,7 @@ def train(training: Training, done: int, args: argparse.Namespace) -> None:
     say("compiles its model in the first step")
     for step, texts in enumerate(ett.train_loop(batches(done, args)), done + 1):
         loss = train_step(training, texts)
-        ett.step(step, samples=step * args.batch)
+        ett.step(step, samples=step * args.batch * dist.get_world_size())
         if step % args.evaluate_every == 0:
             with ett.phase("evaluation"):
                 right = evaluate(training.model, args.batch)

@@ -17,6 +17,7 @@ from ett_service.api.trace import LEDGER_PROCESS
 from tests.scenarios.conftest import ETT, Server
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
+TRAINER = DEMO.with_name("trainer.py")
 JOB = "copy"
 STEPS = ["--steps=60", "--checkpoint-every=20", "--evaluate-every=5", "--crash-at=38"]
 
@@ -172,6 +173,22 @@ def test_only_whole_checkpoints_are_left(
     assert demo.returncode == 0
     kept = sorted(path.name for path in (folder / "checkpoints").iterdir())
     assert kept == ["model.pt", "step-20", "step-40", "step-60"]
+
+
+def test_a_half_written_checkpoint_is_not_resumed_from_nor_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "draft-2").mkdir()
+    (tmp_path / "draft-2" / "__0_0.distcp").write_bytes(b"half of it")
+    torchrun = [str(Path(sys.executable).with_name("torchrun")), "--standalone", str(TRAINER)]
+    trained = subprocess.run(
+        [*torchrun, "--folder", str(tmp_path), "--steps=2", "--checkpoint-every=2", "--crash-at=0"],
+        env={**os.environ, "CXX": "no-such-compiler", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "starts from nothing" in trained.stdout
+    assert "a C++ compiler not found: compiles with aot_eager instead" in trained.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pt", "step-2"]
 
 
 def test_the_demo_refuses_a_folder_that_is_in_use(tmp_path: Path) -> None:
