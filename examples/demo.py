@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -71,6 +72,7 @@ class Teller:
 def main() -> int:
     """Run the demo and return its exit code."""
     args, for_trainer = arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the service would be left behind
     try:
         with ExitStack() as stack:
             folder = args.folder

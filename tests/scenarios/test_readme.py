@@ -1,8 +1,9 @@
-"""What the README shows works as it is printed."""
+"""What the README and the quickstart show works as it is printed."""
 
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from tests.engines import ON_ONE_ENGINE
 from tests.scenarios.conftest import Server, wait_for
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
+README = ROOT / "README.md"
+QUICKSTART = ROOT / "docs" / "quickstart.md"
 
 STUBS = """
 loader, train, save_checkpoint = range(2000), lambda batch: None, lambda step: None
@@ -23,9 +25,10 @@ load_checkpoint = lambda: 0
 """
 
 
-def blocks(language: str) -> list[str]:
-    """Return what stands in the README's fenced blocks of *language*."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, page: Path = README) -> list[str]:
+    """Return what stands in a page's fenced blocks of *language*."""
+    text = page.read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def answer_to(command: str, server: Server) -> dict[str, Any]:
@@ -68,7 +71,29 @@ def test_the_trainer_of_the_readme_records_itself(tmp_path: Path) -> None:
     assert events[-1]["outcome"] == "completed"
 
 
-@pytest.mark.parametrize("page", ["README.md", "examples/README.md"])
+@ON_ONE_ENGINE
+@pytest.mark.skipif(shutil.which("timeout") is None, reason="timeout is not installed")
+def test_the_trainer_of_the_quickstart_is_killed_and_resumes(
+    server: Server, tmp_path: Path
+) -> None:
+    (program,) = blocks("python", QUICKSTART)
+    (tmp_path / "first.py").write_text(program)
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    told = {"ETT_URL": server.url, "ETT_API_KEY": server.key, "ETT_SPOOL": str(tmp_path / "spool")}
+    commands = "".join(blocks("console", QUICKSTART))
+    runs = [shlex.split(run) for run in re.findall(r"^\$ (ett run .*)$", commands, re.MULTILINE)]
+    environment = {"PATH": programs, **told}
+    codes = [
+        subprocess.run(run, cwd=tmp_path, env=environment, check=False).returncode for run in runs
+    ]
+    assert codes == [137, 0]
+    job = server.reaches("/v1/jobs/first", lambda answer: answer["state"] == "finished")
+    assert [attempt["outcome"] for attempt in job["attempts"]] == ["failed", "completed"]
+    assert job["categories"]["repeated_training"] > 0
+    assert job["categories"]["effective_training"] > 1
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "examples/README.md"])
 def test_every_link_leads_to_a_file(page: str) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text("utf-8"))
     assert links
