@@ -1,0 +1,47 @@
+"""A trainer beside a real server: what can be read is the fold of what the trainer said."""
+
+import time
+from pathlib import Path
+
+from ett_service.core.fold import fold
+from tests.client.recording import environment, run_trainer, spooled
+from tests.contract.described import Service, eventually
+from tests.contract.test_timelines import in_microseconds
+from tests.core.corpus import event
+from tests.core.plain import plain
+
+TRAINER = """
+import os, shutil, time
+ett.init("e2e", gpus=8, model="m", labels={"a": "b"})
+with ett.phase("launcher_init"), ett.stage("preproc_creation"):
+    time.sleep(0.01)
+with ett.train_loop():
+    for step in range(5):
+        time.sleep(0.005)
+        ett.step(step)
+    with ett.checkpoint(4):
+        time.sleep(0.01)
+with ett.phase("shutdown"):
+    time.sleep(0.01)
+ett.end(final=True)
+shutil.copytree(os.environ["ETT_SPOOL"], os.environ["ETT_SPOOL"] + ".copy")
+assert ett.flush(10)
+"""
+
+
+def test_the_ledger_that_is_read_is_the_fold_of_the_spool(served: Service, tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    with served.project("trainers") as service:
+        variables = environment(spool, service.url, ETT_API_KEY=service.key)
+        run = run_trainer(TRAINER, variables)
+        assert (run.returncode, run.stderr) == (0, "")
+        eventually(lambda: service.knows("e2e"))
+        eventually(lambda: service.read("/v1/jobs/e2e")["state"] == "finished")
+        told = in_microseconds(service.read("/v1/jobs/e2e"), service.read("/v1/jobs/e2e/ledger"))
+        page = service.read("/v1/jobs/e2e/events?limit=1000")
+
+    said = spooled(spool.with_name("spool.copy"))
+    ledger = fold([event(each) for each in said], {}, time.time_ns() // 1000)
+    assert told == plain(ledger)
+    assert told["categories_us"]["effective_training"] > 0
+    assert {each["id"] for each in page["events"]} == {each["id"] for each in said}
