@@ -80,7 +80,7 @@ class Training:
     def save(self, step: int) -> None:
         """Save all state. A save that is cut short leaves nothing that could be taken for one."""
         draft = self.folder / f"draft-{step}"
-        dcp.save(self._state(), checkpoint_id=draft)
+        dcp.save(self._state(), checkpoint_id=draft)  # type: ignore[attr-defined]
         if dist.get_rank() == 0:
             draft.rename(self.folder / f"step-{step}")
         dist.barrier()
@@ -92,7 +92,7 @@ class Training:
             return 0
         last = max(steps)
         state = self._state()
-        dcp.load(state, checkpoint_id=self.folder / f"step-{last}")
+        dcp.load(state, checkpoint_id=self.folder / f"step-{last}")  # type: ignore[attr-defined]
         set_state_dict(
             self.model,
             self.optimizer,
@@ -151,7 +151,7 @@ def train_step(training: Training, texts: Tensor) -> Tensor:
     predicted = training.compiled(texts[:, :-1])[:, TEXT - 1 :]
     loss = cross_entropy(predicted.flatten(0, 1), texts[:, TEXT:].flatten())
     training.optimizer.zero_grad()
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     training.optimizer.step()
     return loss
 
