@@ -10,7 +10,7 @@ from ett_service.ingest.arrival import Arrival
 from ett_service.ingest.decode import Batch
 from ett_service.ingest.offsets import lower_offsets
 from ett_service.ingest.refusal import Code, Refusal
-from ett_service.storage.known import known_bodies
+from ett_service.storage.known import Content, known_contents
 from ett_service.storage.tables import dirty, event, job, job_history
 from ett_service.storage.writes import insert_new
 
@@ -67,7 +67,7 @@ def _firsts(arrivals: Iterable[Arrival]) -> dict[Key, Arrival]:
 
 def _insert(
     conn: Connection, firsts: Mapping[Key, Arrival], project_id: int, number: int, now_us: int
-) -> Mapping[Key, str]:
+) -> Mapping[Key, Content]:
     """Insert what is new, and return the content of the others as it was kept before."""
     rows = [
         {
@@ -84,20 +84,20 @@ def _insert(
     ]
     if insert_new(conn, event, rows) == len(rows):
         return {}
-    return known_bodies(conn, project_id, firsts.keys(), but_of_batch=number)
+    return known_contents(conn, project_id, firsts.keys(), but_of_batch=number)
 
 
 def _verdicts(
     batch: Batch,
     number: int,
     firsts: Mapping[Key, Arrival],
-    kept: Mapping[Key, str],
+    kept: Mapping[Key, Content],
     marked: tuple[str, ...],
 ) -> Verdicts:
     conflicts = []
     for each in batch.arrivals:
         key = (each.job, each.event.id)
-        if each.body != kept.get(key, firsts[key].body):
+        if each.content != kept.get(key, firsts[key].content):
             pointer = f"/events/{each.index}/id"
             conflicts.append(Refusal(Code.CONFLICT, pointer, each.index, each.event.id))
     accepted = len(firsts) - len(kept)

@@ -33,7 +33,12 @@ class Arrival:
     index: int  #: its place in the batch
     job: str
     event: Event
-    body: str  #: its canonical content
+    body: str  #: its canonical content, but for its type
+
+    @property
+    def content(self) -> tuple[str, str]:
+        """What it says: its type and its body."""
+        return self.event.type, self.body
 
 
 def arrival(index: int, job: str, event: Event) -> Arrival:

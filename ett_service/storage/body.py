@@ -1,4 +1,4 @@
-"""The canonical content of an event: what is stored, and what a duplicate must equal.
+"""The canonical content of an event: what is stored, and equal in a duplicate, type aside.
 
 JSON with sorted keys in which instants are integers, members at their defaults are left out, and
 whatever the sender may write in several ways is written in one.

@@ -1,4 +1,4 @@
-"""What is there already of a batch: the bodies of events, the offsets of producers."""
+"""What is there already of a batch: the contents of events, the offsets of producers."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -11,6 +11,9 @@ from ett_service.storage.tables import event, producer
 
 Pair = tuple[str, str]
 """A job, and the id of an event or the name of a producer in it."""
+
+Content = tuple[str, str]
+"""What an event says: its type and its body."""
 
 Rows = Select[*tuple[Any, ...]]
 
@@ -33,8 +36,8 @@ def _by_dialect(rows: Rows, *pair: Column[str]) -> Mapping[str, Rows]:
     }
 
 
-_BODIES = _by_dialect(
-    select(event.c.job, event.c.id, event.c.body).where(
+_CONTENTS = _by_dialect(
+    select(event.c.job, event.c.id, event.c.type, event.c.body).where(
         event.c.project_id == bindparam("project_id"), event.c.batch != bindparam("batch")
     ),
     event.c.job,
@@ -49,12 +52,13 @@ _OFFSETS = _by_dialect(
 )
 
 
-def known_bodies(
+def known_contents(
     conn: Connection, project_id: int, keys: Collection[Pair], *, but_of_batch: int
-) -> dict[Pair, str]:
-    """Return by job and id the bodies of those events that other batches brought."""
+) -> dict[Pair, Content]:
+    """Return by job and id what those events say that other batches brought."""
     asked = {"project_id": project_id, "batch": but_of_batch}
-    return {(job, name): body for job, name, body in _read(conn, _BODIES, asked, keys)}
+    found = _read(conn, _CONTENTS, asked, keys)
+    return {(job, name): (kind, body) for job, name, kind, body in found}
 
 
 def known_offsets(conn: Connection, project_id: int, keys: Collection[Pair]) -> dict[Pair, int]:

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Table, insert
 
 from ett_service.storage.engine import Store
-from ett_service.storage.known import known_bodies, known_offsets
+from ett_service.storage.known import known_contents, known_offsets
 from ett_service.storage.tables import event, job, producer
 from tests.builders import NOON
 
@@ -27,17 +27,17 @@ def with_events(store: Store, project_id: int) -> Store:
     return store
 
 
-def test_bodies_are_found_by_job_and_id_but_those_of_the_batch_itself(
+def test_contents_are_found_by_job_and_id_but_those_of_the_batch_itself(
     with_events: Store, project_id: int
 ) -> None:
     asked = [(name, each) for name in ODD for each in ("a", "b")]
     with with_events.reading() as conn:
-        found = known_bodies(conn, project_id, asked, but_of_batch=6)
-        assert known_bodies(conn, project_id, asked, but_of_batch=5) == {}
-        assert known_bodies(conn, project_id + 1, asked, but_of_batch=6) == {}
-        assert known_bodies(conn, project_id, [], but_of_batch=6) == {}
+        found = known_contents(conn, project_id, asked, but_of_batch=6)
+        assert known_contents(conn, project_id, asked, but_of_batch=5) == {}
+        assert known_contents(conn, project_id + 1, asked, but_of_batch=6) == {}
+        assert known_contents(conn, project_id, [], but_of_batch=6) == {}
 
-    assert found == {(name, "a"): f"<{name}>" for name in ODD}
+    assert found == {(name, "a"): ("heartbeat", f"<{name}>") for name in ODD}
 
 
 def test_offsets_are_found_by_job_and_producer(with_events: Store, project_id: int) -> None:
