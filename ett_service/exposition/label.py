@@ -17,7 +17,7 @@ def label(value: str | None) -> str:
     return _UNPRINTABLE.sub("\ufffd", value)[:_LONGEST]
 
 
-def kept(weights: Mapping[str, int], most: int) -> frozenset[str]:
+def kept(weights: Mapping[str, float], most: int) -> frozenset[str]:
     """Return the *most* heaviest labels; of two as heavy the first by name."""
     heaviest = sorted(weights, key=lambda name: (-weights[name], name))
     return frozenset(heaviest[:most])

@@ -118,9 +118,9 @@ def reported_phase(phase: str, category: str) -> str:
 
 
 def _shown(shares: Iterable[Any]) -> tuple[frozenset[str], frozenset[str]]:
-    by_cluster: dict[str, int] = defaultdict(int)
-    by_cohort: dict[str, int] = defaultdict(int)
+    by_cluster: dict[str, float] = defaultdict(float)
+    by_cohort: dict[str, float] = defaultdict(float)
     for row in shares:
-        by_cluster[label(row.cluster)] += int(row.gpu_us)
-        by_cohort[label(row.model)] += int(row.gpu_us)
+        by_cluster[label(row.cluster)] += row.weight
+        by_cohort[label(row.model)] += row.weight
     return kept(by_cluster, MOST_CLUSTERS), kept(by_cohort, MOST_COHORTS)

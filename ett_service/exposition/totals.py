@@ -4,7 +4,7 @@ Jobs that a batch of history touched move no counter: a year of imported past in
 read as a year that passed in a minute.
 """
 
-from sqlalchemy import ColumnElement, Table, and_, case, exists, func, select
+from sqlalchemy import ColumnElement, Float, Table, and_, case, cast, exists, func, select
 
 from ett_service.core.vocabulary import FAILURES, Outcome
 from ett_service.storage.tables import (
@@ -44,7 +44,8 @@ PHASES = (
         share.c.phase,
         share.c.category,
         func.coalesce(func.sum(share.c.us), 0).label("us"),
-        func.coalesce(func.sum(share.c.gpu_us), 0).label("gpu_us"),
+        # Only ranks the cohorts; as an integer the sum over a fleet could pass 64 bits.
+        func.coalesce(func.sum(cast(share.c.gpu_us, Float)), 0.0).label("weight"),
     )
     .outerjoin(share, _joined(share))
     .where(_LIVE)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ett_service.client.transport import Response, Unreachable, request
+from ett_service.client.transport import Response, request
 from ett_service.storage.engine import open_store
 from ett_service.storage.keys import SCOPES, create_key
 
@@ -31,14 +31,14 @@ class Server:
         self.url = ""
         self.key = _key(database_url)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ETT_")}
-        self._environment = {**kept, "ETT_DATABASE_URL": database_url, "ETT_PORT": "0", **settings}
+        self.environment = {**kept, "ETT_DATABASE_URL": database_url, "ETT_PORT": "0", **settings}
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         """Start it, and wait until it serves."""
         log = self.folder / f"serve-{time.monotonic_ns()}.log"
         with log.open("w") as stderr:
-            self._process = _run("serve", self._environment, self.folder, stderr)
+            self._process = _run("serve", self.environment, self.folder, stderr)
         found = wait_for(lambda: re.search(r"Serving on (http://\S+)", log.read_text()))
         self.url = found[1]
 
@@ -125,15 +125,11 @@ def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
 def server_and_worker(database_url: str, tmp_path: Path) -> Iterator[Server]:
     """Return a running server that computes nothing, with an ``ett worker`` beside it."""
     made = Server(database_url, tmp_path, ETT_EMBEDDED_WORKER="false")
-    environment = {**made._environment}  # noqa: SLF001 - the same settings for both
     with (tmp_path / "worker.log").open("w") as stderr:
-        worker = _run("worker", environment, tmp_path, stderr)
+        worker = _run("worker", made.environment, tmp_path, stderr)
     with ExitStack() as stack:
         stack.callback(worker.wait, PATIENCE_S)
         stack.callback(worker.terminate)
         stack.callback(made.stop)
         made.start()
         yield made
-
-
-__all__ = ["Response", "Server", "Unreachable", "wait_for"]

@@ -3,19 +3,22 @@
 import json
 import random
 import time
+from typing import Any
 
 import pytest
 
 from ett_service.core.instant import rfc3339
 from tests.builders import MINUTE, NOON
+from tests.engines import ON_ONE_ENGINE
 from tests.scenarios.conftest import Server
 from tests.stories import at, failing_job, spent, told
 
 JOB = "/v1/jobs/llm-70b"
 
 
+@ON_ONE_ENGINE
 def test_a_job_that_fails_twice(server: Server) -> None:
-    third = {"attempt": 2}
+    third: dict[str, Any] = {"attempt": 2}
     events = [
         *(
             event
@@ -43,6 +46,7 @@ def test_a_job_that_fails_twice(server: Server) -> None:
     assert sum(job["categories"].values()) == job["e2e_seconds"] == 70 * 60
 
 
+@ON_ONE_ENGINE
 def test_a_trainer_that_resends_what_it_is_unsure_of(server: Server) -> None:
     events = failing_job()
     shuffled = random.Random(7).sample(events, len(events))
@@ -56,6 +60,7 @@ def test_a_trainer_that_resends_what_it_is_unsure_of(server: Server) -> None:
     assert len(server.get(f"{JOB}/events")["events"]) == len(events)
 
 
+@ON_ONE_ENGINE
 def test_a_clock_an_hour_ahead(server: Server) -> None:
     now_us = time.time_ns() // 1000
     ahead = 60 * MINUTE
@@ -119,6 +124,7 @@ def test_a_worker_beside_the_server_computes_what_the_server_takes_in(
     assert job["started_at"] == rfc3339(NOON)
 
 
+@ON_ONE_ENGINE
 def test_a_name_that_looks_encoded_is_read_back_as_it_is(server: Server) -> None:
     assert server.send([told("heartbeat", 0, "100%41 ä")]).status == 200
     server.reaches("/v1/jobs/100%2541%20%C3%A4", lambda answer: answer["job"] == "100%41 ä")

@@ -1,0 +1,139 @@
+"""Nothing that a client can send makes the service fail: never a 5xx, whatever comes."""
+
+import json
+import string
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ett_service.core.event import EVENT_TYPES
+from tests.api.conftest import Service
+
+QUIET = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+texts = st.text(max_size=12) | st.sampled_from(
+    ["\x00", "\ud800", "..", "a/b", "\u202e", "1e999", "-1", "9" * 30, "'; DROP TABLE job; --", "%"]
+)
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | texts
+    | st.sampled_from(["2026-03-01T12:00:00Z", "2026-02-30T00:00:00Z", "9999-12-31T23:59:59Z"])
+)
+values = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
+)
+members = st.sampled_from(
+    ["type", "job", "at", "id", "launch", "attempt", "cycle", "rank", "producer", "mono_us",
+     "attributes", "phase", "stage", "start", "step", "outcome", "signal", "gpus", "labels",
+     "message", "submitted_at"]
+)  # fmt: skip
+
+
+def _near(kind: str, changes: dict[str, Any]) -> dict[str, Any]:
+    return {"type": kind, "job": "llm-70b", "at": "2026-03-01T12:00:00Z", **changes}
+
+
+near_events = st.builds(
+    _near, st.sampled_from(sorted(EVENT_TYPES)), st.dictionaries(members, values, max_size=4)
+)
+good_members = st.fixed_dictionaries(
+    {},
+    optional={
+        "mono_us": st.integers(-(2**53) + 1, 2**53 - 1),
+        "producer": st.sampled_from(["p", "q"]),
+        "rank": st.integers(0, 2**31 - 1),
+        "attempt": st.integers(0, 2**31 - 1),
+        "cycle": st.integers(0, 2**31 - 1),
+        "at": st.sampled_from(
+            ["1970-01-01T00:00:00Z", "2026-03-02T11:00:00Z", "2026-03-01T12:00:00.5+14:00"]
+        ),
+    },
+)
+good_kinds = st.sampled_from(
+    [
+        {"type": "attempt_started", "gpus": 1_000_000},
+        {"type": "job", "gpus": 1_000_000},
+        {"type": "progress", "step": 2**53 - 1},
+        {"type": "phase_started", "phase": "train_loop"},
+        {"type": "attempt_ended", "outcome": "failed"},
+        {"type": "heartbeat"},
+    ]
+)
+
+
+def _good(kind: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    return {"job": "llm-70b", "at": "2026-03-01T12:00:00Z", **kind, **changes}
+
+
+good_events = st.builds(_good, good_kinds, good_members)
+sent_at = st.sampled_from(
+    [None, "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2026-03-01T13:00:00Z"]
+)
+
+
+def _post(service: Service, body: bytes, **headers: str) -> int:
+    sent = {"Content-Type": "application/json", **headers}
+    answer = service.client.post("/v1/events", content=body, headers=sent)
+    assert answer.status_code < 500, answer.text
+    return answer.status_code
+
+
+@QUIET
+@given(st.lists(near_events, max_size=4), st.dictionaries(texts, values, max_size=2))
+def test_no_batch_of_almost_events_makes_it_fail(
+    service: Service, events: list[dict[str, Any]], around: dict[str, Any]
+) -> None:
+    _post(service, json.dumps({**around, "events": events}).encode())
+    service.settle()
+
+
+@QUIET
+@given(st.binary(max_size=200) | values.map(lambda value: json.dumps(value).encode()), texts)
+def test_no_body_and_no_encoding_makes_it_fail(service: Service, body: bytes, word: str) -> None:
+    plain = "".join(letter for letter in word if letter in string.printable[:94])
+    _post(service, body)
+    _post(service, body, **{"Content-Encoding": "gzip"})
+    _post(service, body, **{"Content-Type": f"application/x-ndjson; {plain}"})
+
+
+@QUIET
+@given(st.lists(good_events, min_size=1, max_size=6), sent_at)
+def test_every_page_of_a_job_can_be_read_whatever_was_told(
+    service: Service, events: list[dict[str, Any]], sent: str | None
+) -> None:
+    around = {"producer": "p"} if sent is None else {"producer": "p", "sent_at": sent}
+    _post(service, json.dumps({"events": events, **around}).encode())
+    service.settle()
+    for path in ("", "/ledger", "/events", "/stages", "/trace"):
+        assert service.client.get(f"/v1/jobs/llm-70b{path}").status_code == 200
+    assert service.client.get("/metrics").status_code == 200
+    assert service.client.get("/v1/jobs").status_code == 200
+
+
+parameters = st.sampled_from(
+    ["team", "state", "from", "to", "q", "sort", "limit", "cursor", "project", "evil"]
+)
+
+
+@QUIET
+@given(
+    st.sampled_from(["/v1/jobs", "/v1/jobs/llm-70b/events", "/v1/keys", "/v1/jobs/llm-70b"]),
+    st.dictionaries(parameters, texts.filter(str.isascii), max_size=3),
+)
+def test_no_query_makes_it_fail(service: Service, path: str, query: dict[str, str]) -> None:
+    assert service.client.get(path, params=query).status_code in (200, 404, 422)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "OPTIONS", "TRACE", "DELETE"])
+def test_no_method_makes_it_fail(service: Service, method: str) -> None:
+    for path in ("/", "/v1/events", "/v1/jobs", "/v1/keys/x", "/metrics", "/docs", "/%00"):
+        assert service.client.request(method, path).status_code < 500
