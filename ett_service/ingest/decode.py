@@ -25,6 +25,7 @@ from ett_service.ingest.refusal import (
 from ett_service.ingest.wire import EventBatch
 
 _BATCH = msgspec.json.Decoder(EventBatch)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 _HEADERS = {
     "ett-batch-id": "batch_id",
@@ -121,10 +122,22 @@ def _envelope(body: bytes) -> EventBatch:
     except RecursionError as error:
         raise BadBatch(Refusal(Code.TOO_DEEP, "")) from error
     except msgspec.ValidationError as error:
-        fault = fault_of(error)
-        raise BadBatch(Refusal(fault.code, fault.pointer)) from error
+        return _envelope_by_last_keys(body, error)
     except msgspec.DecodeError as error:
         raise MalformedBody("The body is not JSON.") from error
+
+
+def _envelope_by_last_keys(body: bytes, error: msgspec.ValidationError) -> EventBatch:
+    """Try again without all but the last of duplicate keys, each of which was looked at above."""
+    try:
+        return _BATCH.decode(msgspec.json.encode(_MEMBERS.decode(body)))
+    except msgspec.ValidationError:
+        fault = fault_of(error)
+        raise BadBatch(Refusal(fault.code, fault.pointer)) from error
+    except msgspec.DecodeError as malformed:
+        raise MalformedBody("The body is not JSON.") from malformed
+    except RecursionError as deep:
+        raise BadBatch(Refusal(Code.TOO_DEEP, "")) from deep
 
 
 def _about(headers: Mapping[str, str]) -> EventBatch:
