@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx2
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 
 Json = dict[str, Any]
 

@@ -39,8 +39,7 @@ steps = st.integers(0, 10**6) | anything
 totals = st.none() | steps | floats
 facts = st.dictionaries(
     st.sampled_from(
-        "name team model cluster hardware kind code_version image owner submitted_at parameters "
-        "precision labels unheard_of gpus".split()
+        ["name", "team", "hardware", "submitted_at", "parameters", "labels", "unheard_of", "gpus"]
     ),
     anything | st.dictionaries(texts, texts, max_size=3),
     max_size=4,

@@ -1,9 +1,10 @@
-"""The conformance suite through the whole service: what goes in on the wire comes out in numbers."""
+"""The conformance suite through the whole service: from the wire to the numbers."""
 
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,9 @@ def timelines(corpus: Path) -> Iterator[Timeline]:
         with (corpus / "timelines" / f"{file}.jsonl").open() as text:
             for line in text:
                 case = json.loads(line)
-                yield Timeline(case["case"], instant(case["as_of"]), case["events"], case["expected"])
+                yield Timeline(
+                    case["case"], instant(case["as_of"]), case["events"], case["expected"]
+                )
 
 
 def kept(conn: Connection, timeline: Timeline) -> JobLedger:
@@ -71,7 +74,7 @@ def kept(conn: Connection, timeline: Timeline) -> JobLedger:
 
 def test_each_stored_ledger_is_the_expected_one(store: Store, corpus: Path) -> None:
     for timeline in timelines(corpus):
-        ledger = store.write(lambda conn, of=timeline: kept(conn, of))
+        ledger = store.write(partial(kept, timeline=timeline))
 
         assert plain(ledger) == timeline.expected, timeline.name
 
@@ -88,7 +91,7 @@ def test_what_is_sent_over_http_is_answered_with_the_expected_numbers(
     for timeline in sample(closed):
         with served.project(timeline.name) as service:
             service.told(timeline.events)
-            eventually(lambda timeline=timeline, service=service: service.knows(timeline.job))
+            eventually(partial(service.knows, timeline.job))
 
             job = service.read(f"/v1/jobs/{quoted(timeline.job)}")
             ledger = service.read(f"/v1/jobs/{quoted(timeline.job)}/ledger")
