@@ -78,7 +78,7 @@ def main() -> int:
             folder = args.folder
             if folder is None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ett-demo-")))
-            demo(folder, args.nproc, for_trainer)
+            demo(folder, for_trainer)
     except Trouble as trouble:
         print(f"demo: {trouble}", file=sys.stderr)
         return 1
@@ -88,7 +88,7 @@ def main() -> int:
     return 0
 
 
-def demo(folder: Path, nproc: int, for_trainer: Sequence[str]) -> None:
+def demo(folder: Path, for_trainer: Sequence[str]) -> None:
     """Serve, train and show. Raises ``Trouble``."""
     tell = Teller()
     check(folder)
@@ -96,7 +96,7 @@ def demo(folder: Path, nproc: int, for_trainer: Sequence[str]) -> None:
     with served(folder) as server:
         tell(f"it serves {server.url} (/docs, /metrics) until the demo ends")
         tell("training: a job that is killed once and restarted; the first compile takes longest")
-        train(server, folder, nproc, for_trainer, tell)
+        train(server, folder, for_trainer, tell)
         job = finished(server)
         tell("done; this is what its time went on")
         show(server)
@@ -140,13 +140,10 @@ def served(folder: Path) -> Iterator[Server]:
         process.communicate()
 
 
-def train(
-    server: Server, folder: Path, nproc: int, for_trainer: Sequence[str], tell: Teller
-) -> None:
+def train(server: Server, folder: Path, for_trainer: Sequence[str], tell: Teller) -> None:
     """Run the training job to its end, telling what the trainer says. Raises ``Trouble``."""
     log = folder / "training.log"
-    torchrun = [str(PROGRAMS / "torchrun"), "--standalone", "--max-restarts=1"]
-    torchrun += [f"--nproc-per-node={nproc}", str(TRAINER)]
+    torchrun = [str(PROGRAMS / "torchrun"), "--standalone", "--max-restarts=1", str(TRAINER)]
     torchrun += ["--folder", str(folder / "checkpoints"), *for_trainer]
     variables = {
         "ETT_SPOOL": str(folder / "spool"),
@@ -226,7 +223,6 @@ def arguments() -> tuple[argparse.Namespace, list[str]]:
         description="Train a small model through a crash and print its ledger.",
         epilog="Further arguments go to the trainer: examples/trainer.py --help.",
     )
-    parser.add_argument("--nproc", type=int, default=1, help="training processes")
     parser.add_argument("--folder", type=Path, help="keep everything there; else nothing is kept")
     args, rest = parser.parse_known_args()
     args.folder = args.folder and args.folder.absolute()
