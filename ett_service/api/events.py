@@ -14,6 +14,7 @@ from ett_service.api.deps import AppParts, WritingKey, only_declared_parameters
 from ett_service.api.problems import Fault, Kind, Problem, declared, refusal_members
 from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.decode import decode
+from ett_service.ingest.refusal import Code
 
 router = APIRouter(tags=["events"], dependencies=[Depends(only_declared_parameters)])
 
@@ -46,7 +47,10 @@ class BatchAnswer(Answer):
     accepted: int
     duplicate: int
     rejected: int
-    errors: list[Fault]
+    errors: list[Fault] = Field(
+        description="What was refused, in the order of the events. The codes:\n\n"
+        + "\n".join(f"- `{code}`: {code.sentence}" for code in Code)
+    )
 
 
 _BODY: dict[str, Any] = {
