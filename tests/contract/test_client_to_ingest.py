@@ -50,9 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         return spooled(folder)
 
     yield make
-    assert program.stdin is not None
-    program.stdin.close()
-    program.wait(timeout=30)
+    program.communicate(timeout=30)
 
 
 def spooled(folder: Path) -> Batch:
