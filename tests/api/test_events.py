@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from ett_service.storage import reads
+from ett_service.storage import listing, reads
 from ett_service.storage.errors import StorageUnavailable
 from tests.api.conftest import LIMITS, Service
 from tests.builders import wire
@@ -31,7 +31,9 @@ def test_what_is_acknowledged_is_stored(service: Service) -> None:
     answer = service.send(failing_job(), batch_id="b-1")
     with service.store.reading() as conn:
         epoch = reads.store_epoch(conn)
-        stored = reads.events(conn, 1, "llm-70b")
+        project_id = listing.project_id(conn, "research")
+        assert project_id is not None
+        stored = reads.events(conn, project_id, "llm-70b")
     assert answer.json() == {
         "batch_id": "b-1",
         "store_epoch": epoch,
