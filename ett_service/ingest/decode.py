@@ -39,6 +39,10 @@ _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE = 6
 
+_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+#: Deeper than any limit, and well before the decoder gives the whole body up.
+_FAR_TOO_DEEP = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -119,8 +123,8 @@ def _mended_escape(escape: re.Match[bytes]) -> bytes:
 def _envelope(body: bytes) -> EventBatch:
     try:
         return _BATCH.decode(body)
-    except RecursionError as error:
-        raise BadBatch(Refusal(Code.TOO_DEEP, "")) from error
+    except RecursionError:
+        return _envelope(_cut_deep(body))
     except msgspec.ValidationError as error:
         return _envelope_by_last_keys(body, error)
     except msgspec.DecodeError as error:
@@ -136,8 +140,24 @@ def _envelope_by_last_keys(body: bytes, error: msgspec.ValidationError) -> Event
         raise BadBatch(Refusal(fault.code, fault.pointer)) from error
     except msgspec.DecodeError as malformed:
         raise MalformedBody("The body is not JSON.") from malformed
-    except RecursionError as deep:
-        raise BadBatch(Refusal(Code.TOO_DEEP, "")) from deep
+    except RecursionError:
+        return _envelope_by_last_keys(_cut_deep(body), error)
+
+
+def _cut_deep(body: bytes) -> bytes:
+    """Return *body* with 0 for what lies far too deep: its event is refused, others are read."""
+    kept: list[bytes] = []
+    depth = start = 0
+    for token in _STRUCTURE.finditer(body):
+        if token[0] in b"[{":
+            depth += 1
+            if depth == _FAR_TOO_DEEP:
+                kept += body[start : token.start()], b"0"
+        elif token[0] in b"]}":
+            if depth == _FAR_TOO_DEEP:
+                start = token.end()
+            depth -= 1
+    return b"".join(kept) + (body[start:] if depth < _FAR_TOO_DEEP else b"")
 
 
 def _about(headers: Mapping[str, str]) -> EventBatch:
