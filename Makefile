@@ -18,6 +18,7 @@ setup: $(READY) ## Make .venv with everything in it; the other verbs do this the
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or later is needed: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@echo 'Setting up .venv: Python packages are downloaded, PyTorch among them. This takes minutes.'
 	$(PYTHON) -m venv .venv
 	rm -f .venv/ready-*
 	$(BIN)/pip install --quiet $(TORCH)
