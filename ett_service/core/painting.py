@@ -25,10 +25,9 @@ class Painting:
         self._fed = 0
         self._replays = 0
         self._replay_key: object = None
-        self._scene_key: object = None
-        self._exact_key: object = None
+        self._view: object = None  #: all that the canvas was painted from
+        self._left: object = None  #: the part of it that decides what lies left of the anchor
         self._framing: object = None
-        self._quick_key: object = None
         self._own: Own | None = None
         self._looked_at = 0  #: the revision that it is true of
 
@@ -50,7 +49,7 @@ class Painting:
         """Bring the canvas up to date, from nothing unless events only came on at the end."""
         life, track = part.life, part.life.track
         self.changed_from = NEVER
-        quick_key = (
+        view = (
             track.revision,
             part.windows,
             allocated_at,
@@ -58,13 +57,13 @@ class Painting:
             life.outcome,
             past.version,
         )
-        if quick_key == self._quick_key:
+        if view == self._view:
             return
-        self._quick_key = quick_key
+        self._view = view
         replay = self._replayed(part, past)
         stage = scene(part, past, allocated_at, replay)
         opens, closes = part.windows[-1] if part.windows else (None, NEVER)
-        scene_key = (
+        left = (
             track.version,
             part.windows[:-1],
             opens,
@@ -72,12 +71,9 @@ class Painting:
             stage.repeat_budget_us,
             self._replays,
         )
-        exact_key = (scene_key, track.revision, life.end, closes, stage.stalled_from)
-        if exact_key == self._exact_key:
-            return
-        if scene_key != self._scene_key or closes < self.canvas.anchored_at:
+        if left != self._left or closes < self.canvas.anchored_at:
             self.canvas = Canvas()
-        self._scene_key, self._exact_key = scene_key, exact_key
+        self._left = left
         self.changed_from = self.canvas.stands_until
         self.edition += 1
         if part.windows:

@@ -45,7 +45,7 @@ class Track:
     """The events of one attempt as spans, points and signs of life.
 
     Batches may follow each other as long as their edges and ``progress`` come later than those
-    taken in before. ``version`` changes where a batch touched what is not at the open end.
+    taken in before.
     """
 
     def __init__(self, key: AttemptKey) -> None:
@@ -53,7 +53,7 @@ class Track:
         self.lead: int | None = None
         self.first: int | None = None  #: earliest instant outside ``queued``; None: only queued
         self.heard = -NEVER  #: latest instant of any event, whatever the rank
-        self.stream_heard = -NEVER
+        self.stream_heard = -NEVER  #: latest instant of the stream's events
         self.phase_began = NEVER  #: earliest begin of a phase but ``queued``, whatever the rank
         self.spans: list[Span] = []  #: of the stream, in the order of ownership
         self.by_phase: dict[Phase, list[Span]] = {}  #: the same, by phase
@@ -68,7 +68,7 @@ class Track:
         self.ends: list[tuple[int, AttemptEnded]] = []
         self.top_step: int | None = None  #: highest of its ``progress`` and checkpoints
         self.revision = 0  #: changes with every batch
-        self.version = 0
+        self.version = 0  #: changes when a batch changes what lies left of the open end
         self.settled = -NEVER  #: what is painted before it stands, unless ``version`` changes
         self._begins: dict[Phase, list[Mark]] = {}
         self._edge = -NEVER  #: no edge and no progress at or before it can be taken in any more
