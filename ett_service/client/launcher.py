@@ -109,7 +109,9 @@ def ending_of(code: int, command: Sequence[str]) -> dict[str, Any]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in _FORWARDED}
+    # What nohup or a shell's & has made ignored stays so, for the child too.
+    heeded = [each for each in _FORWARDED if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in heeded}
     try:
         yield
     finally:

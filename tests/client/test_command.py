@@ -82,6 +82,19 @@ def test_signals_reach_the_child(tmp_path: Path) -> None:
     assert endings(spooled(tmp_path)) == [("failed", 5, None)]
 
 
+@pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT])
+def test_a_signal_that_was_ignored_before_stays_so_in_the_child(
+    tmp_path: Path, ignored: signal.Signals
+) -> None:
+    trainer = f"import signal; print(signal.getsignal({int(ignored)}) is signal.SIG_IGN)"
+    former = signal.signal(ignored, signal.SIG_IGN)
+    try:
+        done = run_ett(environment(tmp_path), "run", "--", sys.executable, "-c", trainer)
+    finally:
+        signal.signal(ignored, former)
+    assert done.stdout == "True\n"
+
+
 def test_the_child_owns_stdout_and_a_dead_server_changes_no_exit_code(tmp_path: Path) -> None:
     env = environment(tmp_path, "http://127.0.0.1:1")
     done = run_ett(env, "run", "--", "sh", "-c", "echo out; exit 0")
