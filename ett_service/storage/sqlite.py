@@ -91,6 +91,8 @@ class _Task(Generic[T]):
 
     def __init__(self, work: Callable[[Connection], T]) -> None:
         self.future: Future[T] = Future()
+        # Nobody can call it off any more: a cancelled future takes no result.
+        self.future.set_running_or_notify_cancel()
         self._work = work
         self._value: T
         self._error: BaseException | None = None

@@ -133,6 +133,25 @@ def test_what_gathers_while_one_commits_is_committed_together(store: Store) -> N
     assert len({id(each) for each in commits}) == 1
 
 
+def test_a_caller_that_goes_away_stops_nobody_else(store: Store) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def hold(_conn: Connection) -> None:
+        began.set()
+        go_on.wait(10)
+
+    first = store.submit(hold)
+    assert began.wait(10)
+    left = store.submit(lambda conn: create_project(conn, "left", NOON))
+    left.cancel()
+    stayed = store.submit(lambda conn: create_project(conn, "stayed", NOON))
+    go_on.set()
+
+    first.result(10)
+    stayed.result(10)
+    store.submit(lambda conn: create_project(conn, "later", NOON)).result(10)
+
+
 def test_a_full_disk_fails_the_writes_and_keeps_what_stands(
     store: Store, database_url: str
 ) -> None:
