@@ -39,7 +39,8 @@ _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE = 6
 
-_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+#: A string without an end is one, too: none of it is ever looked at twice.
+_STRUCTURE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 #: Deeper than any limit, and well before the decoder gives the whole body up.
 _FAR_TOO_DEEP = 64
 

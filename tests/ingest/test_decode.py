@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -253,3 +255,21 @@ def test_too_large_says_what_and_how_much() -> None:
 
     assert (too_long.value.what, too_long.value.limit) == ("bytes", len(body) - 1)
     assert (too_many.value.what, too_many.value.limit) == ("events", 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'"' + b"a" * 4_000_000 + b'"', b'"' + b'\\"' * 200_000],
+    ids=["long", "without an end"],
+)
+def test_a_text_beside_a_deep_event_is_read_in_one_go(text: bytes) -> None:
+    deep = b"[" * 50_000 + b"]" * 50_000
+    body = b'{"events":[' + deep + b'],"batch_id":' + text + b"}"
+    tracemalloc.start()
+    began = time.process_time()
+    with pytest.raises((BadBatch, MalformedBody)):
+        read(body)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert time.process_time() - began < 5
+    assert most < 20 * len(body)
