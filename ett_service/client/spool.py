@@ -120,11 +120,13 @@ class Spool:
 
     def close(self) -> None:
         """Let go of the files, and of the lock that says that this process lives."""
-        for fd in (self._opened, self._owner):
+        held = self._opened, self._owner
+        # Forgotten first: their numbers may be a file of the trainer's as soon as they are closed.
+        self.fd = self._opened = self._owner = -1
+        for fd in held:
             if fd >= 0:
                 with suppress(OSError):
                     os.close(fd)
-        self.fd = self._opened = self._owner = -1
 
     def _turn(self) -> None:
         """Begin a new segment. Raises ``OSError``."""

@@ -64,6 +64,22 @@ def test_a_full_disk_leaves_the_last_thousand_in_memory_and_counts_the_rest(
     assert spool.ring[-1] == b"1002\n"
 
 
+def test_nobody_writes_to_a_file_that_is_being_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path / "p", {})
+    written_to: list[int] = []
+    close = os.close
+
+    def closing(fd: int) -> None:
+        written_to.append(spool.fd)
+        close(fd)
+
+    monkeypatch.setattr(os, "close", closing)
+    spool.close()
+    assert written_to == [-1, -1]
+
+
 def test_a_directory_that_cannot_be_made_leaves_the_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     spool = Spool(tmp_path / "file" / "p", {})
