@@ -50,7 +50,7 @@ def request(
     The key travels in the ``Authorization`` header only. ``timeout`` is in seconds, for the
     connection and again for the whole answer. Raises ``Unreachable``.
     """
-    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+    if not _is_web(url):
         raise Unreachable(f"{url} is not an http or https address")
     sent = urllib.request.Request(url, data=body, headers=dict(headers or {}), method=method)  # noqa: S310 -- checked above
     if key:
@@ -67,6 +67,13 @@ def request(
 def compressed(body: bytes) -> bytes:
     """Return *body* as gzip, at a level that costs a trainer's core little."""
     return gzip.compress(body, compresslevel=3, mtime=0)
+
+
+def _is_web(url: str) -> bool:
+    try:
+        return urllib.parse.urlsplit(url).scheme in ("http", "https")
+    except ValueError:  # brackets around what is no address
+        return False
 
 
 def _opener() -> urllib.request.OpenerDirector:

@@ -41,9 +41,10 @@ def test_a_redirect_is_returned_and_the_key_stays_here() -> None:
     assert elsewhere.received == []
 
 
-def test_an_address_that_is_not_http_is_refused() -> None:
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "127.0.0.1:8080", "http://[::1", ""])
+def test_an_address_that_is_not_http_is_refused(url: str) -> None:
     with pytest.raises(Unreachable, match="not an http"):
-        request("GET", "file:///etc/hostname")
+        request("GET", url)
 
 
 def test_a_closed_port_is_unreachable_and_named() -> None:
