@@ -118,7 +118,6 @@ def _project_id(
     ] = None,
 ) -> int:
     if project is None or project == key.project:
-        require(key, "read", "fleet")
         return key.project_id
     found = project_id(conn, project) if "fleet" in key.scopes else None
     if found is None:
