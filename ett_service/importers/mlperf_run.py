@@ -1,6 +1,5 @@
 """One MLPerf run as wire events: where its phases, evaluations and progress lie in time."""
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -161,9 +160,8 @@ def _count(value: object) -> int | None:
     """A count as logs write it, an integer or ``1152.0``; None if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not math.isfinite(value) or value != int(value):
-        return None
-    return int(value) if 0 <= value <= _LARGEST else None
+    # Its size first: what is not finite has no integer, and some integers are no float.
+    return int(value) if 0 <= value <= _LARGEST and value == int(value) else None
 
 
 def samples_done(run: Timeline, log: Log) -> dict[str, int]:
