@@ -196,6 +196,22 @@ def test_a_step_that_is_no_number_costs_no_edge(tmp_path: Path) -> None:
         assert [event["step"] for event in here.said("progress")] == [1]
 
 
+def test_a_total_that_cannot_be_read_costs_no_edge(tmp_path: Path) -> None:
+    class Elsewhere:
+        """Stands for a tensor whose number lies on a device that failed."""
+
+        def __float__(self) -> float:
+            raise RuntimeError("device-side assert")
+
+    unreadable: Any = Elsewhere()
+    with recording(tmp_path) as here:
+        step(1)
+        step(2, flops=unreadable)
+        with phase("evaluation"):
+            pass
+        assert len(shapes(here.events)) == 2
+
+
 def test_nothing_a_trainer_passes_raises(tmp_path: Path) -> None:
     strange: Any = object()
     with recording(tmp_path):
