@@ -74,6 +74,7 @@ class Spool:
         self._limit = limit
         self._segment = segment
         self._number = 0
+        self._closed = False
         self._opened = -1
         self._owner = -1
         with suppress(OSError):
@@ -112,6 +113,8 @@ class Spool:
 
         ``unsent`` counts the bytes on disk that the server does not have.
         """
+        if self._closed:
+            return  # a sender that was given up comes back late, and others may own it by now
         self.full = unsent > self._limit
         self.fd = -1 if unsent > self._limit + _RESERVED else self._opened
         with suppress(OSError):
@@ -120,6 +123,7 @@ class Spool:
 
     def close(self) -> None:
         """Let go of the files, and of the lock that says that this process lives."""
+        self._closed = True
         held = self._opened, self._owner
         # Forgotten first: their numbers may be a file of the trainer's as soon as they are closed.
         self.fd = self._opened = self._owner = -1

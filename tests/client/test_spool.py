@@ -80,6 +80,15 @@ def test_nobody_writes_to_a_file_that_is_being_closed(
     assert written_to == [-1, -1]
 
 
+def test_a_closed_spool_stays_closed(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "p", {})
+    spool.close()
+    spool.tend(0)
+    spool.write(LINE)
+    assert [path.name for path in (tmp_path / "p").glob("0*.jsonl")] == ["000001.jsonl"]
+    assert list(spool.ring) == [LINE]
+
+
 def test_a_directory_that_cannot_be_made_leaves_the_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     spool = Spool(tmp_path / "file" / "p", {})
