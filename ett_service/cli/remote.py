@@ -14,7 +14,9 @@ _ANSWER_LIMIT = 1 << 30
 _TIMEOUT_S = 30.0
 _NO_KEY = 401
 _FORBIDDEN = 403
+_NOT_FOUND = 404
 _REFUSED = 400
+_SERVER_FAILED = 500
 
 
 def ask(
@@ -71,6 +73,10 @@ def _refusal(answer: Response, args: argparse.Namespace) -> Failure:
         return NotAllowed(said, hint)
     if answer.status == _FORBIDDEN:
         return NotAllowed(said, "`ett keys create --scope ...` makes a key that may.")
+    if answer.status == _NOT_FOUND:
+        return Failure(said, "`ett jobs` and `ett keys list` show what there is.")
+    if answer.status < _SERVER_FAILED:
+        return Failure(said, "`ett VERB --help` tells what may be asked.")
     request_id = answer.headers.get("x-request-id", "unknown")
     return Failure(said, f"The server's log has more under request id {request_id}.")
 
@@ -78,6 +84,7 @@ def _refusal(answer: Response, args: argparse.Namespace) -> Failure:
 def _said(answer: Response) -> str:
     try:
         problem = json.loads(answer.body)
-        return f"{problem['title']}. {problem.get('detail', '')}".strip()
+        faults = [f"{fault['pointer']}: {fault['code']}." for fault in problem.get("errors", ())]
+        return " ".join(filter(None, [f"{problem['title']}.", problem.get("detail"), *faults]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"the server answered with status {answer.status}"

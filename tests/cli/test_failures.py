@@ -60,12 +60,13 @@ def test_a_failure_says_what_went_wrong_and_what_to_try(
 @pytest.mark.parametrize(
     ("command", "code", "wrong", "to_try"),
     [
-        ("job nothing", 1, "No such job", "request id"),
-        ("jobs --state zzz", 1, "refused", "request id"),
-        ("jobs --sort zzz", 1, "refused", "request id"),
+        ("job nothing", 1, "No such job", "ett jobs"),
+        ("jobs --state zzz", 1, "/query/state: enum", "--help"),
+        ("jobs --sort zzz", 1, "/query/sort", "--help"),
+        ("jobs --from zzz", 1, "/query/from: bad_timestamp", "--help"),
         ("jobs --key ett_wrong", 5, "No valid key", "ett keys list"),
         ("jobs --key=", 5, "No valid key", "ett keys create"),
-        ("keys revoke ett_00000000 --url URL", 1, "No key that stands begins so", "request id"),
+        ("keys revoke ett_00000000 --url URL", 1, "No key that stands begins so", "keys list"),
     ],
 )
 def test_what_the_server_refuses_is_told_in_its_words(
