@@ -1,6 +1,7 @@
 """Where events come in."""
 
 import asyncio
+import logging
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,8 @@ from ett_service.api.problems import Fault, Kind, Problem, declared, refusal_mem
 from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.refusal import Code
+
+_log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["events"], dependencies=[Depends(only_declared_parameters)])
 
@@ -107,6 +110,9 @@ async def accept_events(request: Request, key: WritingKey, parts: AppParts) -> B
     if verdicts.marked and parts.worker is not None:
         parts.worker.wake()
     parts.own.count_events(verdicts.accepted, history=batch.history)
+    if batch.dropped:
+        said = {"event": "sender_dropped", "dropped": dict(batch.dropped)}
+        _log.warning("A sender had to drop events of its own.", extra=said)
     answer = _members(verdicts, request.state.store_epoch)
     if verdicts.rejected and not verdicts.accepted and not verdicts.duplicate:
         raise Problem(Kind.VALIDATION_FAILED, "No event of the batch stands.", **answer)

@@ -186,5 +186,5 @@ def _first(piece: Piece, count: int, start: Position) -> Piece:
 def _is_event(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

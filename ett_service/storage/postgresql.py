@@ -30,6 +30,7 @@ def pooled_engine(address: URL) -> Engine:
         max_overflow=_CONNECTIONS,
         pool_timeout=10,
         pool_pre_ping=True,
+        hide_parameters=True,  # errors are logged, and events are their senders'
     )
 
 

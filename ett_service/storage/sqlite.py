@@ -245,6 +245,7 @@ def _engine(path: Path, pragmas: tuple[str, ...], begin: str, **pool: Any) -> En
     engine = create_engine(
         URL.create("sqlite+pysqlite", database=str(path)),
         connect_args={"check_same_thread": False},
+        hide_parameters=True,  # errors are logged, and events are their senders'
         **pool,
     )
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -264,3 +265,14 @@ def test_a_closed_store_is_503_with_a_time_to_wait(service: Service) -> None:
         service.store.write(lambda _: None)
     answer = service.send([told("heartbeat", 0)])
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+
+
+def test_what_a_sender_had_to_drop_is_told_in_the_log(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "ett_service.api.events"):
+        service.send(failing_job(), dropped={"spool_full": 7})
+        service.send(failing_job())
+    (record,) = caplog.records
+
+    assert record.__dict__["dropped"] == {"spool_full": 7}

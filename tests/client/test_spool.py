@@ -138,14 +138,14 @@ def test_a_torn_last_line_loses_only_itself(tmp_path: Path, cut: int) -> None:
 
 def test_a_garbled_line_in_the_middle_loses_only_itself(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "p", {})
-    for line in (LINE, b'{"type":"heart\x00\xff\n', b"[]\n", LINE):
+    for line in (LINE, b'{"type":"heart\x00\xff\n', b"[]\n", b"[" * 10_000 + b"\n", LINE):
         spool.write(line)
     spool.close()
 
     piece = Backlog(tmp_path / "p", alive=False).next_piece(10, 1 << 20)
     assert piece is not None
     assert list(piece.lines) == [LINE.rstrip()] * 2
-    assert piece.unreadable == 2
+    assert piece.unreadable == 3
 
 
 def test_the_half_line_of_a_living_process_is_waited_for(tmp_path: Path) -> None:

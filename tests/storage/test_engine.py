@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, select, text
 from sqlalchemy.exc import DBAPIError
 
 from ett_service.storage.engine import Store, open_for_reading, open_store
@@ -156,3 +156,11 @@ def test_an_address_that_does_not_serve_is_refused_with_ones_that_do(url: str) -
         open_store(url)
 
     assert "sqlite:///ett.db" in refused.value.hint
+
+
+def test_an_error_of_the_database_does_not_repeat_what_was_sent(store: Store) -> None:
+    asked = text("SELECT * FROM nothing WHERE x = :x")
+    with pytest.raises((DBAPIError, StorageUnavailable)) as failed, store.reading() as conn:
+        conn.execute(asked, {"x": "a secret"})
+
+    assert "a secret" not in f"{failed.value} {failed.value.__cause__}"
