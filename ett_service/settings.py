@@ -45,7 +45,7 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class BadSettings(EttError):
     """A setting that is unknown, malformed or out of bounds."""
 
-    hint = "Run `ett config check`; every setting is described in docs/operations.md."
+    hint = "Every setting is described in docs/operations.md; `ett config show` prints them."
 
 
 class Settings(BaseModel):

@@ -24,7 +24,7 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the settings, or that they are well."""
+    """Print the settings, or that they are valid."""
     found = loaded(args)
     values = found.settings.model_dump()
     rows = [
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.act == "show":
         write_table(("setting", "value", "from"), rows)
     else:
-        write_line("The settings are well.")
+        write_line("The settings are valid.")
     return Exit.DONE
 
 

@@ -39,4 +39,4 @@ def test_a_named_file_is_the_one_that_is_read(
 
 def test_check_prints_no_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check"]) == 0
-    assert capsys.readouterr().out == "The settings are well.\n"
+    assert capsys.readouterr().out == "The settings are valid.\n"
