@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ett_service.client.current import current
-from ett_service.client.guard import failed, guarded
+from ett_service.client.guard import guarded
 from ett_service.client.phase import phase
 
 
@@ -47,15 +47,13 @@ class Checkpoint:
         """The checkpoint is not durable when the block ends; ``durable()`` will say when."""
         self._deferred = True
 
+    @guarded(otherwise=None)
     def durable_when(self, future: _Future) -> None:
         """The checkpoint is durable when *future* is done without an error."""
         self._deferred = True
-        try:
-            # torch's asynchronous save may answer with two futures; the upload is what counts.
-            upload = getattr(future, "upload_completion", future)
-            upload.add_done_callback(self._done)
-        except Exception as error:  # noqa: BLE001 -- nothing raises into the trainer
-            failed(error)
+        # torch's asynchronous save may answer with two futures; the upload is what counts.
+        upload = getattr(future, "upload_completion", future)
+        upload.add_done_callback(self._done)
 
     @guarded(otherwise=None)
     def durable(self) -> None:

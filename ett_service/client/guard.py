@@ -39,7 +39,7 @@ def guarded(otherwise: Else) -> Callable[[Callable[P, R]], Callable[P, R | Else]
         def guarding(*args: P.args, **kwargs: P.kwargs) -> R | Else:
             try:
                 return function(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001 -- this is the one place
+            except Exception as error:  # noqa: BLE001 -- nothing raises into the trainer
                 failed(error)
                 return otherwise
 

@@ -42,7 +42,7 @@ class Phase:
             self._depth = depth = self._depth + 1
             if depth == 1:
                 self.began_at = self._begin()
-        except Exception as error:  # noqa: BLE001 -- nothing raises into the trainer
+        except Exception as error:  # noqa: BLE001 -- as in guard, whose wrapper costs too much here
             failed(error)
         return self
 
@@ -58,7 +58,7 @@ class Phase:
                 self._finish()
             elif depth < 0:  # it was entered before this recorder began
                 self._depth = 0
-        except Exception as problem:  # noqa: BLE001 -- nothing raises into the trainer
+        except Exception as problem:  # noqa: BLE001 -- likewise
             failed(problem)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

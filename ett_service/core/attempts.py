@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ett_service.core.answer import AttemptLedger, Evidence
 from ett_service.core.bounds import Life
+from ett_service.core.event import Ending, JobEnded
 from ett_service.core.failure import Verdict, classify
 from ett_service.core.painting import Painting
 from ett_service.core.picture import Part
@@ -49,7 +50,10 @@ def _categories_us(painting: Painting) -> Mapping[Category, int]:
 def _verdict(life: Life) -> Verdict | None:
     if life.outcome not in FAILURES:
         return None
-    return classify(life.outcome, life.deciding, life.track.ends)
+    evidence: list[tuple[int, Ending]] = [*life.track.ends]
+    if isinstance(life.deciding, JobEnded):
+        evidence.append((life.end, life.deciding))
+    return classify(life.outcome, life.deciding, evidence)
 
 
 def code_version(life: Life) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ett_service.core.answer import Evidence
-from ett_service.core.event import AttemptEnded, Ending
+from ett_service.core.event import Ending
 from ett_service.core.failure_rules import RULES, Rule, Strength
 from ett_service.core.vocabulary import ORIGIN_OF_CAUSE, Cause, Origin, Outcome
 
@@ -24,13 +24,13 @@ class Verdict:
 
 
 def classify(
-    outcome: Outcome, deciding: Ending | None, evidence: Iterable[tuple[int, AttemptEnded]]
+    outcome: Outcome, deciding: Ending | None, evidence: Iterable[tuple[int, Ending]]
 ) -> Verdict:
     """Judge a failure (*outcome* is one of ``FAILURES``).
 
     *deciding* is the event that gives outcome, origin and cause, None where the attempt was
     lost without one; what it reports stands, and the rules fill in only what it leaves out.
-    *evidence* is every ``attempt_ended`` of the attempt with its instant, in any order.
+    *evidence* is every ending of the attempt with its instant, in any order.
     """
     if outcome is Outcome.PREEMPTED:
         told = Evidence("reported", "outcome=preempted", deciding.id if deciding else None)
@@ -49,7 +49,7 @@ def classify(
     return Verdict(Origin.UNKNOWN, cause, Evidence("none", "no rule matches what was reported"))
 
 
-def _initiating(evidence: Iterable[tuple[int, AttemptEnded]]) -> tuple[Rule, Evidence] | None:
+def _initiating(evidence: Iterable[tuple[int, Ending]]) -> tuple[Rule, Evidence] | None:
     """Return the rule and the evidence that came first among the strongest."""
     best: tuple[Strength, int, int, str, str] | None = None
     for at, event in sorted(evidence, key=lambda told: told[0]):

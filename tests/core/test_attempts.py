@@ -1,7 +1,7 @@
 """What is said of one attempt."""
 
 from ett_service.core.answer import JobLedger
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event
+from ett_service.core.event import AttemptEnded, AttemptStarted, Event, JobEnded
 from ett_service.core.fold import fold
 from ett_service.core.vocabulary import Category, Cause, Origin, Outcome, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
@@ -55,3 +55,12 @@ def test_the_attempts_own_code_version_wins_for_its_time() -> None:
 
     assert attempt.code_version == "abc"
     assert attempt.categories_us == {Category.UNATTRIBUTED: 10 * SECOND}
+
+
+def test_the_end_of_the_job_is_evidence_for_the_attempt_that_it_ends() -> None:
+    over = JobEnded(id="j", at=100 * SECOND, outcome=Outcome.FAILED, scheduler_state="NODE_FAIL")
+    (attempt,) = _ledger(*_trained(over)).attempts
+
+    assert attempt.origin is Origin.INFRA
+    assert attempt.evidence is not None
+    assert attempt.evidence.event_id == "j"
