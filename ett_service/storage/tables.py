@@ -15,8 +15,12 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
 )
 from sqlalchemy.schema import SchemaItem
+
+from ett_service.core.contribution import DIMENSIONS
+from ett_service.core.totals import MEASURES
 
 metadata = MetaData(
     naming_convention={
@@ -149,6 +153,9 @@ job_ledger = _table(
     Column("kind", Text),
     Column("code_version", Text),
     Column("gpus", Int64),
+    Column("samples", Int64, nullable=False),
+    Column("tokens", Int64, nullable=False),
+    Column("teraflops", Int64, nullable=False),
     Column("answer", Text, nullable=False),
     _belongs_to_a_job(),
     Index(None, "project_id", "started_us", "job"),
@@ -170,8 +177,11 @@ attempt_ledger = _table(
     Column("gpus", Int64),
     Column("code_version", Text),
     Column("effective_us", Int64, nullable=False),
+    Column("unsaved_us", Int64, nullable=False),
+    Column("preempted_by", Text),
     Column("answer", Text, nullable=False),
     _belongs_to_a_job(),
+    Index(None, "project_id", "ended_us"),
 )
 
 segment = _table(
@@ -208,4 +218,140 @@ recovery = _table(
     Column("outcome", Text, nullable=False),
     Column("answer", Text, nullable=False),
     _belongs_to_a_job(),
+)
+
+#: An attempt's time by stage, of the stream's spans; stages never own time of the ledger.
+stage_time = _table(
+    "stage_time",
+    *_of_a_job(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("phase", Text, primary_key=True),
+    Column("stage", Text, primary_key=True),
+    Column("spans", Integer, nullable=False),
+    Column("inclusive_us", Int64, nullable=False),
+    Column("exclusive_us", Int64, nullable=False),
+    _belongs_to_a_job(),
+)
+
+checkpoint = _table(
+    "checkpoint",
+    *_of_a_job(),
+    Column("id", Text, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("saved_us", Int64, nullable=False),
+    Column("step", Int64, nullable=False),
+    Column("bytes", Int64),
+    Column("duration_us", Int64),
+    _belongs_to_a_job(),
+)
+
+
+def _measures() -> list[Column[int]]:
+    return [Column(name, Int64, nullable=False, server_default="0") for name in MEASURES]
+
+
+#: The jobs that share a set of dimensions, empty where unknown. ``other`` is the one, a project,
+#: that takes what the cap on cohorts leaves over; ``excluded`` keeps time out of the numbers.
+cohort = _table(
+    "cohort",
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, ForeignKey("project.id"), nullable=False),
+    *(Column(name, Text, nullable=False) for name in DIMENSIONS),
+    Column("excluded", Flag, nullable=False),
+    Column("other", Flag, nullable=False),
+    UniqueConstraint("project_id", *DIMENSIONS, "excluded", "other", name="uq_cohort"),
+)
+
+#: What a job adds to an hour of a cohort. ``tallies`` is ``{name: {place: [count, us]}}``.
+contribution = _table(
+    "contribution",
+    *_of_a_job(),
+    Column("hour_us", Int64, primary_key=True, autoincrement=False),
+    Column("cohort_id", Integer, ForeignKey("cohort.id"), primary_key=True, autoincrement=False),
+    *_measures(),
+    Column("tallies", Text, nullable=False),
+    _belongs_to_a_job(),
+    Index(None, "project_id", "cohort_id", "hour_us"),
+)
+
+#: The cohorts seen on a day, and whether each keeps rows of its own or goes to ``other``.
+cohort_day = _table(
+    "cohort_day",
+    Column("project_id", Integer, primary_key=True),
+    Column("day_us", Int64, primary_key=True, autoincrement=False),
+    Column("cohort_id", Integer, ForeignKey("cohort.id"), primary_key=True, autoincrement=False),
+    Column("kept", Flag, nullable=False),
+)
+
+
+def _of_a_cell() -> tuple[Column[int], ...]:
+    return (
+        Column("project_id", Integer, primary_key=True, autoincrement=False),
+        Column("start_us", Int64, primary_key=True, autoincrement=False),
+        Column(
+            "cohort_id", Integer, ForeignKey("cohort.id"), primary_key=True, autoincrement=False
+        ),
+    )
+
+
+def _rollup(name: str) -> Table:
+    return _table(name, *_of_a_cell(), *_measures())
+
+
+#: The sum of all contributions by hour and by day (UTC); a cell with ``cells`` 0 has no row.
+rollup_hourly = _rollup("rollup_hourly")
+rollup_daily = _rollup("rollup_daily")
+
+
+def _tally(name: str) -> Table:
+    return _table(
+        name,
+        *_of_a_cell(),
+        Column("name", Text, primary_key=True),
+        Column("place", Integer, primary_key=True, autoincrement=False),
+        Column("count", Int64, nullable=False),
+        Column("us", Int64, nullable=False),
+    )
+
+
+#: Their distributions and labelled counts: ``place`` is a bucket of ``core.distribution``.
+tally_hourly = _tally("tally_hourly")
+tally_daily = _tally("tally_daily")
+
+#: A deploy, launch or maintenance window. ``made_by`` is the prefix of a key.
+marker = _table(
+    "marker",
+    Column("project_id", Integer, ForeignKey("project.id"), primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("at_us", Int64, nullable=False),
+    Column("end_us", Int64),
+    Column("kind", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("made_us", Int64, nullable=False),
+    Index(None, "project_id", "at_us", "id"),
+)
+
+#: Append-only: who corrected what about a job and why. One that was taken back keeps its row.
+correction = _table(
+    "correction",
+    Column("id", Integer, primary_key=True),
+    Column("project_id", Integer, nullable=False),
+    Column("job", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("launch", Text),
+    Column("attempt", Integer),
+    Column("cycle", Integer),
+    Column("origin", Text),
+    Column("cause", Text),
+    Column("from_us", Int64),
+    Column("to_us", Int64),
+    Column("why", Text, nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("made_us", Int64, nullable=False),
+    Column("taken_back_by", Text),
+    Column("taken_back_us", Int64),
+    _belongs_to_a_job(),
+    Index(None, "project_id", "job"),
 )

@@ -187,6 +187,9 @@ def _job_ledger() -> None:
         sa.Column("kind", sa.Text(), nullable=True),
         sa.Column("code_version", sa.Text(), nullable=True),
         sa.Column("gpus", INT64, nullable=True),
+        sa.Column("samples", INT64, nullable=False),
+        sa.Column("tokens", INT64, nullable=False),
+        sa.Column("teraflops", INT64, nullable=False),
         sa.Column("answer", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["project_id", "job"],
@@ -219,6 +222,8 @@ def _attempt_ledger() -> None:
         sa.Column("gpus", INT64, nullable=True),
         sa.Column("code_version", sa.Text(), nullable=True),
         sa.Column("effective_us", INT64, nullable=False),
+        sa.Column("unsaved_us", INT64, nullable=False),
+        sa.Column("preempted_by", sa.Text(), nullable=True),
         sa.Column("answer", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["project_id", "job"],
@@ -227,6 +232,9 @@ def _attempt_ledger() -> None:
         ),
         sa.PrimaryKeyConstraint("project_id", "job", "number", name="pk_attempt_ledger"),
         sqlite_strict=True,
+    )
+    op.create_index(
+        "ix_attempt_ledger_project_id_ended_us", "attempt_ledger", ["project_id", "ended_us"]
     )
 
 

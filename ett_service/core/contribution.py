@@ -1,0 +1,1 @@
+DIMENSIONS = ("team", "model", "cluster", "hardware", "precision", "kind", "size", "code_version")
