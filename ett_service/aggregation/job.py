@@ -32,6 +32,7 @@ class Folded:
 
     key: JobKey
     fold: JobFold
+    born_us: int | None  #: tells the job from a deleted one of its name
     revision: int  #: 0 where nothing is stored
     ledger: JobLedger | None = None  #: what is stored; None where that was not read
     batches: frozenset[int] = field(default_factory=frozenset)  #: marked, and already folded
@@ -43,9 +44,9 @@ def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Fold
     What is read first may be overtaken by what is read later, never the other way round: a
     revision that still stands vouches for every batch whose mark was gone before it.
     """
-    head = ledgers.head(conn, key)
+    born_us, head = marks.born_us(conn, key), ledgers.head(conn, key)
     batches = frozenset(marks.batches(conn, key))
-    return Folded(key, _fold_all(conn, key, limits), _revision(head), None, batches)
+    return Folded(key, _fold_all(conn, key, limits), born_us, _revision(head), None, batches)
 
 
 def refresh(
@@ -60,19 +61,20 @@ def refresh(
 
     The order makes racing writers and a crash harmless: lock the job, delete its marks, read.
     So a mark is only gone once what it stands for was there to be read. Returns None, and has
-    changed nothing, if another worker holds the job or has just done the same.
+    changed nothing, if another worker holds the job or has just done the same, or if it is gone.
 
     What the fold *known* cannot take in is folded with all events of the job, inside the
     transaction; for a long job ``NotForward`` is raised instead.
     """
-    if not marks.lock(conn, key):
+    born_us = marks.lock(conn, key)
+    if born_us is None:
         return None
     batches = marks.take(conn, key)
     head = ledgers.head(conn, key)
     if not (batches or is_outdated(head, now_us)):
         return None
     previous = None
-    if known is not None and _goes_on(conn, known, head, batches):
+    if known and known.born_us == born_us and _goes_on(conn, known, head, batches):
         fold, previous = known.fold, known.ledger
     elif known is not None and known.fold.event_count > _LONG:
         raise NotForward
@@ -88,7 +90,7 @@ def refresh(
     )
     changed_from = fold.changed_from if previous else None
     ledgers.replace(conn, key, ledger, written, previous=previous, changed_from=changed_from)
-    return Folded(key, fold, written.revision, ledger)
+    return Folded(key, fold, born_us, written.revision, ledger)
 
 
 def is_outdated(head: Head | None, now_us: int) -> bool:

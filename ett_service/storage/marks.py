@@ -1,11 +1,14 @@
 """Which jobs have to be folded: dirty marks, instants that fell due, and the lock on a job."""
 
+import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from ett_service.storage.tables import dirty, job, job_ledger
+
+_BITS = 63
 
 
 class JobKey(NamedTuple):
@@ -43,12 +46,15 @@ _OUTDATE = (
     update(job_ledger).where(job_ledger.c.formula_version != bindparam("current")).values(due_us=0)
 )
 
-# An event's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
-_LOCK = (
-    select(job.c.job)
-    .where(job.c.project_id == bindparam("of_project"), job.c.job == bindparam("of_job"))
-    .with_for_update(key_share=True, skip_locked=True)
+_BORN = select(job.c.received_us).where(
+    job.c.project_id == bindparam("of_project"), job.c.job == bindparam("of_job")
 )
+
+# SQLite's only writer holds the whole database, and knows no such clause.
+# An event's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
+_LOCK = _BORN.with_for_update(key_share=True, skip_locked=True)
+_WAIT = _BORN.with_for_update(key_share=True)
+_WAIT_ALONE = _BORN.with_for_update()
 
 _TAKE = (
     delete(dirty)
@@ -87,11 +93,34 @@ def batches(conn: Connection, key: JobKey) -> Sequence[int]:
     return conn.scalars(_BATCHES, _of(key)).all()
 
 
-def lock(conn: Connection, key: JobKey) -> bool:
-    """Lock the job until the transaction ends; False if another worker holds it."""
-    if conn.dialect.name == "sqlite":
-        return True  # its only writer holds the whole database
-    return conn.execute(_LOCK, _of(key)).first() is not None
+def born_us(conn: Connection, key: JobKey) -> int | None:
+    """Return when the job's first event came; None if there is no such job.
+
+    It tells the job from one of the same name that was deleted.
+    """
+    return conn.scalar(_BORN, _of(key))
+
+
+def lock(conn: Connection, key: JobKey) -> int | None:
+    """Lock the job until the transaction ends and return when its first event came.
+
+    None if another worker holds it, or if it was deleted.
+    """
+    return conn.scalar(_LOCK, _of(key))
+
+
+def wait_for(conn: Connection, key: JobKey, *, alone: bool = False) -> bool:
+    """Lock the job as :func:`lock` does, once nobody else holds it; False if there is none.
+
+    *alone* keeps out ingest, too.
+    """
+    return conn.scalar(_WAIT_ALONE if alone else _WAIT, _of(key)) is not None
+
+
+def mark(conn: Connection, key: JobKey, now_us: int) -> None:
+    """Mark the job for a fold, without a batch of events to go with it."""
+    batch = secrets.randbits(_BITS)
+    conn.execute(insert(dirty), {**key._asdict(), "batch": batch, "marked_us": now_us})
 
 
 def take(conn: Connection, key: JobKey) -> Sequence[int]:

@@ -10,7 +10,7 @@ from tests.builders import progress
 def folded(job: str, events: int) -> Folded:
     fold = JobFold()
     fold.add([progress(step) for step in range(events)], {})
-    return Folded(JobKey(1, job), fold, revision=1)
+    return Folded(JobKey(1, job), fold, born_us=0, revision=1)
 
 
 def test_a_fold_is_taken_once() -> None:

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, update
 
-from ett_service.storage import ledgers, marks
+from ett_service.storage import ledgers, marks, reads
 from ett_service.storage.engine import Store
 from ett_service.storage.marks import JobKey
 from ett_service.storage.tables import job_ledger
@@ -77,9 +77,32 @@ def test_a_locked_job_is_skipped_and_takes_events_all_the_same(
     key = JobKey(project_id, "a")
     deliver(store, key, [])
 
-    def second_worker() -> bool:
+    def second_worker() -> int | None:
         deliver(store, key, [progress(1)])
         return store.write(lambda conn: marks.lock(conn, key))
 
-    assert store.write(lambda conn: (marks.lock(conn, key), second_worker())) == (True, False)
-    assert second_worker()
+    held = store.write(lambda conn: (marks.lock(conn, key), second_worker()))
+    assert held == (RECEIVED_AT, None)
+    assert second_worker() == RECEIVED_AT
+
+
+def test_a_job_that_is_not_there_cannot_be_locked(store: Store, project_id: int) -> None:
+    key = JobKey(project_id, "gone")
+
+    with store.reading() as conn:
+        assert marks.born_us(conn, key) is None
+    assert store.write(lambda conn: marks.lock(conn, key)) is None
+    assert not store.write(lambda conn: marks.wait_for(conn, key))
+
+
+def test_a_mark_without_a_batch_asks_for_a_fold(store: Store, project_id: int) -> None:
+    key = JobKey(project_id, "a")
+    deliver(store, key, [])
+    store.write(lambda conn: marks.take(conn, key))
+
+    store.write(lambda conn: marks.mark(conn, key, NOON))
+
+    with store.reading() as conn:
+        assert marks.marked(conn, 10) == [key]
+        (batch,) = marks.batches(conn, key)
+        assert reads.events(conn, *key, [batch]) == []
