@@ -334,11 +334,11 @@ marker = _table(
 )
 
 #: Append-only: who corrected what about a job and why. One that was taken back keeps its row.
+#: ``id`` counts the job's; a window of an exclusion is a row, and a verdict names its attempt.
 correction = _table(
     "correction",
-    Column("id", Integer, primary_key=True),
-    Column("project_id", Integer, nullable=False),
-    Column("job", Text, nullable=False),
+    *_of_a_job(),
+    Column("id", Integer, primary_key=True, autoincrement=False),
     Column("kind", Text, nullable=False),
     Column("launch", Text),
     Column("attempt", Integer),
@@ -353,5 +353,4 @@ correction = _table(
     Column("taken_back_by", Text),
     Column("taken_back_us", Int64),
     _belongs_to_a_job(),
-    Index(None, "project_id", "job"),
 )

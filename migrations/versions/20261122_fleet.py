@@ -262,8 +262,8 @@ def _marker() -> None:
 def _correction() -> None:
     op.create_table(
         "correction",
-        sa.Column("id", sa.Integer(), nullable=False),
         *_of_a_job("correction"),
+        sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("launch", sa.Text(), nullable=True),
         sa.Column("attempt", sa.Integer(), nullable=True),
@@ -277,10 +277,9 @@ def _correction() -> None:
         sa.Column("made_us", INT64, nullable=False),
         sa.Column("taken_back_by", sa.Text(), nullable=True),
         sa.Column("taken_back_us", INT64, nullable=True),
-        sa.PrimaryKeyConstraint("id", name="pk_correction"),
+        sa.PrimaryKeyConstraint("project_id", "job", "id", name="pk_correction"),
         sqlite_strict=True,
     )
-    op.create_index("ix_correction_project_id_job", "correction", ["project_id", "job"])
 
 
 TABLES = (
