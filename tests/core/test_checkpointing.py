@@ -1,16 +1,18 @@
-import json
 import math
-from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ett_service.core.checkpointing import (
     best_interval_seconds,
     blocking_seconds,
+    curve,
+    daly_interval_seconds,
+    flat_band_seconds,
     unsaved_seconds,
     wasted_ratio,
 )
-from tests.core.corpus import FOLDER
 
 DAY = 86_400.0
 SAVE = 15.0
@@ -50,23 +52,44 @@ def test_no_other_interval_wastes_less_than_the_best(factor: float) -> None:
     assert wasted_ratio(DAY, FAILURES_A_DAY, factor * best, SAVE) > least
 
 
-def test_the_published_curve_is_met_at_every_point() -> None:
-    curve = reference()["table_by_interval_min"]
+@given(
+    failures=st.floats(0.01, 1000),
+    save=st.floats(0.001, 10_000),
+    slack=st.floats(0.0, 2.0),
+)
+def test_both_ends_of_the_flat_band_waste_the_slack_more_than_the_least(
+    failures: float, save: float, slack: float
+) -> None:
+    best = best_interval_seconds(DAY, failures, save)
+    allowed = (1 + slack) * wasted_ratio(DAY, failures, best, save)
 
-    for minutes, row in curve.items():
-        interval = 60 * float(minutes)
-        assert unsaved_seconds(FAILURES_A_DAY, interval) == pytest.approx(row["unsaved_s"])
-        assert blocking_seconds(DAY, interval, SAVE) == pytest.approx(row["blocking_s"])
-        ratio = wasted_ratio(DAY, FAILURES_A_DAY, interval, SAVE)
-        assert 100 * ratio == pytest.approx(row["wtt_pct"], abs=1e-6)
+    for end in flat_band_seconds(DAY, failures, save, slack):
+        assert wasted_ratio(DAY, failures, end, save) == pytest.approx(allowed, rel=1e-9)
 
 
-def reference() -> dict[str, Any]:
-    path = FOLDER.parent / "numbers" / "reference.json"
-    if not path.exists():
-        pytest.skip(f"the published figures are not there: {path} (set ETT_CORPUS)")
-    curve: dict[str, Any] = json.loads(path.read_text())["fig7"]
-    return curve
+def test_the_flat_band_of_the_published_setting() -> None:
+    low, high = flat_band_seconds(DAY, FAILURES_A_DAY, SAVE)
+
+    assert (round(low, 1), round(high, 1)) == (678.4, 1273.6)
+
+
+def test_the_curve_splits_waste_into_what_is_lost_and_what_is_blocked() -> None:
+    (point,) = curve(DAY, FAILURES_A_DAY, SAVE, [600.0])
+
+    assert point == (600.0, 900 / DAY, 2160 / DAY)
+    assert round(100 * point.wasted_ratio, 3) == 3.542
+
+
+def test_dalys_interval_leaves_out_the_save_itself() -> None:
+    mtbf = DAY / FAILURES_A_DAY
+    young = best_interval_seconds(DAY, FAILURES_A_DAY, SAVE)
+
+    assert daly_interval_seconds(mtbf, SAVE) == pytest.approx(919.542898807462, rel=1e-12)
+    assert daly_interval_seconds(mtbf, SAVE) == pytest.approx(young - SAVE, rel=0.006)
+
+
+def test_where_saves_take_longer_than_failures_wait_daly_waits_as_long_as_failures_do() -> None:
+    assert daly_interval_seconds(100.0, 200.0) == 100.0
 
 
 def test_where_nothing_fails_the_best_interval_is_endless() -> None:
@@ -88,3 +111,9 @@ def test_arguments_that_mean_nothing_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match="must"):
         wasted_ratio(training, failures, interval, save)
+
+
+@pytest.mark.parametrize(("mtbf", "save"), [(0.0, 1.0), (math.nan, 1.0), (1.0, -1.0)])
+def test_dalys_interval_needs_a_time_between_failures(mtbf: float, save: float) -> None:
+    with pytest.raises(ValueError, match="must"):
+        daly_interval_seconds(mtbf, save)
