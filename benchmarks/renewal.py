@@ -7,7 +7,7 @@ short and long saves and restarts. The simulation knows no formula.
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -50,9 +50,9 @@ def settings(failures: int) -> Iterator[Setting]:
         )
 
 
-def furthest(found: list[Setting], form: str) -> float:
-    """Return the largest relative distance of a form from the simulation."""
-    return max(abs(getattr(one, form) / one.simulated - 1) for one in found)
+def furthest(shares: Iterable[tuple[float, float]]) -> float:
+    """Return the largest relative distance of a form's share from the simulated one."""
+    return max(abs(share / simulated - 1) for share, simulated in shares)
 
 
 def main() -> int:
@@ -62,7 +62,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     found = list(settings(arguments.failures))
-    expected, published = furthest(found, "expected"), furthest(found, "published")
+    expected = furthest((one.expected, one.simulated) for one in found)
+    published = furthest((one.published, one.simulated) for one in found)
     if arguments.json:
         print(json.dumps({"expected": expected, "published": published}))
     else:
