@@ -1,0 +1,37 @@
+"""Where a value lies on an axis, and at which values the axis is labelled."""
+
+import math
+from collections.abc import Callable
+
+Scale = Callable[[float], float]
+"""Where a value lies, in units of the drawing."""
+
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+def linear(values: tuple[float, float], places: tuple[float, float]) -> Scale:
+    """Map *values* evenly onto *places*; an empty range of values lies in the middle."""
+    (low, high), (start, end) = values, places
+    if high == low:
+        return lambda _value: (start + end) / 2
+    return lambda value: start + (value - low) / (high - low) * (end - start)
+
+
+def logarithmic(values: tuple[float, float], places: tuple[float, float]) -> Scale:
+    """Map *values*, all above 0, onto *places* so that equal ratios have equal lengths."""
+    low, high = values
+    inner = linear((math.log(low), math.log(high)), places)
+    return lambda value: inner(math.log(value))
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Return at most *most* round values from at or below *low* to at or above *high*."""
+    if high <= low:
+        return [low]
+    step = 10.0 ** math.floor(math.log10(high - low))
+    for factor in (0.1, 0.2, 0.25, 0.5, *_STEPS):
+        first = math.floor(low / (step * factor) + 1e-9)
+        last = math.ceil(high / (step * factor) - 1e-9)
+        if last - first < most:
+            return [round(place * step * factor, 12) for place in range(first, last + 1)]
+    return [low, high]

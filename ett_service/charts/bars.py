@@ -1,0 +1,161 @@
+"""Stacked bars: what the time of one or several groups went on, category by category."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ett_service.charts.palette import COLOURS, paint, patterns
+from ett_service.charts.svg import (
+    Markup,
+    chart,
+    element,
+    label,
+    shortened,
+    width_of,
+)
+from ett_service.charts.units import percent
+from ett_service.core.vocabulary import WASTED, Category
+
+_WIDTH = 760.0
+_BAR = 22.0
+_ROW = 34.0
+_GAP = 8.0
+_SWATCH = 10.0
+_BETWEEN = 1.0
+_LEGEND_ROW = 20.0
+_LABELLED_FROM = 40.0  # a narrower segment has no room for its share
+_DARK_INK, _LIGHT_INK = "#111418", "#ffffff"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar: its name, what it is made of in any one unit, and what stands at its end."""
+
+    name: str
+    parts: Mapping[Category, float]
+    note: str = ""
+
+    @property
+    def total(self) -> float:
+        """The sum of its parts."""
+        return sum(self.parts.values())
+
+
+def stacked_bars(
+    ident: str, title: str, bars: Sequence[Bar], *, full: float | None = None
+) -> Markup:
+    """Draw a bar for each of *bars*, and below them which colour is what.
+
+    Each bar fills the width, which shows shares; with *full* one of that total does, and the
+    others are as long as their totals are, which shows amounts.
+    """
+    spent = [
+        category for category in Category if any(bar.parts.get(category, 0.0) > 0 for bar in bars)
+    ]
+    left = _column([bar.name for bar in bars], 180.0)
+    right = _column([bar.note for bar in bars], 120.0)
+    room = _WIDTH - left - right
+    drawn = [
+        _row(ident, bar, (left, index * _ROW), room * _filled(bar, full))
+        for index, bar in enumerate(bars)
+    ]
+    whole = {category: sum(bar.parts.get(category, 0.0) for bar in bars) for category in spent}
+    legend, depth = _legend(ident, whole, len(bars) * _ROW + _GAP)
+    return chart(ident, (_WIDTH, depth), title, _told(bars), patterns(ident, spent), *drawn, legend)
+
+
+def _column(texts: Sequence[str], most: float) -> float:
+    widest = max((width_of(text) for text in texts), default=0.0)
+    return min(widest, most) + _GAP if widest else 0.0
+
+
+def _filled(bar: Bar, full: float | None) -> float:
+    if full is None:
+        return 1.0
+    return min(bar.total / full, 1.0) if full > 0 else 0.0
+
+
+def _row(ident: str, bar: Bar, corner: tuple[float, float], room: float) -> Markup:
+    left, top = corner
+    middle = top + _BAR / 2 + 4
+    drawn = []
+    if bar.name:
+        drawn.append(label(left - _GAP, middle, shortened(bar.name, 180), text_anchor="end"))
+    at = left
+    total = bar.total
+    for category in Category:
+        part = bar.parts.get(category, 0.0)
+        if part > 0:
+            width = room * part / total
+            drawn.append(_segment(ident, category, (at, top), width, percent(part / total)))
+            at += width
+    if bar.note:
+        drawn.append(label(at + _GAP, middle, bar.note))
+    return element("g", *drawn)
+
+
+def _segment(
+    ident: str, category: Category, corner: tuple[float, float], width: float, share: str
+) -> Markup:
+    left, top = corner
+    area = element(
+        "rect",
+        element("title", Markup(f"{category} {share}")),
+        x=left,
+        y=top,
+        # The gap keeps neighbours of like colour apart.
+        width=max(width - _BETWEEN, _BETWEEN / 2),
+        height=_BAR,
+        **paint(ident, category),
+    )
+    if width < _LABELLED_FROM or category in WASTED or category is Category.UNATTRIBUTED:
+        return area
+    ink = _ink(COLOURS[category])
+    middle = left + width / 2
+    return Markup(area + label(middle, top + _BAR / 2 + 4, share, fill=ink, text_anchor="middle"))
+
+
+def _ink(colour: str) -> str:
+    """Return the ink that stands out more: black above the luminance where both do as well."""
+    channels = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (channel**2.2 for channel in channels)
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return _DARK_INK if luminance > 0.18 else _LIGHT_INK  # noqa: PLR2004 -- WCAG's contrast is equal there
+
+
+def _legend(ident: str, whole: Mapping[Category, float], top: float) -> tuple[Markup, float]:
+    total = sum(whole.values())
+    left = 0.0
+    drawn = []
+    for category, part in whole.items():
+        text = f"{category} {percent(part / total)}"
+        width = _SWATCH + 6 + width_of(text) + 14
+        if left + width > _WIDTH and left:
+            left, top = 0.0, top + _LEGEND_ROW
+        drawn.append(
+            element(
+                "rect",
+                x=left + 0.5,
+                y=top + 0.5,
+                width=_SWATCH,
+                height=_SWATCH,
+                **paint(ident, category),
+            )
+        )
+        drawn.append(label(left + _SWATCH + 6, top + _SWATCH, text))
+        left += width
+    return element("g", *drawn), top + _LEGEND_ROW
+
+
+def _told(bars: Sequence[Bar]) -> str:
+    return " ".join(_sentence(bar) for bar in bars) or "There is no time to show."
+
+
+def _sentence(bar: Bar) -> str:
+    total = bar.total
+    parts = sorted(
+        ((category, bar.parts.get(category, 0.0)) for category in Category),
+        key=lambda part: -part[1],
+    )
+    said = ", ".join(f"{category} {percent(part / total)}" for category, part in parts if part > 0)
+    name = f"{bar.name}: " if bar.name else ""
+    return f"{name}{said or 'no time'}."

@@ -1,0 +1,118 @@
+"""A bridge: which parts lead from one value to another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ett_service.charts.axes import Scale, linear, ticks
+from ett_service.charts.palette import BETTER, COLOURS, WORSE, flat
+from ett_service.charts.svg import Markup, chart, element, label, line, shortened, width_of
+from ett_service.charts.units import percent, points
+from ett_service.core.vocabulary import Category
+
+_WIDTH = 760.0
+_ROW = 26.0
+_BAR = 16.0
+_LABELS = 280.0  # at most
+_VALUES = 84.0
+_FAINT = 0.18
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What moved the value, and by how much: of a ratio -0.009 for -0.9 points."""
+
+    name: str
+    change: float
+
+
+def bridge(
+    ident: str,
+    title: str,
+    before: tuple[str, float],
+    steps: Sequence[Step],
+    after: tuple[str, float],
+) -> Markup:
+    """Draw the way from *before* down to *after*, each a name and a ratio.
+
+    What the steps leave over is drawn as a step of its own, so the bars always meet.
+    """
+    levels = [before[1], *accumulate((step.change for step in steps), initial=before[1])][1:]
+    rest = after[1] - levels[-1]
+    if abs(rest) > 1e-9:  # noqa: PLR2004 -- a ten-millionth of a point is rounding
+        steps = [*steps, Step("everything else", rest)]
+        levels.append(after[1])
+    marks = ticks(min(levels), max(levels))
+    left = min(_LABELS, max(width_of(step.name) for step in (*steps, Step(before[0], 0)))) + 12
+    across = linear((marks[0], marks[-1]), (left, _WIDTH - _VALUES))
+    bottom = (len(steps) + 2) * _ROW
+    drawn = [
+        _grid(marks, across, bottom),
+        _end(0, before, (left, across(before[1]))),
+        *(
+            _step(row, step, (across(levels[row - 1]), across(levels[row])), left)
+            for row, step in enumerate(steps, 1)
+        ),
+        _end(len(steps) + 1, after, (left, across(after[1]))),
+    ]
+    return chart(ident, (_WIDTH, bottom + 26), title, _told(before, steps, after), *drawn)
+
+
+def _grid(marks: Sequence[float], across: Scale, bottom: float) -> Markup:
+    drawn = []
+    for mark in marks:
+        x = across(mark)
+        drawn.append(line((x, 0), (x, bottom), stroke_opacity=_FAINT))
+        drawn.append(label(x, bottom + 16, percent(mark), text_anchor="middle"))
+    return element("g", *drawn)
+
+
+def _end(row: int, value: tuple[str, float], places: tuple[float, float]) -> Markup:
+    (name, ratio), (left, right) = value, places
+    colour = COLOURS[Category.HARDWARE_SETUP]
+    return element(
+        "g",
+        _bar(row, (left, right), colour),
+        _name(row, name, left, bold=True),
+        _value(row, right, percent(ratio), bold=True),
+    )
+
+
+def _step(row: int, step: Step, places: tuple[float, float], left: float) -> Markup:
+    low, high = sorted(places)
+    arrow = "▼" if step.change < 0 else "▲"
+    return element(
+        "g",
+        _bar(row, (low, max(high, low + 1)), WORSE if step.change < 0 else BETTER),
+        # From the row above, so that the eye finds where this step begins.
+        line((places[0], row * _ROW - 5), (places[0], row * _ROW + 5), stroke_opacity=0.5),
+        _name(row, step.name, left),
+        _value(row, max(high, low + 1), f"{arrow} {points(step.change)}"),
+    )
+
+
+def _bar(row: int, places: tuple[float, float], colour: str) -> Markup:
+    low, high = places
+    top = row * _ROW + (_ROW - _BAR) / 2
+    return element("rect", x=low, y=top, width=high - low, height=_BAR, **flat(colour))
+
+
+def _name(row: int, name: str, left: float, *, bold: bool = False) -> Markup:
+    weight = "bold" if bold else None
+    return label(
+        left - 8,
+        row * _ROW + _ROW / 2 + 4,
+        shortened(name, _LABELS),
+        text_anchor="end",
+        font_weight=weight,
+    )
+
+
+def _value(row: int, right: float, text: str, *, bold: bool = False) -> Markup:
+    return label(right + 6, row * _ROW + _ROW / 2 + 4, text, font_weight="bold" if bold else None)
+
+
+def _told(before: tuple[str, float], steps: Sequence[Step], after: tuple[str, float]) -> str:
+    moved = ", ".join(f"{step.name} {points(step.change)}" for step in steps)
+    ends = f"{before[0]} {percent(before[1])}, {after[0]} {percent(after[1])}."
+    return f"{ends} Between them: {moved}." if moved else ends

@@ -1,0 +1,118 @@
+"""SVG as text: elements, escaped words, and the frame that every chart stands in.
+
+Equal arguments give equal bytes: numbers have two decimals at most, attributes keep their order.
+A chart loads nothing, runs nothing, and inherits the page's text colour and generic font.
+"""
+
+import re
+from collections.abc import Iterable
+from html import escape
+from typing import NewType
+from unicodedata import east_asian_width
+
+Markup = NewType("Markup", str)
+"""Text that is SVG already; whatever else goes in is escaped by ``words``."""
+
+FONT_PX = 12.0
+_NARROW_EM = 0.62  # of an average glyph in the wider of the usual sans-serif fonts
+_WIDE_EM = 1.0
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def element(name: str, *children: Markup, **attributes: str | float | None) -> Markup:
+    """Write one element; ``stroke_width`` becomes ``stroke-width``, ``class_`` becomes ``class``.
+
+    An attribute that is None is left out.
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inside = "".join(children)
+    return Markup(f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>")
+
+
+def words(text: str) -> Markup:
+    """Escape *text*; a character that XML cannot hold becomes U+FFFD."""
+    return Markup(escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text), quote=False))
+
+
+def label(x: float, y: float, text: str, **attributes: str | float | None) -> Markup:
+    """Write *text* with its baseline at ``y``, in the page's own colour."""
+    given: dict[str, str | float | None] = {"x": x, "y": y, "fill": "currentColor"}
+    return element("text", words(text), **(given | attributes))
+
+
+def line(
+    start: tuple[float, float], end: tuple[float, float], **attributes: str | float | None
+) -> Markup:
+    """Draw a line from ``(x, y)`` to ``(x, y)``, in the page's own colour."""
+    (x1, y1), (x2, y2) = start, end
+    ends: dict[str, str | float | None] = {
+        "x1": x1,
+        "y1": y1,
+        "x2": x2,
+        "y2": y2,
+        "stroke": "currentColor",
+    }
+    return element("line", **(ends | attributes))
+
+
+def path(points: Iterable[tuple[float, float]]) -> str:
+    """Return the ``d`` of a path through these points."""
+    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
+
+
+def chart(
+    ident: str, size: tuple[float, float], title: str, description: str, *body: Markup
+) -> Markup:
+    """Frame a chart of ``(width, height)`` units, for a page or with ``standalone`` for a file.
+
+    *ident* must be unique within the page: it begins the ids that the chart refers to.
+    Readers of screens hear *title* and *description*, which should tell what the chart shows.
+    """
+    width, height = size
+    return element(
+        "svg",
+        element("title", words(title), id=f"{ident}-title"),
+        element("desc", words(description), id=f"{ident}-desc"),
+        *body,
+        xmlns="http://www.w3.org/2000/svg",
+        class_="ett-chart",
+        viewBox=f"0 0 {number(width)} {number(height)}",
+        width=width,
+        height=height,
+        role="img",
+        aria_labelledby=f"{ident}-title {ident}-desc",
+        font_family="system-ui, sans-serif",
+        font_size=FONT_PX,
+    )
+
+
+def width_of(text: str, size: float = FONT_PX) -> float:
+    """Estimate the width of *text* at a font size; no font is read, so it is an estimate."""
+    wide = sum(east_asian_width(mark) in "WF" for mark in text)
+    return size * (wide * _WIDE_EM + (len(text) - wide) * _NARROW_EM)
+
+
+def shortened(text: str, width: float, size: float = FONT_PX) -> str:
+    """Return as much of *text* as fits *width*, an ellipsis in place of what does not."""
+    if width_of(text, size) <= width:
+        return text
+    kept = len(text)
+    while kept and width_of(text[:kept] + "…", size) > width:
+        kept -= 1
+    return text[:kept].rstrip() + "…"
+
+
+def number(value: float) -> str:
+    """Write a coordinate: two decimals at most, no trailing zeros, never ``-0``."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _value(value: str | float) -> str:
+    if isinstance(value, str):
+        return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value), quote=True)
+    return number(value)

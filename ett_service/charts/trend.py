@@ -1,0 +1,171 @@
+"""A value over time, with its target; and the same in the size of a word."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ett_service.charts.axes import Scale, linear, ticks
+from ett_service.charts.palette import BETTER, COLOURS, flat
+from ett_service.charts.svg import Markup, chart, element, label, line, path, width_of, words
+from ett_service.charts.units import percent
+from ett_service.core.vocabulary import Category
+
+_WIDTH, _HEIGHT = 760.0, 240.0
+_TOP, _BOTTOM = 26.0, 200.0
+_LEFT, _RIGHT = 60.0, 676.0
+_SPARK = (110.0, 24.0)
+_FAINT = 0.18
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value at a place in time; None where there was nothing to measure."""
+
+    name: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at the point of this index, or between two: 1.5."""
+
+    place: float
+    name: str
+
+
+def trend(
+    ident: str,
+    title: str,
+    points: Sequence[Point],
+    *,
+    target: float | None = None,
+    events: Sequence[Event] = (),
+    shown: Callable[[float | None], str] = percent,
+) -> Markup:
+    """Draw *points* from left to right; the line is broken where a value is missing.
+
+    The axis covers what is there and the target, so it does not begin at 0.
+    """
+    known = [point.value for point in points if point.value is not None]
+    covered = known if target is None else [*known, target]
+    marks = ticks(min(covered, default=0.0), max(covered, default=1.0))
+    across = linear((0, max(len(points) - 1, 1)), (_LEFT, _RIGHT))
+    up = linear((marks[0], marks[-1]), (_BOTTOM, _TOP))
+    return chart(
+        ident,
+        (_WIDTH, _HEIGHT),
+        title,
+        _told(points, target, shown),
+        _grid(marks, up, shown),
+        *(_event(event, across) for event in events),
+        *_target(target, up, shown),
+        *_names(points, across),
+        *_curve(points, across, up),
+        *_last(points, across, up, shown),
+    )
+
+
+def sparkline(ident: str, title: str, values: Sequence[float | None]) -> Markup:
+    """Draw the course of *values* alone, small enough for a cell of a table."""
+    width, height = _SPARK
+    known = [value for value in values if value is not None]
+    across = linear((0, max(len(values) - 1, 1)), (3, width - 3))
+    up = linear((min(known, default=0.0), max(known, default=1.0)), (height - 4, 4))
+    said = f"From {percent(known[0])} to {percent(known[-1])}." if known else "No values."
+    points = [Point("", value) for value in values]
+    return chart(ident, _SPARK, title, said, *_curve(points, across, up, dots=False))
+
+
+def _grid(marks: Sequence[float], up: Scale, shown: Callable[[float | None], str]) -> Markup:
+    drawn = []
+    for mark in marks:
+        drawn.append(line((_LEFT, up(mark)), (_RIGHT, up(mark)), stroke_opacity=_FAINT))
+        drawn.append(label(_LEFT - 8, up(mark) + 4, shown(mark), text_anchor="end"))
+    return element("g", *drawn)
+
+
+def _names(points: Sequence[Point], across: Scale) -> list[Markup]:
+    widest = max((width_of(point.name) for point in points), default=0.0)
+    each = (_RIGHT - _LEFT) / max(len(points) - 1, 1)
+    every = max(1, -(-int(widest + 12) // max(int(each), 1)))
+    # Counted from the newest, which is the one that people look for.
+    chosen = range(len(points) - 1, -1, -every)
+    return [
+        label(across(place), _BOTTOM + 20, points[place].name, text_anchor="middle")
+        for place in reversed(chosen)
+    ]
+
+
+def _stretches(points: Sequence[Point]) -> list[list[tuple[int, float]]]:
+    stretches: list[list[tuple[int, float]]] = [[]]
+    for place, point in enumerate(points):
+        if point.value is None:
+            stretches.append([])
+        else:
+            stretches[-1].append((place, point.value))
+    return [stretch for stretch in stretches if stretch]
+
+
+def _curve(points: Sequence[Point], across: Scale, up: Scale, *, dots: bool = True) -> list[Markup]:
+    drawn = []
+    last = None
+    for stretch in _stretches(points):
+        places = [(across(place), up(value)) for place, value in stretch]
+        drawn.append(element("path", d=path(places), fill="none", stroke=BETTER, stroke_width=2))
+        if dots:
+            drawn += [_dot(place, 3) for place in places]
+        last = places[-1]
+    if last is not None:
+        drawn.append(_dot(last, 4 if dots else 2.5))
+    return drawn
+
+
+def _dot(place: tuple[float, float], radius: float) -> Markup:
+    return element("circle", cx=place[0], cy=place[1], r=radius, **flat(BETTER))
+
+
+def _target(target: float | None, up: Scale, shown: Callable[[float | None], str]) -> list[Markup]:
+    if target is None:
+        return []
+    return [
+        line((_LEFT, up(target)), (_RIGHT, up(target)), stroke_dasharray="6 4"),
+        label(_LEFT + 4, up(target) - 5, f"target {shown(target)}"),
+    ]
+
+
+def _last(
+    points: Sequence[Point],
+    across: Scale,
+    up: Scale,
+    shown: Callable[[float | None], str],
+) -> list[Markup]:
+    known = [(place, point.value) for place, point in enumerate(points) if point.value is not None]
+    if not known:
+        return [label((_LEFT + _RIGHT) / 2, _TOP + 20, "no data", text_anchor="middle")]
+    place, value = known[-1]
+    return [label(across(place) + 9, up(value) + 4, shown(value), font_weight="bold")]
+
+
+def _event(event: Event, across: Scale) -> Markup:
+    x = across(event.place)
+    colour = COLOURS[Category.RESTART_WAIT]
+    return element(
+        "g",
+        element("title", words(event.name)),
+        line((x, _TOP - 6), (x, _BOTTOM), stroke=colour, stroke_dasharray="2 3"),
+        label(x + 3, _TOP - 10, event.name, font_size=10),
+    )
+
+
+def _told(
+    points: Sequence[Point], target: float | None, shown: Callable[[float | None], str]
+) -> str:
+    known = [(point.name, point.value) for point in points if point.value is not None]
+    if not known:
+        return "There are no values."
+    (first, begun), (newest, now) = known[0], known[-1]
+    values = [value for _, value in known]
+    said = (
+        f"{len(known)} values: {shown(begun)} at {first}, {shown(now)} at {newest}, "
+        f"lowest {shown(min(values))}, highest {shown(max(values))}."
+    )
+    return said if target is None else f"{said} The target is {shown(target)}."

@@ -1,0 +1,37 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ett_service.charts.axes import linear, logarithmic, ticks
+
+REAL = st.floats(-1e6, 1e6)
+
+
+@given(REAL, REAL, st.integers(3, 9))
+def test_ticks_cover_what_is_there_and_are_few(one: float, other: float, most: int) -> None:
+    low, high = sorted((one, other))
+    marks = ticks(low, high, most)
+    assert marks == sorted(marks)
+    assert len(marks) <= most
+    assert marks[0] <= low + 1e-6
+    assert marks[-1] >= high - 1e-6
+
+
+def test_ticks_are_round() -> None:
+    assert ticks(0.8812, 0.8999) == [0.88, 0.885, 0.89, 0.895, 0.9]
+    assert ticks(0.0, 1.0) == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_ticks_of_a_single_value_are_that_value() -> None:
+    assert ticks(0.9, 0.9) == [0.9]
+
+
+def test_a_scale_maps_ends_to_ends() -> None:
+    down = linear((0.0, 2.0), (100.0, 0.0))
+    assert [down(value) for value in (0.0, 1.0, 2.0)] == [100.0, 50.0, 0.0]
+    assert linear((1.0, 1.0), (0.0, 10.0))(1.0) == 5.0
+
+
+def test_equal_ratios_are_equally_long_on_a_logarithmic_scale() -> None:
+    across = logarithmic((1.0, 100.0), (0.0, 10.0))
+    assert across(10.0) == pytest.approx(5.0)

@@ -1,0 +1,43 @@
+import pytest
+
+from ett_service.charts.bridge import Step, bridge
+from tests.charts.drawing import SVG, read, rects, texts
+
+BEFORE, AFTER = ("week 46", 0.893), ("week 47", 0.884)
+
+
+def _bars(svg: str) -> list[tuple[float, float]]:
+    return [(float(rect["x"]), float(rect["x"]) + float(rect["width"])) for rect in rects(svg)]
+
+
+def test_each_step_begins_where_the_one_before_ended() -> None:
+    svg = bridge("g", "Why", BEFORE, [Step("compile", -0.012), Step("mix", 0.003)], AFTER)
+    start, compiled, mixed, end = _bars(svg)
+    assert compiled[1] == pytest.approx(start[1])
+    assert mixed[0] == pytest.approx(compiled[0], abs=0.02)
+    assert end[1] == pytest.approx(mixed[1], abs=0.02)
+
+
+def test_what_the_steps_leave_over_is_a_step_of_its_own() -> None:
+    written = texts(bridge("g", "Why", BEFORE, [Step("compile", -0.006)], AFTER))
+    assert "everything else" in written
+    assert "▼ -0.3 pt" in written
+
+
+def test_steps_that_explain_all_leave_nothing_over() -> None:
+    written = texts(bridge("g", "Why", BEFORE, [Step("compile", -0.009)], AFTER))
+    assert "everything else" not in written
+
+
+def test_a_direction_is_told_by_word_and_arrow_too() -> None:
+    written = texts(
+        bridge("g", "Why", BEFORE, [Step("compile", -0.012), Step("mix", 0.003)], AFTER)
+    )
+    assert {"▼ -1.2 pt", "▲ +0.3 pt"} <= set(written)
+
+
+def test_a_change_of_nothing_is_drawn() -> None:
+    svg = bridge("g", "Why", ("before", 0.0), [], ("after", 0.0))
+    assert "nan" not in svg
+    described = read(svg).findtext(f"{SVG}desc")
+    assert described == "before 0.0%, after 0.0%."

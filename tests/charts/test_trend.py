@@ -1,0 +1,59 @@
+from ett_service.charts.trend import Event, Point, sparkline, trend
+from tests.charts.drawing import SVG, read, texts
+
+WEEKS = [Point("W44", 0.89), Point("W45", None), Point("W46", 0.893), Point("W47", 0.884)]
+
+
+def _paths(svg: str) -> list[str]:
+    return [found.attrib["d"] for found in read(svg).iter(f"{SVG}path")]
+
+
+def test_the_line_is_broken_where_a_value_is_missing() -> None:
+    single, rest = _paths(trend("t", "ETT%", WEEKS))
+    assert "L" not in single
+    assert rest.count("L") == 1
+
+
+def test_the_newest_value_and_the_target_are_labelled() -> None:
+    written = texts(trend("t", "ETT%", WEEKS, target=0.9))
+    assert "88.4%" in written
+    assert "target 90.0%" in written
+
+
+def test_a_higher_value_is_drawn_higher() -> None:
+    (course,) = _paths(trend("t", "ETT%", [Point("a", 0.8), Point("b", 0.9)]))
+    (_, low), (_, high) = (place.split() for place in course.removeprefix("M").split("L"))
+    assert float(high) < float(low)
+
+
+def test_the_description_tells_first_last_lowest_and_highest() -> None:
+    described = read(trend("t", "ETT%", WEEKS, target=0.9)).findtext(f"{SVG}desc")
+    assert described == (
+        "3 values: 89.0% at W44, 88.4% at W47, lowest 88.4%, highest 89.3%. The target is 90.0%."
+    )
+
+
+def test_names_that_would_cover_each_other_are_left_out_but_never_the_newest() -> None:
+    days = [Point(f"2026-11-{day:02}", 0.9) for day in range(1, 31)]
+    named = [text for text in texts(trend("t", "ETT%", days)) if text.startswith("2026")]
+    assert named[-1] == "2026-11-30"
+    assert 3 < len(named) < 12
+
+
+def test_an_event_is_named_where_it_happened() -> None:
+    svg = trend("t", "ETT%", WEEKS, events=[Event(1.5, "deploy 7")])
+    assert "deploy 7" in texts(svg)
+
+
+def test_no_data_is_said() -> None:
+    for points in ([], [Point("W47", None)]):
+        svg = trend("t", "ETT%", points)
+        assert "no data" in texts(svg)
+        assert "nan" not in svg
+
+
+def test_a_sparkline_has_no_words_but_its_name() -> None:
+    svg = sparkline("s", "ETT% of llm", [0.8, None, 0.9])
+    assert texts(svg) == []
+    assert read(svg).findtext(f"{SVG}desc") == "From 80.0% to 90.0%."
+    assert "nan" not in sparkline("s", "none", [])

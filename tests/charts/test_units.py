@@ -1,0 +1,61 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0.0s"),
+        (4.94, "4.9s"),
+        (59.94, "59.9s"),
+        (59.96, "1m 00s"),
+        (486, "8m 06s"),
+        (3_599.4, "59m 59s"),
+        (3_599.6, "1h 00m"),
+        (11_100, "3h 05m"),
+        (86_369, "23h 59m"),
+        (86_399, "1d 00h"),
+        (187_200, "2d 04h"),
+        (-486, "-8m 06s"),
+        (None, "-"),
+    ],
+)
+def test_a_duration_shows_its_two_largest_units(seconds: float | None, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+@given(st.floats(0, 1e9))
+def test_no_duration_shows_sixty_of_a_unit(seconds: float) -> None:
+    assert not {"60.0s", "60s", "60m", "24h"} & set(duration(seconds).split())
+
+
+@pytest.mark.parametrize(
+    ("difference", "shown"),
+    [(-0.009, "-0.9 pt"), (0.0061, "+0.6 pt"), (-0.0004, "0.0 pt"), (0.0, "0.0 pt"), (None, "-")],
+)
+def test_a_difference_of_ratios_is_shown_in_points(difference: float | None, shown: str) -> None:
+    assert points(difference) == shown
+
+
+def test_a_ratio_is_shown_as_percent() -> None:
+    assert [percent(ratio) for ratio in (0.8844, 1.0, 0.0, None)] == [
+        "88.4%",
+        "100.0%",
+        "0.0%",
+        "-",
+    ]
+
+
+def test_money_without_a_price_is_a_dash_and_never_nothing() -> None:
+    assert money(None, "USD") == "-"
+    assert money(12_345.4, "USD") == "USD 12,345"
+    assert money(3.456, "EUR") == "EUR 3.46"
+
+
+def test_gpu_seconds_are_shown_as_hours() -> None:
+    assert gpu_hours(3600 * 12_345) == "12,345"
+    assert gpu_hours(3600 * 87.34) == "87.3"
+    assert count(1_234_567) == "1,234,567"
