@@ -1,0 +1,90 @@
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ett_service.core.answer import JobLedger
+from ett_service.core.correction import AttemptKey, Verdict, corrected
+from ett_service.core.event import AttemptEnded, AttemptStarted, PhaseStarted
+from ett_service.core.fold import fold
+from ett_service.core.vocabulary import FAILURES, INFRA_ORIGINS, Cause, Origin, Outcome, Phase
+from tests.builders import HOUR, MINUTE, NOON, event
+
+FIRST, SECOND_TRY, LAST = (AttemptKey("8041", attempt, 0) for attempt in range(3))
+SAID = Verdict(Origin.INFRA, Cause.NETWORK, "the switch was down", "ett_00000000", NOON + HOUR)
+
+
+def thrice() -> JobLedger:
+    """A job of three attempts: out of memory, cut off by its user, completed."""
+    of_each = [
+        (0, {"outcome": Outcome.FAILED, "cause": Cause.OOM}),
+        (1, {"outcome": Outcome.CANCELLED}),
+        (2, {"outcome": Outcome.COMPLETED}),
+    ]
+    events = []
+    for number, ending in of_each:
+        began = NOON + number * 10 * MINUTE
+        named = {"launch": "8041", "attempt": number}
+        events += [
+            event(AttemptStarted, began, gpus=8, **named),
+            event(PhaseStarted, began + MINUTE, phase=Phase.TRAIN_LOOP, **named),
+            event(AttemptEnded, began + 5 * MINUTE, **named, **ending),
+        ]
+    return fold(events, {}, NOON + HOUR)
+
+
+def test_a_verdict_stands_in_place_of_the_rules_and_keeps_what_they_said() -> None:
+    ledger = thrice()
+
+    judged = corrected(ledger, {FIRST: SAID})
+
+    first, *others = judged.attempts
+    assert (first.origin, first.cause) == (Origin.INFRA, Cause.NETWORK)
+    assert first.verdict is not None
+    assert (first.verdict.rules_origin, first.verdict.rules_cause) == (Origin.USER, Cause.OOM)
+    assert first.verdict.why == "the switch was down"
+    assert first.evidence == ledger.attempts[0].evidence
+    assert (ledger.infra_failures, judged.infra_failures) == (0, 1)
+    assert tuple(others) == ledger.attempts[1:]
+
+
+def test_a_verdict_on_what_did_not_fail_or_is_not_there_changes_nothing() -> None:
+    ledger = thrice()
+
+    for key in (SECOND_TRY, LAST, AttemptKey("", 0, 0)):
+        assert corrected(ledger, {key: SAID}) == ledger
+
+
+def test_without_a_verdict_the_ledger_is_the_same_object() -> None:
+    ledger = thrice()
+    assert corrected(ledger, {}) is ledger
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([FIRST, SECOND_TRY, LAST]),
+        st.builds(
+            Verdict,
+            st.sampled_from(Origin),
+            st.sampled_from(Cause),
+            st.just("because"),
+            st.just("ett_00000000"),
+            st.just(NOON),
+        ),
+    )
+)
+def test_only_origins_causes_and_what_counts_them_ever_change(
+    verdicts: dict[AttemptKey, Verdict],
+) -> None:
+    ledger = thrice()
+
+    judged = corrected(ledger, verdicts)
+
+    assert judged.infra_failures == sum(
+        one.outcome in FAILURES and one.origin in INFRA_ORIGINS for one in judged.attempts
+    )
+    undone = tuple(
+        replace(one, verdict=None, origin=was.origin, cause=was.cause)
+        for one, was in zip(judged.attempts, ledger.attempts, strict=True)
+    )
+    assert replace(judged, attempts=undone, infra_failures=ledger.infra_failures) == ledger
