@@ -1,0 +1,36 @@
+"""Operations of a training run, and the share of the accelerators' peak that they make use of.
+
+``flops`` counts floating point operations, a teraflop is 10^12 of them. Peak rates are those of
+one accelerator in teraflops a second, dense, for the precision that is trained in.
+"""
+
+from ett_service.core.domain import refuse_negative, refuse_not_positive
+
+TERA = 10**12
+OPERATIONS_A_PARAMETER_AND_TOKEN = 6
+"""Two for the forward pass and four for the backward pass (Kaplan et al., 2020)."""
+
+
+def training_flops(parameters: int, tokens: int) -> int:
+    """Operations to train a dense transformer: ``6 P D``.
+
+    From Kaplan and others (arXiv 2001.08361). It leaves out attention over the context, which is
+    small beside the parameters of large models, and anything computed again. Raises ValueError if
+    an argument is negative.
+    """
+    refuse_negative(parameters=parameters, tokens=tokens)
+    return OPERATIONS_A_PARAMETER_AND_TOKEN * parameters * tokens
+
+
+def mfu_ratio(teraflops: float, accelerator_seconds: float, peak_teraflops: float) -> float | None:
+    """MFU as a ratio: what the model needed, over what its accelerators could have done.
+
+    As defined by Chowdhery and others (PaLM, arXiv 2204.02311): operations that are computed
+    again, to save memory, do not count. None without any time. Raises ValueError if an argument is
+    negative or the peak rate not positive.
+    """
+    refuse_negative(teraflops=teraflops, accelerator_seconds=accelerator_seconds)
+    refuse_not_positive(peak_teraflops=peak_teraflops)
+    if accelerator_seconds == 0:
+        return None
+    return teraflops / (accelerator_seconds * peak_teraflops)
