@@ -1,0 +1,263 @@
+"""Sums of the rollups over a window of time, by cohort and by step.
+
+Whole days are read from the daily table, and what is left of the window at both ends from the
+hourly one. SQL adds; who asked divides.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    case,
+    distinct,
+    func,
+    literal,
+    or_,
+    select,
+)
+
+from ett_service.core.contribution import DIMENSIONS
+from ett_service.core.distribution import Tally
+from ett_service.core.totals import MEASURES, Totals
+from ett_service.storage import tables
+from ett_service.storage.tables import cohort, project
+
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
+WEEK_US = 7 * DAY_US
+
+LABELS = ("project", *DIMENSIONS, "other", "excluded")
+"""What totals can be grouped by. ``other`` and ``excluded`` are ``"1"`` or empty."""
+
+JOBS = "jobs"
+"""Beside the measures, in every total: how many jobs lived in the bucket, each counted once."""
+
+_MONDAY_US = -62_135_596_800_000_000  #: 0001-01-01, a Monday, before every instant
+_LOW_BITS = 32
+
+Group: TypeAlias = tuple[str, ...]
+Place: TypeAlias = tuple[int | None, Group]
+Span: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CohortFilter:
+    """Which cohorts; what is empty asks nothing."""
+
+    project_ids: tuple[int, ...] | None = None  #: None for those of all projects
+    where: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Values by ``project`` or dimension, any of which will do; ``""`` is unknown."""
+    exclusions: bool = False  #: whether excluded time is counted too
+
+
+class _Piece(NamedTuple):
+    """A part of the window that one grain of the rollups covers."""
+
+    sums: Table
+    tallies: Table
+    jobs: str  #: the measure that counts jobs in the first bucket
+    span: Span
+
+
+@dataclass(slots=True)
+class _Adding:
+    """Totals to which rows are still added."""
+
+    sums: Counter[str] = field(default_factory=Counter)
+    counts: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    us: Counter[str] = field(default_factory=Counter)
+
+    def add_sums(self, names: Sequence[str], columns: Sequence[Any]) -> None:
+        width = len(columns) // len(names)
+        for place, name in enumerate(names):
+            amount = whole(columns[place * width : (place + 1) * width])
+            if amount:
+                self.sums[name] += amount
+
+    def add_tally(self, name: str, place: int, count: int, *us: int) -> None:
+        self.counts[name][place] += int(count)
+        self.us[name] += whole(us)
+
+    def totals(self) -> Totals:
+        tallies = {name: Tally(counts, self.us[name]) for name, counts in self.counts.items()}
+        return Totals(self.sums, tallies)
+
+
+def totals(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    group_by: Sequence[str] = (),
+    step: int | None = None,
+    *,
+    measures: Collection[str] = MEASURES,
+    tallies: bool = True,
+    cuts: Sequence[int] = (),
+) -> dict[Place, Totals]:
+    """Sum the rollups from ``window[0]`` to before ``window[1]``, both on full hours.
+
+    The keys are ``(start of the bucket or None without a step, labels of the group)``. *step* is
+    an hour, a day or a week in microseconds; buckets are UTC's, weeks begin on Monday, and the
+    outer ones hold only what lies in the window. With *cuts*, ascending instants at midnight, a
+    group's last label is how many of them lie at or before its time. Of the sums only *measures*
+    are read, and ``JOBS``; without *tallies* no distributions are. What has no time is absent.
+    """
+    found: dict[Place, _Adding] = defaultdict(_Adding)
+    for piece in _pieces(window, step):
+        keys = _keys(piece.sums, group_by, step, cuts)
+        first = _is_first(piece.sums, window, step)
+        for row in conn.execute(_summing(conn, piece, wanted, keys, first, measures)):
+            found[_place(row, keys, step)].add_sums((JOBS, *measures), row[len(keys) :])
+        if tallies:
+            keys = _keys(piece.tallies, group_by, step, cuts)
+            for row in conn.execute(_tallying(conn, piece, wanted, keys)):
+                found[_place(row, keys, step)].add_tally(*row[len(keys) :])
+    return {place: adding.totals() for place, adding in found.items() if adding.sums}
+
+
+def cohorts_in_other(conn: Connection, wanted: CohortFilter, window: Span) -> int:
+    """Count the cohorts, as they would be without the cap, whose time lies in ``other``."""
+    day = tables.cohort_day
+    from_us, to_us = window
+    statement = (
+        select(func.count(distinct(day.c.cohort_id)))
+        .join_from(day, cohort, day.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .where(
+            day.c.day_us > from_us - DAY_US,
+            day.c.day_us < to_us,
+            day.c.kept.is_(False),
+            *conditions(wanted),
+        )
+    )
+    return conn.scalar(statement) or 0
+
+
+def conditions(wanted: CohortFilter) -> Iterator[ColumnElement[bool]]:
+    """Say in SQL which rows of ``cohort`` joined with ``project`` are meant."""
+    if wanted.project_ids is not None:
+        yield cohort.c.project_id.in_(wanted.project_ids)
+    for name, values in sorted(wanted.where.items()):
+        yield label(name).in_(sorted(values))
+    if wanted.where.keys() - {"project"}:
+        # Its dimensions are empty, which would read as unknown.
+        yield cohort.c.other.is_(False)
+    if not wanted.exclusions:
+        yield cohort.c.excluded.is_(False)
+
+
+def label(name: str) -> ColumnElement[str]:
+    """Return the column of a label, as text, of ``cohort`` joined with ``project``."""
+    if name == "project":
+        return project.c.name
+    if name in ("other", "excluded"):
+        return case((cohort.c[name].is_(True), literal("1")), else_=literal(""))
+    return cohort.c[name]
+
+
+def exact_sum(conn: Connection, amount: ColumnElement[int]) -> tuple[ColumnElement[int], ...]:
+    """Sum 64-bit integers without overflow, in one column or two, for :func:`whole`.
+
+    SQLite raises an error where a sum passes 64 bits, so there the halves are summed; PostgreSQL
+    sums into a numeric.
+    """
+    if conn.dialect.name != "sqlite":
+        return (func.sum(amount),)
+    low = (1 << _LOW_BITS) - 1
+    return func.sum(amount.op(">>")(_LOW_BITS)), func.sum(amount.op("&")(low))
+
+
+def whole(parts: Sequence[Any]) -> int:
+    """Put a sum together from the columns of :func:`exact_sum`."""
+    high, *low = (int(part or 0) for part in parts)
+    return (high << _LOW_BITS) + low[0] if low else high
+
+
+def _pieces(window: Span, step: int | None) -> Iterator[_Piece]:
+    from_us, to_us = window
+    first_day, last_day = -(-from_us // DAY_US) * DAY_US, to_us // DAY_US * DAY_US
+    if step == HOUR_US or first_day >= last_day:
+        hourly: Iterable[Span] = [window]
+    else:
+        hourly = [(from_us, first_day), (last_day, to_us)]
+        days = (first_day, last_day)
+        yield _Piece(tables.rollup_daily, tables.tally_daily, "jobs_day", days)
+    for start, end in hourly:
+        if start < end:
+            yield _Piece(tables.rollup_hourly, tables.tally_hourly, "jobs_hour", (start, end))
+
+
+def _keys(
+    table: Table, group_by: Sequence[str], step: int | None, cuts: Sequence[int]
+) -> list[ColumnElement[Any]]:
+    keys: list[ColumnElement[Any]] = [label(name) for name in group_by]
+    if cuts:
+        ladder = [(table.c.start_us < cut, literal(str(place))) for place, cut in enumerate(cuts)]
+        keys.append(case(*ladder, else_=literal(str(len(cuts)))))
+    if step is not None:
+        keys.append(table.c.start_us - _past_step(table, step))
+    return keys
+
+
+def _place(row: Row[*tuple[Any, ...]], keys: Sequence[object], step: int | None) -> Place:
+    labels = tuple(row[: len(keys)])
+    return (None, labels) if step is None else (labels[-1], labels[:-1])
+
+
+def _past_step(table: Table, step: int) -> ColumnElement[int]:
+    return (table.c.start_us - _MONDAY_US) % step
+
+
+def _is_first(table: Table, window: Span, step: int | None) -> ColumnElement[bool]:
+    begins: ColumnElement[bool] = table.c.start_us == window[0]
+    return begins if step is None else or_(begins, _past_step(table, step) == 0)
+
+
+def _summing(
+    conn: Connection,
+    piece: _Piece,
+    wanted: CohortFilter,
+    keys: Sequence[ColumnElement[Any]],
+    first: ColumnElement[bool],
+    measures: Collection[str],
+) -> Select[Any]:
+    table = piece.sums
+    jobs = case((first, table.c[piece.jobs]), else_=table.c.jobs_started)
+    amounts = [jobs, *(table.c[name] for name in measures)]
+    columns = [column for amount in amounts for column in exact_sum(conn, amount)]
+    return _grouped(table, piece.span, wanted, keys, columns)
+
+
+def _tallying(
+    conn: Connection, piece: _Piece, wanted: CohortFilter, keys: Sequence[ColumnElement[Any]]
+) -> Select[Any]:
+    table = piece.tallies
+    keys = [*keys, table.c.name, table.c.place]
+    columns = [func.sum(table.c.count), *exact_sum(conn, table.c.us)]
+    return _grouped(table, piece.span, wanted, keys, columns)
+
+
+def _grouped(
+    table: Table,
+    span: Span,
+    wanted: CohortFilter,
+    keys: Sequence[ColumnElement[Any]],
+    columns: Sequence[ColumnElement[Any]],
+) -> Select[Any]:
+    # By name: PostgreSQL takes two equal expressions for two where they hold parameters.
+    named = [key.label(f"key_{place}") for place, key in enumerate(keys)]
+    start_us, end_us = span
+    return (
+        select(*named, *columns)
+        .join_from(table, cohort, table.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .where(table.c.start_us >= start_us, table.c.start_us < end_us, *conditions(wanted))
+        .group_by(*(key.name for key in named))
+    )
