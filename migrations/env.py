@@ -3,6 +3,7 @@
 from alembic import context
 from sqlalchemy import Connection
 
+from ett_service.storage import views
 from ett_service.storage.tables import metadata
 
 
@@ -19,7 +20,18 @@ def run(conn: Connection) -> None:
         render_as_batch=conn.dialect.name == "sqlite",
     )
     with context.begin_transaction():
-        context.run_migrations()
+        _migrate(conn)
+
+
+def _migrate(conn: Connection) -> None:
+    """Move the tables; the views on them are of the newest schema, or there are none."""
+    asked = context.get_revision_argument()
+    if context.get_context().get_current_revision() == asked:
+        return
+    views.drop(conn)
+    context.run_migrations()
+    if asked == context.get_head_revision():
+        views.build(conn)
 
 
 run(context.config.attributes["connection"])

@@ -1,0 +1,79 @@
+"""What the public views say alike on both engines, though the engines say it differently."""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, ColumnElement, Double, Text, cast, literal
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+_SECOND = 1_000_000
+
+
+class instant(FunctionElement[Any]):  # noqa: N801 - it is written as the function that it is
+    """Microseconds since the Unix epoch as an instant.
+
+    On PostgreSQL a ``timestamptz``; on SQLite text as the API writes it, null outside of the
+    years 0 to 9999.
+    """
+
+    name = "instant"
+    type = Text()
+    inherit_cache = True
+
+
+class member(FunctionElement[Any]):  # noqa: N801 - likewise
+    """A member of an object that is kept as JSON: ``member(column, "evidence", "rule")``."""
+
+    name = "member"
+    type = Text()
+    inherit_cache = True
+
+
+def seconds(us: ColumnElement[Any]) -> ColumnElement[float]:
+    """Turn microseconds into seconds."""
+    return divided(cast(us, Double), literal(float(_SECOND)))
+
+
+def divided(part: ColumnElement[float], by: ColumnElement[float]) -> ColumnElement[float]:
+    """Divide floats, without the casts by which SQLAlchemy would make integers divide alike."""
+    return part.op("/", return_type=Double())(by)
+
+
+def whole(text: ColumnElement[Any]) -> ColumnElement[int]:
+    """Read an integer, such as a :class:`member` is."""
+    return cast(text, BigInteger)
+
+
+def flag(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Turn a stored flag, or a comparison, into a boolean; 0 or 1 on SQLite."""
+    return cast(value, Boolean)
+
+
+@compiles(instant, "postgresql")
+def _instant_on_postgresql(element: instant, compiler: SQLCompiler, **kw: Any) -> str:
+    us = f"({compiler.process(element.clauses, **kw)})"
+    return f"(TIMESTAMP WITH TIME ZONE 'epoch' + {us} * INTERVAL '1 microsecond')"
+
+
+@compiles(instant, "sqlite")
+def _instant_on_sqlite(element: instant, compiler: SQLCompiler, **kw: Any) -> str:
+    us = f"({compiler.process(element.clauses, **kw)})"
+    # Its % takes the sign of what is divided, and its / cuts off towards 0.
+    rest = f"(({us} % {_SECOND} + {_SECOND}) % {_SECOND})"
+    to_the_second = f"strftime('%Y-%m-%dT%H:%M:%S', ({us} - {rest}) / {_SECOND}, 'unixepoch')"
+    return f"({to_the_second} || printf('.%06dZ', {rest}))"
+
+
+@compiles(member, "postgresql")
+def _member_on_postgresql(element: member, compiler: SQLCompiler, **kw: Any) -> str:
+    column, *path = element.clauses
+    names = ",".join(str(part.value) for part in path)
+    return f"(CAST({compiler.process(column, **kw)} AS json) #>> '{{{names}}}')"
+
+
+@compiles(member, "sqlite")
+def _member_on_sqlite(element: member, compiler: SQLCompiler, **kw: Any) -> str:
+    column, *path = element.clauses
+    names = ".".join(str(part.value) for part in path)
+    return f"json_extract({compiler.process(column, **kw)}, '$.{names}')"

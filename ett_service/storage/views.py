@@ -1,0 +1,316 @@
+"""The views ``ett_v_*``: the database as other programs may read it.
+
+They hold nothing, so no migration knows them: they are dropped before the migrations run, and
+those of this version are built after. Durations are seconds, and instants stand twice: as such,
+and as the microseconds since the Unix epoch (``_us``) by which the tables are indexed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Label, Select, and_, case, func, select, text
+from sqlalchemy.schema import CreateView
+
+from ett_service.core.contribution import DIMENSIONS
+from ett_service.core.totals import MEASURES
+from ett_service.core.vocabulary import FAILURES, WASTED, Category, JobState, Period
+from ett_service.storage import tables
+from ett_service.storage.tables import (
+    attempt_ledger,
+    checkpoint,
+    cohort,
+    job_ledger,
+    marker,
+    project,
+    recovery,
+    segment,
+    share,
+)
+from ett_service.storage.view_words import divided, flag, instant, member, seconds, whole
+
+READER = "ett_reader"
+"""The role on PostgreSQL that may read the views and nothing else."""
+
+_FACTS = ("name", "team", "model", "cluster", "hardware", "kind", "code_version", "gpus")
+
+
+def _instants(column: ColumnElement[Any], name: str) -> Iterator[ColumnElement[Any]]:
+    yield instant(column).label(f"{name}_at")
+    yield column.label(f"{name}_us")
+
+
+def _of_project(rows: Any) -> ColumnElement[bool]:
+    same: ColumnElement[bool] = project.c.id == rows.c.project_id
+    return same
+
+
+def _of_job(one: Any, other: Any) -> ColumnElement[bool]:
+    return and_(one.c.project_id == other.c.project_id, one.c.job == other.c.job)
+
+
+def _in(category: Category) -> ColumnElement[bool]:
+    return share.c.category == category.value
+
+
+def _spent(where: ColumnElement[bool]) -> ColumnElement[float]:
+    return seconds(func.sum(case((where, share.c.us), else_=0)))
+
+
+def _weighted(us: ColumnElement[Any], *where: ColumnElement[bool]) -> ColumnElement[Any]:
+    """Sum as seconds: a job of a million accelerators outgrows SQLite's integers."""
+    counted = seconds(us)
+    return func.sum(case((and_(*where), counted), else_=counted * 0) if where else counted)
+
+
+def _shares() -> Any:
+    """Return a job's time by what it was spent on; weighted only where accelerators are known."""
+    training = share.c.period == Period.TRAINING.value
+    wasted = share.c.category.in_(sorted(WASTED))
+    effective = _in(Category.EFFECTIVE_TRAINING)
+    return (
+        select(
+            share.c.project_id,
+            share.c.job,
+            *(_spent(_in(category)).label(f"{category}_seconds") for category in Category),
+            *(
+                _spent(share.c.period == period.value).label(f"{period}_period_seconds")
+                for period in Period
+            ),
+            _spent(and_(wasted, training)).label("wasted_seconds"),
+            _weighted(share.c.weighted_us).label("weighted_seconds"),
+            _weighted(share.c.weighted_us, effective).label("effective_weighted_seconds"),
+            _weighted(share.c.gpu_us).label("gpu_seconds"),
+        )
+        .group_by(share.c.project_id, share.c.job)
+        .subquery("spent")
+    )
+
+
+def _ratio(part: ColumnElement[Any], whole_of_it: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.coalesce(divided(part, func.nullif(whole_of_it, 0)), 0.0)
+
+
+def _jobs() -> Select[*tuple[Any, ...]]:
+    spent, ledger = _shares(), job_ledger.c
+    return (
+        select(
+            project.c.name.label("project"),
+            ledger.job,
+            *(ledger[fact] for fact in _FACTS),
+            ledger.state,
+            flag(ledger.state != JobState.FINISHED.value).label("provisional"),
+            *_instants(ledger.as_of_us, "as_of"),
+            *_instants(ledger.started_us, "started"),
+            *_instants(ledger.ended_us, "ended"),
+            seconds(ledger.e2e_us).label("e2e_seconds"),
+            _ratio(seconds(ledger.effective_us), seconds(ledger.e2e_us)).label("ett_ratio"),
+            seconds(ledger.queue_wait_us).label("queue_wait_seconds"),
+            seconds(ledger.time_to_start_us).label("time_to_start_seconds"),
+            ledger.failures,
+            ledger.infra_failures,
+            seconds(ledger.unsaved_us).label("unsaved_training_seconds"),
+            *(
+                func.coalesce(spent.c[name], 0.0).label(name)
+                for name in _names("{}_seconds", Category) + _names("{}_period_seconds", Period)
+            ),
+            _ratio(spent.c.wasted_seconds, spent.c.training_period_seconds).label("wasted_ratio"),
+            *(spent.c[name] for name in _WEIGHTS),
+        )
+        .join_from(job_ledger, project, _of_project(job_ledger))
+        .outerjoin(spent, _of_job(spent, job_ledger))
+    )
+
+
+_WEIGHTS = ("weighted_seconds", "effective_weighted_seconds", "gpu_seconds")
+
+
+def _names(pattern: str, words: type[Category] | type[Period]) -> list[str]:
+    return [pattern.format(word.value) for word in words]
+
+
+def _attempts() -> Select[*tuple[Any, ...]]:
+    columns = attempt_ledger.c
+    return select(
+        project.c.name.label("project"),
+        *(columns[name] for name in ("job", "number", "launch", "attempt", "cycle")),
+        *_instants(columns.started_us, "started"),
+        *_instants(columns.ended_us, "ended"),
+        seconds(columns.ended_us - columns.started_us).label("seconds"),
+        *(columns[name] for name in ("outcome", "origin", "cause", "gpus", "code_version")),
+        seconds(columns.effective_us).label("effective_training_seconds"),
+        seconds(columns.unsaved_us).label("unsaved_training_seconds"),
+        whole(member(columns.answer, "last_step")).label("last_step"),
+        columns.preempted_by,
+    ).join_from(attempt_ledger, project, _of_project(attempt_ledger))
+
+
+def _phases() -> Select[*tuple[Any, ...]]:
+    columns = segment.c
+    return select(
+        project.c.name.label("project"),
+        *(columns[name] for name in ("job", "number", "category", "period")),
+        *_instants(columns.started_us, "started"),
+        *_instants(columns.ended_us, "ended"),
+        seconds(columns.ended_us - columns.started_us).label("seconds"),
+    ).join_from(segment, project, _of_project(segment))
+
+
+def _failures() -> Select[*tuple[Any, ...]]:
+    columns, ledger = attempt_ledger.c, job_ledger.c
+    return (
+        select(
+            project.c.name.label("project"),
+            *(ledger[name] for name in ("job", "team", "model", "cluster", "hardware")),
+            *(columns[name] for name in ("number", "launch", "attempt", "cycle")),
+            *_instants(columns.ended_us, "failed"),
+            *(columns[name] for name in ("outcome", "origin", "cause", "gpus")),
+            flag(member(columns.answer, "verdict").is_not(None)).label("corrected"),
+            member(columns.answer, "evidence", "rule").label("rule"),
+            member(columns.answer, "evidence", "text").label("evidence"),
+            columns.preempted_by,
+            seconds(columns.unsaved_us).label("unsaved_training_seconds"),
+        )
+        .join_from(attempt_ledger, job_ledger, _of_job(attempt_ledger, job_ledger))
+        .join(project, _of_project(attempt_ledger))
+        .where(columns.outcome.in_(sorted(FAILURES)))
+    )
+
+
+def _recoveries() -> Select[*tuple[Any, ...]]:
+    columns = recovery.c
+    return select(
+        project.c.name.label("project"),
+        *(columns[name] for name in ("job", "interrupted", "resumed")),
+        *_instants(columns.started_us, "started"),
+        *_instants(columns.started_us + columns.us, "ended"),
+        seconds(columns.us).label("seconds"),
+        columns.outcome,
+        seconds(whole(member(columns.answer, "stalled_us"))).label("stalled_seconds"),
+        seconds(whole(member(columns.answer, "repeated_us"))).label("repeated_seconds"),
+    ).join_from(recovery, project, _of_project(recovery))
+
+
+def _checkpoints() -> Select[*tuple[Any, ...]]:
+    columns = checkpoint.c
+    blocked = (
+        select(segment.c.ended_us - segment.c.started_us)
+        .where(
+            _of_job(segment, checkpoint),
+            segment.c.number == columns.number,
+            segment.c.category == Category.CHECKPOINT_BLOCKING.value,
+            segment.c.started_us <= columns.saved_us,
+        )
+        .order_by(segment.c.started_us.desc())
+        .limit(1)
+        .correlate(checkpoint)
+        .scalar_subquery()
+    )
+    return select(
+        project.c.name.label("project"),
+        *(columns[name] for name in ("job", "number", "id", "step")),
+        *_instants(columns.saved_us, "saved"),
+        columns.bytes,
+        seconds(columns.duration_us).label("duration_seconds"),
+        seconds(blocked).label("blocking_seconds"),
+    ).join_from(checkpoint, project, _of_project(checkpoint))
+
+
+def _markers() -> Select[*tuple[Any, ...]]:
+    columns = marker.c
+    return select(
+        project.c.name.label("project"),
+        columns.id,
+        *(instant(columns.at_us).label("at"), columns.at_us),
+        *(instant(columns.end_us).label("end_at"), columns.end_us),
+        *(columns[name] for name in ("kind", "title", "labels", "made_by")),
+        *_instants(columns.made_us, "made"),
+    ).join_from(marker, project, _of_project(marker))
+
+
+def _rollup(rows: Any) -> Select[*tuple[Any, ...]]:
+    wall = [seconds(rows.c[f"{category}_us"]) for category in Category]
+    weighted = [seconds(rows.c[f"{category}_weighted_us"]) for category in Category]
+    return (
+        select(
+            project.c.name.label("project"),
+            *_instants(rows.c.start_us, "start"),
+            *(cohort.c[dimension] for dimension in DIMENSIONS),
+            flag(cohort.c.excluded).label("excluded"),
+            flag(cohort.c.other).label("other"),
+            _sum(wall).label("e2e_seconds"),
+            _sum(weighted).label("weighted_seconds"),
+            _sum([_gpu_seconds(rows, category) for category in Category]).label("gpu_seconds"),
+            *(_measure(rows, name) for name in MEASURES if name != "cells"),
+        )
+        .join_from(rows, cohort, cohort.c.id == rows.c.cohort_id)
+        .join(project, _of_project(rows))
+    )
+
+
+def _gpu_seconds(rows: Any, category: Category) -> ColumnElement[float]:
+    match category:
+        case Category.SCHEDULING:
+            return seconds(rows.c.scheduling_weighted_us) * 0
+        case Category.RESTART_WAIT:
+            return seconds(rows.c.restart_wait_gpu_us)
+        case _:
+            return seconds(rows.c[f"{category}_weighted_us"])
+
+
+def _sum(parts: list[ColumnElement[float]]) -> ColumnElement[float]:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _measure(rows: Any, name: str) -> Label[Any] | ColumnElement[Any]:
+    if not name.endswith("_us"):
+        column: ColumnElement[Any] = rows.c[name]
+        return column
+    return seconds(rows.c[name]).label(f"{name.removesuffix('_us')}_seconds")
+
+
+VIEWS: dict[str, Select[*tuple[Any, ...]]] = {
+    "ett_v_jobs": _jobs(),
+    "ett_v_attempts": _attempts(),
+    "ett_v_phases": _phases(),
+    "ett_v_rollup_hourly": _rollup(tables.rollup_hourly),
+    "ett_v_rollup_daily": _rollup(tables.rollup_daily),
+    "ett_v_failures": _failures(),
+    "ett_v_recoveries": _recoveries(),
+    "ett_v_checkpoints": _checkpoints(),
+    "ett_v_markers": _markers(),
+}
+"""What each view selects. Names and columns are public: docs/views.md describes them."""
+
+
+def drop(conn: Connection) -> None:
+    """Drop the views that are there."""
+    for name in VIEWS:
+        conn.execute(text(f"DROP VIEW IF EXISTS {name}"))
+
+
+def build(conn: Connection) -> None:
+    """Build the views, and let the role ``ett_reader`` read them where there are roles."""
+    for name, selected in VIEWS.items():
+        conn.execute(CreateView(selected, name))
+    if conn.dialect.name == "postgresql":
+        _grant(conn)
+
+
+def _grant(conn: Connection) -> None:
+    conn.execute(text(_CREATE_READER))
+    known = conn.execute(text("SELECT 1 FROM pg_roles WHERE rolname = :role"), {"role": READER})
+    if known.first() is not None:
+        conn.execute(text(f"GRANT SELECT ON {', '.join(VIEWS)} TO {READER}"))
+
+
+#: A role belongs to the whole server: another database may have made it, or be making it now.
+_CREATE_READER = f"""
+DO $$ BEGIN
+    CREATE ROLE {READER} NOLOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN
+    NULL;
+END $$
+"""
