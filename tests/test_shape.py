@@ -22,6 +22,7 @@ OF_ONE_MACHINE = re.compile(r"(?<![\w.])/(?:work|tmp|root|home|opt)/\w")
 
 #: Modules that are best tested where they are used, and where that is.
 TESTED_IN = {
+    "ett_service/analysis/question.py": "tests/analysis/test_scope.py",
     "ett_service/api/answers.py": "tests/api/test_jobs.py",
     "ett_service/api/app.py": "tests/api/test_access.py",
     "ett_service/api/body.py": "tests/api/test_events.py",

@@ -39,7 +39,7 @@ LABELS = ("project", *DIMENSIONS, "other", "excluded")
 JOBS = "jobs"
 """Beside the measures, in every total: how many jobs lived in the bucket, each counted once."""
 
-_MONDAY_US = -62_135_596_800_000_000  #: 0001-01-01, a Monday, before every instant
+MONDAY_US = -62_135_596_800_000_000  #: 0001-01-01, a Monday, before every instant
 _LOW_BITS = 32
 
 Group: TypeAlias = tuple[str, ...]
@@ -212,7 +212,7 @@ def _place(row: Row[*tuple[Any, ...]], keys: Sequence[object], step: int | None)
 
 
 def _past_step(table: Table, step: int) -> ColumnElement[int]:
-    return (table.c.start_us - _MONDAY_US) % step
+    return (table.c.start_us - MONDAY_US) % step
 
 
 def _is_first(table: Table, window: Span, step: int | None) -> ColumnElement[bool]:
