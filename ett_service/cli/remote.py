@@ -29,25 +29,44 @@ def ask(
 ) -> Any:
     """Send one request to the server that *args* names and return its JSON answer.
 
+    A member of *query* that is None is left out, one that is a list is sent once for each.
+
     Raises:
         OutOfReach: where no answer came.
         NotAllowed: where the key is missing, unknown or may not do this.
         Failure: where the server refused for any other reason.
     """
-    url = (args.url or DEFAULT_URL).rstrip("/")
-    asked = {name: value for name, value in (query or {}).items() if value is not None}
-    answer = _exchange(method, url + path + (f"?{urlencode(asked)}" if asked else ""), args, body)
-    if answer.status >= _REFUSED:
-        raise _refusal(answer, args)
+    answer = fetch(args, path, query, method=method, body=body)
     if not answer.body:
         return None
     try:
         return json.loads(answer.body)
     except ValueError:
         raise Failure(
-            f"{url} did not answer with JSON",
+            f"{args.url or DEFAULT_URL} did not answer with JSON",
             "Is this the address of an ett server? Check --url and ETT_URL.",
         ) from None
+
+
+def fetch(
+    args: argparse.Namespace,
+    path: str,
+    query: Mapping[str, object] | None = None,
+    *,
+    method: str = "GET",
+    body: object = None,
+) -> Response:
+    """Send one request, as ``ask`` does, and return the answer as it came.
+
+    Raises what ``ask`` raises.
+    """
+    url = (args.url or DEFAULT_URL).rstrip("/")
+    asked = {name: value for name, value in (query or {}).items() if value is not None}
+    written = urlencode(asked, doseq=True)
+    answer = _exchange(method, url + path + (f"?{written}" if written else ""), args, body)
+    if answer.status >= _REFUSED:
+        raise _refusal(answer, args)
+    return answer
 
 
 def _exchange(method: str, url: str, args: argparse.Namespace, body: object) -> Response:
