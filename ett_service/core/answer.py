@@ -59,6 +59,63 @@ class Share(NamedTuple):
     gpu_us: int | None  #: the part of it during which accelerators were held
 
 
+class Wait(NamedTuple):
+    """A stretch ``[start_at, end_at)`` between attempts, and whose accelerators it counts for."""
+
+    start_at: int
+    end_at: int
+    period: Period
+    number: int  #: of the attempt that ended last before it
+    held: bool  #: whether its accelerators were held
+
+
+class Work(NamedTuple):
+    """What a job reports to have done, in all; a teraflop is 10^12 operations."""
+
+    samples: int = 0
+    tokens: int = 0
+    teraflops: int = 0  #: as reported, else 6 x parameters x tokens
+
+
+NO_WORK = Work()
+
+
+class WorkDone(NamedTuple):
+    """By how much an attempt raised the job's running totals in an hour."""
+
+    hour_at: int
+    number: int
+    work: Work
+
+
+class StageSum(NamedTuple):
+    """What an attempt's stream spent on a stage. Stages never own time of the ledger."""
+
+    phase: Phase
+    stage: str
+    spans: int
+    inclusive_us: int
+    exclusive_us: int  #: while no stage that began later was open
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint that became durable."""
+
+    id: str  #: of its event
+    number: int  #: of the attempt
+    saved_at: int
+    step: int
+    bytes: int | None
+    duration_us: int | None
+
+
+class Exclusion(NamedTuple):
+    """Time that somebody took out of the fleet's numbers; None leaves that end open."""
+
+    from_at: int | None = None
+    to_at: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """One thing that had to be inferred, or that is missing."""
@@ -114,6 +171,19 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Override:
+    """What somebody said about a failure in place of the rules; what those said is kept."""
+
+    origin: Origin
+    cause: Cause
+    why: str
+    made_by: str  #: the prefix of a key
+    made_at: int
+    rules_origin: Origin | None
+    rules_cause: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptLedger:
     """One life of the job's training processes."""
 
@@ -138,6 +208,9 @@ class AttemptLedger:
     unsaved_us: int  #: 0 unless it is a failure
     silent_tail_us: int
     categories_us: Mapping[Category, int]  #: only what is not 0
+    preempted_by: str | None = None  #: the job that was given its accelerators
+    stages: tuple[StageSum, ...] = ()
+    verdict: Override | None = None  #: where it gives origin and cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +254,10 @@ class JobLedger:
     unsaved_us: int
     quality: Quality
     due_at: int | None  #: when a fold of the same events would first differ by more than length
+    produced: Work = NO_WORK
+    waits: tuple[Wait, ...] = ()
+    work: tuple[WorkDone, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
 
     @property
     def provisional(self) -> bool:

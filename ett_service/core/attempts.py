@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ett_service.core.answer import AttemptLedger, Evidence
+from ett_service.core.answer import AttemptLedger, Checkpoint, Evidence
 from ett_service.core.bounds import Life
 from ett_service.core.event import Ending, JobEnded
 from ett_service.core.failure import Verdict, classify
 from ett_service.core.painting import Painting
 from ett_service.core.picture import Part
 from ett_service.core.span import NEVER
-from ett_service.core.vocabulary import FAILURES, Basis, Category
+from ett_service.core.vocabulary import FAILURES, Basis, Category, Outcome
 
+_LONGEST_SECONDS = 1e9
 _TRAINED = (Category.EFFECTIVE_TRAINING, Category.REPEATED_TRAINING)
 
 
@@ -66,6 +67,31 @@ def code_version(life: Life) -> str | None:
     return max(named)[1] if named else None
 
 
+def _preempted_by(life: Life) -> str | None:
+    if life.outcome is not Outcome.PREEMPTED or life.deciding is None:
+        return None
+    return life.deciding.preempted_by
+
+
+def checkpoints(life: Life) -> tuple[Checkpoint, ...]:
+    """Return what the attempt saved, in order; two reports of one save are two."""
+    return tuple(
+        Checkpoint(
+            id=name,
+            number=life.number,
+            saved_at=at,
+            step=step,
+            bytes=life.track.saved[name].bytes,
+            duration_us=_whole_us(life.track.saved[name].duration_seconds),
+        )
+        for at, step, name in life.track.saves
+    )
+
+
+def _whole_us(seconds: float | None) -> int | None:
+    return None if seconds is None else round(min(seconds, _LONGEST_SECONDS) * 1_000_000)
+
+
 def attempt_ledger(part: Part, setting: Setting) -> AttemptLedger:
     """Put together what is to be said of one attempt."""
     life, track, painting = part.own.life, part.own.life.track, part.painting
@@ -95,4 +121,6 @@ def attempt_ledger(part: Part, setting: Setting) -> AttemptLedger:
         unsaved_us=unsaved_us(part),
         silent_tail_us=painting.canvas.silent_tail_us,
         categories_us=_categories_us(painting),
+        preempted_by=_preempted_by(life),
+        stages=track.staged.sums((life.begin, life.end), track.by_phase),
     )

@@ -1,1 +1,241 @@
-DIMENSIONS = ("team", "model", "cluster", "hardware", "precision", "kind", "size", "code_version")
+"""What one job adds to the fleet: its ledger cut into hours and given to cohorts.
+
+Time lies in the hour in which it passed. What has no length is booked in the hour of its instant:
+an attempt where it began, a failure where it ended, a recovery where it was over.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ett_service.core.accelerators import UNHELD
+from ett_service.core.answer import Exclusion, JobLedger, Segment, Work
+from ett_service.core.cohort import Cohort, Frame, last_at
+from ett_service.core.distribution import place
+from ett_service.core.interval import DAY_US, HOUR_US
+from ett_service.core.occasions import occasions
+from ett_service.core.totals import PHASE, PLAIN, WEIGHTED, Names
+from ett_service.core.vocabulary import WASTED, Category, Outcome, Period
+
+Stretch: TypeAlias = tuple[int, int, int, Category, Period, bool]
+"""``(start, end, attempt, category, period, whether accelerators were held)``"""
+
+_TIMED = frozenset(
+    {
+        Category.SCHEDULING,
+        Category.HARDWARE_SETUP,
+        Category.LAUNCHER_INIT,
+        Category.PT2_COMPILE,
+        Category.CHECKPOINT_BLOCKING,
+        Category.SHUTDOWN,
+    }
+)
+
+
+@dataclass(slots=True)
+class Cell:
+    """What is added to one hour of one cohort; ``tallies`` are ``(count, us)`` by name, place."""
+
+    sums: dict[str, int] = field(default_factory=dict)
+    tallies: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, measure: str, amount: int) -> None:
+        """Add to a sum."""
+        if amount:
+            self.sums[measure] = self.sums.get(measure, 0) + amount
+
+    def count(self, name: str, place: int, us: int) -> None:
+        """Count one in a tally."""
+        known = self.tallies.get((name, place), (0, 0))
+        self.tallies[name, place] = (known[0] + 1, known[1] + us)
+
+
+Cells: TypeAlias = dict[tuple[int, Cohort], Cell]
+"""By hour, as its first instant, and cohort."""
+
+
+def contribution(
+    ledger: JobLedger, exclusions: Sequence[Exclusion] = (), since: int | None = None
+) -> Cells:
+    """Return what the job adds, from the hour on in which the instant *since* lies.
+
+    *ledger* is as the fold gave it, with its segments, waits and work. Cells of earlier hours
+    are the same as long as :func:`first_difference` tells no earlier instant.
+    """
+    cells: defaultdict[tuple[int, Cohort], Cell] = defaultdict(Cell)
+    frame = Frame(ledger, exclusions)
+    first = 0 if since is None else max(0, hour_of(since))
+    if frame.fits:
+        _add_time(cells, ledger, frame, first)
+        _add_lives(cells, ledger, frame, first)
+        _add_occasions(cells, ledger, frame, first)
+        _add_durations(cells, ledger, frame, first)
+        _add_work(cells, ledger, frame, first)
+    else:
+        at = last_at(ledger)
+        cells[hour_of(at), frame.cohort(None, at)].add("jobs_left_out", 1)
+    for cell in cells.values():
+        cell.sums["cells"] = 1
+    return dict(cells)
+
+
+def hour_of(at: int) -> int:
+    """Return the first instant of the hour, UTC."""
+    return at - at % HOUR_US
+
+
+def first_difference(before: JobLedger, after: JobLedger, changed_from: int | None) -> int | None:
+    """Return an instant before whose hour both ledgers add the same; None if there is none.
+
+    *changed_from* is what the fold says of the segments: None where all may differ.
+    """
+    if changed_from is None or not _framed_alike(before, after):
+        return None
+    points = set(occasions(before)) ^ set(occasions(after))
+    instants = [point.at for point in points]
+    for old, new in zip(before.work, after.work, strict=False):
+        if old != new:
+            instants.append(min(old.hour_at, new.hour_at))
+            break
+    else:
+        alike = min(len(before.work), len(after.work))
+        instants += [one.hour_at for one in (*before.work[alike:], *after.work[alike:])]
+    return min([changed_from, *instants])
+
+
+def _framed_alike(before: JobLedger, after: JobLedger) -> bool:
+    """Whether each second of *before* has the same cohort and weight in *after*."""
+    one, other = Frame(before), Frame(after)
+    attempts = len(one.cohorts)
+    return (
+        before.started_at == after.started_at
+        and one.home == other.home
+        and one.cohorts == other.cohorts[:attempts]
+        and one.weights == other.weights[:attempts]
+        and one.known == other.known
+        and [*map(bool, before.produced)] == [*map(bool, after.produced)]
+        and one.fits == other.fits
+    )
+
+
+def _add_time(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    """Add the segments from the hour *first* on."""
+    spent: defaultdict[tuple[int, int, bool, Category, Period, bool], int] = defaultdict(int)
+    for start, end, number, category, period, held in _stretches(ledger, first):
+        for since, until in frame.cuts(max(start, first), end):
+            key = (hour_of(since), number, frame.excluded(since), category, period, held)
+            spent[key] += until - since
+    for (hour, number, excluded, category, period, held), us in spent.items():
+        cell = cells[hour, frame.cohorts[number]._replace(excluded=excluded)]
+        weighted_us = us * frame.weights[number]
+        wasted = category in WASTED and period is Period.TRAINING
+        _add_amount(cell, PLAIN, (category, period), us, wasted=wasted)
+        if frame.known:
+            _add_amount(cell, WEIGHTED, (category, period), weighted_us, wasted=wasted)
+            if held and category is Category.RESTART_WAIT:
+                cell.add("restart_wait_gpu_us", weighted_us)
+            if held and ledger.produced.tokens:
+                cell.add("tokens_gpu_us", weighted_us)
+        else:
+            cell.add("unweighted_us", us)
+        if category is Category.EFFECTIVE_TRAINING:
+            _add_productive(cell, ledger.produced, us, weighted_us)
+
+
+def _stretches(ledger: JobLedger, first: int) -> Iterator[Stretch]:
+    segments = ledger.segments
+    for one in segments[max(0, bisect_left(segments, (first,)) - 1) :]:
+        if one.number is not None:
+            held = one.category not in UNHELD
+            yield one.start_at, one.end_at, one.number, one.category, one.period, held
+    for wait in ledger.waits:
+        yield (*wait[:2], wait.number, Category.RESTART_WAIT, wait.period, wait.held)
+
+
+def _add_amount(
+    cell: Cell, names: Names, of: tuple[Category, Period], us: int, *, wasted: bool
+) -> None:
+    category, period = of
+    cell.add(names.categories[category], us)
+    cell.add(names.periods[period], us)
+    if wasted:
+        cell.add(names.wasted, us)
+
+
+def _add_productive(cell: Cell, produced: Work, us: int, weighted_us: int) -> None:
+    """Add effective time to what the job's tokens, samples and operations are divided by."""
+    if produced.samples:
+        cell.add("samples_us", us)
+        cell.add("samples_weighted_us", weighted_us)
+    if produced.tokens:
+        cell.add("tokens_us", us)
+        cell.add("tokens_weighted_us", weighted_us)
+    if produced.teraflops:
+        cell.add("teraflops_weighted_us", weighted_us)
+
+
+def _add_lives(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    """Count the job in every hour, and in every day, in which it lives."""
+    if ledger.started_at is None:
+        return
+    began = hour_of(ledger.started_at)
+    for hour in range(max(began, first), last_at(ledger) + 1, HOUR_US):
+        cell = cells[hour, frame.cohort(None, hour)]
+        cell.add("jobs_hour", 1)
+        if hour == began or hour % DAY_US == 0:
+            cell.add("jobs_day", 1)
+
+
+def _add_occasions(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    for at, number, sums, unsaved_us, tally in occasions(ledger):
+        if at < first:
+            continue
+        cell = cells[hour_of(at), frame.cohort(number, at)]
+        for measure, amount in sums:
+            cell.add(measure, amount)
+        if number is not None:
+            cell.add("unsaved_weighted_us", unsaved_us * frame.weights[number])
+        if tally is not None:
+            cell.count(*tally)
+
+
+def _add_durations(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    """Count each stop for a save, and what an attempt spent on each phase that it has left."""
+    segments = ledger.segments
+    left: dict[tuple[int, Category], Segment] = {}
+    for one in segments[max(0, bisect_left(segments, (first,)) - 1) :]:
+        if one.number is None or one.category not in _TIMED or one.end_at < first:
+            continue
+        attempt = ledger.attempts[one.number]
+        if attempt.outcome is Outcome.RUNNING and one.end_at == attempt.ended_at:
+            left.pop((one.number, one.category), None)
+        elif one.category is Category.CHECKPOINT_BLOCKING:
+            us = one.end_at - one.start_at
+            cell = cells[hour_of(one.end_at), frame.cohort(one.number, one.end_at)]
+            cell.count("checkpoint_blocking", place(us), us)
+        else:
+            left[one.number, one.category] = one
+    for (number, category), last in left.items():
+        us = ledger.attempts[number].categories_us[category]
+        cell = cells[hour_of(last.end_at), frame.cohort(number, last.end_at)]
+        cell.count(f"{PHASE}{category}", place(us), us)
+
+
+def _add_work(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    for hour, number, work in ledger.work:
+        if hour >= first:
+            cell = cells[hour, frame.cohort(number, hour)]
+            for measure, amount in work._asdict().items():
+                cell.add(measure, amount)

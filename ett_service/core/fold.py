@@ -6,11 +6,13 @@ at the open end of a job costs no more in a long job than in a short one.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from ett_service.core.accelerators import accelerators
 from ett_service.core.answer import (
     DEFAULT_LIMITS,
     AttemptLedger,
+    Checkpoint,
     Facts,
     Gap,
     JobLedger,
@@ -18,12 +20,12 @@ from ett_service.core.answer import (
     Recovery,
     Segment,
 )
-from ett_service.core.attempts import Setting, attempt_ledger, code_version
+from ett_service.core.attempts import Setting, attempt_ledger, checkpoints, code_version
 from ett_service.core.bounds import Bounds, find_bounds, moves
 from ett_service.core.clock import Clocks
 from ett_service.core.event import Event
 from ett_service.core.facts import facts
-from ett_service.core.job import queue_wait_us, recoveries, shares
+from ett_service.core.job import queue_wait_us, recoveries, shares, waits
 from ett_service.core.painting import Painting
 from ett_service.core.picture import Part, Picture, draw
 from ett_service.core.quality import gaps, quality
@@ -32,6 +34,7 @@ from ett_service.core.scene import silent_from
 from ett_service.core.span import NEVER
 from ett_service.core.track import AttemptKey
 from ett_service.core.vocabulary import FAILURES, INFRA_ORIGINS, Category, JobState, Outcome
+from ett_service.core.work import produced, work_done
 
 
 def fold(
@@ -68,6 +71,7 @@ class JobFold:
         self._facts = Facts()
         self._paintings: defaultdict[AttemptKey, Painting] = defaultdict(Painting)
         self._attempts: dict[AttemptKey, tuple[object, AttemptLedger, list[Gap]]] = {}
+        self._saved: dict[AttemptKey, tuple[Checkpoint, ...]] = {}
         self._waits: Sequence[Segment] | None = None
         self._recoveries: tuple[Recovery, ...] = ()
 
@@ -101,7 +105,9 @@ class JobFold:
         found = picture.found
         gpus = accelerators(found.lives, self._facts.gpus)
         attempts, gaps_of = self._attempt_ledgers(picture.parts, gpus)
-        shared = shares(picture, gpus)
+        between = waits(picture)
+        shared = shares(picture, between, gpus)
+        done = work_done([life.track.work for life in found.lives], self._facts.parameters)
         failed = [one for one in attempts if one.outcome in FAILURES]
         first_loop, allocated_at = picture.first_loop, picture.allocated_at
         return JobLedger(
@@ -128,6 +134,10 @@ class JobFold:
                 gpus_unknown=None in gpus,
             ),
             due_at=self._due_at(found),
+            produced=produced(done),
+            waits=between,
+            work=done,
+            checkpoints=self._checkpoints(found),
         )
 
     def _picture(self, as_of: int) -> Picture:
@@ -166,6 +176,14 @@ class JobFold:
             ledgers.append(kept[1])
             gaps_of.append(kept[2])
         return tuple(ledgers), gaps_of
+
+    def _checkpoints(self, found: Bounds) -> tuple[Checkpoint, ...]:
+        """Return the checkpoints by attempt and instant, those that are known as they were."""
+        for life in found.lives:
+            kept = self._saved.get(life.track.key, ())
+            if len(kept) != len(life.track.saves) or (kept and kept[0].number != life.number):
+                self._saved[life.track.key] = checkpoints(life)
+        return tuple(chain.from_iterable(self._saved.get(one.track.key, ()) for one in found.lives))
 
     def _recovered(self, picture: Picture) -> tuple[Recovery, ...]:
         """Return the recoveries, with the parts of those before the first change as they were."""

@@ -4,6 +4,9 @@ from collections.abc import Iterable
 
 Interval = tuple[int, int]
 
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
+
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
     """Return the disjoint cover of *intervals*, in order; empty ones vanish."""
@@ -27,9 +30,3 @@ def outside(interval: Interval, holes: Iterable[Interval]) -> list[Interval]:
     if start < end:
         left.append((start, end))
     return left
-
-
-def overlap_us(interval: Interval, others: Iterable[Interval]) -> int:
-    """Return how much of *interval* the disjoint *others* cover, in microseconds."""
-    start, end = interval
-    return sum(max(0, min(end, closes) - max(start, opens)) for opens, closes in others)

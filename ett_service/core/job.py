@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from ett_service.core.accelerators import UNHELD, held_waits
-from ett_service.core.answer import Recovery, Segment, Share
+from ett_service.core.answer import Recovery, Segment, Share, Wait
 from ett_service.core.bounds import queued_intervals
-from ett_service.core.interval import Interval, merged, overlap_us
+from ett_service.core.interval import Interval, merged, outside
 from ett_service.core.picture import Picture
 from ett_service.core.span import NEVER
 from ett_service.core.vocabulary import Category, Period, Phase
@@ -19,33 +19,43 @@ MOST = 2**63 - 1
 ShareKey = tuple[Category, Period, Phase | None]
 
 
-def shares(picture: Picture, gpus: Sequence[int | None]) -> tuple[Share, ...]:
+def shares(
+    picture: Picture, between: Sequence[Wait], gpus: Sequence[int | None]
+) -> tuple[Share, ...]:
     """Return the job's time by category, period and phase, in order.
 
-    *gpus* are the accelerators of each attempt; without all of them nothing is weighted.
+    *between* are its :func:`waits`, *gpus* the accelerators of each attempt; without all of
+    them nothing is weighted.
     """
     sums = _Sums()
     known = [count or 0 for count in gpus]
     for part, count in zip(picture.parts, known, strict=True):
         for (category, zone, phase), us in part.painting.canvas.totals.items():
             sums.us[category, part.periods[zone], phase, count] += us
-    _add_waits(sums, picture, known)
+    for wait in between:
+        us, count = wait.end_at - wait.start_at, known[wait.number]
+        sums.us[Category.RESTART_WAIT, wait.period, None, count] += us
+        sums.held_weighted_us[wait.period] += us * count if wait.held else 0
     return sums.rows(known=None not in gpus)
 
 
-def _add_waits(sums: "_Sums", picture: Picture, gpus: Sequence[int]) -> None:
-    """Add the time between attempts, weighted by the attempt that ended last before it."""
+def waits(picture: Picture) -> tuple[Wait, ...]:
+    """Cut the time between attempts where the attempt changes whose accelerators it counts for."""
     if not picture.waits:
-        return
+        return ()
     held = held_waits(picture.found.lives)
     ended = sorted((life.end, life.number) for life in picture.found.lives)
+    found: list[Wait] = []
     for wait in picture.waits:
         place = bisect_right(ended, (wait.start_at, NEVER))
         stop = bisect_left(ended, (wait.end_at,))
         edges = [wait.start_at, *(at for at, _ in ended[place:stop]), wait.end_at]
         for span, (_, last) in zip(pairwise(edges), ended[place - 1 : stop], strict=True):
-            sums.us[wait.category, wait.period, None, gpus[last]] += span[1] - span[0]
-            sums.held_weighted_us[wait.period] += overlap_us(span, held) * gpus[last]
+            free = outside(span, held)
+            kept = outside(span, free)
+            pieces = sorted([(one, False) for one in free] + [(one, True) for one in kept])
+            found += [Wait(*one, wait.period, last, is_held) for one, is_held in pieces]
+    return tuple(found)
 
 
 class _Sums:

@@ -15,6 +15,7 @@ from ett_service.core.event import Event, PhaseEnded, PhaseStarted, SpanOver
 from ett_service.core.interval import Interval
 from ett_service.core.roster import Roster
 from ett_service.core.span import NEVER, RANK_OF_PHASE, Pairing
+from ett_service.core.staged import self_times
 from ett_service.core.track import AttemptKey, Placed, Track
 from ett_service.core.vocabulary import Phase
 
@@ -216,16 +217,4 @@ def _self_times(spans: Sequence[RankSpan]) -> Iterator[tuple[StageKey, int]]:
         by_attempt[span.number].append(span)
     for layer in by_attempt.values():
         layer.sort(key=_outer_first)
-        stack: list[RankSpan] = []
-        at = -NEVER
-        for begin, opened in [*((span.start_at, [span]) for span in layer), (NEVER, [])]:
-            while stack and at < begin:
-                top = stack[-1]
-                if top.end_at <= at:
-                    stack.pop()
-                    continue
-                end = min(top.end_at, begin)
-                yield _key(top), end - at
-                at = end
-            at = begin
-            stack += opened
+        yield from self_times((span.start_at, span.end_at, _key(span)) for span in layer)

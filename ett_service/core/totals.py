@@ -11,14 +11,35 @@ from typing import ClassVar
 from ett_service.core.distribution import RATIO_PLACES, Tally
 from ett_service.core.vocabulary import Category, Period
 
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the measures of one weight are called."""
+
+    categories: Mapping[Category, str]
+    periods: Mapping[Period, str]
+    wasted: str
+
+
+def _names(weight: str) -> Names:
+    return Names(
+        {category: f"{category}{weight}_us" for category in Category},
+        {period: f"{period}_period{weight}_us" for period in Period},
+        f"wasted{weight}_us",
+    )
+
+
+PLAIN = _names("")
+WEIGHTED = _names("_weighted")
+
 MEASURES: tuple[str, ...] = (
-    *(f"{category}_us" for category in Category),
-    *(f"{category}_weighted_us" for category in Category),
+    *PLAIN.categories.values(),
+    *WEIGHTED.categories.values(),
     "restart_wait_gpu_us",
-    *(f"{period}_period_us" for period in Period),
-    *(f"{period}_period_weighted_us" for period in Period),
-    "wasted_us",
-    "wasted_weighted_us",
+    *PLAIN.periods.values(),
+    *WEIGHTED.periods.values(),
+    PLAIN.wasted,
+    WEIGHTED.wasted,
     "unweighted_us",
     "queue_wait_us",
     "unsaved_us",
@@ -61,6 +82,9 @@ time of those that report tokens. ``cells`` counts what was summed.
 JOB_ETT = "job_ett"
 """The tally of jobs by their own ETT%, in places of ``distribution.ratio_place``."""
 
+PHASE = "phase:"
+"""What the tallies of phases begin with, of attempts that have left them: ``phase:shutdown``."""
+
 FAILURE = "failure:"
 """What the tallies of failures begin with: ``failure:infra/network``."""
 
@@ -100,11 +124,11 @@ class Totals:
 
     def category_us(self, category: Category) -> int:
         """Return its wall time."""
-        return self[f"{category}_us"]
+        return self[PLAIN.categories[category]]
 
     def category_weighted_us(self, category: Category) -> int:
         """Return its time times accelerators."""
-        return self[f"{category}_weighted_us"]
+        return self[WEIGHTED.categories[category]]
 
     def category_gpu_us(self, category: Category) -> int:
         """Return the part of its weighted time in which accelerators were held."""
@@ -116,7 +140,7 @@ class Totals:
 
     def period_us(self, period: Period) -> int:
         """Return its wall time."""
-        return self[f"{period}_period_us"]
+        return self[PLAIN.periods[period]]
 
     @property
     def e2e_us(self) -> int:

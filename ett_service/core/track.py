@@ -25,7 +25,9 @@ from ett_service.core.span import (
     ownership_order,
     set_limit,
 )
+from ett_service.core.staged import Staged
 from ett_service.core.vocabulary import Phase
+from ett_service.core.work import WorkHours
 
 AttemptKey = tuple[str, int, int]
 """``(launch, attempt, cycle)``"""
@@ -63,6 +65,9 @@ class Track:
         self.progress: list[Mark] = []
         self.progress_instants = 0
         self.saves: list[Mark] = []
+        self.saved: dict[str, CheckpointSaved] = {}  #: the same, by id
+        self.work = WorkHours()
+        self.staged = Staged()
         self.restores: list[Mark] = []
         self.starts: list[tuple[int, AttemptStarted]] = []
         self.ends: list[tuple[int, AttemptEnded]] = []
@@ -143,9 +148,11 @@ class Track:
             self.progress_instants += 1
         insort(self.progress, (at, event.step, event.id))
         self._raise_top(event.step)
+        self.work.add(at, event)
 
     def _take_save(self, at: int, event: CheckpointSaved) -> None:
         insort(self.saves, (at, event.step, event.id))
+        self.saved[event.id] = event
         self._raise_top(event.step)
 
     def _raise_top(self, step: int) -> None:
@@ -164,21 +171,30 @@ class Track:
 
     def _begin_phase(self, at: int, event: PhaseStarted) -> None:
         span = self.pairing.begin(event, at)
-        if span is not None and event.stage is None:
+        if span is None:
+            return
+        if event.stage is None:
             self._place(span)
+        else:
+            self.staged.begin(event.stage, span)
 
     def _end_phase(self, at: int, event: PhaseEnded) -> None:
         span = self.pairing.end(event, at)
-        if span is not None and event.stage is None:
-            self.loose.remove(span)
-            if span.limit <= self.settled:
-                self.version += 1
+        if span is None:
+            return
+        if event.stage is not None:
+            self.staged.end(at)
+            return
+        self.loose.remove(span)
+        if span.limit <= self.settled:
+            self.version += 1
 
     def _take_span(self, at: int, event: SpanOver) -> None:
-        if event.stage is not None:
-            return
         begin = at - event.at + event.start
         span = Span(event.phase, min(begin, at), at, event.id)
+        if event.stage is not None:
+            self.staged.over(event.stage, span)
+            return
         if begin > at:
             self.clamped.append(span)
         self._place(span)

@@ -51,7 +51,16 @@ def answer(value: object) -> str:
 
 def without_lists(ledger: JobLedger) -> JobLedger:
     """Return the ledger without what has tables of its own."""
-    return dataclasses.replace(ledger, segments=(), shares=(), attempts=(), recoveries=())
+    return dataclasses.replace(
+        ledger,
+        segments=(),
+        shares=(),
+        attempts=(),
+        recoveries=(),
+        waits=(),
+        work=(),
+        checkpoints=(),
+    )
 
 
 def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
@@ -84,6 +93,7 @@ def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
         "kind": facts.kind,
         "code_version": facts.code_version,
         "gpus": facts.gpus,
+        **ledger.produced._asdict(),
         "answer": answer(without_lists(ledger)),
     }
 
@@ -102,6 +112,8 @@ def _attempt_columns(attempt: AttemptLedger) -> Columns:
         "gpus": attempt.gpus,
         "code_version": attempt.code_version,
         "effective_us": attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0),
+        "unsaved_us": attempt.unsaved_us,
+        "preempted_by": attempt.preempted_by,
         "answer": answer(attempt),
     }
 

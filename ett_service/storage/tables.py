@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from ett_service.core.contribution import DIMENSIONS
+from ett_service.core.cohort import DIMENSIONS
 from ett_service.core.totals import MEASURES
 
 metadata = MetaData(

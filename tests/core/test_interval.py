@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.interval import merged, outside, overlap_us
+from ett_service.core.interval import merged, outside
 
 intervals = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted).map(tuple))
 
@@ -31,4 +31,7 @@ def test_what_is_outside_holes_and_what_overlaps_them_make_the_whole(
 
     assert _painted(left) == _painted([whole]) - _painted(holes)
     lengths = sum(end - start for start, end in left)
-    assert lengths + overlap_us(whole, merged(holes)) == whole[1] - whole[0]
+    assert (
+        lengths + sum(end - start for start, end in outside(whole, outside(whole, holes)))
+        == whole[1] - whole[0]
+    )

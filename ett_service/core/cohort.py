@@ -1,0 +1,99 @@
+"""Cohorts: the jobs that share a set of dimensions, and which of them each part of a job is in."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ett_service.core.answer import Exclusion, JobLedger
+from ett_service.core.interval import HOUR_US
+
+MOST_ACCELERATORS = 1_000_000
+"""More than these in one attempt are as good as unknown."""
+
+
+MOST_HOURS = 20_000
+"""A job that lives in more hours than this, over two years, is left out of the fleet."""
+
+
+class Cohort(NamedTuple):
+    """The dimensions that jobs are told apart by, empty where unknown."""
+
+    team: str = ""
+    model: str = ""
+    cluster: str = ""
+    hardware: str = ""
+    precision: str = ""
+    kind: str = ""
+    size: str = ""  #: accelerators as a power of two and what lies below the next: ``64-127``
+    code_version: str = ""
+    excluded: bool = False
+
+
+DIMENSIONS: tuple[str, ...] = Cohort._fields[:-1]
+
+
+def size_of(accelerators: int | None) -> str:
+    """Return the bucket of a number of accelerators: ``1``, ``2-3``, ``4-7`` and so on."""
+    if not accelerators or accelerators > MOST_ACCELERATORS:
+        return ""
+    low = 1 << accelerators.bit_length() - 1
+    return "1" if low == 1 else f"{low}-{2 * low - 1}"
+
+
+def last_at(ledger: JobLedger) -> int:
+    """Return the last microsecond of the job's time; as-of while it has none."""
+    if ledger.started_at is None or ledger.ended_at is None:
+        return ledger.as_of
+    return max(ledger.started_at, ledger.ended_at - 1)
+
+
+class Frame:
+    """Which cohort and weight each part of a job has."""
+
+    def __init__(self, ledger: JobLedger, exclusions: Sequence[Exclusion] = ()) -> None:
+        counts = [one.gpus for one in ledger.attempts]
+        self.known = None not in counts and all(
+            count <= MOST_ACCELERATORS for count in counts if count is not None
+        )
+        self.weights = [count or 0 if self.known else 0 for count in counts]
+        facts = ledger.facts
+        plain = Cohort(
+            team=facts.team or "",
+            model=facts.model or "",
+            cluster=facts.cluster or "",
+            hardware=facts.hardware or "",
+            precision=facts.precision or "",
+            kind=facts.kind or "",
+            size=size_of(facts.gpus),
+            code_version=facts.code_version or "",
+        )
+        self.cohorts = [
+            plain._replace(size=size_of(one.gpus), code_version=one.code_version or "")
+            for one in ledger.attempts
+        ]
+        self.home = self.cohorts[0] if self.cohorts else plain
+        self.fits = (
+            last_at(ledger) - (ledger.started_at or last_at(ledger))
+        ) // HOUR_US < MOST_HOURS
+        self._wholly = any(one == (None, None) for one in exclusions)
+        self._windows = [
+            (-1 if one.from_at is None else one.from_at, one.to_at) for one in exclusions
+        ]
+
+    def excluded(self, at: int) -> bool:
+        """Whether the instant was taken out of the fleet's numbers."""
+        return any(start <= at and (end is None or at < end) for start, end in self._windows)
+
+    def cohort(self, number: int | None, at: int) -> Cohort:
+        """Return the cohort of what an attempt, or the job, did at an instant."""
+        if number is None:
+            return self.home._replace(excluded=self._wholly)
+        return self.cohorts[number]._replace(excluded=self.excluded(at))
+
+    def cuts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Cut ``[start, end)`` at full hours and where an exclusion begins or ends."""
+        edges = {edge for window in self._windows for edge in window if edge is not None}
+        while start < end:
+            stop = min(end, start - start % HOUR_US + HOUR_US)
+            stop = min([edge for edge in edges if start < edge < stop], default=stop)
+            yield start, stop
+            start = stop

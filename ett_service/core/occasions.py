@@ -1,0 +1,79 @@
+"""Occasions: what a job adds to the fleet at one instant rather than over time."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ett_service.core.answer import AttemptLedger, JobLedger
+from ett_service.core.cohort import last_at
+from ett_service.core.distribution import place, ratio_place
+from ett_service.core.totals import FAILURE, JOB_ETT
+from ett_service.core.vocabulary import FAILURES, INFRA_ORIGINS, Category, Outcome
+
+
+class Occasion(NamedTuple):
+    """Amounts to be added to sums, and one duration to be counted, at an instant."""
+
+    at: int
+    number: int | None  #: the attempt in whose cohort it belongs; None for the job's own
+    sums: tuple[tuple[str, int], ...] = ()
+    unsaved_us: int = 0  #: to be added plain and weighted
+    tally: tuple[str, int, int] | None = None  #: name, place and microseconds
+
+
+def occasions(ledger: JobLedger) -> Iterator[Occasion]:
+    """Yield everything that happened at an instant, in no order."""
+    yield from _of_the_job(ledger)
+    for attempt in ledger.attempts:
+        yield Occasion(attempt.started_at, attempt.number, (("attempts", 1),))
+        if attempt.outcome in FAILURES:
+            yield _failure(attempt)
+    for recovery in ledger.recoveries:
+        if recovery.resumed is not None and recovery.outcome in FAILURES:
+            tally = _timed("time_to_recover", recovery.us)
+            yield Occasion(recovery.end_at, recovery.resumed, tally=tally)
+
+
+def _of_the_job(ledger: JobLedger) -> Iterator[Occasion]:
+    began = ledger.started_at
+    waited = (("queue_wait_us", ledger.queue_wait_us),)
+    if began is None:
+        yield Occasion(ledger.as_of, None, waited)
+        return
+    yield Occasion(began, None, waited, tally=_timed("queue_wait", ledger.queue_wait_us))
+    yield Occasion(began, None, (("jobs_started", 1),))
+    yield Occasion(last_at(ledger), ledger.attempts[-1].number, _ended(ledger), 0, _ett(ledger))
+    if ledger.time_to_start_us is not None:
+        loops = (one for one in ledger.attempts if one.loop_started_at is not None)
+        first = min(loops, key=_loop_started_at)
+        tally = _timed("time_to_start", ledger.time_to_start_us)
+        yield Occasion(_loop_started_at(first), first.number, tally=tally)
+
+
+def _loop_started_at(attempt: AttemptLedger) -> int:
+    assert attempt.loop_started_at is not None
+    return attempt.loop_started_at
+
+
+def _ended(ledger: JobLedger) -> tuple[tuple[str, int], ...]:
+    unweighted = any(one.gpus is None for one in ledger.attempts)
+    return (("jobs_ended", 1), ("jobs_ended_unweighted", int(unweighted)))
+
+
+def _ett(ledger: JobLedger) -> tuple[str, int, int]:
+    effective = (one for one in ledger.shares if one.category is Category.EFFECTIVE_TRAINING)
+    return (JOB_ETT, ratio_place(sum(one.us for one in effective), ledger.e2e_us), 0)
+
+
+def _failure(attempt: AttemptLedger) -> Occasion:
+    sums = (
+        ("failures", 1),
+        ("infra_failures", int(attempt.origin in INFRA_ORIGINS)),
+        ("preemptions", int(attempt.outcome is Outcome.PREEMPTED)),
+        ("unsaved_us", attempt.unsaved_us),
+    )
+    tally = (f"{FAILURE}{attempt.origin}/{attempt.cause}", 0, attempt.unsaved_us)
+    return Occasion(attempt.ended_at, attempt.number, sums, attempt.unsaved_us, tally)
+
+
+def _timed(name: str, us: int) -> tuple[str, int, int]:
+    return (name, place(us), us)
