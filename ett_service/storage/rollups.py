@@ -23,7 +23,7 @@ from sqlalchemy import (
     select,
 )
 
-from ett_service.core.contribution import DIMENSIONS
+from ett_service.core.cohort import DIMENSIONS
 from ett_service.core.distribution import Tally
 from ett_service.core.totals import MEASURES, Totals
 from ett_service.storage import tables
