@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Label, Select, and_, case, func, select, text
 from sqlalchemy.schema import CreateView
 
-from ett_service.core.contribution import DIMENSIONS
+from ett_service.core.cohort import DIMENSIONS
 from ett_service.core.totals import MEASURES
 from ett_service.core.vocabulary import FAILURES, WASTED, Category, JobState, Period
 from ett_service.storage import tables
@@ -107,7 +107,7 @@ def _jobs() -> Select[*tuple[Any, ...]]:
             seconds(ledger.queue_wait_us).label("queue_wait_seconds"),
             seconds(ledger.time_to_start_us).label("time_to_start_seconds"),
             ledger.failures,
-            ledger.infra_failures,
+            *(ledger[name] for name in ("infra_failures", "samples", "tokens", "teraflops")),
             seconds(ledger.unsaved_us).label("unsaved_training_seconds"),
             *(
                 func.coalesce(spent.c[name], 0.0).label(name)
