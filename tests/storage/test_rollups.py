@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert
 
-from ett_service.core.contribution import DIMENSIONS
+from ett_service.core.cohort import DIMENSIONS
 from ett_service.core.totals import Totals
 from ett_service.storage import tables
 from ett_service.storage.engine import Store
