@@ -1,0 +1,1 @@
+"""A made-up fleet with known properties: what it did over some weeks, as events on the wire."""

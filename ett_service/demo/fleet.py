@@ -1,0 +1,138 @@
+"""Who trains what, where: three clusters, eight teams, twenty models and the jobs they start."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ett_service.demo.published import (
+    CHECKPOINT_BLOCKING_SECONDS,
+    LLAMA3_INFRA_SHARE,
+    LLAMA3_RATE,
+    RSC1_RATE,
+    RSC2_RATE,
+)
+from ett_service.demo.units import DAY, MINUTE
+
+NODE = 8  #: accelerators
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """*rate* counts failures of origin infra a thousand node-days."""
+
+    name: str
+    rate: float
+
+    def between_failures_us(self, gpus: int) -> float:
+        """Return the mean time between infra failures of a job of *gpus*, in microseconds."""
+        return 1000 * DAY / (self.rate * max(1, gpus // NODE))
+
+
+CLUSTERS = MappingProxyType(
+    {
+        "alder": Cluster("alder", RSC1_RATE),
+        "birch": Cluster("birch", RSC2_RATE),
+        "cedar": Cluster("cedar", LLAMA3_RATE * LLAMA3_INFRA_SHARE),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Jobs of one kind: how many on a working day, on how many accelerators, how long."""
+
+    kind: str
+    a_day: float
+    gpus: tuple[int, ...]
+    hours: float  #: the median
+    goes_first: bool = False  #: takes accelerators from jobs that do not
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model and what starting and keeping it takes, in seconds; *pretrains_on* accelerators.
+
+    *reports* names the running totals that its trainer tells.
+    """
+
+    name: str
+    team: str
+    cluster: str
+    hardware: str
+    parameters: int
+    mfu: float
+    init_s: float
+    compile_s: float  #: cold
+    save_s: float  #: the loop stands still for a save
+    publish_s: float
+    streams: tuple[Stream, ...]
+    pretrains_on: int = 0
+    pretrains_days: float = 0.0
+    precision: str = "bf16"
+    reports: frozenset[str] = frozenset({"tokens", "flops"})
+
+
+def checkpoint_every_us(gpus: int) -> int:
+    """Return how long a job of *gpus* trains between saves, in microseconds."""
+    if gpus >= 1024:  # noqa: PLR2004 - the larger, the sooner something breaks
+        return 30 * MINUTE
+    return 45 * MINUTE if gpus >= 256 else 60 * MINUTE  # noqa: PLR2004
+
+
+_BLOCKS = CHECKPOINT_BLOCKING_SECONDS
+_TOKENS = frozenset({"tokens"})
+_SAMPLES = frozenset({"samples"})
+_BOTH = frozenset({"samples", "flops"})
+
+
+def _small(kind: str, a_day: float, hours: float, *gpus: int) -> Stream:
+    return Stream(kind, a_day, gpus, hours)
+
+
+def _release(a_day: float, hours: float, *gpus: int) -> Stream:
+    return Stream("finetune", a_day, gpus, hours, goes_first=True)
+
+
+MODELS = (
+    Model("llm-405b", "language", "alder", "H100", 405_000_000_000, 0.41, 290, 900, _BLOCKS, 1200,
+          (_small("eval", 1.5, 1.0, 64),), 4096, 30.0),
+    Model("llm-70b", "language", "birch", "A100", 70_000_000_000, 0.44, 210, 620, _BLOCKS, 900,
+          (_release(0.6, 9.0, 256), _small("eval", 2.0, 1.0, 16)), 1024, 18.0),
+    Model("llm-8b", "language", "alder", "H100", 8_000_000_000, 0.39, 120, 310, 9, 420,
+          (_small("finetune", 3.0, 5.0, 32, 64), _small("ablation", 2.0, 7.0, 64, 128))),
+    Model("code-34b", "code", "alder", "H100", 34_000_000_000, 0.40, 180, 480, _BLOCKS, 600,
+          (_small("ablation", 1.5, 8.0, 128, 256), _small("eval", 2.0, 0.8, 16)), 512, 12.0),
+    Model("code-7b", "code", "alder", "H100", 7_000_000_000, 0.37, 110, 290, 8, 360,
+          (_small("finetune", 2.5, 5.0, 16, 32, 64),), reports=_TOKENS),
+    Model("moe-16b", "mixture", "birch", "A100", 16_000_000_000, 0.36, 150, 540, 11, 420,
+          (_small("ablation", 4.0, 6.0, 64, 128), _small("eval", 1.5, 0.8, 8))),
+    Model("moe-52b", "mixture", "birch", "A100", 52_000_000_000, 0.37, 190, 760, 14, 600,
+          (_small("ablation", 3.0, 8.0, 128, 256),)),
+    Model("moe-141b", "mixture", "cedar", "H200", 141_000_000_000, 0.38, 230, 980, _BLOCKS, 900,
+          (_small("ablation", 2.0, 8.0, 256), _small("eval", 1.5, 0.9, 32)), 768, 15.0, "fp8"),
+    Model("vit-22b", "vision", "birch", "A100", 22_000_000_000, 0.42, 160, 380, 13, 480,
+          (_small("finetune", 1.5, 6.0, 64, 128),), 256, 10.0, reports=_BOTH),
+    Model("diffusion-3b", "vision", "cedar", "H100", 3_000_000_000, 0.38, 130, 340, 7, 420,
+          (_small("finetune", 2.0, 6.0, 32, 64), _small("eval", 1.5, 0.7, 8)), reports=_BOTH),
+    Model("segment-1b", "vision", "birch", "A100", 1_000_000_000, 0.40, 90, 200, 5, 240,
+          (_small("finetune", 2.0, 4.0, 16, 32),), reports=_SAMPLES),
+    Model("asr-2b", "speech", "birch", "A100", 2_000_000_000, 0.41, 110, 230, 6, 300,
+          (_small("finetune", 2.0, 5.0, 32, 64), _small("eval", 1.0, 0.6, 8)), reports=_SAMPLES),
+    Model("tts-1b", "speech", "birch", "A100", 1_200_000_000, 0.39, 90, 210, 5, 240,
+          (_small("ablation", 1.5, 6.0, 16, 32),), reports=_SAMPLES),
+    Model("vlm-90b", "multimodal", "cedar", "H200", 90_000_000_000, 0.40, 240, 700, _BLOCKS, 900,
+          (_release(0.5, 8.0, 256), _small("eval", 1.5, 0.9, 32)), 512, 16.0, "fp8"),
+    Model("vlm-11b", "multimodal", "cedar", "H200", 11_000_000_000, 0.38, 140, 400, 10, 480,
+          (_small("ablation", 2.5, 6.0, 64, 128),)),
+    Model("ranker-800b", "recsys", "alder", "H100", 12_000_000_000, 0.36, 700, 640, 18, 1500,
+          (_small("retrain", 3.0, 2.6, 256, 512),), reports=_SAMPLES),
+    Model("retrieval-200b", "recsys", "alder", "H100", 6_000_000_000, 0.36, 620, 560, 16, 1400,
+          (_small("retrain", 2.5, 2.2, 256, 384),), reports=_SAMPLES),
+    Model("ads-90b", "recsys", "cedar", "H100", 4_000_000_000, 0.36, 560, 520, 14, 1200,
+          (_small("retrain", 2.0, 2.0, 128, 256),), reports=_SAMPLES),
+    Model("protein-15b", "science", "cedar", "H200", 15_000_000_000, 0.43, 150, 420, 11, 420,
+          (_small("ablation", 1.0, 9.0, 128),), 256, 8.0),
+    Model("weather-1b", "science", "birch", "A100", 1_500_000_000, 0.45, 100, 260, 6, 300,
+          (_small("ablation", 1.5, 8.0, 32, 64),), reports=_BOTH),
+)  # fmt: skip
+
+TEAMS = tuple(sorted({model.team for model in MODELS}))

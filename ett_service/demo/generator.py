@@ -1,0 +1,131 @@
+"""The whole fleet: which jobs are submitted when, and what each of them lives through."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from ett_service.core.instant import rfc3339
+from ett_service.demo.almanac import Almanac, midnight
+from ett_service.demo.draws import Draws
+from ett_service.demo.fleet import CLUSTERS, MODELS, Model, Stream
+from ett_service.demo.life import Life, Story
+from ett_service.demo.planted import Planted
+from ett_service.demo.stops import Taking
+from ett_service.demo.truth import truth
+from ett_service.demo.units import DAY, HOUR
+from ett_service.demo.work import Job, submit
+
+LEAST_DAYS = 3
+MOST_DAYS = 366
+
+_OFFICE_HOURS = 0.8  #: of the jobs are submitted in them
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What a fleet did: a story a job in order of submission, markers, and the truth."""
+
+    stories: Sequence[Story]
+    markers: Sequence[Mapping[str, Any]]
+    truth: Mapping[str, Any]
+
+
+def generate(*, seed: int, days: int, end_us: int) -> Fleet:
+    """Make the fleet of the *days* before an instant, in microseconds since the Unix epoch.
+
+    The same seed and the same day of the end give the same events; those after the end are not
+    told. Raises ``ValueError`` if *days* lie outside of ``LEAST_DAYS`` to ``MOST_DAYS``.
+    """
+    if not LEAST_DAYS <= days <= MOST_DAYS:
+        raise ValueError(f"days must be from {LEAST_DAYS} to {MOST_DAYS}")
+    made = _Making(seed, Almanac(days, end_us))
+    stories = sorted(made.stories(), key=lambda story: (story.job.submitted_at, story.job.name))
+    markers = list(made.markers())
+    told = truth(seed, made.almanac, made.planted, stories, len(markers))
+    return Fleet(stories, markers, told)
+
+
+class _Making:
+    def __init__(self, seed: int, almanac: Almanac) -> None:
+        self._seed = seed
+        self.almanac = almanac
+        self.planted = Planted(almanac)
+        self._takings: dict[str, list[Taking]] = {name: [] for name in CLUSTERS}
+
+    def stories(self) -> Iterator[Story]:
+        """Live the jobs that go first, then those that give way to them."""
+        jobs = [*self._submitted()]
+        firsts = [story for model in MODELS if model.pretrains_on for story in self._series(model)]
+        firsts += [self._lived(job) for job in jobs if job.goes_first]
+        for story in firsts:
+            cluster = story.job.model.cluster
+            self._takings[cluster] += [Taking(at, story.job.name) for at in story.taken_at]
+        for takings in self._takings.values():
+            takings.sort(key=lambda taking: (taking.at, taking.job))
+        yield from firsts
+        yield from (self._lived(job) for job in jobs if not job.goes_first)
+
+    def _lived(self, job: Job) -> Story:
+        takings = self._takings[job.model.cluster]
+        return Life(self._seed, self.almanac, self.planted, takings, job).live()
+
+    def _series(self, model: Model) -> Iterator[Story]:
+        """Live one pretraining of a model after the other."""
+        draws = Draws(self._seed, f"{model.name} pretrains")
+        at = self.almanac.start_us + round(12 * HOUR * draws.share())
+        while at < self.almanac.end_us:
+            name = _named(model, "pretrain", at, 0)
+            job = submit(
+                draws, model, "pretrain", model.pretrains_on, 24 * model.pretrains_days,
+                at=at, name=name, goes_first=True,
+            )  # fmt: skip
+            story = self._lived(job)
+            yield story
+            if story.ended_at is None:
+                return
+            at = story.ended_at + draws.about(12 * HOUR, 0.5)
+
+    def _submitted(self) -> Iterator[Job]:
+        """Return the jobs that users submit day by day."""
+        day = self.almanac.first_day
+        while day <= self.almanac.last_day:
+            for model in MODELS:
+                for stream in model.streams:
+                    yield from self._of_day(midnight(day), self.almanac.load(day), model, stream)
+            day += timedelta(days=1)
+
+    def _of_day(self, day: int, load: float, model: Model, stream: Stream) -> Iterator[Job]:
+        draws = Draws(self._seed, f"{day} {model.name} {stream.kind} {stream.goes_first}")
+        growth = self.planted.arrival_factor(model.team, day)
+        for number in range(draws.count(stream.a_day * load * growth)):
+            in_hours = draws.chance(_OFFICE_HOURS)
+            hour = 8 + 11 * draws.share() if in_hours else 24 * draws.share()
+            at = day + min(round(hour * HOUR), DAY - 1)
+            job = submit(
+                draws, model, stream.kind, draws.pick(stream.gpus), stream.hours,
+                at=at, name=_named(model, stream.kind, at, number + 1),
+                goes_first=stream.goes_first,
+            )  # fmt: skip
+            if at <= self.almanac.end_us:
+                yield job
+
+    def markers(self) -> Iterator[dict[str, Any]]:
+        """Return the markers that people set, in order of kind, then time."""
+        almanac, planted = self.almanac, self.planted
+        for version, at in almanac.releases:
+            yield _marker(at, "deploy", f"Release {version}", code_version=version)
+        yield _marker(planted.launched_at, "launch", "Modules are created on the meta device")
+        yield _marker(planted.idle_launch_at, "launch", "Quieter logs in the launcher")
+        for cluster, windows in almanac.maintenance.items():
+            for window in windows:
+                marker = _marker(window.from_us, "maintenance", "Firmware", cluster=cluster)
+                yield marker | {"end": rfc3339(window.to_us)}
+
+
+def _named(model: Model, kind: str, at: int, number: int) -> str:
+    return f"{model.name}-{kind}-{rfc3339(at)[5:10]}" + (f"-{number}" if number else "")
+
+
+def _marker(at: int, kind: str, title: str, **labels: str) -> dict[str, Any]:
+    return {"at": rfc3339(at), "kind": kind, "title": title, "labels": labels}
