@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 from typing import TypeAlias
 
 from ett_service.core.accelerators import UNHELD
@@ -89,20 +90,35 @@ def hour_of(at: int) -> int:
 def first_difference(before: JobLedger, after: JobLedger, changed_from: int | None) -> int | None:
     """Return an instant before whose hour both ledgers add the same; None if there is none.
 
-    *changed_from* is what the fold says of the segments: None where all may differ.
+    *changed_from* is what the fold says: segments that begin before it are alike, unseen.
     """
-    if changed_from is None or not _framed_alike(before, after):
+    if not _framed_alike(before, after):
         return None
     points = set(occasions(before)) ^ set(occasions(after))
     instants = [point.at for point in points]
-    for old, new in zip(before.work, after.work, strict=False):
+    instants += _first_unlike_segment(before.segments, after.segments, changed_from)
+    for old, new in zip_longest(before.work, after.work):
         if old != new:
-            instants.append(min(old.hour_at, new.hour_at))
+            instants += [one.hour_at for one in (old, new) if one is not None]
             break
-    else:
-        alike = min(len(before.work), len(after.work))
-        instants += [one.hour_at for one in (*before.work[alike:], *after.work[alike:])]
-    return min([changed_from, *instants])
+    return min(instants, default=last_at(after))
+
+
+def _first_unlike_segment(
+    before: Sequence[Segment], after: Sequence[Segment], changed_from: int | None
+) -> list[int]:
+    since = (0 if changed_from is None else changed_from,)
+    olds = islice(before, bisect_left(before, since), None)
+    news = islice(after, bisect_left(after, since), None)
+    for old, new in zip_longest(olds, news):
+        if old == new:
+            continue
+        if old is None or new is None:
+            return [one.start_at for one in (old, new) if one is not None]
+        if old._replace(end_at=new.end_at) == new:
+            return [min(old.end_at, new.end_at)]
+        return [min(old.start_at, new.start_at)]
+    return []
 
 
 def _framed_alike(before: JobLedger, after: JobLedger) -> bool:
@@ -238,4 +254,6 @@ def _add_work(
         if hour >= first:
             cell = cells[hour, frame.cohort(number, hour)]
             for measure, amount in work._asdict().items():
-                cell.add(measure, amount)
+                # Operations are for MFU alone, and these would have no accelerators' time.
+                if frame.known or measure != "teraflops":
+                    cell.add(measure, amount)
