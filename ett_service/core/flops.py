@@ -4,7 +4,7 @@
 one accelerator in teraflops a second, dense, for the precision that is trained in.
 """
 
-from ett_service.core.domain import refuse_negative, refuse_not_positive
+from ett_service.core.domain import refuse_negative
 
 TERA = 10**12
 OPERATIONS_A_PARAMETER_AND_TOKEN = 6
@@ -22,15 +22,12 @@ def training_flops(parameters: int, tokens: int) -> int:
     return OPERATIONS_A_PARAMETER_AND_TOKEN * parameters * tokens
 
 
-def mfu_ratio(teraflops: float, accelerator_seconds: float, peak_teraflops: float) -> float | None:
+def mfu_ratio(teraflops: float, attainable_teraflops: float) -> float | None:
     """MFU as a ratio: what the model needed, over what its accelerators could have done.
 
     As defined by Chowdhery and others (PaLM, arXiv 2204.02311): operations that are computed
-    again, to save memory, do not count. None without any time. Raises ValueError if an argument is
-    negative or the peak rate not positive.
+    again, to save memory, do not count. What was attainable is the sum of peak rates times time,
+    over all accelerators. None where nothing was. Raises ValueError if an argument is negative.
     """
-    refuse_negative(teraflops=teraflops, accelerator_seconds=accelerator_seconds)
-    refuse_not_positive(peak_teraflops=peak_teraflops)
-    if accelerator_seconds == 0:
-        return None
-    return teraflops / (accelerator_seconds * peak_teraflops)
+    refuse_negative(teraflops=teraflops, attainable_teraflops=attainable_teraflops)
+    return teraflops / attainable_teraflops if attainable_teraflops else None

@@ -1,0 +1,100 @@
+from dataclasses import asdict
+from fractions import Fraction
+
+import pytest
+
+from ett_service.analysis.economy import Economy, Part, Price
+from ett_service.analysis.peak_rates import PeakRate
+from ett_service.analysis.productivity import productivity
+from ett_service.core.totals import Totals
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+
+ECONOMY = Economy(
+    prices=(Price("x1", 0, Fraction("2.50")), Price("x1", 10 * HOUR, Fraction(2))),
+    peak_rates=(PeakRate("x1", "bf16", 100.0), PeakRate("x2", "bf16", 400.0)),
+)
+
+
+def part(hardware: str = "x1", at_us: int = 0, **sums: int) -> Part:
+    """An hour of 8 accelerators, half of it effective, that reports tokens and operations."""
+    told = {
+        "effective_training_us": HOUR // 2,
+        "effective_training_weighted_us": 4 * HOUR,
+        "shutdown_weighted_us": 4 * HOUR,
+        "samples": 36_000,
+        "samples_us": HOUR // 2,
+        "samples_weighted_us": 4 * HOUR,
+        "tokens": 18_000_000,
+        "tokens_us": HOUR // 2,
+        "tokens_weighted_us": 4 * HOUR,
+        "tokens_gpu_us": 8 * HOUR,
+        "teraflops": 576_000,
+        "teraflops_weighted_us": 4 * HOUR,
+    }
+    return Part(hardware, "bf16", at_us, Totals(told | sums))
+
+
+def test_rates_are_over_effective_training_and_mfu_over_the_peak() -> None:
+    assert asdict(productivity([part()], ECONOMY)) == {
+        "samples": 36_000,
+        "tokens": 18_000_000,
+        "samples_per_second": 20.0,
+        "samples_per_second_per_accelerator": 2.5,
+        "tokens_per_second": 10_000.0,
+        "tokens_per_second_per_accelerator": 1250.0,
+        "mfu_ratio": 0.4,
+        "useful_ratio": 0.2,
+        "cost_per_million_tokens": pytest.approx(8 * 2.5 / 18),
+    }
+
+
+def test_mfu_over_several_kinds_of_hardware_is_over_the_sum_of_what_they_could_do() -> None:
+    both = productivity([part(), part("x2")], ECONOMY)
+
+    assert both.mfu_ratio == pytest.approx(2 * 576_000 / (4 * 3600 * (100 + 400)))
+
+
+def test_tokens_cost_what_their_hours_did() -> None:
+    both = productivity([part(), part(at_us=10 * HOUR)], ECONOMY)
+
+    assert both.cost_per_million_tokens == pytest.approx(8 * (2.5 + 2) / 36)
+
+
+def test_without_a_peak_rate_there_is_no_mfu() -> None:
+    found = productivity([part(), part("x3")], ECONOMY)
+
+    assert (found.mfu_ratio, found.useful_ratio, found.cost_per_million_tokens) == (None,) * 3
+    assert found.tokens_per_second == 10_000.0
+
+
+def test_hardware_that_reports_no_work_needs_no_peak_rate() -> None:
+    idle = Part("x3", "", 0, Totals({"shutdown_weighted_us": 8 * HOUR}))
+    found = productivity([part(), idle], ECONOMY)
+
+    assert found.mfu_ratio == 0.4
+    assert found.useful_ratio == pytest.approx(0.1)
+
+
+def test_while_accelerators_are_unknown_no_rate_is_one_of_an_accelerator() -> None:
+    found = productivity([part(unweighted_us=HOUR)], ECONOMY)
+
+    assert found.tokens_per_second_per_accelerator is None
+    assert found.samples_per_second_per_accelerator is None
+    assert found.cost_per_million_tokens is None
+    assert found.tokens_per_second == 10_000.0
+    assert found.mfu_ratio == 0.4
+
+
+def test_where_nobody_reports_anything_there_are_zeros_and_no_rates() -> None:
+    found = asdict(productivity([], ECONOMY))
+
+    assert (found.pop("samples"), found.pop("tokens")) == (0, 0)
+    assert set(found.values()) == {None}
+
+
+def test_tokens_without_time_have_no_rate() -> None:
+    found = productivity([part(tokens_us=0, tokens_weighted_us=0)], ECONOMY)
+
+    assert (found.tokens_per_second, found.tokens_per_second_per_accelerator) == (None, None)
