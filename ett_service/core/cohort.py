@@ -71,9 +71,9 @@ class Frame:
             for one in ledger.attempts
         ]
         self.home = self.cohorts[0] if self.cohorts else plain
-        self.fits = (
-            last_at(ledger) - (ledger.started_at or last_at(ledger))
-        ) // HOUR_US < MOST_HOURS
+        last = last_at(ledger)
+        began = last if ledger.started_at is None else ledger.started_at
+        self.fits = (last - began) // HOUR_US < MOST_HOURS
         self._wholly = any(one == (None, None) for one in exclusions)
         self._windows = [
             (-1 if one.from_at is None else one.from_at, one.to_at) for one in exclusions

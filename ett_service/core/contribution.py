@@ -17,22 +17,11 @@ from ett_service.core.cohort import Cohort, Frame, last_at
 from ett_service.core.distribution import place
 from ett_service.core.interval import DAY_US, HOUR_US
 from ett_service.core.occasions import occasions
-from ett_service.core.totals import PHASE, PLAIN, WEIGHTED, Names
+from ett_service.core.totals import PLAIN, WEIGHTED, Names
 from ett_service.core.vocabulary import WASTED, Category, Outcome, Period
 
 Stretch: TypeAlias = tuple[int, int, int, Category, Period, bool]
 """``(start, end, attempt, category, period, whether accelerators were held)``"""
-
-_TIMED = frozenset(
-    {
-        Category.SCHEDULING,
-        Category.HARDWARE_SETUP,
-        Category.LAUNCHER_INIT,
-        Category.PT2_COMPILE,
-        Category.CHECKPOINT_BLOCKING,
-        Category.SHUTDOWN,
-    }
-)
 
 
 @dataclass(slots=True)
@@ -72,7 +61,7 @@ def contribution(
         _add_time(cells, ledger, frame, first)
         _add_lives(cells, ledger, frame, first)
         _add_occasions(cells, ledger, frame, first)
-        _add_durations(cells, ledger, frame, first)
+        _add_saves(cells, ledger, frame, first)
         _add_work(cells, ledger, frame, first)
     else:
         at = last_at(ledger)
@@ -223,28 +212,20 @@ def _add_occasions(
             cell.count(*tally)
 
 
-def _add_durations(
+def _add_saves(
     cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
 ) -> None:
-    """Count each stop for a save, and what an attempt spent on each phase that it has left."""
+    """Count each stop for a save that is over."""
     segments = ledger.segments
-    left: dict[tuple[int, Category], Segment] = {}
     for one in segments[max(0, bisect_left(segments, (first,)) - 1) :]:
-        if one.number is None or one.category not in _TIMED or one.end_at < first:
+        if one.category is not Category.CHECKPOINT_BLOCKING or one.number is None:
             continue
         attempt = ledger.attempts[one.number]
-        if attempt.outcome is Outcome.RUNNING and one.end_at == attempt.ended_at:
-            left.pop((one.number, one.category), None)
-        elif one.category is Category.CHECKPOINT_BLOCKING:
+        is_open = attempt.outcome is Outcome.RUNNING and one.end_at == attempt.ended_at
+        if one.end_at >= first and not is_open:
             us = one.end_at - one.start_at
             cell = cells[hour_of(one.end_at), frame.cohort(one.number, one.end_at)]
             cell.count("checkpoint_blocking", place(us), us)
-        else:
-            left[one.number, one.category] = one
-    for (number, category), last in left.items():
-        us = ledger.attempts[number].categories_us[category]
-        cell = cells[hour_of(last.end_at), frame.cohort(number, last.end_at)]
-        cell.count(f"{PHASE}{category}", place(us), us)
 
 
 def _add_work(

@@ -16,18 +16,8 @@ from typing import NamedTuple
 from ett_service.core.answer import AttemptLedger, JobLedger, Recovery
 from ett_service.core.interval import Interval, merged
 from ett_service.core.scenario import CATEGORIES_OF, CutCategory, CutFailures, CutStage, Scenario
+from ett_service.core.stretches import Stretch
 from ett_service.core.vocabulary import Category
-
-
-class Stretch(NamedTuple):
-    """Time ``[start_at, end_at)`` of one owner, and the accelerators that it counts for."""
-
-    start_at: int
-    end_at: int
-    category: Category
-    number: int | None  #: of the attempt; None between attempts
-    gpus: int  #: 0 where its time carries no weight
-    held: bool  #: whether they were held
 
 
 class Saved(NamedTuple):

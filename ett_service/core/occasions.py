@@ -6,8 +6,18 @@ from typing import NamedTuple
 from ett_service.core.answer import AttemptLedger, JobLedger
 from ett_service.core.cohort import last_at
 from ett_service.core.distribution import place, ratio_place
-from ett_service.core.totals import FAILURE, JOB_ETT
+from ett_service.core.totals import FAILURE, JOB_ETT, PHASE
 from ett_service.core.vocabulary import FAILURES, INFRA_ORIGINS, Category, Outcome
+
+_BEFORE_THE_LOOP = frozenset(
+    {
+        Category.SCHEDULING,
+        Category.HARDWARE_SETUP,
+        Category.LAUNCHER_INIT,
+        Category.PT2_COMPILE,
+    }
+)
+_TIMED = _BEFORE_THE_LOOP | {Category.SHUTDOWN}
 
 
 class Occasion(NamedTuple):
@@ -27,6 +37,7 @@ def occasions(ledger: JobLedger) -> Iterator[Occasion]:
         yield Occasion(attempt.started_at, attempt.number, (("attempts", 1),))
         if attempt.outcome in FAILURES:
             yield _failure(attempt)
+        yield from _phases(attempt)
     for recovery in ledger.recoveries:
         if recovery.resumed is not None and recovery.outcome in FAILURES:
             tally = _timed("time_to_recover", recovery.us)
@@ -73,6 +84,16 @@ def _failure(attempt: AttemptLedger) -> Occasion:
     )
     tally = (f"{FAILURE}{attempt.origin}/{attempt.cause}", 0, attempt.unsaved_us)
     return Occasion(attempt.ended_at, attempt.number, sums, attempt.unsaved_us, tally)
+
+
+def _phases(attempt: AttemptLedger) -> Iterator[Occasion]:
+    """Yield what the attempt spent on each phase, once it has left it."""
+    over_at = None if attempt.outcome is Outcome.RUNNING else attempt.ended_at
+    looped_at = over_at if attempt.loop_started_at is None else attempt.loop_started_at
+    for category, us in attempt.categories_us.items():
+        at = looped_at if category in _BEFORE_THE_LOOP else over_at
+        if category in _TIMED and at is not None:
+            yield Occasion(at, attempt.number, tally=_timed(f"{PHASE}{category}", us))
 
 
 def _timed(name: str, us: int) -> tuple[str, int, int]:
