@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 
 from ett_service.core.answer import JobLedger
-from ett_service.core.counterfactual import Counterfactual, Removal, Saved, Stretch, removals
+from ett_service.core.counterfactual import Counterfactual, Removal, Saved, removals
 from ett_service.core.event import CheckpointRestored, Event, PhaseStarted, SpanOver
 from ett_service.core.fold import fold
 from ett_service.core.scenario import CutFailures, Scenario, parse
+from ett_service.core.stretches import Stretch
 from ett_service.core.vocabulary import Category, Origin, Outcome, Phase
 from tests.core.strategies import Timeline, timelines
 from tests.core.timeline import SECOND, ended, progress, saved, span, started

@@ -1,0 +1,106 @@
+"""A job's time in a window: all of it, weighted as the fleet's sums weigh it."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ett_service.core.answer import Exclusion, JobLedger
+from ett_service.core.cohort import Cohort
+from ett_service.core.contribution import contribution
+from ett_service.core.fold import fold
+from ett_service.core.stretches import stretches, waits_between
+from ett_service.core.vocabulary import Category, Outcome, Phase
+from tests.core.strategies import Timeline, timelines
+from tests.core.timeline import SECOND, ended, span, started
+
+Sums = dict[Cohort, Counter[str]]
+
+EVER = (-(2**62), 2**62)
+
+
+def _folded(timeline: Timeline) -> JobLedger:
+    return fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
+
+
+def _summed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
+    sums: Sums = {}
+    for cohort, one in stretches(ledger, EVER, exclusions):
+        us = one.end_at - one.start_at
+        found = sums.setdefault(cohort, Counter())
+        found[f"{one.category}_us"] += us
+        found[f"{one.category}_weighted_us"] += us * one.gpus
+        if one.category is Category.RESTART_WAIT and one.held:
+            found["restart_wait_gpu_us"] += us * one.gpus
+    return {cohort: +found for cohort, found in sums.items()}
+
+
+def _contributed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
+    names = [f"{each}{suffix}" for each in Category for suffix in ("_us", "_weighted_us")]
+    sums: Sums = {}
+    for (_, cohort), cell in contribution(ledger, exclusions).items():
+        found = sums.setdefault(cohort, Counter())
+        found.update({name: cell.sums.get(name, 0) for name in (*names, "restart_wait_gpu_us")})
+    return {cohort: +found for cohort, found in sums.items() if +found}
+
+
+@settings(deadline=None)
+@given(timeline=timelines, edges=st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)))
+def test_a_jobs_time_is_what_it_adds_to_the_fleet(
+    timeline: Timeline, edges: tuple[int, int]
+) -> None:
+    ledger = _folded(timeline)
+    assume((ledger.started_at or 0) >= 0)  # the fleet begins in 1970
+    start = (ledger.started_at or 0) + min(edges) * SECOND
+    exclusions = [Exclusion(start, start + max(edges) * SECOND)]
+
+    summed, contributed = _summed(ledger, exclusions), _contributed(ledger, exclusions)
+
+    if _queues(timeline):
+        # That is not stored, so more of a wait may count as held.
+        for found in (*summed.values(), *contributed.values()):
+            del found["restart_wait_gpu_us"]
+    assert summed == contributed
+
+
+def _queues(timeline: Timeline) -> bool:
+    return any(getattr(event, "phase", None) is Phase.QUEUED for event in timeline.events)
+
+
+@given(timeline=timelines)
+def test_waits_are_told_from_what_is_stored_as_the_fold_tells_them(timeline: Timeline) -> None:
+    ledger = _folded(timeline)
+
+    again = tuple(waits_between(ledger.attempts, ledger.segments))
+
+    if _queues(timeline):
+        again = tuple(wait._replace(held=False) for wait in again)
+    else:
+        assert again == ledger.waits
+    assert sum(one.end_at - one.start_at for one in again) == sum(
+        one.end_at - one.start_at for one in ledger.waits
+    )
+
+
+def test_a_window_cuts_what_lies_across_its_edges() -> None:
+    ledger = fold(
+        [
+            started(0, gpus=8),
+            span(Phase.LAUNCHER_INIT, 0, 100),
+            ended(100, Outcome.FAILED),
+            started(160, attempt=1, gpus=4),
+            span(Phase.LAUNCHER_INIT, 160, 300, attempt=1),
+            ended(300, Outcome.COMPLETED, attempt=1),
+        ],
+        {},
+        as_of=1_000 * SECOND,
+    )
+
+    found = [one for _, one in stretches(ledger, (50 * SECOND, 200 * SECOND))]
+
+    assert sorted(found) == [
+        (50 * SECOND, 100 * SECOND, Category.LAUNCHER_INIT, 0, 8, True),
+        (100 * SECOND, 160 * SECOND, Category.RESTART_WAIT, None, 8, False),
+        (160 * SECOND, 200 * SECOND, Category.LAUNCHER_INIT, 1, 4, True),
+    ]
