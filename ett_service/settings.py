@@ -4,14 +4,21 @@ Only entry points read this. The environment wins over the file, the file over t
 """
 
 import difflib
+import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from ett_service.analysis.economy import Economy, Price, Target
+from ett_service.analysis.peak_rates import PeakRate
+from ett_service.analysis.scope import GROUPS
 from ett_service.core.answer import Limits
 from ett_service.core.errors import EttError
 
@@ -40,12 +47,42 @@ OTHER_VARIABLES = frozenset(
 
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class BadSettings(EttError):
     """A setting that is unknown, malformed or out of bounds."""
 
     hint = "Every setting is described in docs/operations.md; `ett config show` prints them."
+
+
+class Row(BaseModel):
+    """One entry of a setting that is a table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PriceRow(Row):
+    """What an hour of one accelerator costs from a day on (UTC)."""
+
+    hardware: Name
+    from_: Annotated[date, Field(alias="from")]
+    per_gpu_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class PeakRateRow(Row):
+    """What one accelerator can do at most, dense, in teraflops a second."""
+
+    hardware: Name
+    precision: Name
+    teraflops: PositiveFloat
+
+
+class TargetRow(Row):
+    """What ETT% the cohorts aim at that have these labels."""
+
+    where: dict[Literal[GROUPS], str] = {}  # type: ignore[valid-type]  # one list, in `scope`
+    ett_ratio: Annotated[float, Field(gt=0, le=1)]
 
 
 class Settings(BaseModel):
@@ -70,6 +107,12 @@ class Settings(BaseModel):
     max_depth: PositiveInt = 8
     max_future_seconds: PositiveInt = 86_400
     body_deadline_seconds: PositiveFloat = 30.0
+    cohorts_a_day: PositiveInt = 500  #: those of a project that keep rollups of their own
+    currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "USD"
+    accelerators_per_node: PositiveInt = 8
+    prices: tuple[PriceRow, ...] = ()
+    peak_rates: tuple[PeakRateRow, ...] = ()  #: they go before those of the data sheets
+    targets: tuple[TargetRow, ...] = ()
 
     @field_validator("database_url")
     @classmethod
@@ -77,6 +120,40 @@ class Settings(BaseModel):
         if not url.startswith(DATABASES):
             raise ValueError(f"must start with {' or '.join(DATABASES)}")
         return url
+
+    @field_validator("prices", "peak_rates", "targets", mode="before")
+    @classmethod
+    def _read_json(cls, given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        try:
+            return json.loads(given)
+        except ValueError:
+            raise ValueError("is not JSON") from None
+
+    @field_validator("prices")
+    @classmethod
+    def _says_each_price_once(cls, prices: tuple[PriceRow, ...]) -> tuple[PriceRow, ...]:
+        told = Counter((row.hardware.casefold(), row.from_) for row in prices)
+        if any(count > 1 for count in told.values()):
+            raise ValueError("two prices of one hardware begin on one day")
+        return prices
+
+    @property
+    def economy(self) -> Economy:
+        """Prices, peak rates and targets, as what is computed with them takes them."""
+        return Economy(
+            prices=tuple(
+                Price(row.hardware, _midnight_us(row.from_), Fraction(str(row.per_gpu_hour)))
+                for row in self.prices
+            ),
+            peak_rates=tuple(
+                PeakRate(row.hardware, row.precision, row.teraflops) for row in self.peak_rates
+            ),
+            targets=tuple(Target(row.where, row.ett_ratio) for row in self.targets),
+            currency=self.currency,
+            accelerators_per_node=self.accelerators_per_node,
+        )
 
     @property
     def limits(self) -> Limits:
@@ -123,6 +200,10 @@ def variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
+def _midnight_us(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text("utf-8"))
@@ -155,7 +236,8 @@ def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> N
 def _faults(error: ValidationError, sources: Mapping[str, str]) -> str:
     lines = []
     for fault in error.errors(include_url=False, include_input=False):
-        name = str(fault["loc"][0])
+        name, *inner = map(str, fault["loc"])
+        place = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in inner)
         said = fault["msg"].removeprefix("Value error, ")
-        lines.append(f"{name} (from {sources[name]}): {said[0].lower()}{said[1:]}")
+        lines.append(f"{name}{place} (from {sources[name]}): {said[0].lower()}{said[1:]}")
     return "\n".join(lines)

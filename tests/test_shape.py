@@ -22,10 +22,12 @@ OF_ONE_MACHINE = re.compile(r"(?<![\w.])/(?:work|tmp|root|home|opt)/\w")
 
 #: Modules that are best tested where they are used, and where that is.
 TESTED_IN = {
+    "ett_service/analysis/peak_rates.py": "tests/analysis/test_economy.py",
     "ett_service/analysis/question.py": "tests/analysis/test_scope.py",
     "ett_service/api/answers.py": "tests/api/test_jobs.py",
     "ett_service/api/app.py": "tests/api/test_access.py",
     "ett_service/api/body.py": "tests/api/test_events.py",
+    "ett_service/api/correction_answers.py": "tests/api/test_corrections.py",
     "ett_service/api/deps.py": "tests/api/test_jobs.py",
     "ett_service/api/description.py": "tests/api/test_openapi.py",
     "ett_service/api/parameters.py": "tests/api/test_jobs.py",
@@ -33,6 +35,7 @@ TESTED_IN = {
     "ett_service/api/problems.py": "tests/api/test_access.py",
     "ett_service/api/refusals.py": "tests/api/test_access.py",
     "ett_service/api/rendering.py": "tests/api/test_jobs.py",
+    "ett_service/api/sent.py": "tests/api/test_markers.py",
     "ett_service/api/serve.py": "tests/cli/test_serve.py",
     "ett_service/cli/arguments.py": "tests/cli/test_failures.py",
     "ett_service/cli/checks.py": "tests/cli/test_doctor.py",
@@ -60,6 +63,7 @@ TESTED_IN = {
     "ett_service/core/answer.py": "tests/core/test_conformance.py",
     "ett_service/core/errors.py": "tests/cli/test_failures.py",
     "ett_service/core/event.py": "tests/core/test_conformance.py",
+    "ett_service/core/marker.py": "tests/storage/test_markers.py",
     "ett_service/core/milestones.py": "tests/core/test_laws.py",
     "ett_service/core/painting.py": "tests/core/test_laws.py",
     "ett_service/core/picture.py": "tests/core/test_laws.py",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ett_service.analysis.question import BadQuestion
-from ett_service.core.contribution import DIMENSIONS
+from ett_service.core.cohort import DIMENSIONS
 from ett_service.storage.rollups import CohortFilter
 
 GROUPS = ("project", *DIMENSIONS)

@@ -26,7 +26,7 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 def run(args: argparse.Namespace) -> int:
     """Print the settings, or that they are valid."""
     found = loaded(args)
-    values = found.settings.model_dump()
+    values = found.settings.model_dump(mode="json", by_alias=True)
     rows = [
         (name, _shown(value), source)
         for (name, value), source in zip(values.items(), found.sources.values(), strict=True)
