@@ -1,0 +1,55 @@
+"""Cohorts: sizes in powers of two, and what is known of each part of a job."""
+
+import pytest
+
+from ett_service.core.answer import Exclusion
+from ett_service.core.cohort import DIMENSIONS, MOST_ACCELERATORS, Frame, last_at, size_of
+from ett_service.core.fold import fold
+from ett_service.core.interval import HOUR_US
+from tests.core.timeline import SECOND, started
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "size"),
+    [
+        (None, ""),
+        (0, ""),
+        (1, "1"),
+        (2, "2-3"),
+        (7, "4-7"),
+        (64, "64-127"),
+        (127, "64-127"),
+        (16_384, "16384-32767"),
+        (MOST_ACCELERATORS + 1, ""),
+    ],
+)
+def test_a_size_is_a_power_of_two(accelerators: int | None, size: str) -> None:
+    assert size_of(accelerators) == size
+
+
+def test_time_is_cut_at_full_hours_and_where_an_exclusion_begins_or_ends() -> None:
+    ledger = fold([started(0)], {}, 0)
+    frame = Frame(ledger, [Exclusion(600, HOUR_US + 5)])
+
+    assert list(frame.cuts(0, HOUR_US + 9)) == [
+        (0, 600),
+        (600, HOUR_US),
+        (HOUR_US, HOUR_US + 5),
+        (HOUR_US + 5, HOUR_US + 9),
+    ]
+
+
+def test_implausible_accelerators_leave_the_job_unweighted() -> None:
+    frame = Frame(fold([started(0, gpus=MOST_ACCELERATORS + 1)], {}, SECOND))
+
+    assert (frame.known, frame.weights) == (False, [0])
+
+
+def test_the_last_instant_is_the_last_that_belongs_to_the_job() -> None:
+    assert last_at(fold([started(0)], {}, 60 * SECOND)) == 60 * SECOND - 1
+    assert last_at(fold([], {}, 7)) == 7
+
+
+def test_the_dimensions_are_all_but_the_exclusion() -> None:
+    assert DIMENSIONS[0] == "team"
+    assert "excluded" not in DIMENSIONS

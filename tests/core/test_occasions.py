@@ -1,0 +1,61 @@
+"""Occasions: what is booked at an instant, and at which."""
+
+from ett_service.core.event import Event
+from ett_service.core.fold import fold
+from ett_service.core.occasions import Occasion, occasions
+from ett_service.core.vocabulary import Origin, Outcome, Phase
+from tests.core.timeline import SECOND, ended, span, started
+
+FAILED_AND_RESUMED = (
+    started(0, gpus=8),
+    span(Phase.LAUNCHER_INIT, 0, 60),
+    span(Phase.TRAIN_LOOP, 60, 600),
+    ended(600, Outcome.FAILED, origin=Origin.INFRA),
+    started(700, attempt=1, gpus=8),
+    span(Phase.LAUNCHER_INIT, 700, 800, attempt=1),
+    span(Phase.TRAIN_LOOP, 800, 1000, attempt=1),
+    span(Phase.SHUTDOWN, 1000, 1060, attempt=1),
+    ended(1060, Outcome.COMPLETED, attempt=1),
+)
+
+
+def counted(*events: Event) -> list[tuple[str, int, int]]:
+    """Return name, instant and length, both in seconds, of all that is counted."""
+    found = [one for one in occasions(fold(events, {}, 10**12)) if one.tally]
+    return sorted(
+        (one.tally[0], one.at // SECOND, one.tally[2] // SECOND) for one in found if one.tally
+    )
+
+
+def test_each_duration_is_counted_where_it_was_over() -> None:
+    assert counted(*FAILED_AND_RESUMED) == [
+        ("failure:infra/unknown", 600, 540),
+        ("job_ett", 1059, 0),
+        ("phase:launcher_init", 60, 60),
+        ("phase:launcher_init", 800, 100),
+        ("phase:shutdown", 1060, 60),
+        ("queue_wait", 0, 0),
+        ("time_to_recover", 800, 200),
+        ("time_to_start", 60, 60),
+    ]
+
+
+def test_a_start_that_reached_no_loop_is_counted_where_it_ended() -> None:
+    events = (started(0), span(Phase.LAUNCHER_INIT, 0, 60), ended(90, Outcome.FAILED))
+
+    assert ("phase:launcher_init", 90, 60) in counted(*events)
+
+
+def test_a_phase_that_is_not_over_is_not_counted() -> None:
+    events = (started(0), span(Phase.LAUNCHER_INIT, 0, 60))
+    ledger = fold(events, {}, 60 * SECOND)
+
+    assert [one.tally for one in occasions(ledger) if one.tally and "phase" in one.tally[0]] == []
+
+
+def test_a_job_that_only_queued_has_waited_until_now() -> None:
+    queued = span(Phase.QUEUED, 0, 60)
+
+    assert list(occasions(fold([queued], {}, 60 * SECOND))) == [
+        Occasion(60 * SECOND, None, (("queue_wait_us", 60 * SECOND),))
+    ]
