@@ -85,15 +85,18 @@ class Frame:
 
     def cohort(self, number: int | None, at: int) -> Cohort:
         """Return the cohort of what an attempt, or the job, did at an instant."""
-        if number is None:
-            return self.home._replace(excluded=self._wholly)
-        return self.cohorts[number]._replace(excluded=self.excluded(at))
+        plain = self.home if number is None else self.cohorts[number]
+        if not self._windows:
+            return plain
+        out = self._wholly if number is None else self.excluded(at)
+        return plain._replace(excluded=out)
 
     def cuts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Cut ``[start, end)`` at full hours and where an exclusion begins or ends."""
         edges = {edge for window in self._windows for edge in window if edge is not None}
         while start < end:
             stop = min(end, start - start % HOUR_US + HOUR_US)
-            stop = min([edge for edge in edges if start < edge < stop], default=stop)
+            if edges:
+                stop = min([edge for edge in edges if start < edge < stop], default=stop)
             yield start, stop
             start = stop

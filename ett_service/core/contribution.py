@@ -129,13 +129,13 @@ def _add_time(
     cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
 ) -> None:
     """Add the segments from the hour *first* on."""
-    spent: defaultdict[tuple[int, int, bool, Category, Period, bool], int] = defaultdict(int)
+    spent: defaultdict[tuple[int, Cohort, int, Category, Period, bool], int] = defaultdict(int)
     for start, end, number, category, period, held in _stretches(ledger, first):
         for since, until in frame.cuts(max(start, first), end):
-            key = (hour_of(since), number, frame.excluded(since), category, period, held)
-            spent[key] += until - since
-    for (hour, number, excluded, category, period, held), us in spent.items():
-        cell = cells[hour, frame.cohorts[number]._replace(excluded=excluded)]
+            cohort = frame.cohort(number, since)
+            spent[hour_of(since), cohort, number, category, period, held] += until - since
+    for (hour, cohort, number, category, period, held), us in spent.items():
+        cell = cells[hour, cohort]
         weighted_us = us * frame.weights[number]
         wasted = category in WASTED and period is Period.TRAINING
         _add_amount(cell, PLAIN, (category, period), us, wasted=wasted)
