@@ -130,6 +130,18 @@ class EvidenceAnswer(Answer):
     event_id: str | None
 
 
+class VerdictAnswer(Answer):
+    """What somebody said about a failure in place of the rules, and what those say."""
+
+    origin: Origin
+    cause: Cause
+    why: str
+    made_by: str = Field(description="Prefix of a key.")
+    made_at: Instant
+    rules_origin: Origin | None
+    rules_cause: Cause | None
+
+
 class AttemptAnswer(Answer):
     """One life of the job's training processes."""
 
@@ -144,6 +156,7 @@ class AttemptAnswer(Answer):
     outcome: Outcome
     origin: Origin | None
     cause: Cause | None
+    verdict: VerdictAnswer | None = Field(description="Whose word origin and cause are.")
     evidence: EvidenceAnswer | None
     reason: str | None
     basis: Basis
@@ -178,6 +191,17 @@ class QualityAnswer(Answer):
     gaps: list[GapAnswer] = Field(description="The first of them; the counts are of all.")
 
 
+class ExclusionAnswer(Answer):
+    """Time of a job that is left out of the fleet's numbers, up to and without its end."""
+
+    from_at: Instant | None = Field(alias="from", description="Null: from the job's begin.")
+    to_at: Instant | None = Field(alias="to", description="Null: to its end.")
+    why: str
+    made_by: str = Field(description="Prefix of a key.")
+    made_by_name: str | None
+    made_at: Instant
+
+
 class JobAnswer(JobSummary):
     """All numbers of a job."""
 
@@ -198,6 +222,9 @@ class JobAnswer(JobSummary):
     )
     recoveries: list[RecoveryAnswer]
     attempts: list[AttemptAnswer]
+    exclusions: list[ExclusionAnswer] = Field(
+        description="What fleet numbers leave out of it; its own numbers leave out nothing."
+    )
     quality: QualityAnswer
     definitions: dict[str, float] = Field(
         description="Other definitions, from the same ledger: see docs/definitions.md."

@@ -8,7 +8,19 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
-from ett_service.api import docs, events, health, job_events, jobs, keys, metrics, timeline
+from ett_service.api import (
+    corrections,
+    deletion,
+    docs,
+    events,
+    health,
+    job_events,
+    jobs,
+    keys,
+    markers,
+    metrics,
+    timeline,
+)
 from ett_service.api.access import Access
 from ett_service.api.description import describe
 from ett_service.api.parts import Parts
@@ -21,6 +33,9 @@ ROUTERS = (
     jobs.router,
     job_events.router,
     timeline.router,
+    corrections.router,
+    deletion.router,
+    markers.router,
     keys.router,
     metrics.router,
     health.router,

@@ -1,7 +1,7 @@
 """What routes ask for, as typed aliases: a connection, a key that may, a project, a job."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Query, Request
 from sqlalchemy import Connection
@@ -99,33 +99,58 @@ def _admin_key(request: Request, parts: AppParts) -> Key:
         return require(known_key(request, conn), "admin")
 
 
+def _correcting_key(request: Request, parts: AppParts) -> Key:
+    with parts.store.reading() as conn:
+        return require(known_key(request, conn), "write", "admin")
+
+
 ReadingKey = Annotated[Key, Depends(_reading_key)]
 ListingKey = Annotated[Key, Depends(_listing_key)]
 WritingKey = Annotated[Key, Depends(_writing_key)]
 AdminKey = Annotated[Key, Depends(_admin_key)]
+CorrectingKey = Annotated[Key, Depends(_correcting_key)]
+
+
+def _named(scope: str) -> Any:
+    return Query(
+        description=f"Another project than the key's own; needs the scope `{scope}`.",
+        max_length=200,
+        pattern=r"^[^\x00]*$",
+    )
 
 
 def _project_id(
-    key: ReadingKey,
-    conn: Reader,
-    project: Annotated[
-        str | None,
-        Query(
-            description="Another project than the key's own; needs the scope `fleet`.",
-            max_length=200,
-            pattern=r"^[^\x00]*$",
-        ),
-    ] = None,
+    key: ReadingKey, conn: Reader, project: Annotated[str | None, _named("fleet")] = None
 ) -> int:
+    return _of_project(key, conn, project, "fleet")
+
+
+def _corrected_project_id(
+    key: CorrectingKey, parts: AppParts, project: Annotated[str | None, _named("admin")] = None
+) -> int:
+    with parts.store.reading() as conn:
+        return _of_project(key, conn, project, "admin")
+
+
+def _deleted_from_id(
+    key: AdminKey, parts: AppParts, project: Annotated[str | None, _named("admin")] = None
+) -> int:
+    with parts.store.reading() as conn:
+        return _of_project(key, conn, project, "admin")
+
+
+def _of_project(key: Key, conn: Connection, project: str | None, scope: str) -> int:
     if project is None or project == key.project:
         return key.project_id
-    found = project_id(conn, project) if "fleet" in key.scopes else None
+    found = project_id(conn, project) if scope in key.scopes else None
     if found is None:
         raise Problem(Kind.NOT_FOUND, "No such project.")
     return found
 
 
 ProjectId = Annotated[int, Depends(_project_id)]
+CorrectedProjectId = Annotated[int, Depends(_corrected_project_id)]
+DeletedFromId = Annotated[int, Depends(_deleted_from_id)]
 
 
 def _job(job: Annotated[str, Path(description="The job's name.", examples=["llm-70b"])]) -> str:

@@ -14,7 +14,8 @@ from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.rendering import job_answer, ledger_answer, summary
 from ett_service.core.answer import JobLedger
 from ett_service.core.vocabulary import JobState
-from ett_service.storage import ledgers, listing
+from ett_service.storage import corrections, ledgers, listing
+from ett_service.storage.marks import JobKey
 
 router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
@@ -101,7 +102,9 @@ def _place(asked: Asked) -> listing.Place | None:
 @router.get("/{job}", operation_id="read_job", responses=declared(401, 403, 404, 422, 503))
 def read_job(job: Job, conn: Reader, project_id: ProjectId) -> JobAnswer:
     """Tell all numbers of a job."""
-    return job_answer(job, known_ledger(conn, project_id, job))
+    ledger = known_ledger(conn, project_id, job)
+    key = JobKey(project_id, job)
+    return job_answer(job, ledger, corrections.standing(conn, key, corrections.EXCLUSION))
 
 
 @router.get(

@@ -28,6 +28,7 @@ class Kind(Enum):
     FORBIDDEN = 403, "forbidden", "The key may not do this"
     NOT_FOUND = 404, "not-found", "There is no such thing"
     METHOD_NOT_ALLOWED = 405, "method-not-allowed", "The method is not allowed here"
+    CONFLICT = 409, "conflict", "It contradicts what is there"
     REQUEST_TIMEOUT = 408, "request-timeout", "The body came too slowly"
     TOO_LARGE = 413, "too-large", "The request is too large"
     UNSUPPORTED_MEDIA = 415, "unsupported-media", "The media type or encoding is not supported"

@@ -6,6 +6,7 @@ from typing import Any
 from ett_service.api.answers import (
     AttemptAnswer,
     EvidenceAnswer,
+    ExclusionAnswer,
     GapAnswer,
     JobAnswer,
     JobSummary,
@@ -13,14 +14,17 @@ from ett_service.api.answers import (
     QualityAnswer,
     RecoveryAnswer,
     SegmentAnswer,
+    VerdictAnswer,
 )
 from ett_service.core.answer import (
     FORMULA_VERSION,
     AttemptLedger,
     Evidence,
+    Exclusion,
     Facts,
     Gap,
     JobLedger,
+    Override,
     Quality,
     Recovery,
     Segment,
@@ -29,6 +33,7 @@ from ett_service.core.answer import (
 from ett_service.core.definitions import definitions
 from ett_service.core.instant import rfc3339
 from ett_service.core.vocabulary import WASTED, Category, JobState, Period
+from ett_service.storage.corrections import Correction
 
 MICROSECONDS = 1_000_000
 
@@ -87,8 +92,8 @@ def summary(row: Any, training_us: tuple[int, int]) -> JobSummary:
     )
 
 
-def job_answer(job: str, ledger: JobLedger) -> JobAnswer:
-    """Answer everything about one job."""
+def job_answer(job: str, ledger: JobLedger, exclusions: Iterable[Correction]) -> JobAnswer:
+    """Answer everything about one job, with the *exclusions* that stand."""
     by_category = _sums(ledger.shares, "us")
     periods = dict.fromkeys(Period, 0)
     for share in ledger.shares:
@@ -105,6 +110,7 @@ def job_answer(job: str, ledger: JobLedger) -> JobAnswer:
         gpu_seconds=_weighted(ledger, "gpu_us"),
         recoveries=[_recovery(recovery) for recovery in ledger.recoveries],
         attempts=[_attempt(attempt) for attempt in ledger.attempts],
+        exclusions=[exclusion_answer(one) for one in exclusions],
         quality=_quality(ledger.quality, ledger.e2e_us),
         definitions={name: ratio(*pair) for name, pair in definitions(ledger).items()},
     )
@@ -129,6 +135,18 @@ def ledger_answer(job: str, ledger: JobLedger, segments: Iterable[Segment]) -> L
             )
             for segment in segments
         ],
+    )
+
+
+def exclusion_answer(exclusion: Correction) -> ExclusionAnswer:
+    """Answer one window of a job's exclusion."""
+    window = exclusion.window or Exclusion()
+    return ExclusionAnswer(
+        **{"from": maybe_instant(window.from_at), "to": maybe_instant(window.to_at)},
+        why=exclusion.why,
+        made_by=exclusion.made_by.key,
+        made_by_name=exclusion.made_by.name,
+        made_at=rfc3339(exclusion.made_at),
     )
 
 
@@ -215,6 +233,7 @@ def _attempt(attempt: AttemptLedger) -> AttemptAnswer:
         outcome=attempt.outcome,
         origin=attempt.origin,
         cause=attempt.cause,
+        verdict=_verdict(attempt.verdict),
         evidence=_evidence(attempt.evidence),
         reason=attempt.reason,
         basis=attempt.basis,
@@ -223,6 +242,20 @@ def _attempt(attempt: AttemptLedger) -> AttemptAnswer:
         unsaved_training_seconds=seconds(attempt.unsaved_us),
         stalled_seconds=seconds(attempt.silent_tail_us),
         categories=in_seconds(attempt.categories_us),
+    )
+
+
+def _verdict(override: Override | None) -> VerdictAnswer | None:
+    if override is None:
+        return None
+    return VerdictAnswer(
+        origin=override.origin,
+        cause=override.cause,
+        why=override.why,
+        made_by=override.made_by,
+        made_at=rfc3339(override.made_at),
+        rules_origin=override.rules_origin,
+        rules_cause=override.rules_cause,
     )
 
 

@@ -2,14 +2,15 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import msgspec
 
 from ett_service.core.event import EVENT_TYPES, Event
-from ett_service.ingest.fault import escape, fault_of
+from ett_service.ingest.fault import fault_of
 from ett_service.ingest.ids import derived_id
-from ett_service.ingest.reading import READERS, Frame, Reader
+from ett_service.ingest.members import read_members
+from ett_service.ingest.reading import Frame
 from ett_service.ingest.refusal import Code, Fault, Refusal
 from ett_service.ingest.wire import AnyEvent, SentEvent
 from ett_service.storage.body import encode_body
@@ -83,18 +84,7 @@ def _decoded_by_last_keys(raw: bytes, error: msgspec.ValidationError) -> SentEve
 
 def _members(sent: SentEvent, frame: Frame) -> dict[str, Any]:
     """Return what was sent, by the names and in the types of the core; null is left out."""
-    kind = type(sent)
-    members: dict[str, Any] = {"id": ""}
-    for name, reader in _MEMBERS[kind]:
-        value = getattr(sent, name)
-        if value is None:
-            continue
-        if reader is not None:
-            try:
-                value = reader(value, frame)
-            except Fault as fault:
-                raise Fault(fault.code, f"/{escape(name)}{fault.pointer}") from fault
-        members[name] = value
+    members = {"id": "", **read_members(sent, frame)}
     _leave_out_what_says_nothing(_type_of(sent), members)
     return members
 
@@ -107,24 +97,8 @@ def _leave_out_what_says_nothing(kind: str, members: dict[str, Any]) -> None:
         del members["cycle"]
 
 
-def _reader_of(hint: Any) -> Reader | None:
-    for each in (hint, *get_args(hint)):
-        for meta in getattr(each, "__metadata__", ()):
-            if meta.extra is not None:
-                return READERS[meta.extra["reads"]]
-    return None
-
-
 def _type_of(sent: SentEvent) -> str:
     return str(sent.__struct_config__.tag)
-
-
-def _readers_of(kind: type[SentEvent]) -> tuple[tuple[str, Reader | None], ...]:
-    hints = get_type_hints(kind, include_extras=True)
-    return tuple((name, _reader_of(hints[name])) for name in kind.__struct_fields__)
-
-
-_MEMBERS = {kind: _readers_of(kind) for kind in get_args(AnyEvent)}
 
 
 def _id_in(raw: bytes) -> str | None:

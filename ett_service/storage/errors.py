@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
 from ett_service.core.errors import EttError
@@ -31,6 +31,9 @@ class StoreInUse(EttError):
 class WrongStore(EttError):
     """There is nothing at this address that can be worked with."""
 
+
+#: PostgreSQL: a row refers to one that is not there.
+_FOREIGN_KEY_VIOLATION = "23503"
 
 #: Primary result codes that tell of the database's state and not of a faulty statement.
 _STATES_OF_SQLITE = frozenset(
@@ -79,6 +82,9 @@ def _is_of_the_database(error: BaseException) -> bool:
     code = getattr(error.orig, "sqlite_errorcode", None)
     if code is not None:
         return code & 0xFF in _STATES_OF_SQLITE
+    if isinstance(error, IntegrityError):
+        # Its job was deleted between two statements of a writer, who succeeds on the next try.
+        return getattr(error.orig, "sqlstate", None) == _FOREIGN_KEY_VIOLATION
     return isinstance(error, OperationalError | InterfaceError)
 
 

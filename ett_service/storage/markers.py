@@ -126,7 +126,8 @@ def _conditions(conn: Connection, wanted: MarkerFilter) -> list[ColumnElement[bo
 
 def _labelled(conn: Connection, name: str, value: str) -> ColumnElement[bool]:
     if conn.dialect.name == "postgresql":
-        return marker.c.labels.cast(JSONB)[name].astext == value
+        found: ColumnElement[bool] = marker.c.labels.cast(JSONB)[name].astext == value
+        return found
     label = func.json_each(marker.c.labels).table_valued("key", "value")
     return exists(select(1).select_from(label).where(label.c.key == name, label.c.value == value))
 

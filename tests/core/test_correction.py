@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ SAID = Verdict(Origin.INFRA, Cause.NETWORK, "the switch was down", "ett_00000000
 
 def thrice() -> JobLedger:
     """A job of three attempts: out of memory, cut off by its user, completed."""
-    of_each = [
+    of_each: list[tuple[int, dict[str, Any]]] = [
         (0, {"outcome": Outcome.FAILED, "cause": Cause.OOM}),
         (1, {"outcome": Outcome.CANCELLED}),
         (2, {"outcome": Outcome.COMPLETED}),
@@ -24,7 +25,7 @@ def thrice() -> JobLedger:
     events = []
     for number, ending in of_each:
         began = NOON + number * 10 * MINUTE
-        named = {"launch": "8041", "attempt": number}
+        named: dict[str, Any] = {"launch": "8041", "attempt": number}
         events += [
             event(AttemptStarted, began, gpus=8, **named),
             event(PhaseStarted, began + MINUTE, phase=Phase.TRAIN_LOOP, **named),
