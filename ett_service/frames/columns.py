@@ -1,0 +1,123 @@
+"""Which columns each frame has, and of which type: one list for HTTP and SQL alike."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from ett_service.core.vocabulary import Category
+
+TEXT = "string"
+COUNT = "Int64"
+SECONDS = "float64"
+RATIO = "float64"
+FLAG = "boolean"
+INSTANT = "datetime64[us, UTC]"
+
+Columns = Mapping[str, str]
+
+JOBS: Columns = {
+    **dict.fromkeys(
+        ("job", "name", "team", "model", "cluster", "hardware", "kind", "code_version"), TEXT
+    ),
+    "gpus": COUNT,
+    "state": TEXT,
+    "provisional": FLAG,
+    "started_at": INSTANT,
+    "ended_at": INSTANT,
+    "e2e_seconds": SECONDS,
+    "queue_wait_seconds": SECONDS,
+    "time_to_start_seconds": SECONDS,
+    "unsaved_training_seconds": SECONDS,
+    "ett_ratio": RATIO,
+    "wasted_ratio": RATIO,
+    "failures": COUNT,
+    "infra_failures": COUNT,
+}
+
+ATTEMPTS: Columns = {
+    "job": TEXT,
+    "number": COUNT,
+    "launch": TEXT,
+    "attempt": COUNT,
+    "cycle": COUNT,
+    "started_at": INSTANT,
+    "ended_at": INSTANT,
+    "seconds": SECONDS,
+    "effective_training_seconds": SECONDS,
+    "unsaved_training_seconds": SECONDS,
+    "outcome": TEXT,
+    "origin": TEXT,
+    "cause": TEXT,
+    "gpus": COUNT,
+    "code_version": TEXT,
+    "last_step": COUNT,
+}
+
+LEDGER: Columns = {"category": TEXT, "seconds": SECONDS, "ratio": RATIO}
+
+SEGMENTS: Columns = {
+    "started_at": INSTANT,
+    "ended_at": INSTANT,
+    "category": TEXT,
+    "period": TEXT,
+    "number": COUNT,
+    "seconds": SECONDS,
+}
+
+MARKERS: Columns = {
+    "id": TEXT,
+    "at": INSTANT,
+    "end_at": INSTANT,
+    "kind": TEXT,
+    "title": TEXT,
+}
+
+ROLLUPS: Columns = {
+    "other": FLAG,
+    "jobs": COUNT,
+    "attempts": COUNT,
+    "e2e_seconds": SECONDS,
+    "weighted_seconds": SECONDS,
+    "gpu_seconds": SECONDS,
+    "queue_wait_seconds": SECONDS,
+    "unsaved_training_seconds": SECONDS,
+    "ett_ratio": RATIO,
+    "ett_ratio_wall": RATIO,
+    "wasted_ratio": RATIO,
+    "failures": COUNT,
+    "infra_failures": COUNT,
+    **{f"{category}_seconds": SECONDS for category in Category},
+    **{f"{category}_weighted_seconds": SECONDS for category in Category},
+}
+"""Behind the start of the step, where there is one, and the dimensions of the grouping."""
+
+
+def rollup_columns(group_by: Iterable[str], *, over_time: bool) -> Columns:
+    """Return the columns of a rollup by these dimensions."""
+    start = {"start_at": INSTANT} if over_time else {}
+    return {**start, **dict.fromkeys(group_by, TEXT), **ROLLUPS}
+
+
+def typed(rows: Iterable[Mapping[str, Any]], columns: Columns) -> pd.DataFrame:
+    """Make a frame of exactly *columns*; a row may lack some and have others."""
+    kept = [{name: row.get(name) for name in columns} for row in rows]
+    return cast(pd.DataFrame(kept, columns=list(columns), dtype=object), columns)
+
+
+def cast(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
+    """Return *frame* with exactly *columns*, each of its type."""
+    return pd.DataFrame(
+        {name: _series(frame[name], dtype) for name, dtype in columns.items()},
+        columns=list(columns),
+    )
+
+
+def _series(values: "pd.Series[Any]", dtype: Any) -> "pd.Series[Any]":
+    if dtype == INSTANT:
+        # Without the format, one that reads to the second would make those with decimals fail.
+        return pd.to_datetime(values, utc=True, format="ISO8601").astype(INSTANT)
+    if dtype == FLAG:
+        # SQLite says 0 and 1.
+        return values.astype("Int64").astype(dtype)
+    return values.astype(dtype)

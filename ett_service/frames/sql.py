@@ -1,0 +1,194 @@
+"""Frames from a database, through its public views ``ett_v_*`` and nothing else.
+
+A role that may read the views suffices, and nothing is written: a transaction on PostgreSQL says
+so, and SQLite's file is opened for reading.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from ett_service.core.vocabulary import Category
+from ett_service.frames import columns
+from ett_service.frames.columns import cast
+from ett_service.frames.http import ledger_frame
+from ett_service.frames.rolled import rolled_up
+from ett_service.frames.source import FrameError, When
+
+_FILTERS = frozenset({"project", "team", "model", "cluster", "hardware", "kind", "state"})
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SqlSource:
+    """A database of the service, PostgreSQL or SQLite."""
+
+    def __init__(self, address: str) -> None:
+        self._engine = _engine(address)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+    def read(self, sql: str, **parameters: str | float) -> pd.DataFrame:
+        """Return the rows of any query; ``:name`` in it stands for a parameter of that name.
+
+        Raises:
+            FrameError: where the database refuses it.
+        """
+        with self._reading() as conn:
+            return pd.read_sql_query(text(sql), conn, params=parameters)
+
+    def jobs(self, **where: str) -> pd.DataFrame:
+        """Return a row a job, in the order of their names."""
+        unknown = where.keys() - _FILTERS
+        if unknown:
+            raise FrameError(
+                f"jobs cannot be filtered by {', '.join(sorted(unknown))}",
+                f"What can be: {', '.join(sorted(_FILTERS))}.",
+            )
+        conditions = [f"{name} = :{name}" for name in where]
+        found = self.read(
+            f"SELECT * FROM ett_v_jobs{_where(conditions)}",  # noqa: S608 -- names of a closed list
+            **where,
+        )
+        return cast(found.sort_values("job", ignore_index=True), columns.JOBS)
+
+    def attempts(self, job: str) -> pd.DataFrame:
+        """Return a row an attempt of *job*, in order."""
+        found = self.read("SELECT * FROM ett_v_attempts WHERE job = :job ORDER BY number", job=job)
+        self._refuse_missing(found, job)
+        return cast(found, columns.ATTEMPTS)
+
+    def ledger(self, job: str) -> pd.DataFrame:
+        """Return a row a category: seconds, and their share of E2E."""
+        found = self.read("SELECT * FROM ett_v_jobs WHERE job = :job", job=job)
+        self._refuse_missing(found, job)
+        row = found.iloc[0]
+        return ledger_frame({name: float(row[f"{name}_seconds"]) for name in Category})
+
+    def segments(self, job: str) -> pd.DataFrame:
+        """Return the stretches that E2E of *job* is cut into, in order."""
+        sql = "SELECT * FROM ett_v_phases WHERE job = :job ORDER BY started_us"
+        found = self.read(sql, job=job)
+        self._refuse_missing(found, job)
+        return cast(found, columns.SEGMENTS)
+
+    def rollups(
+        self,
+        *,
+        step: str | None = "1d",
+        group_by: Sequence[str] = (),
+        where: Sequence[str] = (),
+        begin: When = None,
+        end: When = None,
+        exclusions: str = "left_out",
+    ) -> pd.DataFrame:
+        """Return the fleet's sums by step and group; see ``Source.rollups``."""
+        window = _hours(begin, end)
+        daily = step != "1h" and all((edge - _EPOCH) % _DAY == timedelta(0) for edge in window)
+        found = self.read(
+            f"SELECT * FROM ett_v_rollup_{'daily' if daily else 'hourly'} "  # noqa: S608 -- of two
+            "WHERE start_us >= :begin AND start_us < :end",
+            **dict(zip(("begin", "end"), map(_us, window), strict=True)),
+        )
+        if exclusions == "left_out":
+            found = found[~found["excluded"].astype(bool)]
+        return rolled_up(
+            found, step=step, group_by=group_by, where=where, first="day" if daily else "hour",
+            window=window,
+        )  # fmt: skip
+
+    def summary(self, **asked: Any) -> pd.DataFrame:
+        """Return the same for the window as a whole; see ``Source.summary``."""
+        return self.rollups(step=None, **asked)
+
+    def markers(self, *, begin: When = None, end: When = None) -> pd.DataFrame:
+        """Return what was marked in the window, in order."""
+        asked = {"begin": _maybe_us(begin), "end": _maybe_us(end)}
+        conditions = {
+            "begin": "coalesce(end_us, at_us) >= :begin",
+            "end": "at_us < :end",
+        }
+        chosen = [condition for name, condition in conditions.items() if asked[name] is not None]
+        found = self.read(
+            f"SELECT * FROM ett_v_markers{_where(chosen)} ORDER BY at_us, id",  # noqa: S608 -- ours
+            **{name: us for name, us in asked.items() if us is not None},
+        )
+        return cast(found, columns.MARKERS)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        try:
+            with self._engine.connect() as conn:
+                yield conn
+        except SQLAlchemyError as error:
+            raise FrameError(
+                f"the database refused: {error.__class__.__name__}",
+                "Is it one of this service, of this version, and may this role read ett_v_*?",
+            ) from error
+
+    def _refuse_missing(self, found: pd.DataFrame, job: str) -> None:
+        if not found.empty:
+            return
+        known = self.read("SELECT 1 FROM ett_v_jobs WHERE job = :job", job=job)
+        if known.empty:
+            raise FrameError(f"there is no job {job!r}", "`jobs()` returns those there are.")
+
+
+def _engine(address: str) -> Engine:
+    try:
+        url = make_url(address)
+    except ArgumentError:
+        raise FrameError(
+            "that is no address of a database",
+            "Name sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE.",
+        ) from None
+    if url.get_backend_name() == "sqlite":
+        return create_engine(_read_only(url))
+    return create_engine(url, execution_options={"postgresql_readonly": True})
+
+
+def _read_only(url: URL) -> URL:
+    path = Path(url.database or "")
+    if not path.is_file():
+        raise FrameError(f"there is no database at {path}", "`ett serve` and `ett demo` make one.")
+    query: Mapping[str, str] = {"mode": "ro", "uri": "true"}
+    return url.set(database=path.absolute().as_uri(), query=query)
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _hours(begin: When, end: When) -> tuple[datetime, datetime]:
+    """Return the window as the server understands it: full hours, seven days by default."""
+    last = _instant(end) or datetime.now(UTC)
+    to = last if (last - _EPOCH) % _HOUR == timedelta(0) else last + _HOUR - (last - _EPOCH) % _HOUR
+    first = _instant(begin)
+    return (to - 7 * _DAY if first is None else first - (first - _EPOCH) % _HOUR), to
+
+
+def _instant(when: When) -> datetime | None:
+    if when is None:
+        return None
+    instant = datetime.fromisoformat(when) if isinstance(when, str) else when
+    if instant.tzinfo is None:
+        raise FrameError(f"{when} has no zone", "Name it: datetime(..., tzinfo=UTC).")
+    return instant.astimezone(UTC)
+
+
+def _maybe_us(when: When) -> int | None:
+    instant = _instant(when)
+    return None if instant is None else _us(instant)
+
+
+def _us(instant: datetime) -> int:
+    return (instant - _EPOCH) // timedelta(microseconds=1)
