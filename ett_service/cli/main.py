@@ -38,6 +38,7 @@ VERBS: Mapping[str, Verb] = {
         "send what trainers left unsent", "ett_service.client.command", "add_sync", "sync"
     ),
     "serve": Verb("serve the API", "ett_service.cli.serve"),
+    "demo": Verb("serve a made-up fleet, to look around in", "ett_service.cli.demo"),
     "worker": Verb("compute ledgers beside a server", "ett_service.cli.worker"),
     "migrate": Verb("bring the database to the newest schema", "ett_service.cli.migrate"),
     "import": Verb("turn logs into events", "ett_service.cli.import_"),

@@ -153,6 +153,8 @@ OF_USERS: Mapping[str, Failure] = {
 }
 USERS_WEIGHTS = (30.0, 50.0, 15.0, 5.0)
 
-OUTAGE = Failure(Cause.STORAGE, (_died("OSError: [Errno 107] Transport endpoint is not connected"),))
+OUTAGE = Failure(
+    Cause.STORAGE, (_died("OSError: [Errno 107] Transport endpoint is not connected"),)
+)
 TIME_LIMIT = Failure(Cause.SCHEDULER_TIMEOUT, ({"scheduler_state": "TIMEOUT", "signal": 15},))
 LOST = Failure(Cause.LOST_CONTACT, ())

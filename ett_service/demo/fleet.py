@@ -75,7 +75,7 @@ def checkpoint_every_us(gpus: int) -> int:
     """Return how long a job of *gpus* trains between saves, in microseconds."""
     if gpus >= 1024:  # noqa: PLR2004 - the larger, the sooner something breaks
         return 30 * MINUTE
-    return 45 * MINUTE if gpus >= 256 else 60 * MINUTE  # noqa: PLR2004
+    return 60 * MINUTE if gpus >= 256 else 90 * MINUTE  # noqa: PLR2004
 
 
 _BLOCKS = CHECKPOINT_BLOCKING_SECONDS
@@ -94,45 +94,45 @@ def _release(a_day: float, hours: float, *gpus: int) -> Stream:
 
 MODELS = (
     Model("llm-405b", "language", "alder", "H100", 405_000_000_000, 0.41, 290, 900, _BLOCKS, 1200,
-          (_small("eval", 1.5, 1.0, 64),), 4096, 30.0),
+          (_small("eval", 0.6, 1.2, 64),), 4096, 11.0),
     Model("llm-70b", "language", "birch", "A100", 70_000_000_000, 0.44, 210, 620, _BLOCKS, 900,
-          (_release(0.6, 9.0, 256), _small("eval", 2.0, 1.0, 16)), 1024, 18.0),
+          (_release(1.0, 9.0, 256), _small("eval", 0.7, 1.2, 32)), 1024, 14.0),
     Model("llm-8b", "language", "alder", "H100", 8_000_000_000, 0.39, 120, 310, 9, 420,
-          (_small("finetune", 3.0, 5.0, 32, 64), _small("ablation", 2.0, 7.0, 64, 128))),
+          (_small("finetune", 1.8, 6.0, 64, 128), _small("ablation", 1.8, 9.0, 128, 256))),
     Model("code-34b", "code", "alder", "H100", 34_000_000_000, 0.40, 180, 480, _BLOCKS, 600,
-          (_small("ablation", 1.5, 8.0, 128, 256), _small("eval", 2.0, 0.8, 16)), 512, 12.0),
+          (_small("ablation", 1.8, 9.0, 256), _small("eval", 0.7, 0.8, 16)), 512, 12.0),
     Model("code-7b", "code", "alder", "H100", 7_000_000_000, 0.37, 110, 290, 8, 360,
-          (_small("finetune", 2.5, 5.0, 16, 32, 64),), reports=_TOKENS),
+          (_small("finetune", 2.2, 6.0, 32, 64, 128),), reports=_TOKENS),
     Model("moe-16b", "mixture", "birch", "A100", 16_000_000_000, 0.36, 150, 540, 11, 420,
-          (_small("ablation", 4.0, 6.0, 64, 128), _small("eval", 1.5, 0.8, 8))),
+          (_small("ablation", 3.8, 7.0, 128, 256), _small("eval", 0.9, 0.8, 8))),
     Model("moe-52b", "mixture", "birch", "A100", 52_000_000_000, 0.37, 190, 760, 14, 600,
-          (_small("ablation", 3.0, 8.0, 128, 256),)),
+          (_small("ablation", 2.8, 9.0, 256),)),
     Model("moe-141b", "mixture", "cedar", "H200", 141_000_000_000, 0.38, 230, 980, _BLOCKS, 900,
-          (_small("ablation", 2.0, 8.0, 256), _small("eval", 1.5, 0.9, 32)), 768, 15.0, "fp8"),
+          (_small("ablation", 2.4, 9.0, 256), _small("eval", 0.8, 0.9, 32)), 768, 15.0, "fp8"),
     Model("vit-22b", "vision", "birch", "A100", 22_000_000_000, 0.42, 160, 380, 13, 480,
-          (_small("finetune", 1.5, 6.0, 64, 128),), 256, 10.0, reports=_BOTH),
+          (_small("finetune", 1.4, 7.0, 128),), 256, 10.0, reports=_BOTH),
     Model("diffusion-3b", "vision", "cedar", "H100", 3_000_000_000, 0.38, 130, 340, 7, 420,
-          (_small("finetune", 2.0, 6.0, 32, 64), _small("eval", 1.5, 0.7, 8)), reports=_BOTH),
+          (_small("finetune", 1.4, 7.0, 64, 128), _small("eval", 0.6, 0.7, 8)), reports=_BOTH),
     Model("segment-1b", "vision", "birch", "A100", 1_000_000_000, 0.40, 90, 200, 5, 240,
-          (_small("finetune", 2.0, 4.0, 16, 32),), reports=_SAMPLES),
+          (_small("finetune", 1.4, 5.0, 32, 64),), reports=_SAMPLES),
     Model("asr-2b", "speech", "birch", "A100", 2_000_000_000, 0.41, 110, 230, 6, 300,
-          (_small("finetune", 2.0, 5.0, 32, 64), _small("eval", 1.0, 0.6, 8)), reports=_SAMPLES),
+          (_small("finetune", 1.4, 6.0, 64, 128), _small("eval", 0.5, 0.6, 8)), reports=_SAMPLES),
     Model("tts-1b", "speech", "birch", "A100", 1_200_000_000, 0.39, 90, 210, 5, 240,
-          (_small("ablation", 1.5, 6.0, 16, 32),), reports=_SAMPLES),
+          (_small("ablation", 1.1, 7.0, 32, 64),), reports=_SAMPLES),
     Model("vlm-90b", "multimodal", "cedar", "H200", 90_000_000_000, 0.40, 240, 700, _BLOCKS, 900,
-          (_release(0.5, 8.0, 256), _small("eval", 1.5, 0.9, 32)), 512, 16.0, "fp8"),
+          (_release(1.0, 8.0, 256), _small("eval", 0.6, 0.9, 32)), 512, 16.0, "fp8"),
     Model("vlm-11b", "multimodal", "cedar", "H200", 11_000_000_000, 0.38, 140, 400, 10, 480,
-          (_small("ablation", 2.5, 6.0, 64, 128),)),
+          (_small("ablation", 2.2, 8.0, 128, 256),)),
     Model("ranker-800b", "recsys", "alder", "H100", 12_000_000_000, 0.36, 700, 640, 18, 1500,
-          (_small("retrain", 3.0, 2.6, 256, 512),), reports=_SAMPLES),
+          (_small("retrain", 2.5, 3.0, 512, 1024),), reports=_SAMPLES),
     Model("retrieval-200b", "recsys", "alder", "H100", 6_000_000_000, 0.36, 620, 560, 16, 1400,
-          (_small("retrain", 2.5, 2.2, 256, 384),), reports=_SAMPLES),
+          (_small("retrain", 1.8, 2.6, 512, 768),), reports=_SAMPLES),
     Model("ads-90b", "recsys", "cedar", "H100", 4_000_000_000, 0.36, 560, 520, 14, 1200,
-          (_small("retrain", 2.0, 2.0, 128, 256),), reports=_SAMPLES),
+          (_small("retrain", 1.4, 2.4, 256, 512),), reports=_SAMPLES),
     Model("protein-15b", "science", "cedar", "H200", 15_000_000_000, 0.43, 150, 420, 11, 420,
-          (_small("ablation", 1.0, 9.0, 128),), 256, 8.0),
+          (_small("ablation", 0.7, 10.0, 256),), 256, 8.0),
     Model("weather-1b", "science", "birch", "A100", 1_500_000_000, 0.45, 100, 260, 6, 300,
-          (_small("ablation", 1.5, 8.0, 32, 64),), reports=_BOTH),
+          (_small("ablation", 1.1, 9.0, 64, 128),), reports=_BOTH),
 )  # fmt: skip
 
 TEAMS = tuple(sorted({model.team for model in MODELS}))

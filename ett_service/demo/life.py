@@ -24,12 +24,24 @@ _SECONDS_A_LAUNCH = 7
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An attempt that trains at the end of the fleet, and where it stands."""
+    """An attempt that runs at the end of the fleet, and the last whole step that it took."""
 
     job: Job
     named: Mapping[str, object]  #: what its events are placed by
-    step: int
+    step: int | None  #: None where it has not come to its loop
     at: int
+
+    def sign(self, now: int) -> WireEvent:
+        """Return what the attempt tells of itself at a later instant."""
+        tape = Tape(self.job.name, now, **self.named)
+        if self.step is None:
+            tape.tell("heartbeat", now)
+        else:
+            more = (now - self.at) // self.job.step_us
+            step = self.step + more
+            at = self.at + more * self.job.step_us
+            tape.tell("progress", at, step=step, **self.job.totals(step))
+        return tape.events[0]
 
 
 @dataclass(slots=True)
@@ -106,7 +118,7 @@ class Life:
         elif stop.at <= almanac.end_us:
             self._stop(tape, stop, max(quiet, at) if trained.in_loop or not stop.hangs else None)
         else:
-            self._go_on(tape, trained)
+            self._go_on(tape, trained, reached=begins <= almanac.end_us)
         self.story.events += tape.events
         return None if done or stop.at > almanac.end_us else stop
 
@@ -139,12 +151,11 @@ class Life:
         if stop.row is not None:
             self.story.rows[stop.row] += 1
 
-    def _go_on(self, tape: Tape, trained: Trained) -> None:
+    def _go_on(self, tape: Tape, trained: Trained, *, reached: bool) -> None:
         """Tell a sign of life at the end of the fleet."""
         tape.tell("heartbeat", self._almanac.end_us)
-        if trained.in_loop or trained.step > self._durable:
-            named = {name: value for name, value in self._place.members().items() if value}
-            self.story.running = Running(self._job, named, trained.step, trained.at)
+        step = trained.step if reached else None
+        self.story.running = Running(self._job, self._place.members(), step, trained.at)
 
     def _shut_down(self, tape: Tape, trained: Trained) -> None:
         at = begun = trained.at

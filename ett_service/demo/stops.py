@@ -26,8 +26,8 @@ from ett_service.demo.published import (
 from ett_service.demo.units import DAY, HOUR, MINUTE
 from ett_service.demo.work import Job
 
-_USERS_FAIL = {"eval": 0.08, "finetune": 0.14, "ablation": 0.18, "retrain": 0.06, "pretrain": 0.0}
-_GIVES_WAY = 0.22  #: to one that goes first
+_USERS_FAIL = {"eval": 0.15, "finetune": 0.2, "ablation": 0.24, "retrain": 0.12, "pretrain": 0.0}
+_GIVES_WAY = 0.4  #: to one that goes first
 _CANCELLED = 0.02
 _LOST = 0.03
 _IN_PLACE = 0.7  #: of what leaves the nodes whole
@@ -85,8 +85,8 @@ def next_stop(
 
 def _broken(draws: Draws, job: Job, at: int) -> Stop:
     """Return the next unexpected interruption, at the cluster's rate, by the published causes."""
-    between = CLUSTERS[job.model.cluster].between_failures_us(job.gpus) * LLAMA3_INFRA_SHARE
-    at += draws.wait(between)
+    between = CLUSTERS[job.model.cluster].between_failures_us(job.gpus)
+    at += draws.wait(between * LLAMA3_INFRA_SHARE * (1 - _LOST))  # those lost have no known origin
     row = draws.pick(list(LLAMA3_UNEXPECTED), list(LLAMA3_UNEXPECTED.values()))
     failure = OF_MACHINES[row]
     members = draws.pick(failure.leaves)

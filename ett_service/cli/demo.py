@@ -1,0 +1,177 @@
+"""``ett demo``: a service with a fleet of some weeks in it, to look around in."""
+
+import argparse
+import json
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ett_service.cli.arguments import add_json
+from ett_service.cli.demo_loading import Teller, keep_alive, load
+from ett_service.cli.demo_server import LOG, DemoServer, served
+from ett_service.cli.exits import Exit, Failure
+from ett_service.cli.output import write_json, write_line
+from ett_service.demo.generator import LEAST_DAYS, MOST_DAYS, Fleet, generate
+
+TRUTH = "truth.json"
+
+_SIGN_EVERY_S = 30.0
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A loaded service."""
+
+    server: DemoServer
+    fleet: Fleet
+    read_key: str
+    write_key: str
+    seconds: float  #: until it was ready
+
+    @property
+    def truth(self) -> Path:
+        """The file with what only the generator knows."""
+        return self.server.folder / TRUTH
+
+    def members(self) -> dict[str, Any]:
+        """Return what a program needs to go on from here."""
+        return {
+            "url": self.server.url,
+            "read_key": self.read_key,
+            "write_key": self.write_key,
+            "directory": str(self.server.folder),
+            "database": str(self.server.database),
+            "truth": str(self.truth),
+            "counts": self.fleet.truth["counts"],
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the verb."""
+    parser = verbs.add_parser(
+        "demo",
+        help="serve a made-up fleet",
+        description="Make a fleet of known properties, load it through the API and serve it until "
+        "Ctrl-C. The same seed and the same last day give the same fleet.",
+    )
+    parser.add_argument("--days", type=_days, default=60, help="length of the fleet (default 60)")
+    parser.add_argument("--seed", type=int, default=7, help="another seed, another fleet")
+    parser.add_argument(
+        "--end", type=_instant, metavar="RFC3339", help="where the fleet ends (default now)"
+    )
+    parser.add_argument(
+        "--directory", type=Path, help="keep the database and the truth there (default: neither)"
+    )
+    parser.add_argument("--port", type=int, default=0, help="port to serve (default a free one)")
+    parser.add_argument("--no-serve", action="store_true", help="end when the fleet is loaded")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Load the fleet and serve it until SIGINT or SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the server would be left behind
+    with _folder(args.directory) as folder, loaded(args, folder) as demo:
+        if args.json:
+            write_json(demo.members())
+        else:
+            _tell(demo, is_kept=args.directory is not None, is_served=not args.no_serve)
+        if not args.no_serve:
+            _serve(demo, follows_time=args.end is None)
+    return Exit.DONE
+
+
+@contextmanager
+def loaded(args: argparse.Namespace, folder: Path) -> Iterator[Demo]:
+    """Make the fleet in *folder* and serve it until the block ends. Raises ``Failure``."""
+    teller = Teller()
+    end_us = args.end or _now_us()
+    with served(folder, args.port) as server:
+        fleet = generate(seed=args.seed, days=args.days, end_us=end_us)
+        counts = fleet.truth["counts"]
+        teller.say(
+            f"a fleet of {args.days} days is made: {counts['jobs']:,} jobs, "
+            f"{counts['attempts']:,} attempts, {counts['events']:,} events"
+        )
+        (folder / TRUTH).write_text(json.dumps(fleet.truth, indent=2) + "\n")
+        load(server, fleet, teller)
+        read_key = server.make_key("to look around", ["read"])
+        write_key = server.make_key("for a trainer", ["read", "write"])
+        yield Demo(server, fleet, read_key, write_key, teller.seconds)
+
+
+def _serve(demo: Demo, *, follows_time: bool) -> None:
+    """Keep the service up until somebody ends it, and what runs in it running."""
+    try:
+        while True:
+            try:
+                demo.server.process.wait(_SIGN_EVERY_S)
+            except subprocess.TimeoutExpired:
+                if follows_time:
+                    keep_alive(demo.server, demo.fleet, _now_us())
+            else:
+                raise Failure("the demo's server ended", f"Its log is {demo.server.folder / LOG}.")
+    except KeyboardInterrupt:
+        write_line()
+
+
+def _tell(demo: Demo, *, is_kept: bool, is_served: bool) -> None:
+    counts = demo.fleet.truth["counts"]
+    write_line(f"{counts['jobs']:,} jobs are loaded, {demo.seconds:.0f} s after the start.")
+    if is_kept:
+        write_line(f"database  {demo.server.database}")
+        write_line(f"truth     {demo.truth}")
+        write_line(f"again     cd {demo.server.folder} && ett serve")
+    if not is_served:
+        return
+    newest = demo.fleet.stories[-1].job.name
+    for line in (
+        f"address   {demo.server.url}/docs",
+        f"read key  {demo.read_key}",
+        "",
+        "Try, in another terminal:",
+        f"  export ETT_URL={demo.server.url} ETT_API_KEY={demo.read_key}",
+        "  ett fleet --group-by team",
+        "  ett explain --group-by team",
+        f"  ett job {newest}",
+        "",
+        "Ctrl-C ends it" + ("." if is_kept else ", and nothing is kept."),
+    ):
+        write_line(line)
+
+
+@contextmanager
+def _folder(given: Path | None) -> Iterator[Path]:
+    if given is None:
+        with tempfile.TemporaryDirectory(prefix="ett-demo-") as made:
+            yield Path(made)
+        return
+    if given.exists() and any(given.iterdir()):
+        raise Failure(f"{given} is not empty", "Name a new directory, or leave --directory out.")
+    given.mkdir(parents=True, exist_ok=True)
+    yield given.absolute()
+
+
+def _days(text: str) -> int:
+    days = int(text)
+    if not LEAST_DAYS <= days <= MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"must be from {LEAST_DAYS} to {MOST_DAYS}")
+    return days
+
+
+def _instant(text: str) -> int:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise argparse.ArgumentTypeError("needs an offset, such as Z")
+    return round(at.timestamp() * 1_000_000)
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

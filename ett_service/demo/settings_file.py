@@ -1,0 +1,27 @@
+"""The settings that the demo is served with: prices and targets, so that money shows."""
+
+from collections.abc import Mapping
+
+from ett_service.demo.planted import GROWING_TEAM
+from ett_service.demo.published import FLEET_RATIO
+
+FILE = "ett.toml"
+DATABASE = "ett.db"
+
+PRICES: Mapping[str, float] = {"A100": 1.80, "H100": 3.50, "H200": 4.20}
+"""Of the order that clouds ask for an hour of one accelerator, in dollars; nobody's offer."""
+
+TARGETS: Mapping[str, float] = {"": FLEET_RATIO, GROWING_TEAM: 0.80}
+"""ETT% that the fleet and single teams aim at."""
+
+
+def settings_text() -> str:
+    """Return the settings as TOML, for a server that runs where the file lies."""
+    lines = [f'database_url = "sqlite:///{DATABASE}"', 'currency = "USD"']
+    for hardware, price in PRICES.items():
+        lines += ["", "[[prices]]", f'hardware = "{hardware}"', "from = 2020-01-01"]
+        lines += [f"per_gpu_hour = {price}"]
+    for team, ratio in TARGETS.items():
+        where = f'{{ team = "{team}" }}' if team else "{}"
+        lines += ["", "[[targets]]", f"where = {where}", f"ett_ratio = {ratio}"]
+    return "\n".join(lines) + "\n"
