@@ -5,10 +5,18 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, JobLedger, Limits
+from ett_service.core.answer import (
+    DEFAULT_LIMITS,
+    FORMULA_VERSION,
+    Exclusion,
+    JobLedger,
+    Limits,
+)
+from ett_service.core.contribution import contribution, first_difference
+from ett_service.core.correction import corrected
 from ett_service.core.fold import JobFold
 from ett_service.core.vocabulary import JobState
-from ett_service.storage import clocks, ledgers, marks, reads
+from ett_service.storage import clocks, contributions, corrections, ledgers, marks, reads
 from ett_service.storage.ledger_rows import Head
 from ett_service.storage.marks import JobKey
 
@@ -35,6 +43,7 @@ class Folded:
     born_us: int | None  #: tells the job from a deleted one of its name
     revision: int  #: 0 where nothing is stored
     ledger: JobLedger | None = None  #: what is stored; None where that was not read
+    exclusions: tuple[Exclusion, ...] = ()  #: with which that was given to the rollups
     batches: frozenset[int] = field(default_factory=frozenset)  #: marked, and already folded
 
 
@@ -46,7 +55,7 @@ def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Fold
     """
     born_us, head = marks.born_us(conn, key), ledgers.head(conn, key)
     batches = frozenset(marks.batches(conn, key))
-    return Folded(key, _fold_all(conn, key, limits), born_us, _revision(head), None, batches)
+    return Folded(key, _fold_all(conn, key, limits), born_us, _revision(head), batches=batches)
 
 
 def refresh(
@@ -73,24 +82,31 @@ def refresh(
     head = ledgers.head(conn, key)
     if not (batches or is_outdated(head, now_us)):
         return None
-    previous = None
+    previous: Folded | None = None
     if known and known.born_us == born_us and _goes_on(conn, known, head, batches):
-        fold, previous = known.fold, known.ledger
+        fold, previous = known.fold, known
     elif known is not None and known.fold.event_count > _LONG:
         raise NotForward
     else:
         fold = _fold_all(conn, key, limits)
-    ledger = fold.ledger(now_us)
+    stands = corrections.of_job(conn, key)
+    ledger = corrected(fold.ledger(now_us), stands.verdicts)
     written = Head(
         revision=_revision(head) + 1,
         formula_version=FORMULA_VERSION,
         event_count=fold.event_count,
         folded_us=now_us,
-        due_us=_due_us(ledger, open_every_us),
+        due_us=due_us(ledger, open_every_us),
     )
-    changed_from = fold.changed_from if previous else None
-    ledgers.replace(conn, key, ledger, written, previous=previous, changed_from=changed_from)
-    return Folded(key, fold, born_us, written.revision, ledger)
+    folded = Folded(key, fold, born_us, written.revision, ledger, stands.exclusions)
+    before = previous.ledger if previous else None
+    changed_from = fold.changed_from if before else None
+    ledgers.replace(conn, key, ledger, written, previous=before, changed_from=changed_from)
+    since = None
+    if previous and before and previous.exclusions == stands.exclusions:
+        since = first_difference(before, ledger, changed_from)
+    contributions.replace(conn, key, contribution(ledger, stands.exclusions, since), since)
+    return folded
 
 
 def is_outdated(head: Head | None, now_us: int) -> bool:
@@ -119,7 +135,7 @@ def _fold_all(conn: Connection, key: JobKey, limits: Limits) -> JobFold:
     return fold
 
 
-def _due_us(ledger: JobLedger, open_every_us: int) -> int | None:
+def due_us(ledger: JobLedger, open_every_us: int) -> int | None:
     looks = [] if ledger.due_at is None else [ledger.due_at]
     if ledger.state in _OPEN:
         looks.append(ledger.as_of + open_every_us)

@@ -9,7 +9,15 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 from sqlalchemy import Table
 
-from ett_service.core.answer import AttemptLedger, JobLedger, Recovery, Segment, Share
+from ett_service.core.answer import (
+    AttemptLedger,
+    Checkpoint,
+    JobLedger,
+    Recovery,
+    Segment,
+    Share,
+    StageSum,
+)
 from ett_service.core.vocabulary import Category
 from ett_service.storage import tables
 
@@ -155,6 +163,21 @@ def _recovery_columns(recovery: Recovery) -> Columns:
     }
 
 
+def _stage_key(item: tuple[int, StageSum]) -> tuple[Hashable, ...]:
+    number, stage = item
+    return (number, stage.phase.value, stage.stage)
+
+
+def _stage_columns(item: tuple[int, StageSum]) -> Columns:
+    number, stage = item
+    return {"number": number, **stage._asdict(), "phase": stage.phase.value}
+
+
+def _checkpoint_columns(checkpoint: Checkpoint) -> Columns:
+    columns = checkpoint._asdict()
+    return {**columns, "saved_us": columns.pop("saved_at")}
+
+
 ATTEMPTS: Part[AttemptLedger] = Part(
     tables.attempt_ledger, lambda attempt: (attempt.number,), _attempt_columns
 )
@@ -162,9 +185,18 @@ SEGMENTS: Part[Segment] = Part(
     tables.segment, lambda segment: (segment.start_at,), _segment_columns
 )
 SHARES: Part[Share] = Part(tables.share, _share_key, _share_columns)
+STAGES: Part[tuple[int, StageSum]] = Part(tables.stage_time, _stage_key, _stage_columns)
+CHECKPOINTS: Part[Checkpoint] = Part(
+    tables.checkpoint, lambda checkpoint: (checkpoint.id,), _checkpoint_columns
+)
 RECOVERIES: Part[Recovery] = Part(
     tables.recovery, attrgetter("interrupted", "start_at"), _recovery_columns
 )
+
+
+def stages(ledger: JobLedger) -> list[tuple[int, StageSum]]:
+    """Return the stages of all attempts, each with its attempt's number."""
+    return [(attempt.number, stage) for attempt in ledger.attempts for stage in attempt.stages]
 
 
 def rows(ledger: JobLedger, head: Head) -> dict[Table, list[Columns]]:
@@ -174,5 +206,7 @@ def rows(ledger: JobLedger, head: Head) -> dict[Table, list[Columns]]:
         ATTEMPTS.table: [ATTEMPTS.columns(attempt) for attempt in ledger.attempts],
         SEGMENTS.table: [SEGMENTS.columns(segment) for segment in ledger.segments],
         SHARES.table: [SHARES.columns(share) for share in ledger.shares],
+        STAGES.table: [STAGES.columns(stage) for stage in stages(ledger)],
+        CHECKPOINTS.table: [CHECKPOINTS.columns(saved) for saved in ledger.checkpoints],
         RECOVERIES.table: [RECOVERIES.columns(recovery) for recovery in ledger.recoveries],
     }

@@ -13,18 +13,28 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from ett_service.core.answer import AttemptLedger, JobLedger, Recovery, Segment, Share
+from ett_service.core.answer import (
+    AttemptLedger,
+    Checkpoint,
+    JobLedger,
+    Recovery,
+    Segment,
+    Share,
+)
 from ett_service.core.vocabulary import Category, Period, Phase
 from ett_service.storage import tables
 from ett_service.storage.ledger_rows import (
     ATTEMPTS,
+    CHECKPOINTS,
     RECOVERIES,
     SEGMENTS,
     SHARES,
+    STAGES,
     Columns,
     Head,
     Part,
     ledger_columns,
+    stages,
     without_lists,
 )
 from ett_service.storage.marks import JobKey
@@ -52,7 +62,7 @@ def _of_job(table: Table, *names: str) -> Select[Any]:
     return select(*(table.c[name] for name in names)).where(*_keyed(table, 2))
 
 
-_PARTS = (tables.attempt_ledger, tables.segment, tables.share, tables.recovery)
+_PARTS = tuple(part.table for part in (ATTEMPTS, SEGMENTS, SHARES, RECOVERIES, STAGES, CHECKPOINTS))
 _PUT = {
     (dialect, table): _upsert(insert, table)
     for dialect, insert in (("sqlite", sqlite.Insert), ("postgresql", postgresql.Insert))
@@ -72,6 +82,9 @@ _RECOVERIES = _of_job(tables.recovery, "answer").order_by(
 _SEGMENTS = _of_job(
     tables.segment, "started_us", "ended_us", "category", "period", "number"
 ).order_by(tables.segment.c.started_us)
+_CHECKPOINTS = _of_job(
+    tables.checkpoint, "id", "number", "saved_us", "step", "bytes", "duration_us"
+).order_by(tables.checkpoint.c.number, tables.checkpoint.c.saved_us, tables.checkpoint.c.id)
 _SHARES = _of_job(tables.share, "category", "period", "phase", "us", "weighted_us", "gpu_us")
 _ROWS = {
     table: _of_job(table, *(column.name for column in list(table.columns)[2:]))
@@ -106,6 +119,8 @@ def replace(
     _replace_part(conn, key, ATTEMPTS, previous.attempts, ledger.attempts)
     _replace_part(conn, key, SHARES, previous.shares, ledger.shares)
     _replace_part(conn, key, RECOVERIES, previous.recoveries, ledger.recoveries)
+    _replace_part(conn, key, STAGES, stages(previous), stages(ledger))
+    _replace_part(conn, key, CHECKPOINTS, previous.checkpoints, ledger.checkpoints)
     before = _tail(previous.segments, changed_from)
     _replace_part(conn, key, SEGMENTS, before, _tail(ledger.segments, changed_from))
 
@@ -148,7 +163,10 @@ def head(conn: Connection, key: JobKey) -> Head | None:
 
 
 def job_ledger(conn: Connection, project_id: int, job: str) -> JobLedger | None:
-    """Read a job's ledger without its segments; None if it has none yet."""
+    """Read a job's ledger without segments and checkpoints; None if it has none yet.
+
+    Its waits and its work by hour are not kept: they are what its part of the rollups is made of.
+    """
     of_job = JobKey(project_id, job)._asdict()
     text = conn.scalar(_LEDGER, of_job)
     if text is None:
@@ -166,6 +184,12 @@ def segments(conn: Connection, project_id: int, job: str) -> list[Segment]:
     """Read a job's segments in order of time."""
     of_job = JobKey(project_id, job)._asdict()
     return [_segment(row) for row in conn.execute(_SEGMENTS, of_job)]
+
+
+def checkpoints(conn: Connection, project_id: int, job: str) -> list[Checkpoint]:
+    """Read a job's durable checkpoints, by attempt and then in order of time."""
+    of_job = JobKey(project_id, job)._asdict()
+    return [Checkpoint(*row) for row in conn.execute(_CHECKPOINTS, of_job)]
 
 
 def stored_rows(conn: Connection, key: JobKey) -> dict[Table, list[Columns]]:

@@ -96,19 +96,23 @@ def refreshed(
 
 
 def stored(store: Store, key: JobKey) -> JobLedger | None:
-    """Read the job's whole ledger, segments and all."""
+    """Read all that is kept of the job's ledger, segments and all."""
     with store.reading() as conn:
         ledger = ledgers.job_ledger(conn, *key)
         segments = tuple(ledgers.segments(conn, *key))
-    return None if ledger is None else replace(ledger, segments=segments)
+        checkpoints = tuple(ledgers.checkpoints(conn, *key))
+    if ledger is None:
+        return None
+    return replace(ledger, segments=segments, checkpoints=checkpoints)
 
 
 def recomputed(
     store: Store, key: JobKey, now_us: int, limits: Limits = DEFAULT_LIMITS
 ) -> JobLedger:
-    """Fold all that the store has of the job."""
+    """Fold all that the store has of the job, and leave out what is not kept."""
     with store.reading() as conn:
-        return fold(reads.events(conn, *key), reads.offsets(conn, *key), now_us, limits)
+        whole = fold(reads.events(conn, *key), reads.offsets(conn, *key), now_us, limits)
+    return replace(whole, waits=(), work=())
 
 
 def marked(store: Store) -> list[JobKey]:

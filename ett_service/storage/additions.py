@@ -1,0 +1,123 @@
+"""What is added to the rollups: sums and distributions, by hour and by day."""
+
+from collections.abc import Mapping, Sequence
+from operator import add, sub
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, Delete, Table, bindparam, delete
+from sqlalchemy.dialects import postgresql, sqlite
+
+from ett_service.core.interval import DAY_US
+from ett_service.core.totals import MEASURES
+from ett_service.storage import tables
+
+Sums: TypeAlias = Sequence[int]
+"""One amount a measure, in the order of ``MEASURES``."""
+
+Tallies: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
+"""Counts and microseconds by name and place."""
+
+#: By the primary key behind the project; its first member is the start of an hour or a day.
+_Amounts: TypeAlias = dict[tuple[Any, ...], Sums]
+_Upsert = postgresql.Insert | sqlite.Insert
+
+_NOTHING = (0,) * len(MEASURES)
+_MEASURES_OF = {
+    tables.rollup_hourly: MEASURES,
+    tables.rollup_daily: MEASURES,
+    tables.tally_hourly: ("count", "us"),
+    tables.tally_daily: ("count", "us"),
+}
+#: A row in which it is 0 sums nothing, and is deleted.
+_COUNTER_OF = {table: "cells" if "cells" in of else "count" for table, of in _MEASURES_OF.items()}
+
+
+def _adding(insert: type[postgresql.Insert] | type[sqlite.Insert], table: Table) -> _Upsert:
+    statement = insert(table)
+    return statement.on_conflict_do_update(
+        index_elements=[column.name for column in table.primary_key],
+        set_={name: table.c[name] + statement.excluded[name] for name in _MEASURES_OF[table]},
+    )
+
+
+def _emptied(table: Table) -> Delete:
+    keys = [column == bindparam(column.name) for column in table.primary_key]
+    return delete(table).where(*keys, table.c[_COUNTER_OF[table]] == 0)
+
+
+_ADD = {
+    (dialect, table): _adding(insert, table)
+    for dialect, insert in (("sqlite", sqlite.Insert), ("postgresql", postgresql.Insert))
+    for table in _MEASURES_OF
+}
+_DROP_EMPTY = {table: _emptied(table) for table in _MEASURES_OF}
+
+
+class Additions:
+    """Differences of a project's hours, gathered cell by cell and then added at once.
+
+    Rows are written in the order of their keys, so that two writers never wait for each other in
+    a circle; one that sums nothing any more is deleted.
+    """
+
+    def __init__(self) -> None:
+        self._sums: _Amounts = {}
+        self._tallies: _Amounts = {}
+
+    def put(self, hour_at: int, cohort_id: int, sums: Sums, tallies: Tallies) -> None:
+        """Add to an hour of a cohort."""
+        cell = hour_at, cohort_id
+        self._sums[cell] = tuple(map(add, self._sums.get(cell, _NOTHING), sums))
+        for name, places in tallies.items():
+            for place, (count, us) in places.items():
+                at = (*cell, name, place)
+                before = self._tallies.get(at, (0, 0))
+                self._tallies[at] = (before[0] + count, before[1] + us)
+
+    def take(self, hour_at: int, cohort_id: int, sums: Sums, tallies: Tallies) -> None:
+        """Take out of an hour of a cohort."""
+        cell = hour_at, cohort_id
+        self._sums[cell] = tuple(map(sub, self._sums.get(cell, _NOTHING), sums))
+        for name, places in tallies.items():
+            for place, (count, us) in places.items():
+                at = (*cell, name, place)
+                before = self._tallies.get(at, (0, 0))
+                self._tallies[at] = (before[0] - count, before[1] - us)
+
+    def write(self, conn: Connection, project_id: int) -> None:
+        """Add what was gathered to the project's rollups."""
+        _write(conn, tables.rollup_hourly, project_id, self._sums)
+        _write(conn, tables.rollup_daily, project_id, _by_day(self._sums))
+        _write(conn, tables.tally_hourly, project_id, self._tallies)
+        _write(conn, tables.tally_daily, project_id, _by_day(self._tallies))
+
+
+def day_of(at_us: int) -> int:
+    """Return the start of the day (UTC) in which an instant lies."""
+    return at_us - at_us % DAY_US
+
+
+def _by_day(hourly: _Amounts) -> _Amounts:
+    daily: _Amounts = {}
+    for (start_at, *rest), amounts in hourly.items():
+        key = (day_of(start_at), *rest)
+        before = daily.get(key)
+        daily[key] = amounts if before is None else tuple(map(add, before, amounts))
+    return daily
+
+
+def _write(conn: Connection, table: Table, project_id: int, amounts_at: _Amounts) -> None:
+    measures, counter = _MEASURES_OF[table], _COUNTER_OF[table]
+    names = [column.name for column in table.primary_key][1:]
+    columns = ("project_id", *names, *measures)
+    rows = [
+        dict(zip(columns, (project_id, *key, *amounts), strict=True))
+        for key, amounts in sorted(amounts_at.items())
+        if any(amounts)
+    ]
+    if not rows:
+        return
+    conn.execute(_ADD[conn.dialect.name, table], rows)
+    emptied = [row for row in rows if row[counter] < 0]
+    if emptied:
+        conn.execute(_DROP_EMPTY[table], emptied)
