@@ -113,7 +113,7 @@ def cast(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
     )
 
 
-def _series(values: "pd.Series[Any]", dtype: Any) -> "pd.Series[Any]":
+def _series(values: Any, dtype: str) -> Any:
     if dtype == INSTANT:
         # Without the format, one that reads to the second would make those with decimals fail.
         return pd.to_datetime(values, utc=True, format="ISO8601").astype(INSTANT)
