@@ -129,9 +129,9 @@ def replace(
     additions = Additions()
     for place, row in before.items():
         if place in changed or place not in after:
-            additions.take(place[0], targets[place].rolled_up_as, *_amounts(row.content))
+            additions.take(place[0], targets[place].rolled_up_as, *amounts(row.content))
     for place, one in changed.items():
-        additions.put(place[0], targets[place].rolled_up_as, *_amounts(one))
+        additions.put(place[0], targets[place].rolled_up_as, *amounts(one))
     additions.write(conn, key.project_id)
 
 
@@ -174,8 +174,8 @@ def _tallies(cell: Cell) -> str:
     if not cell.tallies:
         return _NO_TALLIES
     names: defaultdict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for (name, place), amounts in sorted(cell.tallies.items()):
-        names[name][place] = amounts
+    for (name, place), counted in sorted(cell.tallies.items()):
+        names[name][place] = counted
     return _encode(names).decode()
 
 
@@ -202,5 +202,6 @@ def _put(conn: Connection, key: JobKey, rows: Mapping[tuple[int, int], Content])
         conn.execute(_PUT[conn.dialect.name], put)
 
 
-def _amounts(one: Content) -> tuple[Sums, Tallies]:
+def amounts(one: Content) -> tuple[Sums, Tallies]:
+    """Return what is added, as sums and as tallies."""
     return one.sums, _decode(one.tallies) if one.tallies != _NO_TALLIES else {}

@@ -175,7 +175,8 @@ def _stage_columns(item: tuple[int, StageSum]) -> Columns:
 
 def _checkpoint_columns(checkpoint: Checkpoint) -> Columns:
     columns = checkpoint._asdict()
-    return {**columns, "saved_us": columns.pop("saved_at")}
+    columns["saved_us"] = columns.pop("saved_at")
+    return columns
 
 
 ATTEMPTS: Part[AttemptLedger] = Part(
