@@ -272,7 +272,7 @@ def test_a_fold_that_goes_on_takes_corrections_in(store: Store, key: JobKey, mak
     judge(store, key, maker)
     folded = refreshed(store, key, LATER, folded)
     assert fleet(store)["infra_failures"] == 1
-    exclude(store, key, maker, CUT)
+    exclude(store, key, maker)
     folded = refreshed(store, key, LATER, folded)
     assert fleet(store)["infra_failures"] == 0
     assert fleet(store, exclusions=True)["infra_failures"] == 1
