@@ -45,6 +45,7 @@ VERBS: Mapping[str, Verb] = {
     "jobs": Verb("list jobs", "ett_service.cli.jobs"),
     "job": Verb("show one job's ledger", "ett_service.cli.job"),
     "verify": Verb("recompute everything and print the differences", "ett_service.cli.verify"),
+    "recompute": Verb("fold every job anew and rewrite its numbers", "ett_service.cli.recompute"),
     "keys": Verb("create, list and revoke API keys", "ett_service.cli.keys"),
     "config": Verb("show or check the settings", "ett_service.cli.config"),
     "doctor": Verb("find what is wrong with this installation", "ett_service.cli.doctor"),
