@@ -1,0 +1,80 @@
+"""How far checkpoints lie apart."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection, Subquery, and_, func, select
+
+from ett_service.storage.rollups import HOUR_US, CohortFilter, Group, Span, conditions, label
+from ett_service.storage.tables import checkpoint, cohort, contribution, project
+
+MOST_GAPS = 20_000
+
+
+def cohort_gaps(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    group_by: Sequence[str] = (),
+    most: int = MOST_GAPS,
+) -> Mapping[Group, list[int]]:
+    """Read those of the checkpoints saved in *window*, the latest *most* of all, by group.
+
+    A checkpoint belongs to the cohorts to which its job adds in its hour.
+    """
+    gaps, alive = _gaps(wanted, window), _alive(wanted, window, group_by)
+    in_its_hour = and_(
+        gaps.c.project_id == alive.c.project_id,
+        gaps.c.job == alive.c.job,
+        gaps.c.saved_us - gaps.c.saved_us % HOUR_US == alive.c.hour_us,
+    )
+    statement = (
+        select(gaps.c.gap_us, *(alive.c[_key(place)] for place in range(len(group_by))))
+        .join_from(gaps, alive, in_its_hour)
+        .where(gaps.c.gap_us > 0)
+        .order_by(gaps.c.saved_us.desc())
+        .limit(most)
+    )
+    found: defaultdict[Group, list[int]] = defaultdict(list)
+    for gap_us, *labels in conn.execute(statement):
+        found[tuple(labels)].append(gap_us)
+    return found
+
+
+def _key(place: int) -> str:
+    return f"key_{place}"
+
+
+def _alive(wanted: CohortFilter, window: Span, group_by: Sequence[str]) -> Subquery:
+    """Which jobs lived in which hours, and the group they belonged to then."""
+    labels = (label(name).label(_key(place)) for place, name in enumerate(group_by))
+    return (
+        select(contribution.c.project_id, contribution.c.job, contribution.c.hour_us, *labels)
+        .distinct()
+        .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .where(
+            contribution.c.hour_us >= window[0],
+            contribution.c.hour_us < window[1],
+            *conditions(wanted),
+        )
+        .subquery()
+    )
+
+
+def _gaps(wanted: CohortFilter, window: Span) -> Subquery:
+    columns = checkpoint.c
+    before = func.lag(columns.saved_us).over(
+        partition_by=[columns.project_id, columns.job, columns.number], order_by=columns.saved_us
+    )
+    of_projects = [] if wanted.project_ids is None else [columns.project_id.in_(wanted.project_ids)]
+    return (
+        select(
+            columns.project_id,
+            columns.job,
+            columns.saved_us,
+            (columns.saved_us - before).label("gap_us"),
+        )
+        .where(columns.saved_us >= window[0], columns.saved_us < window[1], *of_projects)
+        .subquery()
+    )
