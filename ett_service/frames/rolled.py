@@ -94,7 +94,7 @@ def _bucket(
         return pd.Series(begin, index=start.index)
     if step == "1w":
         midnight = start.dt.floor("D")
-        return midnight - pd.to_timedelta(midnight.dt.weekday, unit="D")
+        return midnight - pd.to_timedelta(midnight.dt.day_of_week, unit="D")
     return start.dt.floor("h" if step == "1h" else "D")
 
 

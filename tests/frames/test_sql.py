@@ -1,8 +1,6 @@
 import pandas as pd
-import pytest
 from pandas.testing import assert_frame_equal
 
-from ett_service.frames import FrameError, connect
 from ett_service.frames.http import HttpSource
 from ett_service.frames.sql import SqlSource
 
