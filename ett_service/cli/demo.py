@@ -4,6 +4,7 @@ import argparse
 import json
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -83,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
             write_json(demo.members())
         else:
             _tell(demo, is_kept=args.directory is not None, is_served=not args.no_serve)
+        sys.stdout.flush()  # a reader may be waiting for it
         if not args.no_serve:
             _serve(demo, follows_time=args.end is None)
     return Exit.DONE

@@ -5,7 +5,7 @@ Every instant is in microseconds since the Unix epoch, every day begins at midni
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 from ett_service.demo.units import DAY, HOUR, MINUTE
 
@@ -33,7 +33,7 @@ _WEEKDAY_LOAD = (1.05, 1.10, 1.10, 1.05, 0.95, 0.40, 0.35)
 _WEEKDAY_QUEUE = (1.3, 1.2, 1.1, 1.1, 1.4, 0.4, 0.3)
 _MONTH_END_DAYS = 3
 _FRIDAY = 4
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Almanac:
     def __init__(self, days: int, end_us: int) -> None:
         self.days = days
         self.end_us = end_us
-        self.last_day = (_EPOCH + timedelta(microseconds=end_us)).date()
+        self.last_day = day_of(end_us)
         self.first_day = self.last_day - timedelta(days=days)
         self.start_us = midnight(self.first_day)
         self.releases = self._releases()
@@ -75,7 +75,7 @@ class Almanac:
 
     def queueing(self, at: int) -> float:
         """Return how long jobs wait that are queued at an instant, beside a mean day."""
-        day = (_EPOCH + timedelta(microseconds=at)).date()
+        day = day_of(at)
         return _WEEKDAY_QUEUE[day.weekday()] * (2.5 if is_month_end(day) else 1.0)
 
     def code_version(self, at: int) -> str:
@@ -115,7 +115,12 @@ class Almanac:
 
 def midnight(day: date) -> int:
     """Return the instant at which *day* begins."""
-    return (day - _EPOCH.date()).days * DAY
+    return (day - _EPOCH).days * DAY
+
+
+def day_of(at: int) -> date:
+    """Return the day in which an instant lies."""
+    return _EPOCH + timedelta(days=at // DAY)
 
 
 def is_month_end(day: date) -> bool:

@@ -26,6 +26,10 @@ class Draws:
         """Tell whether something of this probability happens."""
         return self._random.random() < probability
 
+    def misses(self, probability: float) -> int:
+        """Draw how often something of this probability does not happen before it does."""
+        return int(math.log(1.0 - self._random.random()) / math.log(1.0 - probability))
+
     def share(self) -> float:
         """Draw a number from 0 to 1."""
         return self._random.random()

@@ -202,7 +202,7 @@ class Life:
 
     def _first_wait(self) -> int:
         """Draw how long the job waits in the queue: the larger and the busier, the longer."""
-        median = 3 * MINUTE * max(1.0, self._job.gpus / 32) ** 0.5
+        median = 4 * MINUTE * max(1.0, self._job.gpus / 32)
         if self._job.goes_first:
             median = 4 * MINUTE
         busy = self._almanac.queueing(self._job.submitted_at)

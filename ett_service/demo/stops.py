@@ -126,12 +126,19 @@ def _cancelled(draws: Draws, at: int) -> Stop:
 
 
 def _given_way(draws: Draws, takings: Sequence[Taking], at: int) -> list[Stop]:
-    since = at + PREEMPTIBLE_AFTER_HOURS * HOUR
-    for taking in takings:
-        if since <= taking.at < at + _SHORT_LIMIT_US and draws.chance(_GIVES_WAY):
-            members = {"scheduler_state": "PREEMPTED", "preempted_by": taking.job}
-            return [Stop(taking.at, Then.REQUEUE, Outcome.PREEMPTED, members, Cause.PREEMPTION)]
-    return []
+    since, until = at + PREEMPTIBLE_AFTER_HOURS * HOUR, at + _SHORT_LIMIT_US
+    spared = draws.misses(_GIVES_WAY)  # one draw, however many takings are known
+    ahead = [taking for taking in takings if since <= taking.at < until]
+    return [
+        Stop(
+            taking.at,
+            Then.REQUEUE,
+            Outcome.PREEMPTED,
+            {"scheduler_state": "PREEMPTED", "preempted_by": taking.job},
+            Cause.PREEMPTION,
+        )
+        for taking in ahead[spared : spared + 1]
+    ]
 
 
 def _failed(

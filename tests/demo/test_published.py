@@ -1,0 +1,171 @@
+"""The fleet has the published figures that it is calibrated on, as the ledgers tell them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from math import sqrt
+from statistics import fmean, median
+
+import pytest
+
+from ett_service.core.vocabulary import FAILURES, Category, Origin, Outcome
+from ett_service.demo import published
+from ett_service.demo.almanac import day_of, is_month_end
+from ett_service.demo.fleet import CLUSTERS
+from ett_service.demo.units import SECOND
+from tests.demo.conftest import Judged, instant, node_days, spans
+
+pytestmark = pytest.mark.xdist_group("fleet of sixty days")
+
+LARGE = 128
+
+
+def weighted(judged: Judged) -> Mapping[Category, int]:
+    """Sum accelerator time by category."""
+    spent: Counter[Category] = Counter()
+    for one in judged.lived.values():
+        for share in one.ledger.shares:
+            spent[share.category] += share.weighted_us or 0
+    return spent
+
+
+def test_the_table_of_interruptions_sums_to_what_it_prints() -> None:
+    assert published.LLAMA3_INTERRUPTIONS == 419
+    assert pytest.approx(3.789, abs=5e-4) == published.LLAMA3_RATE
+    assert pytest.approx(1825.58) == published.PT2_TOTAL_SECONDS
+
+
+def test_the_fleet_trains_about_nine_tenths_of_its_time(judged: Judged) -> None:
+    spent = weighted(judged)
+    low, high = published.FLEET_RATIO_BOUNDS
+    assert low < spent[Category.EFFECTIVE_TRAINING] / sum(spent.values()) < high
+
+
+def test_machines_fail_at_the_published_rates(judged: Judged) -> None:
+    outage = judged.effect("storage_outage")
+    days: dict[str, float] = defaultdict(float)
+    failures: Counter[str] = Counter()
+    for job, attempt in judged.attempts():
+        if job.gpus > LARGE:
+            days[job.model.cluster] += node_days(job, attempt)
+            in_outage = outage["from"] <= attempt.ended_at < outage["to"]
+            failures[job.model.cluster] += attempt.origin is Origin.INFRA and not in_outage
+    for cluster in CLUSTERS.values():
+        expected = cluster.rate * days[cluster.name] / 1000
+        assert abs(failures[cluster.name] - expected) < 3 * sqrt(expected), cluster
+
+
+def test_what_breaks_is_spread_as_published(judged: Judged) -> None:
+    rows = judged.fleet.truth["interruptions"]
+    drawn = sum(rows.values())
+    assert drawn > 200
+    for row, count in published.LLAMA3_UNEXPECTED.items():
+        expected = drawn * count / published.LLAMA3_INTERRUPTIONS
+        # What takes a node may be lost instead, which tells no cause.
+        assert abs(rows.get(row, 0) - expected) < 3.5 * sqrt(expected) + 1, row
+
+
+def test_a_cold_compile_is_spread_over_its_stages_as_published(judged: Judged) -> None:
+    slow = judged.effect("slow_compile")
+    spent: Counter[str] = Counter()
+    for story in judged.fleet.stories:
+        for event in story.events:
+            if (
+                event["type"] == "span"
+                and event.get("attributes") == {"compile_cache": "cold"}
+                and instant(event["at"]) < slow["from"]
+            ):
+                within = instant(event["start"]), instant(event["at"])
+                spent["whole"] += within[1] - within[0]
+                for stage in (*published.PT2_SECONDS, "async_compile_wait"):
+                    spent[stage] += sum(
+                        length
+                        for begin, length in spans(story, "pt2_compile", stage)
+                        if within[0] <= begin < within[1]
+                    )
+    for stage, seconds in published.PT2_SECONDS.items():
+        share = seconds / published.PT2_TOTAL_SECONDS
+        assert spent[stage] / spent["whole"] == pytest.approx(share, rel=0.002), stage
+    waited = published.PT2_ASYNC_WAIT_SECONDS / published.PT2_SECONDS["inductor"]
+    assert spent["async_compile_wait"] / spent["inductor"] == pytest.approx(waited, rel=0.002)
+
+
+def test_a_shared_cache_saves_what_is_published(judged: Judged) -> None:
+    lengths: dict[tuple[str, str], list[int]] = defaultdict(list)
+    slow = judged.effect("slow_compile")
+    for story in judged.fleet.stories:
+        for event in story.events:
+            cache = event.get("attributes", {}).get("compile_cache")
+            if (
+                cache
+                and event["type"] == "span"
+                and story.job.model.name not in slow["where"]["model"]
+            ):
+                length = instant(event["at"]) - instant(event["start"])
+                lengths[story.job.model.name, cache].append(length)
+    models = {model for model, _ in lengths}
+    saved = [
+        1 - median(lengths[model, "warm"]) / median(lengths[model, "cold"]) for model in models
+    ]
+    assert fmean(saved) == pytest.approx(published.MEGACACHE_SAVES, abs=0.03)
+
+
+def test_attempts_end_about_as_published(judged: Judged) -> None:
+    outcomes = Counter(attempt.outcome for _, attempt in judged.attempts())
+    shares = {outcome: count / outcomes.total() for outcome, count in outcomes.items()}
+    assert shares[Outcome.PREEMPTED] == pytest.approx(published.RSC_PREEMPTED, abs=0.03)
+    assert shares[Outcome.COMPLETED] == pytest.approx(0.60, abs=0.06)
+    assert shares[Outcome.FAILED] == pytest.approx(0.24, abs=0.06)
+    assert outcomes[Outcome.LOST] >= 3
+    assert outcomes[Outcome.CANCELLED] >= 10
+
+
+def test_a_save_of_a_large_model_blocks_as_published(judged: Judged) -> None:
+    blocked = [
+        length
+        for one in judged.lived.values()
+        if one.job.kind == "pretrain" and one.job.gpus >= 512 and one.job.model.cluster != "birch"
+        for _, length in spans(one.story, "checkpoint_blocking")
+    ]
+    expected = published.CHECKPOINT_BLOCKING_SECONDS * SECOND
+    assert median(blocked) == pytest.approx(expected, rel=0.05)
+
+
+def test_recoveries_have_a_heavy_tail(judged: Judged) -> None:
+    lengths = [
+        recovery.us
+        for one in judged.lived.values()
+        for recovery in one.ledger.recoveries
+        if recovery.resumed is not None and recovery.outcome in FAILURES
+    ]
+    assert len(lengths) > 500
+    assert fmean(lengths) > 1.4 * median(lengths)
+
+
+def test_models_reach_the_published_utilisation(judged: Judged) -> None:
+    low, high = published.MFU_BOUNDS
+    told = 0
+    for one in judged.lived.values():
+        job, last = one.job, one.ledger.produced
+        peak = published.PEAK_FLOPS[job.model.hardware, job.model.precision] * job.gpus / 1e12
+        seconds = (
+            sum(
+                share.us
+                for share in one.ledger.shares
+                if share.category is Category.EFFECTIVE_TRAINING
+            )
+            / SECOND
+        )
+        if last.teraflops and job.kind == "pretrain" and "flops" in job.model.reports:
+            told += 1
+            assert low * 0.97 < last.teraflops / seconds / peak < high * 1.03, job.name
+    assert told > 10
+
+
+def test_jobs_wait_longer_when_more_is_to_do(judged: Judged) -> None:
+    waits: dict[str, list[int]] = defaultdict(list)
+    for one in judged.lived.values():
+        day = day_of(one.job.submitted_at)
+        kind = "month end" if is_month_end(day) else "weekend" if day.weekday() > 4 else "week"
+        waits[kind].append(one.ledger.queue_wait_us)
+    assert median(waits["weekend"]) < 0.6 * median(waits["week"])
+    assert median(waits["month end"]) > 1.3 * median(waits["week"])
