@@ -109,17 +109,41 @@ def totals(
     group's last label is how many of them lie at or before its time. Of the sums only *measures*
     are read, and ``JOBS``; without *tallies* no distributions are. What has no time is absent.
     """
-    found: dict[Place, _Adding] = defaultdict(_Adding)
+    found: defaultdict[Place, _Adding] = defaultdict(_Adding)
     for piece in _pieces(window, step):
         keys = _keys(piece.sums, group_by, step, cuts)
         first = _is_first(piece.sums, window, step)
         for row in conn.execute(_summing(conn, piece, wanted, keys, first, measures)):
             found[_place(row, keys, step)].add_sums((JOBS, *measures), row[len(keys) :])
         if tallies:
-            keys = _keys(piece.tallies, group_by, step, cuts)
-            for row in conn.execute(_tallying(conn, piece, wanted, keys)):
-                found[_place(row, keys, step)].add_tally(*row[len(keys) :])
+            _count(conn, piece, wanted, _keys(piece.tallies, group_by, step, cuts), step, found)
     return {place: adding.totals() for place, adding in found.items() if adding.sums}
+
+
+def distributions(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    group_by: Sequence[str] = (),
+    step: int | None = None,
+) -> dict[Place, Totals]:
+    """Read the tallies of a window alone; for the arguments see :func:`totals`."""
+    found: defaultdict[Place, _Adding] = defaultdict(_Adding)
+    for piece in _pieces(window, step):
+        _count(conn, piece, wanted, _keys(piece.tallies, group_by, step, ()), step, found)
+    return {place: adding.totals() for place, adding in found.items()}
+
+
+def _count(
+    conn: Connection,
+    piece: _Piece,
+    wanted: CohortFilter,
+    keys: Sequence[ColumnElement[Any]],
+    step: int | None,
+    found: defaultdict[Place, _Adding],
+) -> None:
+    for row in conn.execute(_tallying(conn, piece, wanted, keys)):
+        found[_place(row, keys, step)].add_tally(*row[len(keys) :])
 
 
 def cohorts_in_other(conn: Connection, wanted: CohortFilter, window: Span) -> int:
