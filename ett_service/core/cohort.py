@@ -46,15 +46,25 @@ def last_at(ledger: JobLedger) -> int:
     return max(ledger.started_at, ledger.ended_at - 1)
 
 
+def is_weighted(ledger: JobLedger) -> bool:
+    """Whether the accelerators of every attempt are known, and can be."""
+    return all(one.gpus is not None and one.gpus <= MOST_ACCELERATORS for one in ledger.attempts)
+
+
+def fits(ledger: JobLedger) -> bool:
+    """Whether the job lives in no more hours than ``MOST_HOURS``."""
+    last = last_at(ledger)
+    began = last if ledger.started_at is None else ledger.started_at
+    return (last - began) // HOUR_US < MOST_HOURS
+
+
 class Frame:
     """Which cohort and weight each part of a job has."""
 
     def __init__(self, ledger: JobLedger, exclusions: Sequence[Exclusion] = ()) -> None:
-        counts = [one.gpus for one in ledger.attempts]
-        self.known = None not in counts and all(
-            count <= MOST_ACCELERATORS for count in counts if count is not None
-        )
-        self.weights = [count or 0 if self.known else 0 for count in counts]
+        self.known = is_weighted(ledger)
+        self.weights = [one.gpus or 0 if self.known else 0 for one in ledger.attempts]
+        self.fits = fits(ledger)
         facts = ledger.facts
         plain = Cohort(
             team=facts.team or "",
@@ -66,14 +76,13 @@ class Frame:
             size=size_of(facts.gpus),
             code_version=facts.code_version or "",
         )
-        self.cohorts = [
-            plain._replace(size=size_of(one.gpus), code_version=one.code_version or "")
-            for one in ledger.attempts
-        ]
+        settings = [(one.gpus, one.code_version) for one in ledger.attempts]
+        of_setting = {
+            (gpus, version): plain._replace(size=size_of(gpus), code_version=version or "")
+            for gpus, version in set(settings)
+        }
+        self.cohorts = [of_setting[one] for one in settings]
         self.home = self.cohorts[0] if self.cohorts else plain
-        last = last_at(ledger)
-        began = last if ledger.started_at is None else ledger.started_at
-        self.fits = (last - began) // HOUR_US < MOST_HOURS
         self._wholly = any(one == (None, None) for one in exclusions)
         self._windows = [
             (-1 if one.from_at is None else one.from_at, one.to_at) for one in exclusions

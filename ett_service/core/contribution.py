@@ -12,11 +12,11 @@ from itertools import islice, zip_longest
 from typing import TypeAlias
 
 from ett_service.core.accelerators import UNHELD
-from ett_service.core.answer import Exclusion, JobLedger, Segment, Work
-from ett_service.core.cohort import Cohort, Frame, last_at
+from ett_service.core.answer import AttemptLedger, Exclusion, JobLedger, Segment, Work
+from ett_service.core.cohort import Cohort, Frame, fits, is_weighted, last_at
 from ett_service.core.distribution import place
 from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.occasions import occasions
+from ett_service.core.occasions import occasions, unlike
 from ett_service.core.totals import PLAIN, WEIGHTED, Names
 from ett_service.core.vocabulary import WASTED, Category, Outcome, Period
 
@@ -83,8 +83,7 @@ def first_difference(before: JobLedger, after: JobLedger, changed_from: int | No
     """
     if not _framed_alike(before, after):
         return None
-    points = set(occasions(before)) ^ set(occasions(after))
-    instants = [point.at for point in points]
+    instants = [one.at for one in unlike(before, after)]
     instants += _first_unlike_segment(before.segments, after.segments, changed_from)
     for old, new in zip_longest(before.work, after.work):
         if old != new:
@@ -112,17 +111,19 @@ def _first_unlike_segment(
 
 def _framed_alike(before: JobLedger, after: JobLedger) -> bool:
     """Whether each second of *before* has the same cohort and weight in *after*."""
-    one, other = Frame(before), Frame(after)
-    attempts = len(one.cohorts)
+    attempts = len(before.attempts)
     return (
         before.started_at == after.started_at
-        and one.home == other.home
-        and one.cohorts == other.cohorts[:attempts]
-        and one.weights == other.weights[:attempts]
-        and one.known == other.known
+        and before.facts == after.facts
+        and _setting(before.attempts) == _setting(after.attempts[:attempts])
+        and is_weighted(before) == is_weighted(after)
         and [*map(bool, before.produced)] == [*map(bool, after.produced)]
-        and one.fits == other.fits
+        and fits(before) == fits(after)
     )
+
+
+def _setting(attempts: Sequence[AttemptLedger]) -> list[tuple[int | None, str | None]]:
+    return [(one.gpus, one.code_version) for one in attempts]
 
 
 def _add_time(
@@ -200,7 +201,7 @@ def _add_lives(
 def _add_occasions(
     cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
 ) -> None:
-    for at, number, sums, unsaved_us, tally in occasions(ledger):
+    for at, number, sums, unsaved_us, tally in occasions(ledger, first):
         if at < first:
             continue
         cell = cells[hour_of(at), frame.cohort(number, at)]

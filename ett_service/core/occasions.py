@@ -1,6 +1,7 @@
 """Occasions: what a job adds to the fleet at one instant rather than over time."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ett_service.core.answer import AttemptLedger, JobLedger
@@ -30,18 +31,27 @@ class Occasion(NamedTuple):
     tally: tuple[str, int, int] | None = None  #: name, place and microseconds
 
 
-def occasions(ledger: JobLedger) -> Iterator[Occasion]:
-    """Yield everything that happened at an instant, in no order."""
+def occasions(ledger: JobLedger, since: int = 0) -> Iterator[Occasion]:
+    """Yield everything that happened at an instant, in no order.
+
+    What happened before *since* may be left out.
+    """
     yield from _of_the_job(ledger)
     for attempt in ledger.attempts:
-        yield Occasion(attempt.started_at, attempt.number, (("attempts", 1),))
-        if attempt.outcome in FAILURES:
-            yield _failure(attempt)
-        yield from _phases(attempt)
-    for recovery in ledger.recoveries:
-        if recovery.resumed is not None and recovery.outcome in FAILURES:
-            tally = _timed("time_to_recover", recovery.us)
-            yield Occasion(recovery.end_at, recovery.resumed, tally=tally)
+        if attempt.ended_at >= since:
+            yield from _of_the_attempt(attempt)
+    yield from _recovered(ledger, since)
+
+
+def unlike(before: JobLedger, after: JobLedger) -> set[Occasion]:
+    """Return the occasions of which only one of both ledgers tells."""
+    found = set(_of_the_job(before)) ^ set(_of_the_job(after))
+    found |= set(_recovered(before)) ^ set(_recovered(after))
+    for old, new in zip_longest(before.attempts, after.attempts):
+        # The fold makes an attempt anew only where something has changed.
+        if old is not new:
+            found |= set(_of_the_attempt(old)) ^ set(_of_the_attempt(new))
+    return found
 
 
 def _of_the_job(ledger: JobLedger) -> Iterator[Occasion]:
@@ -58,6 +68,23 @@ def _of_the_job(ledger: JobLedger) -> Iterator[Occasion]:
         first = min(loops, key=_loop_started_at)
         tally = _timed("time_to_start", ledger.time_to_start_us)
         yield Occasion(_loop_started_at(first), first.number, tally=tally)
+
+
+def _of_the_attempt(attempt: AttemptLedger | None) -> Iterator[Occasion]:
+    if attempt is None:
+        return
+    yield Occasion(attempt.started_at, attempt.number, (("attempts", 1),))
+    if attempt.outcome in FAILURES:
+        yield _failure(attempt)
+    yield from _phases(attempt)
+
+
+def _recovered(ledger: JobLedger, since: int = 0) -> Iterator[Occasion]:
+    for recovery in ledger.recoveries:
+        is_over = recovery.resumed is not None and recovery.end_at >= since
+        if is_over and recovery.outcome in FAILURES:
+            tally = _timed("time_to_recover", recovery.us)
+            yield Occasion(recovery.end_at, recovery.resumed, tally=tally)
 
 
 def _loop_started_at(attempt: AttemptLedger) -> int:
