@@ -12,6 +12,8 @@ _BOUND = re.compile(r"Expected `(?:int|float)` [<>]|.*out of range")
 _SIZE = re.compile(r"Expected `(?:str|object|array)` of length")
 _PATTERN = re.compile(r"Expected `str` matching")
 
+_INDEX = re.compile(r"\[(\d+)\]")
+
 #: The members with a code of their own for whatever is wrong with their text.
 _OF_MEMBER = {"/id": Code.BAD_ID, "/job": Code.BAD_JOB, "/preempted_by": Code.BAD_JOB}
 
@@ -49,6 +51,6 @@ def _of_value(said: str, pointer: str) -> Code:
 
 
 def _pointer(path: str) -> str:
-    """Turn ``.labels[...]`` into ``/labels``: the decoder does not say which key it was."""
-    member, bracket, _ = path.partition("[")
-    return member.replace(".", "/") if bracket or path else ""
+    """Turn ``.labels[...]`` into ``/labels``, as it is not said which key, ``.a[1].b`` into all."""
+    known = path.partition("[...]")[0]
+    return _INDEX.sub(r"/\1", known).replace(".", "/")

@@ -19,6 +19,7 @@ from ett_service.ingest.refusal import Code
         ("Expected `str` of length >= 1 - at `$.host`", Code.BAD_LENGTH, "/host"),
         ("Expected `str` of length <= 128 - at `key` in `$.labels`", Code.BAD_LENGTH, "/labels"),
         ("Expected `str`, got `int` - at `$.labels[...]`", Code.WRONG_TYPE, "/labels"),
+        ("Expected `str`, got `int` - at `$.a[1].b`", Code.WRONG_TYPE, "/a/1/b"),
         ("Invalid value 'secret' - at `$.type`", Code.UNKNOWN_TYPE, "/type"),
         ("Invalid enum value 'secret' - at `$.phase`", Code.UNKNOWN_PHASE, "/phase"),
         ("Invalid enum value 'secret' - at `$.cause`", Code.UNKNOWN_VALUE, "/cause"),
