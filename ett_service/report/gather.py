@@ -1,0 +1,74 @@
+"""What a report asks the service, and the answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ett_service.report.page import Answer
+from ett_service.report.week import Week
+
+Ask = Callable[[str, Mapping[str, object]], Any]
+"""Returns the JSON answer of a path and its query; None is left out, lists are repeated."""
+
+TREND_WEEKS = 8
+SCENARIOS = (
+    "halve infra failures",
+    "halve user failures",
+    "halve launcher_init",
+    "halve pt2_compile",
+    "halve checkpoint_blocking",
+    "halve stalled",
+    "halve restart_wait",
+    "publish off the GPUs",
+)
+"""What the report tries out: each is read by ``/v1/what-if``."""
+
+_MOST_MARKERS = 100
+_MOST_JOBS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The answers that a report is written from."""
+
+    week: Week
+    group_by: tuple[str, ...]
+    now: Answer  #: summary of the week by ``group_by``
+    before: Answer  #: of the week before
+    trend: Answer  #: series of ``TREND_WEEKS`` weeks
+    change: Answer
+    advice: Answer
+    what_if: Answer
+    jobs: Answer  #: those that lost most
+    markers: Answer
+
+
+def gather(ask: Ask, week: Week, group_by: Sequence[str], scope: Mapping[str, object]) -> Gathered:
+    """Ask for a week of the part of the fleet that *scope* names, by parameter of the API.
+
+    Raises whatever *ask* does.
+    """
+    begin, end = week.bounds
+    base_begin, base_end = week.before().bounds
+    this = {**scope, "from": begin, "to": end}
+    last = {**scope, "from": base_begin, "to": base_end}
+    grouped = {"group_by": ",".join(group_by) or None}
+    first = week.before(TREND_WEEKS - 1).bounds[0]
+    return Gathered(
+        week=week,
+        group_by=tuple(group_by),
+        now=ask("/v1/fleet/summary", {**this, **grouped}),
+        before=ask("/v1/fleet/summary", {**last, **grouped}),
+        trend=ask("/v1/fleet/series", {**this, "from": first, "step": "1w"}),
+        change=ask(
+            "/v1/fleet/explain",
+            {**this, **grouped, "base_from": base_begin, "base_to": base_end},
+        ),
+        advice=ask("/v1/fleet/checkpoint-advice", {**this, **grouped}),
+        what_if=ask("/v1/what-if", {**this, "scenario": list(SCENARIOS)}),
+        jobs=ask("/v1/fleet/jobs/top", {**this, "by": "lost", "limit": _MOST_JOBS}),
+        markers=ask(
+            "/v1/markers",
+            {"project": scope.get("project"), "from": begin, "to": end, "limit": _MOST_MARKERS},
+        ),
+    )

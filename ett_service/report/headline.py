@@ -1,0 +1,176 @@
+"""The first sentence, the headline numbers, and their trend."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from ett_service.charts.trend import Event, Point, trend
+from ett_service.charts.units import (
+    count,
+    duration,
+    gpu_hours,
+    money,
+    percent,
+    points,
+)
+from ett_service.report.gather import Gathered
+from ett_service.report.groups import name_of
+from ett_service.report.page import Answer, Section, table
+from ett_service.report.week import Week
+
+_SEEN = 0.0005  # of a ratio: what rounds to 0.0 points is no change to talk about
+
+
+def sentence(gathered: Gathered) -> str:
+    """Say in one sentence how the fleet did, against its target and the week before, and why."""
+    total, before = gathered.now["total"], gathered.before["total"]
+    if not total["jobs"]:
+        return f"No job lived in week {gathered.week.name}."
+    said = [f"ETT {percent(total['ett_ratio'])}", *_against_target(total)]
+    if before["jobs"]:
+        said.append(_against_last_week(total["ett_ratio"] - before["ett_ratio"]))
+    why = _why(gathered) if before["jobs"] else ""
+    return ", ".join(said) + (f"; {why}." if why else ".")
+
+
+def _against_target(total: Answer) -> list[str]:
+    if total["target"] is None:
+        return []
+    distance = total["target"]["distance"]
+    if abs(distance) < _SEEN:
+        return ["on target"]
+    side = "under" if distance < 0 else "over"
+    return [f"{abs(distance) * 100:.1f} points {side} target"]
+
+
+def _against_last_week(change: float) -> str:
+    if abs(change) < _SEEN:
+        return "as last week"
+    return f"{change * 100:+.1f} vs last week"
+
+
+def _why(gathered: Gathered) -> str:
+    change = gathered.change["change"]
+    same_way = [part for part in gathered.change["parts"] if part["change"] * change > 0]
+    if abs(change) < _SEEN or not same_way:
+        return ""
+    largest = max(same_way, key=lambda part: abs(part["change"]))
+    return f"{part_name(largest, gathered)} explains {abs(largest['change']) * 100:.1f}"
+
+
+def part_name(part: Answer, gathered: Gathered) -> str:
+    """Say what a part of a change is: a category of a cohort, or the cohort's weight."""
+    cohort = name_of(part, gathered.group_by)
+    if part["category"] is None:
+        return f"mix: {'more' if part['current'] > part['base'] else 'less'} of {cohort}"
+    return f"{part['category']} in {cohort}" if cohort else str(part["category"])
+
+
+def headline(gathered: Gathered) -> Section:
+    """Compare the week's numbers with those of the week before."""
+    now, before = gathered.now["total"], gathered.before["total"]
+    rows = [
+        _ratio("ETT%, weighted by accelerators (headline)", "ett_ratio", now, before),
+        _ratio("ETT%, weighted by wall time", "ett_ratio_wall", now, before),
+        _ratio("ETT%, median job", "ett_ratio_median_job", now, before),
+        _ratio("wasted training (WTT%)", "wasted_ratio", now, before),
+        _row("jobs", lambda total: count(total["jobs"]), now, before),
+        _row("attempts", lambda total: count(total["attempts"]), now, before),
+        _row("GPU-hours", lambda total: gpu_hours(total["gpu_seconds"]), now, before),
+        _row("cost", _cost, now, before),
+        _row("queue wait", lambda total: duration(total["queue_wait_seconds"]), now, before),
+        _row("unsaved training", _unsaved, now, before),
+        *_productivity(now, before),
+    ]
+    return Section("Headline", _targets(now), table=table("|#this week|#last week|#change", rows))
+
+
+def _ratio(name: str, member: str, now: Answer, before: Answer) -> tuple[str, ...]:
+    new, old = _known(now, member), _known(before, member)
+    change = None if new is None or old is None else new - old
+    return name, percent(new), percent(old), points(change)
+
+
+def _known(total: Answer, member: str) -> float | None:
+    value: float | None = total[member] if total["jobs"] else None
+    return value
+
+
+def _row(name: str, shown: Callable[[Answer], str], now: Answer, before: Answer) -> tuple[str, ...]:
+    return name, shown(now), shown(before), ""
+
+
+def _cost(total: Answer) -> str:
+    return money(total["cost"]["total"], total["cost"]["currency"])
+
+
+def _unsaved(total: Answer) -> str:
+    return duration(total["unsaved_training_seconds"])
+
+
+def _productivity(now: Answer, before: Answer) -> list[tuple[str, ...]]:
+    if now["productivity"]["mfu"] is None and before["productivity"]["mfu"] is None:
+        return []
+    return [
+        _ratio(
+            "MFU", "mfu", *({**total["productivity"], **_lived(total)} for total in (now, before))
+        ),
+        _ratio(
+            "useful share of the peak (ETT% x MFU)",
+            "useful_ratio",
+            *({**total["productivity"], **_lived(total)} for total in (now, before)),
+        ),
+    ]
+
+
+def _lived(total: Answer) -> dict[str, int]:
+    return {"jobs": total["jobs"]}
+
+
+def _targets(now: Answer) -> tuple[str, ...]:
+    if now["target"] is None:
+        return ()
+    return (f"The target is {percent(now['target']['ett_ratio'])}.",)
+
+
+def course(gathered: Gathered) -> Section:
+    """Draw ETT% of the last weeks, with the target and what was marked this week."""
+    found = [
+        (_week(point["start"]), point["ett_ratio"] if point["jobs"] else None, point)
+        for point in gathered.trend["points"]
+    ]
+    target = gathered.now["total"]["target"]
+    chart = trend(
+        "trend",
+        f"ETT% of {len(found)} weeks",
+        [Point(week.name, ratio) for week, ratio, _ in found],
+        target=target and target["ett_ratio"],
+        events=_events(gathered, [week for week, _, _ in found]),
+    )
+    rows = [
+        (
+            week.name,
+            percent(ratio),
+            gpu_hours(point["gpu_seconds"]),
+            count(point["jobs"]),
+            count(point["failures"]["total"]),
+        )
+        for week, ratio, point in found
+    ]
+    return Section(
+        f"Trend of {len(found)} weeks",
+        chart=chart,
+        table=table("week|#ETT%|#GPU-hours|#jobs|#failures", rows),
+    )
+
+
+def _week(start: str) -> Week:
+    return Week.holding(datetime.fromisoformat(start))
+
+
+def _events(gathered: Gathered, weeks: list[Week]) -> list[Event]:
+    """Place the first deploy of the week; a chart of weeks has no room for more."""
+    found = [marker for marker in gathered.markers["markers"] if marker["kind"] == "deploy"]
+    if not found or gathered.week not in weeks:
+        return []
+    name = found[0]["title"] if len(found) == 1 else f"{len(found)} deploys"
+    return [Event(weeks.index(gathered.week), name)]

@@ -1,0 +1,126 @@
+"""What the week's accelerators were spent on, and where most of it was lost."""
+
+from ett_service.charts.bars import Bar, stacked_bars
+from ett_service.charts.units import count, gpu_hours, money, percent, points
+from ett_service.core.vocabulary import Category
+from ett_service.report.gather import Gathered
+from ett_service.report.groups import lost_by_category, lost_gpu_seconds, name_of, share
+from ett_service.report.page import Answer, Section, table
+
+_MOST_COHORTS = 12
+_MOST_BARS = 6
+_HOUR = 3600.0
+
+
+def categories(gathered: Gathered) -> Section:
+    """Tell each category's GPU-hours, share and cost, and how its share moved."""
+    now, before = gathered.now["total"], gathered.before["total"]
+    rows = [
+        _category(category, now, before)
+        for category in Category
+        if now["weighted_categories"].get(category) or before["weighted_categories"].get(category)
+    ]
+    spent = {
+        Category(name): seconds / _HOUR for name, seconds in now["weighted_categories"].items()
+    }
+    chart = stacked_bars("categories", "What accelerators' time went on", [Bar("", spent)])
+    return Section(
+        "Where the time went",
+        chart=chart if rows else None,
+        table=table("category|#share|#change|#GPU-hours|#cost", rows),
+        after=_unpriced(now),
+    )
+
+
+def _category(category: Category, now: Answer, before: Answer) -> tuple[str, ...]:
+    new, old = (
+        share(total["weighted_categories"].get(category, 0.0), total["weighted_seconds"])
+        for total in (now, before)
+    )
+    cost = now["cost"]
+    by_category = cost["by_category"] or {}
+    return (
+        str(category),
+        percent(new),
+        points(None if new is None or old is None else new - old),
+        gpu_hours(now["gpu_categories"].get(category, 0.0)),
+        money(by_category.get(category), cost["currency"]),
+    )
+
+
+def _unpriced(total: Answer) -> tuple[str, ...]:
+    unpriced = total["cost"]["unpriced_gpu_seconds"]
+    notes = [
+        (
+            "Shares are of accelerators' time, weighted; GPU-hours are those in which accelerators "
+            "were held, so queueing, scheduling and waits without hardware have none."
+        )
+    ]
+    if unpriced:
+        notes.append(f"{gpu_hours(unpriced)} GPU-hours have no price in the settings.")
+    return tuple(notes)
+
+
+def cohorts(gathered: Gathered) -> Section:
+    """Rank the groups by the GPU-hours that they lost."""
+    ranked = sorted(gathered.now["groups"], key=lost_gpu_seconds, reverse=True)
+    ranked = [group for group in ranked if lost_gpu_seconds(group) > 0]
+    whole = lost_gpu_seconds(gathered.now["total"])
+    rows = [_cohort(group, gathered, whole) for group in ranked[:_MOST_COHORTS]]
+    bars = [
+        Bar(
+            name_of(group, gathered.group_by),
+            {Category(name): hours for name, hours in lost_by_category(group).items()},
+            f"{gpu_hours(lost_gpu_seconds(group))} GPU-h",
+        )
+        for group in ranked[:_MOST_BARS]
+    ]
+    full = max((bar.total for bar in bars), default=0.0)
+    names = ", ".join(gathered.group_by)
+    left = len(ranked) - len(rows)
+    return Section(
+        f"Most GPU-hours lost, by {names}" if names else "GPU-hours lost",
+        chart=stacked_bars("cohorts", "GPU-hours lost", bars, full=full) if bars else None,
+        table=table(
+            "cohort|#lost GPU-hours|#of all lost|#ETT%|#last week|largest loss|#cost of all", rows
+        ),
+        after=(f"{count(left)} more lost less.",) if left > 0 else (),
+    )
+
+
+def _cohort(group: Answer, gathered: Gathered, whole: float) -> tuple[str, ...]:
+    lost = lost_by_category(group)
+    largest = max(lost, key=lambda category: lost[category])
+    before = next(
+        (old for old in gathered.before["groups"] if _same(old, group) and old["jobs"]), None
+    )
+    return (
+        name_of(group, gathered.group_by),
+        gpu_hours(lost_gpu_seconds(group)),
+        percent(share(lost_gpu_seconds(group), whole)),
+        percent(group["ett_ratio"]),
+        percent(before and before["ett_ratio"]),
+        f"{largest}, {gpu_hours(lost[largest] * _HOUR)} GPU-h",
+        money(group["cost"]["total"], group["cost"]["currency"]),
+    )
+
+
+def _same(one: Answer, other: Answer) -> bool:
+    return bool(one["group"] == other["group"] and one["other"] == other["other"])
+
+
+def jobs(gathered: Gathered) -> Section:
+    """List the jobs that lost most."""
+    rows = [
+        (
+            job["job"],
+            job["project"],
+            percent(job["ett_ratio"]),
+            gpu_hours(job["lost_weighted_seconds"]),
+        )
+        for job in gathered.jobs["jobs"]
+    ]
+    return Section(
+        "Jobs that lost most",
+        table=table("job|project|#ETT%|#lost GPU-hours", rows),
+    )

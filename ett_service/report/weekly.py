@@ -1,0 +1,38 @@
+"""The weekly report of a fleet, from what the service answers."""
+
+from ett_service.report.advice import advice, first
+from ett_service.report.change import change
+from ett_service.report.gather import Gathered
+from ett_service.report.headline import course, headline, sentence
+from ett_service.report.page import Report
+from ett_service.report.remarks import markers, quality
+from ett_service.report.spending import categories, cohorts, jobs
+from ett_service.report.troubles import failures, times
+
+_SECTIONS = (
+    headline,
+    categories,
+    course,
+    change,
+    first,
+    cohorts,
+    jobs,
+    failures,
+    times,
+    advice,
+    markers,
+    quality,
+)
+
+
+def weekly(gathered: Gathered) -> Report:
+    """Write up a week; one in which no job lived has no more than its first sentence."""
+    total = gathered.now["total"]
+    lived = bool(total["jobs"])
+    return Report(
+        week=gathered.week,
+        sentence=sentence(gathered),
+        sections=tuple(section(gathered) for section in _SECTIONS) if lived else (),
+        as_of=gathered.now["as_of"],
+        ett_ratio=total["ett_ratio"] if lived else None,
+    )
