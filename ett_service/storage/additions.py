@@ -5,11 +5,10 @@ from operator import add, sub
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Delete, Table, bindparam, delete
-from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.interval import DAY_US
 from ett_service.core.totals import MEASURES
-from ett_service.storage import tables
+from ett_service.storage import narrow, tables
 
 Sums: TypeAlias = Sequence[int]
 """One amount a measure, in the order of ``MEASURES``."""
@@ -19,7 +18,6 @@ Tallies: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
 
 #: By the primary key behind the project; its first member is the start of an hour or a day.
 _Amounts: TypeAlias = dict[tuple[Any, ...], Sums]
-_Upsert = postgresql.Insert | sqlite.Insert
 
 _NOTHING = (0,) * len(MEASURES)
 _MEASURES_OF = {
@@ -32,24 +30,11 @@ _MEASURES_OF = {
 _COUNTER_OF = {table: "cells" if "cells" in of else "count" for table, of in _MEASURES_OF.items()}
 
 
-def _adding(insert: type[postgresql.Insert] | type[sqlite.Insert], table: Table) -> _Upsert:
-    statement = insert(table)
-    return statement.on_conflict_do_update(
-        index_elements=[column.name for column in table.primary_key],
-        set_={name: table.c[name] + statement.excluded[name] for name in _MEASURES_OF[table]},
-    )
-
-
 def _emptied(table: Table) -> Delete:
     keys = [column == bindparam(column.name) for column in table.primary_key]
     return delete(table).where(*keys, table.c[_COUNTER_OF[table]] == 0)
 
 
-_ADD = {
-    (dialect, table): _adding(insert, table)
-    for dialect, insert in (("sqlite", sqlite.Insert), ("postgresql", postgresql.Insert))
-    for table in _MEASURES_OF
-}
 _DROP_EMPTY = {table: _emptied(table) for table in _MEASURES_OF}
 
 
@@ -107,17 +92,21 @@ def _by_day(hourly: _Amounts) -> _Amounts:
 
 
 def _write(conn: Connection, table: Table, project_id: int, amounts_at: _Amounts) -> None:
-    measures, counter = _MEASURES_OF[table], _COUNTER_OF[table]
-    names = [column.name for column in table.primary_key][1:]
-    columns = ("project_id", *names, *measures)
-    rows = [
-        dict(zip(columns, (project_id, *key, *amounts), strict=True))
-        for key, amounts in sorted(amounts_at.items())
-        if any(amounts)
-    ]
-    if not rows:
+    changed = [(key, amounts) for key, amounts in sorted(amounts_at.items()) if any(amounts)]
+    if not changed:
         return
-    conn.execute(_ADD[conn.dialect.name, table], rows)
-    emptied = [row for row in rows if row[counter] < 0]
+    measures = _MEASURES_OF[table]
+    places: Sequence[int] = range(len(measures))
+    if measures is MEASURES:
+        places = narrow.said(amounts for _, amounts in changed)
+    rows = [(project_id, *key, *[amounts[place] for place in places]) for key, amounts in changed]
+    narrow.add(conn, table, tuple([measures[place] for place in places]), rows)
+    counter = measures.index(_COUNTER_OF[table])
+    keys = [column.name for column in table.primary_key]
+    emptied = [
+        dict(zip(keys, (project_id, *key), strict=True))
+        for key, amounts in changed
+        if amounts[counter] < 0
+    ]
     if emptied:
         conn.execute(_DROP_EMPTY[table], emptied)

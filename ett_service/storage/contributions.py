@@ -1,27 +1,25 @@
 """What each job adds to the hours of its cohorts, and rollups that equal the sum of it all."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
+from operator import sub
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from sqlalchemy import Connection, Select, and_, bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.cohort import Cohort
 from ett_service.core.contribution import Cell, hour_of
 from ett_service.core.interval import DAY_US
 from ett_service.core.totals import MEASURES
-from ett_service.storage import cohort_days, cohorts
+from ett_service.storage import cohort_days, cohorts, narrow
 from ett_service.storage.additions import Additions, Sums, Tallies, day_of
 from ett_service.storage.marks import JobKey
 from ett_service.storage.tables import cohort, cohort_day, contribution
 
 Place: TypeAlias = tuple[int, Cohort]
 """The start of an hour, in microseconds since the Unix epoch, and a cohort."""
-
-_Upsert = postgresql.Insert | sqlite.Insert
 
 _BEGINNING = -(2**63)
 _CONTENT = (*MEASURES, "tallies")
@@ -81,15 +79,6 @@ _STORED = (
 _HELD = _STORED.with_for_update(read=True, of=cohort_day)
 
 
-def _putting(insert: type[postgresql.Insert] | type[sqlite.Insert]) -> _Upsert:
-    statement = insert(contribution)
-    return statement.on_conflict_do_update(
-        index_elements=[column.name for column in contribution.primary_key],
-        set_={name: statement.excluded[name] for name in _CONTENT},
-    )
-
-
-_PUT = {"sqlite": _putting(sqlite.Insert), "postgresql": _putting(postgresql.Insert)}
 _DROP = delete(contribution).where(
     *(column == bindparam(column.name) for column in contribution.primary_key)
 )
@@ -104,6 +93,11 @@ def content(cell: Cell) -> Content:
 def stored(conn: Connection, key: JobKey) -> dict[Place, Content]:
     """Read all that a job adds."""
     return {place: row.content for place, row in _read(conn, _STORED, key, None).items()}
+
+
+def amounts(one: Content) -> tuple[Sums, Tallies]:
+    """Return what is added, as sums and as tallies."""
+    return one.sums, _decode(one.tallies) if one.tallies != _NO_TALLIES else {}
 
 
 def replace(
@@ -125,7 +119,14 @@ def replace(
         return
     targets = _targets(conn, key.project_id, before, changed)
     _drop(conn, key, [(place[0], targets[place].cohort_id) for place in gone])
-    _put(conn, key, {(place[0], targets[place].cohort_id): one for place, one in changed.items()})
+    _put(
+        conn,
+        key,
+        [
+            (place[0], targets[place].cohort_id, before.get(place), one)
+            for place, one in changed.items()
+        ],
+    )
     additions = Additions()
     for place, row in before.items():
         if place in changed or place not in after:
@@ -186,22 +187,16 @@ def _drop(conn: Connection, key: JobKey, rows: Iterable[tuple[int, int]]) -> Non
         conn.execute(_DROP, dropped)
 
 
-def _put(conn: Connection, key: JobKey, rows: Mapping[tuple[int, int], Content]) -> None:
-    of_job = key._asdict()
+def _put(
+    conn: Connection, key: JobKey, rows: Sequence[tuple[int, int, _Stored | None, Content]]
+) -> None:
+    said = narrow.said(
+        map(sub, one.sums, before.content.sums) if before else one.sums
+        for _, _, before, one in rows
+    )
+    names = (*[MEASURES[place] for place in said], "tallies")
     put = [
-        {
-            **of_job,
-            "hour_us": hour_at,
-            "cohort_id": cohort_id,
-            **dict(zip(MEASURES, one.sums, strict=True)),
-            "tallies": one.tallies,
-        }
-        for (hour_at, cohort_id), one in rows.items()
+        (*key, hour_at, cohort_id, *[one.sums[place] for place in said], one.tallies)
+        for hour_at, cohort_id, _, one in rows
     ]
-    if put:
-        conn.execute(_PUT[conn.dialect.name], put)
-
-
-def amounts(one: Content) -> tuple[Sums, Tallies]:
-    """Return what is added, as sums and as tallies."""
-    return one.sums, _decode(one.tallies) if one.tallies != _NO_TALLIES else {}
+    narrow.put(conn, contribution, names, put)

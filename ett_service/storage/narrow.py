@@ -1,0 +1,55 @@
+"""Statements over wide rows that name only the columns in which something is to be said.
+
+A row of the rollups has over seventy columns, and what is new in it concerns a few. These
+statements are texts for the driver: built and bound by SQLAlchemy, column by column, they would
+cost several times what the database needs for them.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, Table
+
+Values: TypeAlias = tuple[Any, ...]
+
+_TEXTS = 1024
+
+
+def put(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[Values]) -> None:
+    """Insert rows, or write their columns *names* where there is one of their primary key.
+
+    Values come in the order of the key, then of *names*; other columns take their defaults.
+    """
+    _execute(conn, _upsert(table, names, conn.dialect.paramstyle, adding=False), rows)
+
+
+def add(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[Values]) -> None:
+    """Insert rows, or add their columns *names* to those of the row of their primary key."""
+    _execute(conn, _upsert(table, names, conn.dialect.paramstyle, adding=True), rows)
+
+
+def said(rows: Iterable[Iterable[int]]) -> list[int]:
+    """Return the places in which any of the rows has something but 0."""
+    return [place for place, column in enumerate(zip(*rows, strict=True)) if any(column)]
+
+
+def _execute(conn: Connection, text: str, rows: Sequence[Values]) -> None:
+    if len(rows) == 1:
+        conn.exec_driver_sql(text, rows[0])
+    elif rows:
+        conn.exec_driver_sql(text, list(rows))
+
+
+@lru_cache(_TEXTS)
+def _upsert(table: Table, names: tuple[str, ...], paramstyle: str, *, adding: bool) -> str:
+    keys = [column.name for column in table.primary_key]
+    place = "?" if paramstyle == "qmark" else "%s"
+    before = f"{table.name}.{{0}} + " if adding else ""
+    changes = ", ".join(f"{{0}} = {before}excluded.{{0}}".format(name) for name in names)
+    columns = (*keys, *names)
+    return (
+        f"INSERT INTO {table.name} ({', '.join(columns)}) "  # noqa: S608 - names of the schema
+        f"VALUES ({', '.join([place] * len(columns))}) "
+        f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {changes}"
+    )
