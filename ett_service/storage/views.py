@@ -99,7 +99,7 @@ def _jobs() -> Select[*tuple[Any, ...]]:
             *(ledger[fact] for fact in _FACTS),
             ledger.state,
             flag(ledger.state != JobState.FINISHED.value).label("provisional"),
-            *_instants(ledger.as_of_us, "as_of"),
+            *(instant(ledger.as_of_us).label("as_of"), ledger.as_of_us),
             *_instants(ledger.started_us, "started"),
             *_instants(ledger.ended_us, "ended"),
             seconds(ledger.e2e_us).label("e2e_seconds"),
