@@ -29,17 +29,19 @@ def failure_rate(
 def expected_ratio(rate: float, interval: float, save: float, restart: float) -> float:
     """The share that trains: ``dt*lam*exp(-lam*u0) / (exp(lam*(dt + w)) - 1)``.
 
-    For ``rate`` 0 it is ``dt / (dt + w)``. Raises ValueError if *interval* is not positive or
-    another argument is negative.
+    Its limits are ``dt / (dt + w)`` where nothing fails and ``exp(-lam*u0)`` where free saves
+    come all the time. Raises ValueError if an argument is negative.
     """
-    refuse_not_positive(interval=interval)
-    refuse_negative(rate=rate, save=save, restart=restart)
+    refuse_negative(rate=rate, interval=interval, save=save, restart=restart)
+    unblocked = _unblocked(interval, save)
+    if rate == 0 or unblocked == 0:
+        return unblocked
     exposure = rate * (interval + save)
-    if exposure == 0:
-        return interval / (interval + save)
+    if math.isinf(exposure):
+        return 0.0
     # Divided by exp(exposure) above and below, so that nothing overflows.
-    stays = math.exp(-exposure - rate * restart)
-    return interval * rate * stays / -math.expm1(-exposure)
+    renewed = exposure * math.exp(-exposure) / -math.expm1(-exposure) if exposure else 1.0
+    return unblocked * renewed * math.exp(-rate * restart)
 
 
 def published_ratio(rate: float, interval: float, save: float, restart: float) -> float:
@@ -50,9 +52,16 @@ def published_ratio(rate: float, interval: float, save: float, restart: float) -
     short against the time between failures, and below 0 where they are not. Raises ValueError
     as :func:`expected_ratio` does.
     """
-    refuse_not_positive(interval=interval)
-    refuse_negative(rate=rate, save=save, restart=restart)
-    return (1 - rate * (restart + interval / 2)) / (1 + save / interval)
+    refuse_negative(rate=rate, interval=interval, save=save, restart=restart)
+    lost = rate * (restart + interval / 2) if rate else 0.0
+    return (1 - lost) * _unblocked(interval, save)
+
+
+def _unblocked(interval: float, save: float) -> float:
+    """The share that saves leave: ``1 / (1 + w/dt)``."""
+    if save == 0:
+        return 1.0
+    return 1 / (1 + save / interval) if interval else 0.0
 
 
 def best_interval(rate: float, save: float) -> float:

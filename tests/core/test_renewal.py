@@ -143,7 +143,7 @@ def test_the_best_interval_is_dalys_where_saves_are_short(mtbf: float, share: fl
 
 
 def test_a_run_that_never_fails_loses_its_saves_only() -> None:
-    assert expected_ratio(0.0, 900.0, 100.0, 600.0) == 0.9
+    assert expected_ratio(0.0, 900.0, 100.0, 600.0) == pytest.approx(0.9)
     assert published_ratio(0.0, 900.0, 100.0, 600.0) == pytest.approx(0.9)
     assert best_interval(0.0, 100.0) == math.inf
 
@@ -152,13 +152,30 @@ def test_where_saving_is_free_one_saves_all_the_time() -> None:
     assert best_interval(1e-4, 0.0) == 0.0
 
 
+def test_free_saves_that_come_all_the_time_leave_the_restarts() -> None:
+    assert expected_ratio(1e-4, 0.0, 0.0, 600.0) == math.exp(-0.06)
+    assert expected_ratio(1e-4, 1e-6, 0.0, 600.0) == pytest.approx(math.exp(-0.06))
+    assert published_ratio(1e-4, 0.0, 0.0, 600.0) == pytest.approx(1 - 0.06)
+
+
+def test_a_run_that_only_saves_trains_nothing() -> None:
+    assert expected_ratio(1e-4, 0.0, 30.0, 600.0) == 0.0
+    assert published_ratio(1e-4, 0.0, 30.0, 600.0) == 0.0
+
+
+def test_a_run_that_never_saves_ends_if_nothing_fails() -> None:
+    assert expected_ratio(0.0, math.inf, 30.0, 600.0) == 1.0
+    assert published_ratio(0.0, math.inf, 30.0, 600.0) == 1.0
+    assert expected_ratio(1e-9, math.inf, 30.0, 600.0) == 0.0
+
+
 def test_a_run_that_fails_before_it_can_save_trains_nothing() -> None:
     assert expected_ratio(1.0, 1e6, 1e6, 1e6) == 0.0
 
 
 @pytest.mark.parametrize(
     ("rate", "interval", "save", "restart"),
-    [(-1.0, 1, 1, 1), (1.0, 0, 1, 1), (1.0, 1, -1, 1), (1.0, 1, 1, math.nan)],
+    [(-1.0, 1, 1, 1), (1.0, -1, 1, 1), (1.0, 1, -1, 1), (1.0, 1, 1, math.nan)],
 )
 def test_arguments_that_mean_nothing_are_refused(
     rate: float, interval: float, save: float, restart: float
