@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from ett_service.analysis.question import BadQuestion
 from ett_service.api.access import mark
 from ett_service.api.problems import Kind, Problem, faults, refusal_members, render
 from ett_service.ingest.refusal import (
@@ -37,6 +38,7 @@ def add_handlers(app: FastAPI) -> None:
     """Answer everything that goes wrong in *app* with a problem document."""
     expected = (
         Problem,
+        BadQuestion,
         RequestValidationError,
         HTTPException,
         Refused,
@@ -53,6 +55,8 @@ def problem_of(error: Exception) -> Problem:
     match error:
         case Problem():
             told = error
+        case BadQuestion():
+            told = _unanswerable(error)
         case RequestValidationError():
             told = Problem(Kind.VALIDATION_FAILED, errors=faults(error.errors()))
         case HTTPException():
@@ -67,6 +71,11 @@ def problem_of(error: Exception) -> Problem:
         case _:
             told = Problem(Kind.INTERNAL)
     return told
+
+
+def _unanswerable(error: BadQuestion) -> Problem:
+    fault = {"code": error.code, "pointer": f"/query/{error.parameter}", "allowed": error.allowed}
+    return Problem(Kind.VALIDATION_FAILED, str(error), errors=[fault])
 
 
 def _refused(error: Refused) -> Problem:

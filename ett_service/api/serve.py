@@ -95,6 +95,7 @@ def _opened(settings: Settings, make_worker: MakeWorker) -> Iterator[Parts]:
             version=version("ett-service"),
             open_metrics=settings.open_metrics or _is_loopback(settings.host),
             body_deadline_s=settings.body_deadline_seconds,
+            economy=settings.economy,
         )
         if worker is None:
             yield parts
