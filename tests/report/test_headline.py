@@ -46,15 +46,20 @@ def said(now: float | None, before: float | None, target: float | None = None, *
     [
         (
             said(0.884, 0.893, 0.9, MIX, COMPILE),
-            "ETT 88.4%, 1.6 points under target, -0.9 vs last week; "
-            "pt2_compile in llm-70b explains 0.6.",
+            (
+                "ETT 88.4%, 1.6 points under target, -0.9 vs last week; "
+                "pt2_compile in llm-70b explains 0.6."
+            ),
         ),
         (said(0.884, 0.884, 0.88, COMPILE), "ETT 88.4%, 0.4 points over target, as last week."),
-        (said(0.9, 0.88, 0.9, COMPILE, MIX), "ETT 90.0%, on target, +2.0 vs last week; mix: more of (unknown) explains 0.4."),
+        (
+            said(0.9, 0.88, 0.9, COMPILE, MIX),
+            "ETT 90.0%, on target, +2.0 vs last week; mix: more of (unknown) explains 0.4.",
+        ),
         (said(0.884, None), "ETT 88.4%."),
         (said(None, 0.9), "No job lived in week 2026-W47."),
         (said(0.0, 0.5), "ETT 0.0%, -50.0 vs last week."),
     ],
-)  # fmt: skip
+)
 def test_the_week_is_told_in_one_sentence(sentence: str, written: str) -> None:
     assert sentence == written
