@@ -203,7 +203,7 @@ class Life:
     def _first_wait(self) -> int:
         """Draw how long the job waits in the queue: the larger and the busier, the longer."""
         median = 4 * MINUTE * max(1.0, self._job.gpus / 32)
-        if self._job.goes_first:
+        if self._job.is_urgent:
             median = 4 * MINUTE
         busy = self._almanac.queueing(self._job.submitted_at)
         return self._draws.about(median * busy, 1.1)
@@ -212,7 +212,7 @@ class Life:
         """Draw how long it takes to be given nodes again; the tail is heavy."""
         if stop.cause is Cause.PREEMPTION:
             return self._draws.about(20 * MINUTE * self._almanac.queueing(stop.at), 1.0)
-        if self._job.goes_first:
+        if self._job.is_urgent:
             return min(self._draws.about(2 * MINUTE, 1.3), 6 * HOUR)
         return min(self._draws.about(5 * MINUTE, 1.6), 12 * HOUR)
 

@@ -78,7 +78,7 @@ def next_stop(
         stops.append(_blundered(draws, at))
     if job.kind != "pretrain" and draws.chance(_CANCELLED):
         stops.append(_cancelled(draws, at))
-    if not job.goes_first:
+    if not job.is_urgent:
         stops += _given_way(draws, takings, at)
     return min(stops, key=lambda stop: stop.at)
 

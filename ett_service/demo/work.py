@@ -29,6 +29,11 @@ class Job:
     tells_gpus: bool
 
     @property
+    def is_urgent(self) -> bool:
+        """Whether it waits little and gives its accelerators to nobody."""
+        return self.goes_first or self.kind == "retrain"
+
+    @property
     def checkpoint_bytes(self) -> int:
         """How large one checkpoint is."""
         return _BYTES_A_PARAMETER * self.model.parameters

@@ -19,7 +19,7 @@ from ett_service.demo.work import Job
 from ett_service.ingest.decode import decode
 from ett_service.ingest.limits import Limits
 
-END_US = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * 1_000_000
+END_US = int(datetime(2026, 11, 19, 15, tzinfo=UTC).timestamp()) * 1_000_000
 SEED = 7
 DAYS = 60
 
