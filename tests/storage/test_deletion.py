@@ -130,10 +130,10 @@ def test_a_fold_of_a_deleted_job_is_not_taken_for_one_of_its_successor(
     stored_once = refreshed(store, key, LATE_IN_IT)
     for overtaken in (not_stored_yet, stored_once):
         deleted(store, key)
-        come_again(store, key, [progress(5)])
+        come_again(store, key, [progress(70, LATE_IN_IT)])
         if overtaken is stored_once:
             refreshed(store, key, LATE_IN_IT)
-            deliver(store, key, [progress(6, NOON + SECOND)])
+            deliver(store, key, [progress(71, LATE_IN_IT + SECOND)])
 
         refreshed(store, key, LATE_IN_IT, overtaken)
 
