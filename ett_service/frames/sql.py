@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.errors import DatabaseError
 from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -129,9 +130,10 @@ class SqlSource:
         try:
             with self._engine.connect() as conn:
                 yield conn
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, DatabaseError) as error:
+            cause = error.__cause__ or error  # pandas' own words repeat the statement
             raise FrameError(
-                f"the database refused: {error.__class__.__name__}",
+                f"the database refused: {getattr(cause, 'orig', cause)}".partition("\n")[0],
                 "Is it one of this service, of this version, and may this role read ett_v_*?",
             ) from error
 

@@ -1,47 +1,68 @@
 """A real server on each engine, told of two jobs, and both ways to read it."""
 
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 
 import pytest
 
 from ett_service import frames
 from ett_service.frames.http import HttpSource
 from ett_service.frames.sql import SqlSource
+from ett_service.storage.migrate import migrate
+from tests.conftest import DIALECTS, new_postgresql
 from tests.scenarios.conftest import Server
 from tests.stories import failing_job
 
 BEGIN, END = "2026-03-01T00:00:00Z", "2026-03-03T00:00:00Z"
 
 
-@pytest.fixture
-def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
-    """Return a running server that knows two jobs of two teams."""
-    made = Server(database_url, tmp_path)
-    try:
-        made.start()
-        events = [*failing_job(), *failing_job("vision/1".replace("/", "-"), team="vision")]
-        assert made.send(events, history=True).status == 200
-        made.reaches("/v1/jobs", lambda page: len(page["jobs"]) == 2)
-        yield made
-    finally:
-        made.stop()
+@dataclass(frozen=True)
+class Told:
+    """A running server that knows two jobs of two teams, and one without accelerators."""
+
+    server: Server
+    database_url: str
+
+
+@pytest.fixture(scope="session", params=DIALECTS)
+def told(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Told]:
+    """Serve a database of its own, on each engine in turn."""
+    folder = tmp_path_factory.mktemp("frames")
+    with ExitStack() as stack:
+        url = f"sqlite:///{folder / 'ett.db'}"
+        if request.param == "postgresql":
+            url = stack.enter_context(new_postgresql(request.getfixturevalue("postgres_url")))
+        migrate(url)
+        server = Server(url, folder)
+        stack.callback(server.stop)
+        server.start()
+        events = [*failing_job(), *failing_job("vision 1", team="vision", code_version="2")]
+        unknown = [
+            {name: value for name, value in event.items() if name != "gpus"}
+            for event in failing_job("probe")
+        ]
+        assert server.send([*events, *unknown], history=True).status == 200
+        marker = {"at": BEGIN, "kind": "deploy", "title": "trainer 4.2"}
+        HttpSource(server.url, server.key).ask("/v1/markers", body=marker)
+        server.reaches("/v1/jobs", lambda page: len(page["jobs"]) == 3)
+        yield Told(server, url)
 
 
 @pytest.fixture
-def over_http(server: Server) -> HttpSource:
+def over_http(told: Told) -> HttpSource:
     """Return the source that asks the server."""
-    source = frames.connect(server.url, server.key)
+    source = frames.connect(told.server.url, told.server.key)
     assert isinstance(source, HttpSource)
     return source
 
 
 @pytest.fixture
-def over_sql(server: Server, database_url: str) -> Iterator[SqlSource]:
+def over_sql(told: Told) -> Iterator[SqlSource]:
     """Return the source that reads the views of the server's database."""
-    del server
-    source = frames.connect(database_url)
+    source = frames.connect(told.database_url)
     assert isinstance(source, SqlSource)
     with closing(source):
         yield source

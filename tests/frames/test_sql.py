@@ -1,19 +1,84 @@
 import pandas as pd
+import pytest
 from pandas.testing import assert_frame_equal
 
+from ett_service.frames import FrameError
 from ett_service.frames.http import HttpSource
 from ett_service.frames.sql import SqlSource
+from tests.frames.conftest import BEGIN, END
 
 
 def test_jobs_are_the_same_over_http_and_sql(over_http: HttpSource, over_sql: SqlSource) -> None:
     found = over_http.jobs()
-    assert list(found["job"]) == ["llm-70b", "vision-1"]
+    assert list(found["job"]) == ["llm-70b", "probe", "vision 1"]
     assert_frame_equal(found, over_sql.jobs())
     assert_frame_equal(over_http.jobs(team="vision"), over_sql.jobs(team="vision"))
 
 
-def test_a_job_is_the_same_over_http_and_sql(over_http: HttpSource, over_sql: SqlSource) -> None:
+@pytest.mark.parametrize("name", ["attempts", "ledger", "segments"])
+def test_a_job_is_the_same_over_http_and_sql(
+    name: str, over_http: HttpSource, over_sql: SqlSource
+) -> None:
+    found: pd.DataFrame = getattr(over_http, name)("vision 1")
+    assert len(found) > 0
+    assert_frame_equal(found, getattr(over_sql, name)("vision 1"))
+
+
+def test_markers_are_the_same_over_http_and_sql(over_http: HttpSource, over_sql: SqlSource) -> None:
+    found = over_http.markers(begin=BEGIN, end=END)
+    assert found["title"].tolist() == ["trainer 4.2"]
+    assert_frame_equal(found, over_sql.markers(begin=BEGIN, end=END))
+    assert len(over_sql.markers(begin=END)) == 0
+
+
+@pytest.mark.parametrize("step", [None, "1h", "1d", "1w"])
+@pytest.mark.parametrize("group_by", [(), ("team",), ("team", "code_version"), ("project",)])
+def test_rollups_are_the_same_over_http_and_sql(
+    step: str | None, group_by: tuple[str, ...], over_http: HttpSource, over_sql: SqlSource
+) -> None:
+    asked = {"step": step, "group_by": group_by, "begin": BEGIN, "end": END}
+    found = over_http.rollups(**asked)  # type: ignore[arg-type]
+    assert found["jobs"].max() > 0
+    read = over_sql.rollups(**asked)  # type: ignore[arg-type]
+    by = [*(["start_at"] if step else []), *group_by]
+    if by:
+        found, read = (frame.sort_values(by, ignore_index=True) for frame in (found, read))
+    assert_frame_equal(found, read, rtol=1e-12)
+
+
+def test_conditions_and_edges_are_the_same_over_http_and_sql(
+    over_http: HttpSource, over_sql: SqlSource
+) -> None:
+    asked = {"where": ["team:vision"], "begin": "2026-03-01T12:30:00Z", "end": END}
+    found = over_http.summary(**asked)
+    assert 0 < found["e2e_seconds"][0] <= 3720
+    assert_frame_equal(found, over_sql.summary(**asked), rtol=1e-12)
+
+
+def test_nothing_can_be_written(over_sql: SqlSource) -> None:
+    with pytest.raises(FrameError):
+        over_sql.read("DELETE FROM job_ledger")
+    assert len(over_sql.jobs()) == 3
+
+
+def test_any_query_can_be_read_with_its_parameters(over_sql: SqlSource) -> None:
+    sql = "SELECT count(*) AS jobs FROM ett_v_jobs WHERE team = :team"
+    assert over_sql.read(sql, team="vision")["jobs"].tolist() == [1]
+
+
+def test_a_job_that_is_not_there_is_named(over_sql: SqlSource) -> None:
     for name in ("attempts", "ledger", "segments"):
-        found: pd.DataFrame = getattr(over_http, name)("llm-70b")
-        assert len(found) > 0
-        assert_frame_equal(found, getattr(over_sql, name)("llm-70b"))
+        with pytest.raises(FrameError, match="nobody"):
+            getattr(over_sql, name)("nobody")
+
+
+def test_a_filter_that_does_not_exist_is_refused(over_sql: SqlSource) -> None:
+    with pytest.raises(FrameError, match="colour"):
+        over_sql.jobs(colour="blue")
+
+
+def test_an_instant_without_a_zone_is_refused(over_sql: SqlSource, over_http: HttpSource) -> None:
+    naive = pd.Timestamp("2026-03-01").to_pydatetime()
+    for source in (over_sql, over_http):
+        with pytest.raises(FrameError, match="zone"):
+            source.summary(begin=naive)
