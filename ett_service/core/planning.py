@@ -9,9 +9,14 @@ cheaper and is taken away now and then; what each interruption costs is the rene
 import math
 from dataclasses import dataclass
 
-from ett_service.core.domain import refuse_negative, refuse_no_share, refuse_not_positive
+from ett_service.core.domain import (
+    OutOfDomain,
+    refuse_negative,
+    refuse_no_share,
+    refuse_not_positive,
+)
 from ett_service.core.flops import TERA
-from ett_service.core.renewal import expected_ratio
+from ett_service.core.renewal import best_interval, expected_ratio
 
 _HOUR_SECONDS = 3600.0
 
@@ -60,7 +65,7 @@ class Spot:
     """
 
     discount_ratio: float  #: off the price on demand
-    interval_seconds: float  #: between checkpoints
+    interval_seconds: float | None = None  #: between checkpoints; None takes the best
     mtbi_seconds: float = math.inf  #: mean time between interruptions of the whole run
     restart_seconds: float = 0.0  #: from an interruption until it trains again
     save_seconds: float = 0.0  #: that each save blocks, beyond what ETT% already holds
@@ -71,9 +76,16 @@ class Spot:
             restart_seconds=self.restart_seconds,
             save_seconds=self.save_seconds,
         )
-        refuse_not_positive(mtbi_seconds=self.mtbi_seconds, interval_seconds=self.interval_seconds)
+        refuse_not_positive(mtbi_seconds=self.mtbi_seconds)
+        if self.interval_seconds is not None:
+            refuse_not_positive(interval_seconds=self.interval_seconds)
         if self.discount_ratio > 1:
-            raise ValueError(f"discount_ratio is {self.discount_ratio}: it must not be above 1")
+            raise OutOfDomain("discount_ratio", self.discount_ratio, "not be above 1")
+
+    @property
+    def interval(self) -> float:
+        """Seconds between checkpoints; infinite where one should never save."""
+        return self._interval_at(1 / self.mtbi_seconds)
 
     @property
     def kept_ratio(self) -> float:
@@ -82,23 +94,31 @@ class Spot:
 
     def kept_ratio_at(self, rate: float) -> float:
         """The same for so many interruptions a second."""
-        return expected_ratio(rate, self.interval_seconds, self.save_seconds, self.restart_seconds)
+        interval = self._interval_at(rate)
+        return expected_ratio(rate, interval, self.save_seconds, self.restart_seconds)
+
+    def _interval_at(self, rate: float) -> float:
+        if self.interval_seconds is not None:
+            return self.interval_seconds
+        return best_interval(rate, self.save_seconds)
 
     @property
     def break_even_rate(self) -> float:
         """Interruptions a second at which spot costs what demand does.
 
-        0 where even a run that is never interrupted costs as much, infinite where spot is free.
+        0 where even a run that is never interrupted costs as much, infinite where interruptions
+        or the machines are free.
         """
         worth = 1 - self.discount_ratio
         if worth == 0:
             return math.inf
         if self.kept_ratio_at(0.0) <= worth:
             return 0.0
-        high = 1 / self.interval_seconds
+        low, high = 0.0, 1 / _HOUR_SECONDS
         while self.kept_ratio_at(high) > worth:
-            high *= 2
-        low = 0.0
+            low, high = high, 2 * high
+            if math.isinf(high):
+                return high
         while low < (middle := (low + high) / 2) < high:
             low, high = (middle, high) if self.kept_ratio_at(middle) > worth else (low, middle)
         return low

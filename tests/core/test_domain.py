@@ -3,7 +3,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ett_service.core.domain import refuse_negative, refuse_no_share, refuse_not_positive
+from ett_service.core.domain import (
+    OutOfDomain,
+    refuse_negative,
+    refuse_no_share,
+    refuse_not_positive,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,5 +25,6 @@ def test_numbers_outside_a_formulas_domain_are_refused_by_name(
     for value in good:
         check(price=value)
     for value in bad:
-        with pytest.raises(ValueError, match="price is"):
+        with pytest.raises(OutOfDomain, match="price is") as refused:
             check(price=value)
+        assert refused.value.name == "price"

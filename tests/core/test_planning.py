@@ -63,6 +63,26 @@ def test_at_the_break_even_rate_both_cost_the_same(
     assert spot_cost(CLIMATE, there, 3.5) == pytest.approx(on_demand_cost(CLIMATE, 3.5), rel=1e-6)
 
 
+def test_without_an_interval_each_rate_has_its_best() -> None:
+    spot = Spot(0.65, mtbi_seconds=28_800.0, restart_seconds=600.0, save_seconds=15.0)
+    fixed = Spot(0.65, spot.interval, 28_800.0, 600.0, 15.0)
+
+    assert spot.interval == pytest.approx(919.543, abs=1e-3)
+    assert spot.kept_ratio == fixed.kept_ratio
+    assert spot.break_even_rate > fixed.break_even_rate
+
+
+def test_a_run_that_is_never_interrupted_need_not_save() -> None:
+    spot = Spot(0.65, restart_seconds=600.0, save_seconds=15.0)
+
+    assert (spot.interval, spot.kept_ratio) == (math.inf, 1.0)
+    assert 0 < spot.break_even_rate < math.inf
+
+
+def test_interruptions_that_cost_nothing_never_break_even() -> None:
+    assert Spot(0.65).break_even_rate == math.inf
+
+
 def test_free_machines_are_worth_any_interruption() -> None:
     assert Spot(1.0, 1800.0).break_even_rate == math.inf
     assert spot_cost(CLIMATE, Spot(1.0, 1e6, mtbi_seconds=1.0), 3.5) == 0.0

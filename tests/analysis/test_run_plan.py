@@ -1,0 +1,114 @@
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from ett_service.analysis.economy import Economy, Price
+from ett_service.analysis.question import BadQuestion
+from ett_service.analysis.run_plan import PlanQuestion, plan
+
+DAY = 86_400_000_000
+ECONOMY = Economy(prices=(Price("a100", 10 * DAY, Fraction("3.5")),))
+
+CLIMATE = PlanQuestion(flops=5.04e21, accelerators=64, mfu=0.42, hardware="A100")
+
+
+def test_price_and_peak_rate_come_from_the_settings() -> None:
+    found = plan(CLIMATE, ECONOMY, 20 * DAY)
+
+    assert (found.run.peak_teraflops, found.price, found.ett_from) == (312.0, 3.5, "ideal")
+    assert found.on_demand_cost == pytest.approx(37_393.16, rel=1e-6)
+    assert found.spot is None
+
+
+def test_what_is_asked_goes_before_what_is_known() -> None:
+    found = plan(replace(CLIMATE, peak_teraflops=156.0, price=7.0, ett=0.5), ECONOMY, 20 * DAY, 0.9)
+
+    assert (found.run.peak_teraflops, found.price) == (156.0, 7.0)
+    assert (found.run.ett_ratio, found.ett_from) == (0.5, "given")
+    assert found.on_demand_cost == pytest.approx(8 * 37_393.16, rel=1e-6)
+
+
+def test_etts_own_share_may_be_a_cohorts() -> None:
+    found = plan(CLIMATE, ECONOMY, 20 * DAY, measured_ett=0.8)
+
+    assert (found.run.ett_ratio, found.ett_from) == (0.8, "measured")
+
+
+def test_without_a_price_there_are_hours_and_no_money() -> None:
+    found = plan(replace(CLIMATE, discount=0.65, interval_seconds=1800.0), ECONOMY, 5 * DAY)
+
+    assert (found.price, found.on_demand_cost, found.cost_per_million_tokens) == (None, None, None)
+    assert found.spot is not None
+    assert found.spot.cost is None
+    assert found.spot.gpu_hours == found.run.gpu_hours
+
+
+def test_operations_follow_from_parameters_and_tokens() -> None:
+    asked = replace(CLIMATE, flops=None, parameters=7 * 10**9, tokens=120 * 10**9)
+    found = plan(asked, ECONOMY, 20 * DAY)
+
+    assert found.run.flops == 5.04e21
+    assert found.cost_per_million_tokens == pytest.approx(37_393.16 / 120_000, rel=1e-6)
+
+
+def test_spot_takes_its_best_interval_where_none_is_given() -> None:
+    asked = replace(
+        CLIMATE, discount=0.65, seconds_between_interruptions=28_800.0, save_seconds=15.0,
+        restart_seconds=600.0,
+    )  # fmt: skip
+    found = plan(asked, ECONOMY, 20 * DAY)
+
+    assert found.spot is not None
+    assert found.spot.spot.interval == pytest.approx(919.54, abs=0.01)
+    assert found.spot.cost is not None
+    assert found.on_demand_cost is not None
+    assert 0.35 * found.on_demand_cost < found.spot.cost < found.on_demand_cost
+    assert 0 < found.spot.break_even_seconds < 28_800.0
+
+
+def test_spot_that_never_gets_cheaper_breaks_even_nowhere() -> None:
+    asked = replace(CLIMATE, discount=0.1, interval_seconds=60.0, save_seconds=60.0)
+    found = plan(asked, ECONOMY, 20 * DAY)
+
+    assert found.spot is not None
+    assert found.spot.break_even_seconds == math.inf
+
+
+@pytest.mark.parametrize(
+    ("asked", "parameter", "code"),
+    [
+        (replace(CLIMATE, flops=None), "flops", "missing"),
+        (replace(CLIMATE, flops=None, parameters=1), "flops", "missing"),
+        (replace(CLIMATE, flops=-1.0), "flops", "out_of_bounds"),
+        (replace(CLIMATE, flops=None, parameters=-1, tokens=1), "parameters", "out_of_bounds"),
+        (replace(CLIMATE, hardware=None), "peak_teraflops", "missing"),
+        (replace(CLIMATE, hardware="x1"), "peak_teraflops", "missing"),
+        (replace(CLIMATE, mfu=1.2), "mfu", "out_of_bounds"),
+        (replace(CLIMATE, ett=0.0), "ett", "out_of_bounds"),
+        (replace(CLIMATE, accelerators=0), "accelerators", "out_of_bounds"),
+        (replace(CLIMATE, price=-1.0), "price", "out_of_bounds"),
+        (replace(CLIMATE, discount=0.5), "interval_seconds", "missing"),
+        (replace(CLIMATE, discount=1.5, interval_seconds=1.0), "discount", "out_of_bounds"),
+        (
+            replace(
+                CLIMATE, discount=0.5, interval_seconds=1.0, seconds_between_interruptions=-1.0
+            ),
+            "seconds_between_interruptions",
+            "out_of_bounds",
+        ),
+    ],
+)
+def test_what_is_missing_or_impossible_is_named(
+    asked: PlanQuestion, parameter: str, code: str
+) -> None:
+    with pytest.raises(BadQuestion) as refused:
+        plan(asked, ECONOMY, 20 * DAY)
+
+    assert (refused.value.parameter, refused.value.code) == (parameter, code)
+
+
+def test_a_cohort_that_trained_nothing_has_no_share_to_plan_with() -> None:
+    with pytest.raises(BadQuestion, match="not_measured"):
+        plan(CLIMATE, ECONOMY, 20 * DAY, measured_ett=0.0)
