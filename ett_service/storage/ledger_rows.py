@@ -122,6 +122,10 @@ def _attempt_columns(attempt: AttemptLedger) -> Columns:
         "effective_us": attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0),
         "unsaved_us": attempt.unsaved_us,
         "preempted_by": attempt.preempted_by,
+        "last_step": attempt.last_step,
+        "rule": attempt.evidence and attempt.evidence.rule,
+        "evidence": attempt.evidence and attempt.evidence.text,
+        "corrected": attempt.verdict is not None,
         "answer": answer(attempt),
     }
 
@@ -159,6 +163,8 @@ def _recovery_columns(recovery: Recovery) -> Columns:
         "resumed": recovery.resumed,
         "us": recovery.us,
         "outcome": recovery.outcome.value,
+        "stalled_us": recovery.stalled_us,
+        "repeated_us": recovery.repeated_us,
         "answer": answer(recovery),
     }
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, ColumnElement, Double, Text, cast, literal
+from sqlalchemy import Boolean, ColumnElement, Double, Text, cast, literal
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -22,14 +22,6 @@ class instant(FunctionElement[Any]):  # noqa: N801 - it is written as the functi
     inherit_cache = True
 
 
-class member(FunctionElement[Any]):  # noqa: N801 - likewise
-    """A member of an object that is kept as JSON: ``member(column, "evidence", "rule")``."""
-
-    name = "member"
-    type = Text()
-    inherit_cache = True
-
-
 def seconds(us: ColumnElement[Any]) -> ColumnElement[float]:
     """Turn microseconds into seconds."""
     return divided(cast(us, Double), literal(float(_SECOND)))
@@ -38,11 +30,6 @@ def seconds(us: ColumnElement[Any]) -> ColumnElement[float]:
 def divided(part: ColumnElement[float], by: ColumnElement[float]) -> ColumnElement[float]:
     """Divide floats, without the casts by which SQLAlchemy would make integers divide alike."""
     return part.op("/", return_type=Double())(by)
-
-
-def whole(text: ColumnElement[Any]) -> ColumnElement[int]:
-    """Read an integer, such as a :class:`member` is."""
-    return cast(text, BigInteger)
 
 
 def flag(value: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -63,17 +50,3 @@ def _instant_on_sqlite(element: instant, compiler: SQLCompiler, **kw: Any) -> st
     rest = f"(({us} % {_SECOND} + {_SECOND}) % {_SECOND})"
     to_the_second = f"strftime('%Y-%m-%dT%H:%M:%S', ({us} - {rest}) / {_SECOND}, 'unixepoch')"
     return f"({to_the_second} || printf('.%06dZ', {rest}))"
-
-
-@compiles(member, "postgresql")
-def _member_on_postgresql(element: member, compiler: SQLCompiler, **kw: Any) -> str:
-    column, *path = element.clauses
-    names = ",".join(str(part.value) for part in path)
-    return f"(CAST({compiler.process(column, **kw)} AS json) #>> '{{{names}}}')"
-
-
-@compiles(member, "sqlite")
-def _member_on_sqlite(element: member, compiler: SQLCompiler, **kw: Any) -> str:
-    column, *path = element.clauses
-    names = ".".join(str(part.value) for part in path)
-    return f"json_extract({compiler.process(column, **kw)}, '$.{names}')"

@@ -26,7 +26,7 @@ from ett_service.storage.tables import (
     segment,
     share,
 )
-from ett_service.storage.view_words import divided, flag, instant, member, seconds, whole
+from ett_service.storage.view_words import divided, flag, instant, seconds
 
 READER = "ett_reader"
 """The role on PostgreSQL that may read the views and nothing else."""
@@ -139,7 +139,7 @@ def _attempts() -> Select[*tuple[Any, ...]]:
         *(columns[name] for name in ("outcome", "origin", "cause", "gpus", "code_version")),
         seconds(columns.effective_us).label("effective_training_seconds"),
         seconds(columns.unsaved_us).label("unsaved_training_seconds"),
-        whole(member(columns.answer, "last_step")).label("last_step"),
+        columns.last_step,
         columns.preempted_by,
     ).join_from(attempt_ledger, project, _of_project(attempt_ledger))
 
@@ -164,10 +164,8 @@ def _failures() -> Select[*tuple[Any, ...]]:
             *(columns[name] for name in ("number", "launch", "attempt", "cycle")),
             *_instants(columns.ended_us, "failed"),
             *(columns[name] for name in ("outcome", "origin", "cause", "gpus")),
-            flag(member(columns.answer, "verdict").is_not(None)).label("corrected"),
-            member(columns.answer, "evidence", "rule").label("rule"),
-            member(columns.answer, "evidence", "text").label("evidence"),
-            columns.preempted_by,
+            flag(columns.corrected).label("corrected"),
+            *(columns[name] for name in ("rule", "evidence", "preempted_by")),
             seconds(columns.unsaved_us).label("unsaved_training_seconds"),
         )
         .join_from(attempt_ledger, job_ledger, _of_job(attempt_ledger, job_ledger))
@@ -185,8 +183,8 @@ def _recoveries() -> Select[*tuple[Any, ...]]:
         *_instants(columns.started_us + columns.us, "ended"),
         seconds(columns.us).label("seconds"),
         columns.outcome,
-        seconds(whole(member(columns.answer, "stalled_us"))).label("stalled_seconds"),
-        seconds(whole(member(columns.answer, "repeated_us"))).label("repeated_seconds"),
+        seconds(columns.stalled_us).label("stalled_seconds"),
+        seconds(columns.repeated_us).label("repeated_seconds"),
     ).join_from(recovery, project, _of_project(recovery))
 
 

@@ -11,6 +11,7 @@ branch_labels = None
 depends_on = None
 
 INT64 = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+FLAG = sa.Boolean(create_constraint=False).with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
@@ -224,6 +225,10 @@ def _attempt_ledger() -> None:
         sa.Column("effective_us", INT64, nullable=False),
         sa.Column("unsaved_us", INT64, nullable=False),
         sa.Column("preempted_by", sa.Text(), nullable=True),
+        sa.Column("last_step", INT64, nullable=True),
+        sa.Column("rule", sa.Text(), nullable=True),
+        sa.Column("evidence", sa.Text(), nullable=True),
+        sa.Column("corrected", FLAG, nullable=False),
         sa.Column("answer", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["project_id", "job"],
@@ -287,6 +292,8 @@ def _recovery() -> None:
         sa.Column("resumed", sa.Integer(), nullable=True),
         sa.Column("us", INT64, nullable=False),
         sa.Column("outcome", sa.Text(), nullable=False),
+        sa.Column("stalled_us", INT64, nullable=False),
+        sa.Column("repeated_us", INT64, nullable=False),
         sa.Column("answer", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["project_id", "job"], ["job.project_id", "job.job"], name="fk_recovery_project_id_job"
