@@ -69,6 +69,7 @@ TESTED_IN = {
     "ett_service/core/picture.py": "tests/core/test_laws.py",
     "ett_service/exposition/totals.py": "tests/exposition/test_collector.py",
     "ett_service/storage/listing.py": "tests/api/test_jobs.py",
+    "ett_service/storage/view_words.py": "tests/storage/test_views.py",
 }
 
 
