@@ -11,7 +11,7 @@ from ett_service.frames import columns
 from ett_service.frames.source import FrameError
 
 _GROUPS = ("project", *DIMENSIONS)
-_STEPS = ("1h", "1d", "1w")
+_STEPS = {"1h": "1h", "1d": "1D", "1w": "7D"}
 _SAME = (
     "attempts",
     "e2e_seconds",
@@ -60,6 +60,8 @@ def rolled_up(
     by = [*(["start_at"] if step else []), *group_by, *(["other"] if group_by else [])]
     summed = pd.concat([keys, kept.assign(jobs=counted)[list(_SUMMED)]], axis="columns")
     totals = _totals(summed, by)
+    if step and not group_by:
+        totals = _every_step(totals, step, window)
     return columns.cast(_divided(totals), columns.rollup_columns(group_by, over_time=bool(step)))
 
 
@@ -105,6 +107,16 @@ def _totals(summed: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         )
         return totals if "other" in by else totals.assign(other=False)
     return summed[list(_SUMMED)].sum().to_frame().T.assign(other=False)
+
+
+def _every_step(totals: pd.DataFrame, step: str, window: tuple[datetime, datetime]) -> pd.DataFrame:
+    """Return a row for each step of the window, zeros for those without time."""
+    edges = pd.Series(list(window))
+    begin = _bucket(edges, step, edges[0])[0]
+    every = pd.date_range(
+        begin, edges[1], freq=pd.Timedelta(_STEPS[step]), inclusive="left", name="start_at"
+    )
+    return totals.set_index("start_at").reindex(every, fill_value=0).reset_index()
 
 
 def _divided(totals: pd.DataFrame) -> pd.DataFrame:

@@ -53,7 +53,7 @@ def rolled(rows: list[dict[str, object]], **asked: object) -> pd.DataFrame:
 def test_a_job_that_lives_for_days_is_counted_once() -> None:
     rows = [day(0, began=1), day(1), day(2, began=1, lived=2)]
     assert rolled(rows)["jobs"].tolist() == [2]
-    assert rolled(rows, step="1d")["jobs"].tolist() == [1, 1, 2]
+    assert rolled(rows, step="1d")["jobs"].tolist() == [1, 1, 2, 0, 0, 0, 0]
     assert rolled(rows, step="1w")["jobs"].tolist() == [2]
 
 
