@@ -1,14 +1,20 @@
-"""Whether what is stored of each job is what its events say."""
+"""Whether what is stored of each job is what its events and corrections say."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 from sqlalchemy import Connection, Table
 
 from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, Limits
+from ett_service.core.contribution import contribution
+from ett_service.core.correction import corrected
 from ett_service.core.fold import JobFold
-from ett_service.storage import ledgers, marks, reads
+from ett_service.core.totals import MEASURES, Totals
+from ett_service.core.vocabulary import Category
+from ett_service.storage import contributions, corrections, ledgers, marks, reads, tables
+from ett_service.storage.contributions import Content, Place, content
 from ett_service.storage.engine import Readable
 from ett_service.storage.ledger_rows import Columns, Head, rows
 from ett_service.storage.marks import JobKey
@@ -51,22 +57,32 @@ def check(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Ver
         return Verdict(key, pending=True)
     if head is None:
         return Verdict(key, False, (Difference(key, "job_ledger", _ABSENT, "a ledger"),))
-    stored, recomputed = ledgers.stored_rows(conn, key), _recomputed(conn, key, head, limits)
+    stored, cells = ledgers.stored_rows(conn, key), contributions.stored(conn, key)
+    recomputed, recomputed_cells = _recomputed(conn, key, head, limits)
     found = [
-        Difference(key, what, *values)
-        for table, columns in recomputed.items()
-        for what, *values in _differences(_values(table, stored[table]), _values(table, columns))
+        *(
+            difference
+            for table, columns in recomputed.items()
+            for difference in _differences(_values(table, stored[table]), _values(table, columns))
+        ),
+        *_differences(*_unlike_cells(cells, recomputed_cells)),
+        *_differences(*_sums(recomputed_cells.values(), recomputed[tables.share])),
     ]
-    return Verdict(key, False, tuple(found))
+    return Verdict(key, False, tuple(Difference(key, *one) for one in found))
 
 
 def _recomputed(
     conn: Connection, key: JobKey, head: Head, limits: Limits
-) -> dict[Table, list[Columns]]:
+) -> tuple[dict[Table, list[Columns]], dict[Place, Content]]:
     fold = JobFold(limits)
     fold.add(reads.events(conn, *key), reads.offsets(conn, *key))
-    ledger = fold.ledger(head.folded_us)
-    return rows(ledger, replace(head, event_count=fold.event_count))
+    stands = corrections.of_job(conn, key)
+    ledger = corrected(fold.ledger(head.folded_us), stands.verdicts)
+    cells = contribution(ledger, stands.exclusions)
+    return (
+        rows(ledger, replace(head, event_count=fold.event_count)),
+        {place: content(cell) for place, cell in cells.items()},
+    )
 
 
 def _values(table: Table, stored: Iterable[Columns]) -> dict[str, object]:
@@ -81,6 +97,58 @@ def _values(table: Table, stored: Iterable[Columns]) -> dict[str, object]:
         members |= {f"answer.{name}": value for name, value in answer.items()}
         found |= {f"{place} {name}": value for name, value in members.items()}
     return found
+
+
+def _unlike_cells(
+    stored: Mapping[Place, Content], recomputed: Mapping[Place, Content]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Name the values of those cells that are not alike; a job has many that are."""
+    places = [
+        place
+        for place in stored.keys() | recomputed.keys()
+        if stored.get(place) != recomputed.get(place)
+    ]
+    one, other = (
+        {name: value for place in places for name, value in _cell(place, cells.get(place))}
+        for cells in (stored, recomputed)
+    )
+    return one, other
+
+
+def _cell(place: Place, cell: Content | None) -> Iterator[tuple[str, object]]:
+    if cell is None:
+        return
+    hour_at, cohort = place
+    labels = ",".join(f"{name}={value}" for name, value in cohort._asdict().items() if value)
+    for name, value in zip((*MEASURES, "tallies"), (*cell.sums, cell.tallies), strict=True):
+        yield f"contribution {hour_at} {labels} {name}", value
+
+
+def _sums(
+    cells: Collection[Content], shares: Iterable[Columns]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Sum the job's time by category, as its cells have it and as its shares have it."""
+    amounts = map(sum, zip(*(cell.sums for cell in cells), strict=True))
+    totals = Totals(dict(zip(MEASURES, amounts, strict=False)))
+    if totals["jobs_left_out"]:
+        return {}, {}
+    by_us: Counter[str] = Counter()  #: named as in the cells
+    for share in shares:
+        by_us[f"cells {share['category']} us"] += share["us"]
+        if not totals["unweighted_us"]:
+            by_us[f"cells {share['category']} weighted_us"] += share["weighted_us"]
+            by_us[f"cells {share['category']} gpu_us"] += share["gpu_us"]
+    of_cells: dict[str, object] = {
+        f"cells {category} {name}": amount
+        for category in Category
+        for name, amount in (
+            ("us", totals.category_us(category)),
+            ("weighted_us", totals.category_weighted_us(category)),
+            ("gpu_us", totals.category_gpu_us(category)),
+        )
+        if amount
+    }
+    return of_cells, {name: amount for name, amount in by_us.items() if amount}
 
 
 def _differences(

@@ -3,8 +3,10 @@
 import argparse
 import sys
 from contextlib import closing
+from dataclasses import asdict, dataclass
 
-from ett_service.aggregation.verify import Difference, Verdict, verify
+from ett_service.aggregation.verify import Difference, verify
+from ett_service.aggregation.verify_rollups import RollupDifference, verify_rollups
 from ett_service.cli.arguments import add_json
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
@@ -15,6 +17,9 @@ from ett_service.storage.engine import open_for_reading
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare the verb."""
     parser = verbs.add_parser("verify", help="recompute everything and print the differences")
+    parser.add_argument(
+        "--fleet", action="store_true", help="sum up the rollups, too, and compare every cell"
+    )
     add_config(parser)
     add_json(parser)
 
@@ -27,44 +32,62 @@ def run(args: argparse.Namespace) -> int:
     settings = loaded(args).settings
     with closing(open_for_reading(settings.database_url)) as store:
         verdicts = list(counted(verify(store, settings.limits), "jobs verified"))
-    differences = [found for verdict in verdicts for found in verdict.differences]
-    pending = sum(verdict.pending for verdict in verdicts)
-    if args.json:
-        _write_json(verdicts, differences, pending)
-    else:
-        _write_table(verdicts, differences)
-        if pending:
-            sys.stderr.write(f"{pending} jobs were not compared: the worker has yet to fold them\n")
-    return Exit.GATE if differences else Exit.DONE
-
-
-def _write_json(verdicts: list[Verdict], differences: list[Difference], pending: int) -> None:
-    write_json(
-        {
-            "jobs": len(verdicts),
-            "pending": pending,
-            "differences": [
-                {
-                    "project_id": found.key.project_id,
-                    "job": found.key.job,
-                    "what": found.what,
-                    "stored": found.stored,
-                    "recomputed": found.recomputed,
-                }
-                for found in differences
-            ],
-        }
+        days = list(counted(verify_rollups(store), "days verified")) if args.fleet else None
+    found = _Found(
+        jobs=len(verdicts),
+        pending=sum(verdict.pending for verdict in verdicts),
+        cells=None if days is None else sum(day.cells for day in days),
+        differences=[
+            *(_Row.of_job(one) for verdict in verdicts for one in verdict.differences),
+            *(_Row.of_rollups(one) for day in days or () for one in day.differences),
+        ],
     )
+    if args.json:
+        write_json(asdict(found))
+    else:
+        _write_table(found)
+        if found.pending:
+            waiting = f"{found.pending} jobs were not compared: the worker has yet to fold them\n"
+            sys.stderr.write(waiting)
+    return Exit.GATE if found.differences else Exit.DONE
 
 
-def _write_table(verdicts: list[Verdict], differences: list[Difference]) -> None:
-    if not differences:
-        write_line(f"{len(verdicts)} jobs, no difference.")
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A difference; ``job`` is None in the rollups, which are of all jobs."""
+
+    project_id: int
+    job: str | None
+    what: str
+    stored: object
+    recomputed: object
+
+    @classmethod
+    def of_job(cls, one: Difference) -> "_Row":
+        return cls(*one.key, one.what, one.stored, one.recomputed)
+
+    @classmethod
+    def of_rollups(cls, one: RollupDifference) -> "_Row":
+        return cls(one.project_id, None, one.what, one.stored, one.recomputed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    jobs: int
+    pending: int
+    cells: int | None  #: of the rollups; None where nobody asked for them
+    differences: list[_Row]
+
+
+def _write_table(found: _Found) -> None:
+    if not found.differences:
+        rollups = "" if found.cells is None else f" and {found.cells} cells of the rollups"
+        write_line(f"{found.jobs} jobs{rollups}, no difference.")
         return
     write_table(
         ("project", "job", "what", "stored", "recomputed"),
         [
-            (found.key.project_id, found.key.job, found.what, found.stored, found.recomputed)
-            for found in differences
+            (one.project_id, one.job or "-", one.what, one.stored, one.recomputed)
+            for one in found.differences
         ],
     )

@@ -16,18 +16,22 @@ Sums: TypeAlias = Sequence[int]
 Tallies: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
 """Counts and microseconds by name and place."""
 
-#: By the primary key behind the project; its first member is the start of an hour or a day.
-_Amounts: TypeAlias = dict[tuple[Any, ...], Sums]
+Key: TypeAlias = tuple[Any, ...]
+"""The primary key behind the project; it begins with the start of an hour or a day."""
+
+Amounts: TypeAlias = dict[Key, Sums]
 
 _NOTHING = (0,) * len(MEASURES)
-_MEASURES_OF = {
+MEASURES_OF: Mapping[Table, tuple[str, ...]] = {
     tables.rollup_hourly: MEASURES,
     tables.rollup_daily: MEASURES,
     tables.tally_hourly: ("count", "us"),
     tables.tally_daily: ("count", "us"),
 }
+"""The columns behind the primary key of each table of the rollups."""
+
 #: A row in which it is 0 sums nothing, and is deleted.
-_COUNTER_OF = {table: "cells" if "cells" in of else "count" for table, of in _MEASURES_OF.items()}
+_COUNTER_OF = {table: "cells" if "cells" in of else "count" for table, of in MEASURES_OF.items()}
 
 
 def _emptied(table: Table) -> Delete:
@@ -35,7 +39,7 @@ def _emptied(table: Table) -> Delete:
     return delete(table).where(*keys, table.c[_COUNTER_OF[table]] == 0)
 
 
-_DROP_EMPTY = {table: _emptied(table) for table in _MEASURES_OF}
+_DROP_EMPTY = {table: _emptied(table) for table in MEASURES_OF}
 
 
 class Additions:
@@ -46,8 +50,8 @@ class Additions:
     """
 
     def __init__(self) -> None:
-        self._sums: _Amounts = {}
-        self._tallies: _Amounts = {}
+        self._sums: Amounts = {}
+        self._tallies: Amounts = {}
 
     def put(self, hour_at: int, cohort_id: int, sums: Sums, tallies: Tallies) -> None:
         """Add to an hour of a cohort."""
@@ -69,12 +73,20 @@ class Additions:
                 before = self._tallies.get(at, (0, 0))
                 self._tallies[at] = (before[0] - count, before[1] - us)
 
+    def by_table(self) -> dict[Table, Amounts]:
+        """Return what was gathered as the tables of the rollups have it, without what is 0."""
+        return {
+            tables.rollup_hourly: _not_0(self._sums),
+            tables.rollup_daily: _not_0(_by_day(self._sums)),
+            tables.tally_hourly: _not_0(self._tallies),
+            tables.tally_daily: _not_0(_by_day(self._tallies)),
+        }
+
     def write(self, conn: Connection, project_id: int) -> None:
         """Add what was gathered to the project's rollups."""
-        _write(conn, tables.rollup_hourly, project_id, self._sums)
-        _write(conn, tables.rollup_daily, project_id, _by_day(self._sums))
-        _write(conn, tables.tally_hourly, project_id, self._tallies)
-        _write(conn, tables.tally_daily, project_id, _by_day(self._tallies))
+        for table, changes in self.by_table().items():
+            if changes:
+                _write(conn, table, project_id, sorted(changes.items()))
 
 
 def day_of(at_us: int) -> int:
@@ -82,8 +94,8 @@ def day_of(at_us: int) -> int:
     return at_us - at_us % DAY_US
 
 
-def _by_day(hourly: _Amounts) -> _Amounts:
-    daily: _Amounts = {}
+def _by_day(hourly: Amounts) -> Amounts:
+    daily: Amounts = {}
     for (start_at, *rest), amounts in hourly.items():
         key = (day_of(start_at), *rest)
         before = daily.get(key)
@@ -91,21 +103,24 @@ def _by_day(hourly: _Amounts) -> _Amounts:
     return daily
 
 
-def _write(conn: Connection, table: Table, project_id: int, amounts_at: _Amounts) -> None:
-    changed = [(key, amounts) for key, amounts in sorted(amounts_at.items()) if any(amounts)]
-    if not changed:
-        return
-    measures = _MEASURES_OF[table]
+def _not_0(gathered: Amounts) -> Amounts:
+    return {key: amounts for key, amounts in gathered.items() if any(amounts)}
+
+
+def _write(
+    conn: Connection, table: Table, project_id: int, changes: Sequence[tuple[Key, Sums]]
+) -> None:
+    measures = MEASURES_OF[table]
     places: Sequence[int] = range(len(measures))
     if measures is MEASURES:
-        places = narrow.said(amounts for _, amounts in changed)
-    rows = [(project_id, *key, *[amounts[place] for place in places]) for key, amounts in changed]
+        places = narrow.said(amounts for _, amounts in changes)
+    rows = [(project_id, *key, *[amounts[place] for place in places]) for key, amounts in changes]
     narrow.add(conn, table, tuple([measures[place] for place in places]), rows)
     counter = measures.index(_COUNTER_OF[table])
     keys = [column.name for column in table.primary_key]
     emptied = [
         dict(zip(keys, (project_id, *key), strict=True))
-        for key, amounts in changed
+        for key, amounts in changes
         if amounts[counter] < 0
     ]
     if emptied:

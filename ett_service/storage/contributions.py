@@ -50,8 +50,8 @@ class _Stored(NamedTuple):
     kept: bool  #: whether the cohort has rollups of its own on that day
 
 
-#: The start of the day (UTC) of a row. ``%`` takes the sign of what it divides.
-_DAY = contribution.c.hour_us - (contribution.c.hour_us % DAY_US + DAY_US) % DAY_US
+DAY = contribution.c.hour_us - contribution.c.hour_us % DAY_US
+"""The start of the day (UTC) of a row, as ``cohort_day`` has it; no row lies before the epoch."""
 
 _STORED = (
     select(
@@ -66,7 +66,7 @@ _STORED = (
         cohort_day,
         and_(
             cohort_day.c.project_id == contribution.c.project_id,
-            cohort_day.c.day_us == _DAY,
+            cohort_day.c.day_us == DAY,
             cohort_day.c.cohort_id == contribution.c.cohort_id,
         ),
     )
