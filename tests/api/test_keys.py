@@ -17,15 +17,25 @@ READS = (
     "/v1/jobs/llm-70b/events",
     "/v1/jobs/llm-70b/stages",
     "/v1/jobs/llm-70b/trace",
+    "/v1/jobs/llm-70b/corrections",
 )
 MAY: dict[str, set[str]] = {
     **{f"GET {path}": {"read", "fleet"} for path in READS},
     "POST /v1/events": {"write"},
+    "GET /v1/markers": {"read", "fleet"},
+    "POST /v1/markers": {"write", "admin"},
+    "DELETE /v1/markers/deploy": {"write", "admin"},
+    "PUT /v1/jobs/llm-70b/attempts/0/verdict": {"write", "admin"},
+    "DELETE /v1/jobs/llm-70b/attempts/0/verdict": {"write", "admin"},
+    "PUT /v1/jobs/llm-70b/exclusion": {"write", "admin"},
+    "DELETE /v1/jobs/llm-70b/exclusion": {"write", "admin"},
+    "DELETE /v1/jobs/llm-70b": {"admin"},
     "GET /v1/keys": {"read", "admin"},
     "POST /v1/keys": {"admin"},
     "DELETE /v1/keys/ett_00000000": {"admin"},
     "GET /metrics": {"fleet"},
 }
+NAMES = {"job": "llm-70b", "prefix": "ett_00000000", "number": 0, "marker_id": "deploy"}
 
 
 def _ask(service: Service, request: str, key: str | None) -> Response:
@@ -58,7 +68,7 @@ def test_a_route_without_a_good_key_is_401(service: Service, request_line: str) 
 
 def test_only_health_and_the_pages_about_the_api_are_open(service: Service) -> None:
     routes = {
-        f"{method.upper()} {path.replace('{job}', 'llm-70b').replace('{prefix}', 'ett_00000000')}"
+        f"{method.upper()} {path.format(**NAMES)}"
         for path, operations in service.get("/openapi.json")["paths"].items()
         for method in operations
     }
