@@ -116,7 +116,8 @@ def _every_step(totals: pd.DataFrame, step: str, window: tuple[datetime, datetim
     every = pd.date_range(
         begin, edges[1], freq=pd.Timedelta(_STEPS[step]), inclusive="left", name="start_at"
     )
-    return totals.set_index("start_at").reindex(every, fill_value=0).reset_index()
+    numbers = totals.set_index("start_at")[list(_SUMMED)]
+    return numbers.reindex(every, fill_value=0).reset_index().assign(other=False)
 
 
 def _divided(totals: pd.DataFrame) -> pd.DataFrame:
