@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ett_service.analysis.economy import Economy, Price, Target
 from ett_service.analysis.peak_rates import PeakRate
-from ett_service.analysis.scope import GROUPS
+from ett_service.analysis.scope import Dimension
 from ett_service.core.answer import Limits
 from ett_service.core.errors import EttError
 
@@ -81,7 +81,7 @@ class PeakRateRow(Row):
 class TargetRow(Row):
     """What ETT% the cohorts aim at that have these labels."""
 
-    where: dict[Literal[GROUPS], str] = {}  # type: ignore[valid-type]  # one list, in `scope`
+    where: dict[Dimension, str] = {}
     ett_ratio: Annotated[float, Field(gt=0, le=1)]
 
 
@@ -150,7 +150,7 @@ class Settings(BaseModel):
             peak_rates=tuple(
                 PeakRate(row.hardware, row.precision, row.teraflops) for row in self.peak_rates
             ),
-            targets=tuple(Target(row.where, row.ett_ratio) for row in self.targets),
+            targets=tuple(Target(dict(row.where.items()), row.ett_ratio) for row in self.targets),
             currency=self.currency,
             accelerators_per_node=self.accelerators_per_node,
         )

@@ -3,13 +3,15 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from ett_service.analysis.question import BadQuestion
-from ett_service.core.cohort import DIMENSIONS
 from ett_service.storage.rollups import CohortFilter
 
-GROUPS = ("project", *DIMENSIONS)
+Dimension = Literal[
+    "project", "team", "model", "cluster", "hardware", "precision", "kind", "size", "code_version"
+]
+GROUPS: tuple[str, ...] = get_args(Dimension)
 """What the fleet can be grouped by and cut down to."""
 
 MOST_CONDITIONS = 100

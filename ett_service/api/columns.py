@@ -82,10 +82,10 @@ def _columns(schema: Schema, known: Schema, path: tuple[str, ...]) -> Iterator[C
     if "properties" in schema:
         for name, member in schema["properties"].items():
             yield from _columns(member, known, (*path, name))
-    elif "propertyNames" in schema:
+    elif names := _resolved(schema.get("propertyNames", {}), known).get("enum"):
         member = _resolved(schema["additionalProperties"], known)
         absent = 0 if member.get("type") in ("integer", "number") else None
-        for name in _resolved(schema["propertyNames"], known)["enum"]:
+        for name in names:
             for column in _columns(member, known, (*path, name)):
                 yield column._replace(absent=absent)
     else:

@@ -2,7 +2,12 @@ import pytest
 
 from ett_service.analysis.question import BadQuestion
 from ett_service.analysis.scope import GROUPS, MOST_CONDITIONS, Scope, group_by, where
+from ett_service.core.cohort import DIMENSIONS
 from ett_service.storage.rollups import CohortFilter
+
+
+def test_groups_are_the_project_and_the_dimensions_of_a_cohort() -> None:
+    assert ("project", *DIMENSIONS) == GROUPS
 
 
 def test_dimensions_are_read_in_the_order_in_which_they_stand() -> None:
