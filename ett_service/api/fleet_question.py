@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Query
+from sqlalchemy import Connection
 
 from ett_service.analysis import scope as scopes
 from ett_service.analysis import window as windows
@@ -12,6 +13,7 @@ from ett_service.analysis.window import Window
 from ett_service.api.deps import AppParts, Reader, ReadingKey
 from ett_service.api.parameters import At, Text
 from ett_service.api.problems import Kind, Problem
+from ett_service.storage.keys import Key
 from ett_service.storage.listing import project_id
 
 GroupBy = Annotated[
@@ -45,6 +47,16 @@ class Asked:
 
 
 def _scope(asked: Annotated[Asked, Depends()], key: ReadingKey, conn: Reader) -> Scope:
+    return scope_of(asked, key, conn)
+
+
+def scope_of(asked: Asked, key: Key, conn: Connection) -> Scope:
+    """Read whose time a question is about, as far as the *key* may know.
+
+    Raises:
+        Problem: 404.
+        BadQuestion: It cannot be read.
+    """
     return Scope(
         project_ids=_projects(asked.project, key, conn),
         where=scopes.where(asked.where),
@@ -52,7 +64,7 @@ def _scope(asked: Annotated[Asked, Depends()], key: ReadingKey, conn: Reader) ->
     )
 
 
-def _projects(name: str | None, key: ReadingKey, conn: Reader) -> tuple[int, ...] | None:
+def _projects(name: str | None, key: Key, conn: Connection) -> tuple[int, ...] | None:
     if name is None:
         return None if "fleet" in key.scopes else (key.project_id,)
     if name == key.project:
