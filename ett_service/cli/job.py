@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     _write_ledger(job)
     _write_attempts(job["attempts"])
     _write_recoveries(job["recoveries"])
+    _write_exclusions(job["exclusions"])
     _write_quality(job["quality"])
     return Exit.DONE
 
@@ -121,6 +122,24 @@ def _write_recoveries(recoveries: Sequence[Answer]) -> None:
     )
 
 
+def _write_exclusions(exclusions: Sequence[Answer]) -> None:
+    if not exclusions:
+        return
+    write_line()
+    write_table(
+        ("not in fleet numbers from (UTC)", "to (UTC)", "by", "why"),
+        [
+            (
+                minute(one["from"]),
+                minute(one["to"]),
+                one["made_by_name"] or one["made_by"],
+                one["why"],
+            )
+            for one in exclusions
+        ],
+    )
+
+
 def _write_quality(quality: Answer) -> None:
     counts = {
         "unattributed": percent(quality["unattributed_ratio"]),
@@ -153,7 +172,11 @@ def _write_quality(quality: Answer) -> None:
 
 
 def _cause(attempt: Answer) -> str:
-    return f"{attempt['origin']}: {attempt['cause']}" if attempt["origin"] else "-"
+    told = f"{attempt['origin']}: {attempt['cause']}" if attempt["origin"] else "-"
+    verdict = attempt["verdict"]
+    if verdict is None:
+        return told
+    return f"{told} (verdict; the rules: {verdict['rules_origin']}: {verdict['rules_cause']})"
 
 
 def _evidence(attempt: Answer) -> str:

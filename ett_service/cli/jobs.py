@@ -1,10 +1,11 @@
-"""``ett jobs``: which jobs there are, with their headline numbers."""
+"""``ett jobs``: which jobs there are, with their headline numbers, and what is done to them."""
 
 import argparse
 from collections.abc import Mapping
 from typing import Any
 
 from ett_service.cli.arguments import add_json, add_server
+from ett_service.cli.corrections import add_acts, run_act
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import clock, minute, percent, write_json, write_line, write_table
 from ett_service.cli.remote import ask
@@ -31,10 +32,13 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     parser.add_argument("--limit", type=_count, default=50, metavar="N", help="default 50")
     add_server(parser)
     add_json(parser)
+    add_acts(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the jobs, newest first unless asked otherwise."""
+    """Print the jobs, newest first unless asked otherwise, or do what was asked for."""
+    if args.act:
+        return run_act(args)
     jobs = _jobs(args)
     if args.json:
         write_json(jobs)
