@@ -13,6 +13,8 @@ from ett_service.api import (
     deletion,
     docs,
     events,
+    explain,
+    fleet,
     health,
     job_events,
     jobs,
@@ -20,6 +22,7 @@ from ett_service.api import (
     markers,
     metrics,
     timeline,
+    what_if,
 )
 from ett_service.api.access import Access
 from ett_service.api.description import describe
@@ -33,9 +36,12 @@ ROUTERS = (
     jobs.router,
     job_events.router,
     timeline.router,
+    fleet.router,
     corrections.router,
     deletion.router,
     markers.router,
+    explain.router,
+    what_if.router,
     keys.router,
     metrics.router,
     health.router,
