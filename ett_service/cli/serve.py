@@ -28,4 +28,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _worker(settings: Settings, store: Store) -> Worker:
-    return Worker(store, now_us, settings.limits, poll_seconds=settings.worker_poll_seconds)
+    return Worker(
+        store,
+        now_us,
+        settings.limits,
+        poll_seconds=settings.worker_poll_seconds,
+        cohorts_a_day=settings.cohorts_a_day,
+    )

@@ -26,7 +26,13 @@ def run(args: argparse.Namespace) -> int:
     settings = loaded(args).settings
     configure(settings.log_level, settings.log_format)
     with closing(open_store(settings.database_url)) as store:
-        worker = Worker(store, _now_us, settings.limits, poll_seconds=settings.worker_poll_seconds)
+        worker = Worker(
+            store,
+            _now_us,
+            settings.limits,
+            poll_seconds=settings.worker_poll_seconds,
+            cohorts_a_day=settings.cohorts_a_day,
+        )
         # Blocked before the threads begin, which inherit it: the signals come to sigwait alone.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
         worker.start()

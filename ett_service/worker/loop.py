@@ -14,6 +14,7 @@ from ett_service.storage import marks
 from ett_service.storage.engine import Store
 from ett_service.storage.errors import StorageUnavailable
 from ett_service.storage.marks import JobKey
+from ett_service.worker.capping import COHORTS_A_DAY, Capping
 from ett_service.worker.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,8 @@ class Worker:
     """Keeps the ledgers of a store up with its facts and with the time.
 
     Several may work on one PostgreSQL database. *now_us* tells the time in microseconds since
-    the Unix epoch; *open_every_us* is how often the numbers of an open job are run on.
+    the Unix epoch; *open_every_us* is how often the numbers of an open job are run on, and
+    *cohorts_a_day* how many cohorts of a project keep rollups of their own on a day.
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class Worker:
         *,
         poll_seconds: float = 0.2,
         open_every_us: int = OPEN_EVERY_US,
+        cohorts_a_day: int = COHORTS_A_DAY,
     ) -> None:
         self._store = store
         self._now_us = now_us
         self._limits = limits
         self._poll_seconds = poll_seconds
         self._open_every_us = open_every_us
+        self._capping = Capping(store, now_us, cohorts_a_day)
         self._folds = Folds()
         self._turns = Turns()
         #: Jobs to be folded whole under the lock: facts overtook what was read outside of it.
@@ -86,6 +90,7 @@ class Worker:
             self._awake.clear()
             try:
                 refreshed = pass_over()
+                self._capping.go_on()
             except Exception:  # the loop outlives all trouble: log it, wait, go on
                 log.exception("The worker could not go on.", extra={"event": "worker_trouble"})
                 self._stopped.wait(_AFTER_TROUBLE_SECONDS)
