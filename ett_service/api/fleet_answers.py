@@ -327,14 +327,16 @@ class FleetSummary(AskedAnswer):
     )
 
 
-class PointAnswer(GroupAnswer):
-    """A group in one step."""
-
-    model_config = ConfigDict(json_schema_extra={"example": {**_STEP, **EXAMPLE_GROUP}})
+class StepAnswer(Answer):
+    """One step of time."""
 
     start: Instant
     end: Instant
     partial: bool = Field(description="Whether the window cuts the step; only the rest counts.")
+
+
+class PointAnswer(GroupAnswer, StepAnswer):
+    """A group in one step."""
 
 
 class FleetSeries(AskedAnswer):

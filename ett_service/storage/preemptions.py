@@ -9,7 +9,9 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Integer,
     ScalarSelect,
+    Subquery,
     Text,
     and_,
     case,
@@ -74,35 +76,44 @@ def losses(
         ended = _preempted.c.ended_us
         keys.append(ended - (ended - MONDAY_US) % step)
     keys.append(_order())
-    named = [key.label(f"key_{place}") for place, key in enumerate(keys)]
-    known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
-    statement = (
-        select(
-            *named,
-            func.count(),
-            func.sum(case((known, 0), else_=1)),
-            *_weighted(known, _preempted.c.unsaved_us),
-            *_weighted(known, _recovered_us()),
-        )
-        .join_from(
-            _preempted,
-            job_ledger,
-            and_(
-                job_ledger.c.project_id == _preempted.c.project_id,
-                job_ledger.c.job == _preempted.c.job,
-            ),
-        )
-        .join(project, project.c.id == _preempted.c.project_id)
-        .where(*_conditions(conn, wanted, window))
-        .group_by(*(key.name for key in named))
-    )
+    each = _each(conn, wanted, window, keys)
+    named = [each.c[f"key_{place}"] for place in range(len(keys))]
+    sums = [
+        func.count(),
+        *_weighted(each, each.c.unsaved_us),
+        *_weighted(each, each.c.recovered_us),
+        func.sum(case((each.c.accelerators == 0, 1), else_=0)),
+    ]
     found = {}
-    for row in conn.execute(statement):
-        *labels, order, count, unweighted, high, low, more_high, more_low = row
+    for row in conn.execute(select(*named, *sums).group_by(*named)):
+        *labels, order = row[: len(keys)]
         bucket = None if step is None else labels.pop()
-        loss = Loss(count, whole((high, low)), whole((more_high, more_low)), int(unweighted))
+        count, high, low, more_high, more_low, unweighted = map(int, row[len(keys) :])
+        loss = Loss(count, whole((high, low)), whole((more_high, more_low)), unweighted)
         found[(bucket, tuple(labels)), Order(order)] = loss
     return found
+
+
+def _each(
+    conn: Connection, wanted: CohortFilter, window: Span, keys: Sequence[ColumnElement[Any]]
+) -> Subquery:
+    """Select the attempts that ended preempted, one a row; 0 for unknown accelerators."""
+    known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
+    of_its_job = and_(
+        job_ledger.c.project_id == _preempted.c.project_id, job_ledger.c.job == _preempted.c.job
+    )
+    return (
+        select(
+            *(key.label(f"key_{place}") for place, key in enumerate(keys)),
+            case((known, _preempted.c.gpus), else_=0).label("accelerators"),
+            _preempted.c.unsaved_us,
+            _recovered_us().label("recovered_us"),
+        )
+        .join_from(_preempted, job_ledger, of_its_job)
+        .join(project, project.c.id == _preempted.c.project_id)
+        .where(*_conditions(conn, wanted, window))
+        .subquery("each")
+    )
 
 
 def _conditions(
@@ -149,12 +160,12 @@ def _size(accelerators: ColumnElement[int]) -> ColumnElement[str]:
 
 
 def _weighted(
-    known: ColumnElement[bool], us: ColumnElement[int]
+    each: Subquery, us: ColumnElement[int]
 ) -> tuple[ColumnElement[int], ColumnElement[int]]:
     """Sum microseconds times accelerators in halves, since the product may pass 64 bits."""
-    gpus = case((known, _preempted.c.gpus), else_=0)
+    high = us.op(">>")(literal(_LOW_BITS, Integer))
     low = us.op("&")((1 << _LOW_BITS) - 1)
-    return func.sum(us.op(">>")(_LOW_BITS) * gpus), func.sum(low * gpus)
+    return func.sum(high * each.c.accelerators), func.sum(low * each.c.accelerators)
 
 
 def _recovered_us() -> ColumnElement[int]:
