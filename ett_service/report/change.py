@@ -16,39 +16,35 @@ _EXPLAINED = (
 def change(gathered: Gathered) -> Section:
     """Show the parts that lead from last week's ETT% to this week's, the largest first."""
     answer = gathered.change
-    base, current = answer["base"], answer["current"]
-    if not base["jobs"] or not current["jobs"]:
+    if not answer["comparable"]:
         return Section("Why it changed", ("There is no second week to compare with.",))
-    parts = [part for part in answer["parts"] if part["change"]][:_MOST_PARTS]
-    steps = [Step(part_name(part, gathered), part["change"]) for part in parts]
-    ends = (
-        (gathered.week.before().name, base["ett_ratio"]),
-        (gathered.week.name, current["ett_ratio"]),
-    )
+    parts = [part for part in answer["parts"] if part["points"]][:_MOST_PARTS]
+    steps = [Step(part_name(part, answer), part["points"] / 100) for part in parts]
+    before = (gathered.week.before().name, answer["base"]["ett_ratio"])
+    after = (gathered.week.name, answer["current"]["ett_ratio"])
     return Section(
         "Why it changed",
         (_summary(answer),),
-        chart=bridge("change", "From last week's ETT% to this week's", ends[0], steps, ends[1]),
+        chart=bridge("change", "From last week's ETT% to this week's", before, steps, after),
         table=table(
             "part|#change|#last week|#this week|jobs that weigh most",
-            [_row(part, gathered) for part in parts],
+            [_row(part, answer) for part in parts],
         ),
         after=(_EXPLAINED,),
     )
 
 
 def _summary(answer: Answer) -> str:
-    within = answer["change"] - answer["mix"]
-    return (
-        f"ETT% changed by {points(answer['change'])}: {points(answer['mix'])} by mix, "
-        f"{points(within)} within cohorts."
+    changed, mix, within = (
+        points(answer[f"{name}_points"] / 100) for name in ("change", "mix", "within")
     )
+    return f"ETT% changed by {changed}: {mix} by mix, {within} within cohorts."
 
 
-def _row(part: Answer, gathered: Gathered) -> tuple[str, ...]:
+def _row(part: Answer, answer: Answer) -> tuple[str, ...]:
     return (
-        part_name(part, gathered),
-        points(part["change"]),
+        part_name(part, answer),
+        points(part["points"] / 100),
         percent(part["base"]),
         percent(part["current"]),
         ", ".join(job["job"] for job in part["jobs"]),

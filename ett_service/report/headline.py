@@ -49,20 +49,21 @@ def _against_last_week(change: float) -> str:
 
 
 def _why(gathered: Gathered) -> str:
-    change = gathered.change["change"]
-    same_way = [part for part in gathered.change["parts"] if part["change"] * change > 0]
-    if abs(change) < _SEEN or not same_way:
+    answer = gathered.change
+    change = answer["change_points"]
+    same_way = [part for part in answer["parts"] if part["points"] * change > 0]
+    if abs(change) < _SEEN * 100 or not same_way:
         return ""
-    largest = max(same_way, key=lambda part: abs(part["change"]))
-    return f"{part_name(largest, gathered)} explains {abs(largest['change']) * 100:.1f}"
+    largest = max(same_way, key=lambda part: abs(part["points"]))
+    return f"{part_name(largest, answer)} explains {abs(largest['points']):.1f}"
 
 
-def part_name(part: Answer, gathered: Gathered) -> str:
-    """Say what a part of a change is: a category of a cohort, or the cohort's weight."""
-    cohort = name_of(part, gathered.group_by)
-    if part["category"] is None:
+def part_name(part: Answer, answer: Answer) -> str:
+    """Say what a part of an explained change is: a cohort's category, or the cohort's weight."""
+    cohort = name_of(part, answer["group_by"])
+    if part["part"] == "mix":
         return f"mix: {'more' if part['current'] > part['base'] else 'less'} of {cohort}"
-    return f"{part['category']} in {cohort}" if cohort else str(part["category"])
+    return f"{part['part']} in {cohort}" if cohort else str(part["part"])
 
 
 def headline(gathered: Gathered) -> Section:

@@ -1,0 +1,126 @@
+"""What to fix first, and how often to save."""
+
+from ett_service.charts.curve import CurvePoint, Intervals, interval_curve
+from ett_service.charts.svg import Markup
+from ett_service.charts.units import amount, count, duration, money, percent, points
+from ett_service.report.gather import Gathered
+from ett_service.report.groups import name_of
+from ett_service.report.page import Answer, Section, table
+
+VERDICTS = {
+    "keep": "keep",
+    "save_less_often": "save less often",
+    "save_more_often": "save more often",
+    None: "not known",
+}
+"""Verdicts as they are shown; the API's are words of its own."""
+
+_MOST_COHORTS = 8
+
+
+def first(gathered: Gathered) -> Section:
+    """Rank what could be better by what it would have gained this week."""
+    answer = gathered.what_if
+    rows = [_gain(gain, answer) for gain in answer["gains"] if gain["points"] > 0]
+    if not rows:
+        return Section("What to fix first", ("None of what was tried would have gained anything.",))
+    together = answer["together"]
+    return Section(
+        "What to fix first",
+        table=table("scenario|#ETT%|#interval|#GPU-hours|#cost|#jobs", rows),
+        after=(
+            (
+                f"{answer['note']} Here that is {points(together['points'] / 100)} and "
+                f"{amount(together['gpu_hours'])} GPU-hours. Intervals hold "
+                f"{answer['confidence']:.0%}, by bootstrap over jobs."
+            ),
+            *_sampled(answer),
+        ),
+    )
+
+
+def _gain(gain: Answer, answer: Answer) -> tuple[str, ...]:
+    bounds = gain["points_interval"]
+    return (
+        "; ".join(gain["scenarios"]),
+        points(gain["points"] / 100),
+        "-"
+        if bounds is None
+        else f"{points(bounds['low'] / 100)} to {points(bounds['high'] / 100)}",
+        amount(gain["gpu_hours"]),
+        money(gain["money"], answer["currency"]),
+        count(gain["jobs"]),
+    )
+
+
+def _sampled(answer: Answer) -> tuple[str, ...]:
+    if answer["jobs_read"] >= answer["jobs"]:
+        return ()
+    return (f"{count(answer['jobs_read'])} of {count(answer['jobs'])} jobs stand for all.",)
+
+
+def advice(gathered: Gathered) -> Section:
+    """Tell per cohort how often to save, with the curve of the one that would gain most."""
+    groups = gathered.advice["groups"] or [
+        {"group": {}, "other": False, **gathered.advice["total"]}
+    ]
+    told = [group for group in groups if group["best"]["interval_seconds"] is not None]
+    rows = [_advised(group, gathered) for group in told[:_MOST_COHORTS]]
+    chosen = told[0] if told else None
+    return Section(
+        "How often to save",
+        () if rows else _why_not(gathered.advice["total"]),
+        chart=chosen and _curve(chosen, name_of(chosen, gathered.group_by) or "the fleet"),
+        table=table("cohort|#failures|#saves|#a save|#now|#best|#WTT% now|#at best|verdict", rows),
+        after=(_assumed(chosen),) if chosen else (),
+    )
+
+
+def _advised(group: Answer, gathered: Gathered) -> tuple[str, ...]:
+    best, current = group["best"], group["current"]
+    bounds = f" ({duration(best['low'])} to {duration(best['high'])})" if best["high"] else ""
+    return (
+        name_of(group, gathered.group_by) or "all",
+        count(group["n"]["failures"]),
+        count(group["n"]["saves"]),
+        duration(group["save_seconds"]["value"]),
+        duration(current and current["interval_seconds"]),
+        duration(best["interval_seconds"]) + bounds,
+        percent(current and current["wasted_ratio"]),
+        percent(best["wasted_ratio"]),
+        _verdict(group),
+    )
+
+
+def _verdict(group: Answer) -> str:
+    gain = group["gain"]
+    if group["verdict"] in (None, "keep") or gain is None or gain["gpu_hours"] is None:
+        return VERDICTS[group["verdict"]]
+    return f"{VERDICTS[group['verdict']]}: {amount(gain['gpu_hours'])} GPU-hours to gain"
+
+
+def _curve(group: Answer, name: str) -> Markup:
+    best, band, current = group["best"], group["flat_band"], group["current"]
+    likely = (best["low"], best["high"]) if best["low"] and best["high"] else None
+    return interval_curve(
+        "curve",
+        f"What saving every so often wastes, {name}",
+        [
+            CurvePoint(point["interval_seconds"], point["unsaved_ratio"], point["blocking_ratio"])
+            for point in group["curve"]
+        ],
+        Intervals(
+            best["interval_seconds"],
+            (band["low"], band["high"]),
+            likely,
+            current and current["interval_seconds"],
+        ),
+    )
+
+
+def _why_not(total: Answer) -> tuple[str, ...]:
+    return (total["reason"] or "Too little was measured.",)
+
+
+def _assumed(group: Answer) -> str:
+    return f"Assumed: {group['assumption']}"
