@@ -46,7 +46,7 @@ VERBS: Mapping[str, Verb] = {
     "job": Verb("show one job's ledger", "ett_service.cli.job"),
     "markers": Verb("record deploys, launches and maintenance", "ett_service.cli.markers"),
     "fleet": Verb("show where the fleet's time goes", "ett_service.cli.fleet"),
-    "explain": Verb("split a change of ETT% into its causes", "ett_service.cli.explain"),
+    "explain": Verb("split a change of ETT%% into its causes", "ett_service.cli.explain"),
     "what-if": Verb("what would have been gained", "ett_service.cli.what_if"),
     "checkpoint-advice": Verb("find how often to save", "ett_service.cli.checkpoint_advice"),
     "report": Verb("write up a week of the fleet", "ett_service.cli.report"),
