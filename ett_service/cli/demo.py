@@ -63,10 +63,12 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         description="Make a fleet of known properties, load it through the API and serve it until "
         "Ctrl-C. The same seed and the same last day give the same fleet.",
     )
-    parser.add_argument("--days", type=_days, default=60, help="length of the fleet (default 60)")
+    parser.add_argument(
+        "--days", type=number_of_days, default=60, help="length of the fleet (default 60)"
+    )
     parser.add_argument("--seed", type=int, default=7, help="another seed, another fleet")
     parser.add_argument(
-        "--end", type=_instant, metavar="RFC3339", help="where the fleet ends (default now)"
+        "--end", type=instant, metavar="RFC3339", help="where the fleet ends (default now)"
     )
     parser.add_argument(
         "--directory", type=Path, help="keep the database and the truth there (default: neither)"
@@ -161,14 +163,16 @@ def _folder(given: Path | None) -> Iterator[Path]:
     yield given.absolute()
 
 
-def _days(text: str) -> int:
+def number_of_days(text: str) -> int:
+    """Read the length of a fleet."""
     days = int(text)
     if not LEAST_DAYS <= days <= MOST_DAYS:
         raise argparse.ArgumentTypeError(f"must be from {LEAST_DAYS} to {MOST_DAYS}")
     return days
 
 
-def _instant(text: str) -> int:
+def instant(text: str) -> int:
+    """Read an instant, in microseconds since the Unix epoch."""
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise argparse.ArgumentTypeError("needs an offset, such as Z")

@@ -116,9 +116,11 @@ class Life:
         if done:
             self._shut_down(tape, trained)
         elif stop.at <= almanac.end_us:
-            self._stop(tape, stop, max(quiet, at) if trained.in_loop or not stop.hangs else None)
+            if stop.hangs and begins <= quiet:
+                tape.tell("phase_started", quiet, phase="stalled")
+            self._stop(tape, stop)
         else:
-            self._go_on(tape, trained, reached=begins <= almanac.end_us)
+            self._go_on(tape, trained.at, trained.step if begins <= almanac.end_us else None)
         self.story.events += tape.events
         return None if done or stop.at > almanac.end_us else stop
 
@@ -135,9 +137,7 @@ class Life:
             reason=None if before is None else before.then.name.lower(),
         )
 
-    def _stop(self, tape: Tape, stop: Stop, hung_from: int | None) -> None:
-        if stop.hangs and hung_from is not None:
-            tape.tell("phase_started", hung_from, phase="stalled")
+    def _stop(self, tape: Tape, stop: Stop) -> None:
         if stop.outcome is None:
             tape.tell("heartbeat", stop.at)
         else:
@@ -151,11 +151,10 @@ class Life:
         if stop.row is not None:
             self.story.rows[stop.row] += 1
 
-    def _go_on(self, tape: Tape, trained: Trained, *, reached: bool) -> None:
+    def _go_on(self, tape: Tape, at: int, step: int | None) -> None:
         """Tell a sign of life at the end of the fleet."""
         tape.tell("heartbeat", self._almanac.end_us)
-        step = trained.step if reached else None
-        self.story.running = Running(self._job, self._place.members(), step, trained.at)
+        self.story.running = Running(self._job, self._place.members(), step, at)
 
     def _shut_down(self, tape: Tape, trained: Trained) -> None:
         at = begun = trained.at
@@ -170,7 +169,7 @@ class Life:
         tape.tell("job_ended", at, outcome=Outcome.COMPLETED.value)
         self.story.ended_at = at
         if at > self._almanac.end_us:
-            tape.tell("heartbeat", self._almanac.end_us)
+            self._go_on(tape, at, None)
 
     def _next(self, stop: Stop) -> int:
         """Place the next attempt, and return when it begins."""
