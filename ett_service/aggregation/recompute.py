@@ -34,6 +34,7 @@ MOST_JOBS, MOST_EVENTS = 200, 20_000
 """Of one chunk: it is held in memory, and on PostgreSQL its jobs are locked for as long."""
 
 _TRIES = 4
+_LOOK_FOR_CYCLES_AFTER = 1_000_000  #: objects that outlived their chunk
 _AHEAD = 3  #: chunks on their way, by process
 
 Report: TypeAlias = Callable[[Position, int], None]
@@ -204,9 +205,9 @@ def _begin(url: str, limits: Limits) -> None:
         _worker = _Folder(open_for_reading(url), limits)
     else:
         _worker = _Writer(open_store(url), limits)
-    # The collector would look at all events and ledgers of a chunk again and again; see `_do`.
-    gc.disable()
+    # A chunk's events and ledgers are no garbage while it is folded, and hold no cycles after.
     gc.freeze()
+    gc.set_threshold(_LOOK_FOR_CYCLES_AFTER)
 
 
 def _end_with_parent() -> None:
@@ -219,7 +220,4 @@ def _end_with_parent() -> None:
 
 def _do(chunk: Chunk, now_us: int) -> Refolded | None:
     """Refold a chunk; return what is left to be written."""
-    try:
-        return _worker.do(chunk, now_us)
-    finally:
-        gc.collect()
+    return _worker.do(chunk, now_us)

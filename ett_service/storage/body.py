@@ -11,7 +11,9 @@ import msgspec
 from ett_service.core.event import EVENT_TYPES, Event
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
-_DECODERS = {name: msgspec.json.Decoder(kind) for name, kind in EVENT_TYPES.items()}
+
+DECODERS = {name: msgspec.json.Decoder(kind).decode for name, kind in EVENT_TYPES.items()}
+"""What reads the event of each type from its body."""
 
 
 def _default_of(kind: type[Event]) -> tuple[tuple[str, object], ...]:
@@ -36,4 +38,4 @@ def encode_body(event: Event) -> str:
 
 def decode_body(kind: str, body: str) -> Event:
     """Return the event of type *kind* that was stored as *body*."""
-    return _DECODERS[kind].decode(body)
+    return DECODERS[kind](body)

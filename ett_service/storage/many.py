@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, func
 
 from ett_service.core.clock import TOLERANCE_US
 from ett_service.core.event import Event
-from ett_service.storage.body import decode_body
+from ett_service.storage.body import DECODERS
 from ett_service.storage.ledger_rows import Head
 from ett_service.storage.marks import JobKey
 from ett_service.storage.tables import correction, dirty, event, job, job_ledger, producer
@@ -101,7 +101,7 @@ def events(conn: Connection, project_id: int, jobs: Sequence[str]) -> dict[str, 
     """Read all events of the jobs, in no order."""
     found: defaultdict[str, list[Event]] = defaultdict(list)
     for name, kind, body in conn.execute(_EVENTS, _of(project_id, jobs)).all():
-        found[name].append(decode_body(kind, body))
+        found[name].append(DECODERS[kind](body))
     return found
 
 

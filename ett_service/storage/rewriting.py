@@ -29,24 +29,24 @@ class Changes:
     gone: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
     put: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
 
-    def compare(self, table: Table, before: Iterable[Values], after: Iterable[Values]) -> None:
+    def compare(self, table: Table, before: Iterable[Values], after: Sequence[Values]) -> None:
         """Gather what has to be written where *before* is stored and *after* is to be."""
         key = _key_length(table)
         stored = {row[:key]: row for row in before}
-        self.put[table.name] += [row for row in after if stored.pop(row[:key], None) != row]
-        self.gone[table.name] += stored
+        rows = [row for row in after if stored.get(row[:key]) != row] if stored else after
+        self.put[table.name] += rows
+        if stored:
+            kept = {row[:key] for row in after} - {row[:key] for row in rows}
+            self.gone[table.name] += stored.keys() - kept
 
     def write(self, conn: Connection) -> None:
-        """Delete what is gone and put the rest, over what may be there."""
+        """Delete what is gone, then insert the rest."""
+        delete, insert = _WAYS[conn.dialect.name]
         for table in metadata.sorted_tables:
-            gone, put = self.gone.get(table.name), self.put.get(table.name)
-            if conn.dialect.name == "sqlite":
-                _delete_on_sqlite(conn, table, gone or [])
-                _put_on_sqlite(conn, table, put or [])
-            else:
-                keys = [row[: _key_length(table)] for row in put or []]
-                _delete_on_postgresql(conn, table, [*(gone or []), *keys])
-                _copy(conn, table, put or [])
+            if gone := self.gone.get(table.name):
+                delete(conn, table, gone)
+            if put := self.put.get(table.name):
+                insert(conn, table, put)
 
 
 def in_order(table: Table, project_id: int, job: str, rows: Iterable[Columns]) -> list[Values]:
@@ -82,21 +82,23 @@ def _key_length(table: Table) -> int:
     return len(names)
 
 
+def _names(table: Table) -> str:
+    return ", ".join(column.name for column in table.columns)
+
+
 def _delete_on_sqlite(conn: Connection, table: Table, keys: Sequence[Values]) -> None:
-    if keys:
-        where = " AND ".join(f"{column.name} = ?" for column in table.primary_key)
-        conn.exec_driver_sql(f"DELETE FROM {table.name} WHERE {where}", list(keys))  # noqa: S608 - names of the schema
+    where = " AND ".join(f"{column.name} = ?" for column in table.primary_key)
+    statement = f"DELETE FROM {table.name} WHERE {where}"  # noqa: S608 - names of the schema
+    conn.exec_driver_sql(statement, list(keys))
 
 
-def _put_on_sqlite(conn: Connection, table: Table, rows: Sequence[Values]) -> None:
-    if rows:
-        places = ", ".join("?" * len(table.columns))
-        conn.exec_driver_sql(f"REPLACE INTO {table.name} VALUES ({places})", list(rows))  # noqa: S608 - as above
+def _insert_on_sqlite(conn: Connection, table: Table, rows: Sequence[Values]) -> None:
+    names, places = _names(table), ", ".join("?" * len(table.columns))
+    statement = f"INSERT INTO {table.name} ({names}) VALUES ({places})"  # noqa: S608 - as above
+    conn.exec_driver_sql(statement, list(rows))
 
 
 def _delete_on_postgresql(conn: Connection, table: Table, keys: Sequence[Values]) -> None:
-    if not keys:
-        return
     names = [column.name for column in table.primary_key]
     arrays = dict(zip(names, map(list, zip(*keys, strict=True)), strict=True))
     conn.execute(_delete_listed(table), arrays)
@@ -111,14 +113,17 @@ def _delete_listed(table: Table) -> Any:
 
 
 def _copy(conn: Connection, table: Table, rows: Sequence[Values]) -> None:
-    if not rows:
-        return
-    names = ", ".join(column.name for column in table.columns)
     driver = conn.connection.driver_connection
     assert driver is not None
     with (
         driver.cursor() as cursor,
-        cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy,
+        cursor.copy(f"COPY {table.name} ({_names(table)}) FROM STDIN") as copy,
     ):
         for row in rows:
             copy.write_row(row)
+
+
+_WAYS = {
+    "sqlite": (_delete_on_sqlite, _insert_on_sqlite),
+    "postgresql": (_delete_on_postgresql, _copy),
+}
