@@ -66,7 +66,7 @@ def listed(
     """
     if form == "json":
         return answer
-    plain = [row.model_dump(mode="json") for row in rows]
+    plain = [row.model_dump(mode="json", by_alias=True) for row in rows]
     return as_file(form, columns_of(of), plain, name=name, next_cursor=next_cursor)
 
 
