@@ -14,7 +14,6 @@ from ett_service.core.checkpointing import (
     best_interval_seconds,
     curve,
     flat_band_seconds,
-    wasted_ratio,
 )
 from ett_service.core.distribution import Tally, value
 from ett_service.core.renewal import best_interval
@@ -95,8 +94,8 @@ class Advice:
     mtbf: Estimate  #: training time a failure
     best: Estimate  #: the best interval; without a failure only its lower bound
     renewal_interval: float | None  #: the best interval where failures are not rare
-    current_wasted_ratio: float | None
-    best_wasted_ratio: float | None
+    current: CurvePoint | None  #: at the median between checkpoints
+    least: CurvePoint | None  #: at the best interval
     flat_band: tuple[float, float] | None  #: intervals that waste at most 5 % more than the least
     curve: Sequence[CurvePoint]
     verdict: Verdict | None
@@ -116,26 +115,29 @@ def advise(measured: Measured, counted: Counted = "all") -> Advice:
     save, mtbf = _save(measured.saves), _mtbf(measured.training_us, failures)
     best = _best(save, mtbf)
     current = measured.interval_seconds
+
+    def points(*intervals: float) -> tuple[CurvePoint, ...]:
+        return tuple(curve(training, failures, save.value or 0.0, intervals))
+
+    now = points(current)[0] if current and training and save.value else None
     if best.value is None or save.value is None or mtbf.value is None:
         return Advice(
             counted, measured, save, mtbf, best,
-            renewal_interval=None, current_wasted_ratio=None, best_wasted_ratio=None,
-            flat_band=None, curve=(), verdict=None, gain=None,
+            renewal_interval=None, current=now, least=None, flat_band=None, curve=(),
+            verdict=None, gain=None,
             reason=_reason(measured, failures), assumption=_assumption(None),
         )  # fmt: skip
-    now = None if current is None else wasted_ratio(training, failures, current, save.value)
-    then = wasted_ratio(training, failures, best.value, save.value)
+    (least,) = points(best.value)
     band = flat_band_seconds(training, failures, save.value)
-    intervals = [factor * best.value for factor in _CURVE_FACTORS]
     return Advice(
         counted, measured, save, mtbf, best,
         renewal_interval=best_interval(1 / mtbf.value, save.value),
-        current_wasted_ratio=now,
-        best_wasted_ratio=then,
+        current=now,
+        least=least,
         flat_band=band,
-        curve=tuple(curve(training, failures, save.value, intervals)),
+        curve=points(*(factor * best.value for factor in _CURVE_FACTORS)),
         verdict=None if current is None else _verdict(current, band, best),
-        gain=None if now is None else _gain(measured, max(0.0, now - then)),
+        gain=None if now is None else _gain(measured, now.wasted_ratio - least.wasted_ratio),
         reason=None,
         assumption=_assumption(best.value / mtbf.value),
     )  # fmt: skip
@@ -188,6 +190,7 @@ def _verdict(current: float, band: tuple[float, float], best: Estimate) -> Verdi
 
 
 def _gain(measured: Measured, wasted: float) -> Gain:
+    wasted = max(0.0, wasted)  # at the best interval rounding may leave less than nothing
     if measured.unweighted_us or not measured.training_weighted_us:
         return Gain(wasted, None, None)
     hours = wasted * measured.training_weighted_us / _GPU_HOUR_US

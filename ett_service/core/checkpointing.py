@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 from ett_service.core.domain import refuse_negative, refuse_not_positive
 
+FLAT = 0.05
+"""How much more than the least an interval of the flat band wastes, at most."""
+
 
 class CurvePoint(NamedTuple):
     """What an interval wastes, as shares of the training time."""
@@ -77,7 +80,7 @@ def best_interval_seconds(training_seconds: float, failures: float, save_seconds
 
 
 def flat_band_seconds(
-    training_seconds: float, failures: float, save_seconds: float, slack: float = 0.05
+    training_seconds: float, failures: float, save_seconds: float, slack: float = FLAT
 ) -> tuple[float, float]:
     """The shortest and longest interval that waste at most ``1 + slack`` times the least.
 

@@ -38,8 +38,10 @@ def test_the_best_interval_of_the_published_setting() -> None:
     assert advice.save.value == 15.0
     assert advice.mtbf.value == 28_800.0
     assert advice.best.value == pytest.approx(929.516, abs=5e-4)
-    assert advice.best_wasted_ratio == pytest.approx(0.032275, abs=5e-7)
-    assert advice.current_wasted_ratio == pytest.approx(0.06667, abs=5e-6)
+    assert advice.least is not None
+    assert advice.current is not None
+    assert advice.least.wasted_ratio == pytest.approx(0.032275, abs=5e-7)
+    assert advice.current.wasted_ratio == pytest.approx(0.06667, abs=5e-6)
     assert advice.flat_band == pytest.approx((678.4, 1273.6), abs=0.05)
     assert advice.renewal_interval == pytest.approx(919.54, abs=0.01)
     assert advice.verdict == "save_more_often"
@@ -129,6 +131,7 @@ def test_without_a_failure_the_best_interval_is_known_from_below_only() -> None:
     assert advice.best.low == pytest.approx(math.sqrt(2 * 15 * 30 * 86_400 / 3.6889), rel=1e-3)
     assert advice.reason == "Nothing failed: the best interval is known from below only."
     assert (advice.gain, advice.flat_band, advice.verdict, advice.curve) == (None, None, None, ())
+    assert advice.current == (3600.0, 0.0, 15 / 3600)
 
 
 def test_without_a_save_there_is_no_advice_but_the_reason() -> None:
@@ -153,7 +156,7 @@ def test_without_two_checkpoints_of_one_attempt_there_is_no_present_interval() -
     advice = advise(replace(MEASURED, gaps_us=[]))
 
     assert advice.best.value is not None
-    assert (advice.current_wasted_ratio, advice.verdict, advice.gain) == (None, None, None)
+    assert (advice.current, advice.verdict, advice.gain) == (None, None, None)
 
 
 def test_while_accelerators_are_unknown_the_gain_has_no_gpu_hours() -> None:
