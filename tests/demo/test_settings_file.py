@@ -1,0 +1,25 @@
+"""The demo's settings are settings, and price all hardware that the fleet has."""
+
+import tomllib
+from pathlib import Path
+
+from ett_service.demo.fleet import MODELS, TEAMS
+from ett_service.demo.settings_file import PRICES, TARGETS, settings_text
+from ett_service.settings import load
+
+
+def test_the_server_takes_the_settings_of_the_demo(tmp_path: Path) -> None:
+    file = tmp_path / "ett.toml"
+    file.write_text(settings_text())
+    settings = load({}, file).settings
+    assert settings.database_url == "sqlite:///ett.db"
+    assert {price.hardware: price.per_gpu_hour for price in settings.prices} == PRICES
+    assert {target.where.get("team", ""): target.ett_ratio for target in settings.targets} == (
+        TARGETS
+    )
+    assert tomllib.loads(settings_text())["currency"] == settings.currency
+
+
+def test_all_hardware_of_the_fleet_has_a_price_and_targets_name_teams() -> None:
+    assert {model.hardware for model in MODELS} == set(PRICES)
+    assert set(TARGETS) <= {"", *TEAMS}

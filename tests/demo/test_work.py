@@ -1,0 +1,37 @@
+"""A job's running totals follow from its steps, its parameters and its accelerators' rate."""
+
+import pytest
+
+from ett_service.demo.draws import Draws
+from ett_service.demo.fleet import MODELS
+from ett_service.demo.published import MFU_BOUNDS, PEAK_FLOPS
+from ett_service.demo.units import SECOND
+from ett_service.demo.work import submit
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_what_a_step_consumes_fits_the_model(model: object) -> None:
+    (known,) = [each for each in MODELS if each is model]
+    draws = Draws(7, known.name)
+    job = submit(draws, known, "finetune", 64, 5.0, at=0, name="j", goes_first=False)
+    seconds = job.step_us / SECOND
+    peak = 64 * PEAK_FLOPS[known.hardware, known.precision]
+    low, high = MFU_BOUNDS
+    assert low <= job.flops_a_step / seconds / peak <= high + 1e-9
+    totals = job.totals(100)
+    assert set(totals) == set(known.reports)
+    if "tokens" in totals:
+        assert totals["tokens"] == round(100 * job.flops_a_step / 6 / known.parameters)
+
+
+def test_facts_describe_the_job_and_leave_out_accelerators_that_nobody_tells() -> None:
+    drawn = [
+        submit(Draws(7, str(number)), MODELS[0], "eval", 64, 1.0, at=0, name="j", goes_first=False)
+        for number in range(600)
+    ]
+    silent = [job for job in drawn if not job.tells_gpus]
+    assert 0 < len(silent) < 30
+    facts = silent[0].facts("2026-03-01T00:00:00Z", "2026.09")
+    assert "gpus" not in facts
+    assert facts["team"] == "language"
+    assert facts["precision"] == "bf16"
