@@ -213,11 +213,9 @@ def advice_members(advice: Advice) -> dict[str, Any]:
 
 def group_advice(group: GroupAdvice) -> GroupAdviceAnswer:
     """Answer the advice for a group."""
-    return GroupAdviceAnswer(
-        group={name: value or None for name, value in group.labels.items()},
-        other=group.other,
-        **advice_members(group.advice),
-    )
+    members = advice_members(group.advice)
+    members["group"] = {name: value or None for name, value in group.labels.items()}
+    return GroupAdviceAnswer(other=group.other, **members)
 
 
 def _estimate(estimate: Estimate) -> EstimateAnswer:

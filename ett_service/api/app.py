@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
 from ett_service.api import (
+    advice,
     corrections,
     deletion,
     docs,
@@ -41,6 +42,7 @@ ROUTERS = (
     deletion.router,
     markers.router,
     explain.router,
+    advice.router,
     what_if.router,
     keys.router,
     metrics.router,
