@@ -24,6 +24,7 @@ from ett_service.api.deps import (
     Reader,
     only_declared_parameters,
 )
+from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parameters import CursorText
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, declared
@@ -60,7 +61,8 @@ _EXCLUSION: dict[str, Any] = {
 @router.get(
     "/corrections",
     operation_id="list_corrections",
-    responses=declared(401, 403, 404, 422, 503),
+    response_model=CorrectionPage,
+    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
 )
 def list_corrections(
     job: Job,
@@ -68,17 +70,26 @@ def list_corrections(
     project_id: ProjectId,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     cursor: CursorText = None,
-) -> CorrectionPage:
+    form: FormatParameter = "json",
+) -> CorrectionPage | Response:
     """List what people corrected about a job, what was taken back included."""
     (after,) = (0,) if cursor is None else cursors.read(cursor, _PLACE)
     found = corrections.history(conn, JobKey(project_id, job), limit=limit + 1, after=after)
     if not found and not reads.job_exists(conn, project_id, job):
         raise Problem(Kind.NOT_FOUND, "No such job.")
     shown, more = found[:limit], len(found) > limit
-    return CorrectionPage(
+    page = CorrectionPage(
         job=job,
         corrections=[correction_answer(one) for one in shown],
         next_cursor=cursors.write((shown[-1].id,)) if more else None,
+    )
+    return listed(
+        form,
+        page,
+        page.corrections,
+        of=CorrectionAnswer,
+        name="corrections",
+        next_cursor=page.next_cursor,
     )
 
 

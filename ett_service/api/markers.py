@@ -18,6 +18,7 @@ from ett_service.api.deps import (
     Reader,
     only_declared_parameters,
 )
+from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parameters import At, CursorText, Text
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.rendering import maybe_instant
@@ -119,17 +120,28 @@ class Asked:
         )
 
 
-@router.get("", operation_id="list_markers", responses=declared(401, 403, 404, 422, 503))
+@router.get(
+    "",
+    operation_id="list_markers",
+    response_model=MarkerPage,
+    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+)
 def list_markers(
-    asked: Annotated[Asked, Depends()], conn: Reader, project_id: ProjectId
-) -> MarkerPage:
+    asked: Annotated[Asked, Depends()],
+    conn: Reader,
+    project_id: ProjectId,
+    form: FormatParameter = "json",
+) -> MarkerPage | Response:
     """List the markers of a project, a page at a time."""
     after = None if asked.cursor is None else cursors.read(asked.cursor, _PLACE)
     found = markers.markers(conn, [project_id], asked.wanted, limit=asked.limit + 1, after=after)
     shown, more = found[: asked.limit], len(found) > asked.limit
-    return MarkerPage(
+    page = MarkerPage(
         markers=[_answer(kept) for kept in shown],
         next_cursor=cursors.write((shown[-1].marker.at, shown[-1].marker.id)) if more else None,
+    )
+    return listed(
+        form, page, page.markers, of=MarkerAnswer, name="markers", next_cursor=page.next_cursor
     )
 
 

@@ -1,5 +1,6 @@
 """Verdicts and exclusions over HTTP: who may, what is refused, what the answers show."""
 
+import csv
 from typing import Any
 
 import pytest
@@ -119,6 +120,20 @@ def test_the_history_comes_a_page_at_a_time(service: Service) -> None:
     shown = [one["cause"] for one in page["corrections"] + rest["corrections"]]
     assert shown == ["network", "storage", "host"]
     assert rest["next_cursor"] is None
+
+
+@ON_ONE_ENGINE
+def test_the_history_is_a_table_where_one_is_asked_for(service: Service) -> None:
+    service.told(failing_job())
+    put(service, EXCLUSION, {**WHY, "from": AT})
+    head, row = csv.reader(service.client.get(HISTORY, params={"format": "csv"}).text.splitlines())
+    shown = dict(zip(head, row, strict=True))
+    assert (shown["kind"], shown["from"], shown["to"], shown["why"]) == (
+        "exclusion",
+        "2026-03-01T12:00:00.000000Z",
+        "",
+        "a drill",
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Markers over HTTP: kept once, listed by what they are, forgotten."""
 
+import csv
 from typing import Any
 
 from httpx2 import Response
@@ -98,6 +99,19 @@ def test_pages_follow_each_other_without_a_gap(service: Service) -> None:
     read += [marker["title"] for marker in page["markers"]]
     assert sorted(read) == ["0", "1", "2", "3", "4"]
     assert [int(title) % 3 for title in read] == [2, 1, 1, 0, 0]
+
+
+@ON_ONE_ENGINE
+def test_a_list_is_a_table_where_one_is_asked_for(service: Service) -> None:
+    post(service, {**WINDOW, "title": "=1+1"})
+    post(service, DEPLOY)
+    answer = service.client.get("/v1/markers", params={"format": "csv", "limit": 1})
+    assert "racks-5-9" in answer.text
+    head, row = csv.reader(answer.text.splitlines())
+    shown = dict(zip(head, row, strict=True))
+    assert (shown["title"], shown["end"]) == ("'=1+1", "2026-03-02T10:00:00.000000Z")
+    rest = {"format": "csv", "cursor": answer.headers["ETT-Next-Cursor"]}
+    assert "Trainer 4.2" in service.client.get("/v1/markers", params=rest).text
 
 
 def test_a_deleted_marker_is_gone(service: Service) -> None:
