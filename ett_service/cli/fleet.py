@@ -99,7 +99,7 @@ def lost_gpu_seconds(group: Answer) -> float:
 def _numbers(group: Answer) -> list[str]:
     return [
         count(group["jobs"]),
-        percent(group["ett_ratio"]),
+        percent(group["ett_ratio"] if group["weighted_seconds"] else None),
         gpu_hours(group["gpu_seconds"]),
         gpu_hours(lost_gpu_seconds(group)),
         duration(group["time_to_start"]["p50"]),

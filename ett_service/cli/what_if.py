@@ -94,7 +94,5 @@ def _write_notes(answer: Answer) -> None:
             "chance; they stand for all."
         )
     if answer["jobs_without_accelerators"]:
-        write_line(
-            f"{count(answer['jobs_without_accelerators'])} jobs of unknown accelerators weigh "
-            "nothing."
-        )
+        weightless = count(answer["jobs_without_accelerators"])
+        write_line(f"Jobs of unknown accelerators, which weigh nothing: {weightless}.")

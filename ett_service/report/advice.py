@@ -24,18 +24,10 @@ def first(gathered: Gathered) -> Section:
     rows = [_gain(gain, answer) for gain in answer["gains"] if gain["points"] > 0]
     if not rows:
         return Section("What to fix first", ("None of what was tried would have gained anything.",))
-    together = answer["together"]
     return Section(
         "What to fix first",
         table=table("scenario|#ETT%|#interval|#GPU-hours|#cost|#jobs", rows),
-        after=(
-            (
-                f"{answer['note']} Here that is {points(together['points'] / 100)} and "
-                f"{amount(together['gpu_hours'])} GPU-hours. Intervals hold "
-                f"{answer['confidence']:.0%}, by bootstrap over jobs."
-            ),
-            *_sampled(answer),
-        ),
+        after=(_together(answer), *_sampled(answer)),
     )
 
 
@@ -50,6 +42,15 @@ def _gain(gain: Answer, answer: Answer) -> tuple[str, ...]:
         amount(gain["gpu_hours"]),
         money(gain["money"], answer["currency"]),
         count(gain["jobs"]),
+    )
+
+
+def _together(answer: Answer) -> str:
+    gain = answer["together"]
+    return (
+        "Gains do not add up: what one scenario takes away, another cannot take again. All of them "
+        f"together would have gained {points(gain['points'] / 100)} and "
+        f"{amount(gain['gpu_hours'])} GPU-hours. Intervals hold {answer['confidence']:.0%}."
     )
 
 

@@ -23,6 +23,12 @@ def lost_gpu_seconds(group: Answer) -> float:
     return held - effective
 
 
+def ett_ratio(group: Answer) -> float | None:
+    """Return the headline; None where no time has a weight."""
+    ratio: float | None = group["ett_ratio"] if group["weighted_seconds"] else None
+    return ratio
+
+
 def lost_by_category(group: Answer) -> dict[str, float]:
     """Return GPU-hours by category, but for effective training."""
     return {

@@ -13,7 +13,7 @@ from ett_service.charts.units import (
     points,
 )
 from ett_service.report.gather import Gathered
-from ett_service.report.groups import name_of
+from ett_service.report.groups import ett_ratio, name_of
 from ett_service.report.page import Answer, Section, table
 from ett_service.report.week import Week
 
@@ -135,10 +135,7 @@ def _targets(now: Answer) -> tuple[str, ...]:
 
 def course(gathered: Gathered) -> Section:
     """Draw ETT% of the last weeks, with the target and what was marked this week."""
-    found = [
-        (_week(point["start"]), point["ett_ratio"] if point["jobs"] else None, point)
-        for point in gathered.trend["points"]
-    ]
+    found = [(_week(point["start"]), ett_ratio(point), point) for point in gathered.trend["points"]]
     target = gathered.now["total"]["target"]
     chart = trend(
         "trend",

@@ -4,7 +4,7 @@ from ett_service.charts.bars import Bar, stacked_bars
 from ett_service.charts.units import count, gpu_hours, money, percent, points
 from ett_service.core.vocabulary import Category
 from ett_service.report.gather import Gathered
-from ett_service.report.groups import lost_by_category, lost_gpu_seconds, name_of, share
+from ett_service.report.groups import ett_ratio, lost_by_category, lost_gpu_seconds, name_of, share
 from ett_service.report.page import Answer, Section, table
 
 _MOST_COHORTS = 12
@@ -98,8 +98,8 @@ def _cohort(group: Answer, gathered: Gathered, whole: float) -> tuple[str, ...]:
         name_of(group, gathered.group_by),
         gpu_hours(lost_gpu_seconds(group)),
         percent(share(lost_gpu_seconds(group), whole)),
-        percent(group["ett_ratio"]),
-        percent(before and before["ett_ratio"]),
+        percent(ett_ratio(group)),
+        percent(before and ett_ratio(before)),
         f"{largest}, {gpu_hours(lost[largest] * _HOUR)} GPU-h",
         money(group["cost"]["total"], group["cost"]["currency"]),
     )
@@ -116,7 +116,7 @@ def jobs(gathered: Gathered) -> Section:
             job["job"],
             job["project"],
             percent(job["ett_ratio"]),
-            gpu_hours(job["lost_weighted_seconds"]),
+            gpu_hours(job["gpu_seconds"] - job["weighted_categories"]["effective_training"]),
         )
         for job in gathered.jobs["jobs"]
     ]
