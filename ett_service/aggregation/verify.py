@@ -66,7 +66,7 @@ def check(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Ver
             for difference in _differences(_values(table, stored[table]), _values(table, columns))
         ),
         *_differences(*_unlike_cells(cells, recomputed_cells)),
-        *_differences(*_sums(recomputed_cells.values(), recomputed[tables.share])),
+        *_differences(*_sums(recomputed_cells.values(), recomputed)),
     ]
     return Verdict(key, False, tuple(Difference(key, *one) for one in found))
 
@@ -125,15 +125,18 @@ def _cell(place: Place, cell: Content | None) -> Iterator[tuple[str, object]]:
 
 
 def _sums(
-    cells: Collection[Content], shares: Iterable[Columns]
+    cells: Collection[Content], ledger: Mapping[Table, list[Columns]]
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Sum the job's time by category, as its cells have it and as its shares have it."""
+    """Sum the job's time by category, as its cells have it and as its shares have it.
+
+    Time before the epoch, where only a wrong clock can lead, is in no cell.
+    """
     amounts = map(sum, zip(*(cell.sums for cell in cells), strict=True))
     totals = Totals(dict(zip(MEASURES, amounts, strict=False)))
-    if totals["jobs_left_out"]:
+    if totals["jobs_left_out"] or (ledger[tables.job_ledger][0]["started_us"] or 0) < 0:
         return {}, {}
     by_us: Counter[str] = Counter()  #: named as in the cells
-    for share in shares:
+    for share in ledger[tables.share]:
         by_us[f"cells {share['category']} us"] += share["us"]
         if not totals["unweighted_us"]:
             by_us[f"cells {share['category']} weighted_us"] += share["weighted_us"]

@@ -53,8 +53,8 @@ class Moves:
 _PAID = [name for name in MEASURES if Totals({name: 1}).gpu_us]
 
 _of_day = (
-    cohort_day.c.project_id == bindparam("project_id"),
-    cohort_day.c.day_us == bindparam("day_us"),
+    cohort_day.c.project_id == bindparam("of_project"),
+    cohort_day.c.day_us == bindparam("of_day"),
 )
 _of_cohorts = cohort_day.c.cohort_id.in_(bindparam("cohort_ids", expanding=True))
 _in_the_day = (
@@ -126,7 +126,7 @@ def full_days(conn: Connection, most: int) -> list[Day]:
 
 def plan(conn: Connection, day: Day, most: int) -> Moves:
     """Find what keeps the *most* cohorts with the most GPU time, of equal ones the earlier."""
-    of_day = day._asdict()
+    of_day = _of(day)
     seen = {cohort_id: bool(kept) for cohort_id, kept in conn.execute(_SEEN, of_day)}
     gpu_us = {
         cohort_id: whole(parts)
@@ -184,10 +184,14 @@ def _free(
 def _content(
     conn: Connection, day: Day, cohort_id: int
 ) -> Iterator[tuple[int, tuple[Sums, Tallies]]]:
-    of_cohort = {**day._asdict(), "cohort_id": cohort_id}
+    of_cohort = {**_of(day), "cohort_id": cohort_id}
     for hour_at, tallies, *sums in conn.execute(_CONTENT, of_cohort):
         yield hour_at, amounts(Content(tuple(sums), tallies))
 
 
 def _named(day: Day, cohort_ids: Iterable[int]) -> dict[str, Any]:
-    return {**day._asdict(), "cohort_ids": list(cohort_ids)}
+    return {**_of(day), "cohort_ids": list(cohort_ids)}
+
+
+def _of(day: Day) -> dict[str, Any]:
+    return {"of_project": day.project_id, "of_day": day.day_us}

@@ -1,0 +1,101 @@
+"""The rollups as they are stored, and as they follow from all events, summed up plainly."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from sqlalchemy import Connection, select
+
+from ett_service.aggregation.verify import verify
+from ett_service.aggregation.verify_rollups import verify_rollups
+from ett_service.core.answer import DEFAULT_LIMITS, Limits
+from ett_service.core.cohort import Cohort
+from ett_service.core.contribution import Cells, contribution
+from ett_service.core.correction import corrected
+from ett_service.core.fold import fold
+from ett_service.core.interval import DAY_US
+from ett_service.core.totals import MEASURES
+from ett_service.storage import corrections, ledgers, marks, reads, tables
+from ett_service.storage.engine import Store
+from ett_service.storage.tables import cohort, cohort_day
+
+Label: TypeAlias = tuple[Cohort, bool]
+"""A cohort, and whether it is the one that takes what the cap leaves over."""
+
+Rollups: TypeAlias = dict[tuple[str, int, int, Label], dict[str, int]]
+"""By table, project, start and cohort: what is not 0, tallies as ``name place count``."""
+
+
+def stored_rollups(store: Store) -> Rollups:
+    """Read every row of the rollups."""
+    found: defaultdict[tuple[str, int, int, Label], dict[str, int]] = defaultdict(dict)
+    with store.reading() as conn:
+        labels = dict(_labels(conn))
+        for grain in ("hourly", "daily"):
+            for row in conn.execute(select(tables.metadata.tables[f"rollup_{grain}"])):
+                place = (grain, row.project_id, row.start_us, labels[row.cohort_id])
+                found[place] |= {name: row._mapping[name] for name in MEASURES}  # noqa: SLF001 - its public name
+            for row in conn.execute(select(tables.metadata.tables[f"tally_{grain}"])):
+                place = (grain, row.project_id, row.start_us, labels[row.cohort_id])
+                found[place][f"{row.name} {row.place} count"] = row.count
+                found[place][f"{row.name} {row.place} us"] = row.us
+                assert row.count > 0
+    return {
+        place: {name: amount for name, amount in row.items() if amount}
+        for place, row in found.items()
+    }
+
+
+def expected_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
+    """Fold every job from its events and add up what they contribute."""
+    found: defaultdict[tuple[str, int, int, Label], Counter[str]] = defaultdict(Counter)
+    with store.reading() as conn:
+        in_other = set(_in_other(conn))
+        for key in marks.jobs(conn):
+            for (hour_at, one), cell in _cells(conn, key, limits).items():
+                day_at = hour_at - hour_at % DAY_US
+                label = (one, False)
+                if (key.project_id, day_at, one) in in_other:
+                    label = (Cohort(excluded=one.excluded), True)
+                for grain, start_at in (("hourly", hour_at), ("daily", day_at)):
+                    row = found[grain, key.project_id, start_at, label]
+                    row.update(cell.sums)
+                    for (name, place), (count, us) in cell.tallies.items():
+                        row[f"{name} {place} count"] += count
+                        row[f"{name} {place} us"] += us
+    return {
+        place: {name: amount for name, amount in row.items() if amount}
+        for place, row in found.items()
+    }
+
+
+def check_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
+    """Hold the rollups against the events, and have both verifications find nothing."""
+    found = stored_rollups(store)
+    assert found == expected_rollups(store, limits)
+    assert [one for verdict in verify(store, limits) for one in verdict.differences] == []
+    days = list(verify_rollups(store))
+    assert [one for day in days for one in day.differences] == []
+    assert bool(found) == bool(sum(day.cells for day in days))
+    return found
+
+
+def _cells(conn: Connection, key: marks.JobKey, limits: Limits) -> Cells:
+    head = ledgers.head(conn, key)
+    if head is None:
+        return {}
+    ledger = fold(reads.events(conn, *key), reads.offsets(conn, *key), head.folded_us, limits)
+    stands = corrections.of_job(conn, key)
+    return contribution(corrected(ledger, stands.verdicts), stands.exclusions)
+
+
+def _labels(conn: Connection) -> Iterator[tuple[int, Label]]:
+    for row in conn.execute(select(cohort)):
+        dimensions = (row._mapping[name] for name in Cohort._fields[:-1])  # noqa: SLF001 - as above
+        yield row.id, (Cohort(*dimensions, excluded=bool(row.excluded)), bool(row.other))
+
+
+def _in_other(conn: Connection) -> Iterator[tuple[int, int, Cohort]]:
+    labels = dict(_labels(conn))
+    for row in conn.execute(select(cohort_day).where(cohort_day.c.kept.is_(False))):
+        yield row.project_id, row.day_us, labels[row.cohort_id][0]

@@ -1,0 +1,137 @@
+"""Rollups are the sum of what the jobs' events say, whatever came in when and was taken back."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from ett_service.aggregation.job import Folded
+from ett_service.core.answer import DEFAULT_LIMITS, Exclusion
+from ett_service.core.correction import Verdict
+from ett_service.core.event import JobFacts
+from ett_service.core.vocabulary import Cause, Origin
+from ett_service.storage import cap, corrections
+from ett_service.storage.cap import Day
+from ett_service.storage.corrections import NoFailure, NothingThere
+from ett_service.storage.deletion import delete_job
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_project
+from ett_service.storage.marks import JobKey
+from ett_service.storage.tables import cohort_day
+from tests.aggregation.deliveries import deliver, refreshed
+from tests.aggregation.rolled_up import check_rollups
+from tests.builders import RECEIVED_AT, event
+from tests.conftest import clear
+from tests.core.laws import in_batches
+from tests.core.strategies import Timeline, timelines
+
+_LAWS = 10_000
+#: As many as ``make laws`` asks for, else a few: each is a fleet's life in a database.
+_EXAMPLES = _LAWS if settings().max_examples >= _LAWS else 15
+_SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+_chances = st.integers(0, 2**32).map(Random)
+_fleets = st.lists(timelines, min_size=1, max_size=3)
+
+
+class Life:
+    """A job to which things happen."""
+
+    def __init__(self, store: Store, key: JobKey, timeline: Timeline, chance: Random) -> None:
+        self.store, self.key, self.chance = store, key, chance
+        self.timeline = timeline
+        told = list(timeline.events)
+        chance.shuffle(told)
+        self.batches = in_batches(told, chance)
+        self.known: Folded | None = None
+        self.now_us = timeline.as_of
+
+    def be_told(self) -> None:
+        offsets = self.timeline.offsets if self.chance.random() < 0.3 else None
+        deliver(self.store, self.key, self.batches.pop(), offsets)
+
+    def change_team(self) -> None:
+        members: dict[str, Any] = {
+            "team": self.chance.choice("ab"),
+            "code_version": self.chance.choice("12"),
+        }
+        deliver(self.store, self.key, [event(JobFacts, self.now_us, **members)])
+
+    def be_refreshed(self) -> None:
+        self.now_us += self.chance.choice([0, 1, 5_000_000_000])
+        known = self.known if self.chance.random() < 0.7 else None
+        # One that was not used is not up to date any more, and has to be told apart.
+        self.known = refreshed(self.store, self.key, self.now_us, known) or self.known
+
+    def be_judged(self) -> None:
+        cause = self.chance.choice([Cause.NETWORK, Cause.HOST])
+        verdict = Verdict(Origin.INFRA, cause, "seen", "maker", self.now_us)
+        try:
+            self.store.write(lambda conn: corrections.put_verdict(conn, self.key, 0, verdict))
+        except (NoFailure, NothingThere):
+            return
+
+    def be_excluded(self) -> None:
+        start = self.now_us - self.chance.randrange(10_000_000_000)
+        window = self.chance.choice([Exclusion(), Exclusion(start), Exclusion(start, self.now_us)])
+        try:
+            self.store.write(
+                lambda conn: corrections.put_exclusion(
+                    conn, self.key, [window], why="a test", made_by="maker", now_us=self.now_us
+                )
+            )
+        except NothingThere:
+            return
+
+    def be_deleted(self) -> None:
+        self.store.write(lambda conn: delete_job(conn, self.key))
+
+    def move_a_cohort(self) -> None:
+        with self.store.reading() as conn:
+            seen = conn.execute(select(cohort_day)).all()
+        if seen:
+            row = self.chance.choice(seen)
+            day = Day(row.project_id, row.day_us)
+            self.store.write(lambda conn: cap.move(conn, day, [row.cohort_id], own=not row.kept))
+
+    def go_on(self) -> None:
+        acts = [
+            self.be_refreshed,
+            self.be_refreshed,
+            self.change_team,
+            self.be_judged,
+            self.be_excluded,
+            self.move_a_cohort,
+        ]
+        if self.batches:
+            acts += [self.be_told] * 4
+        if self.chance.random() < 0.1:
+            acts = [self.be_deleted]
+        self.chance.choice(acts)()
+
+
+def check_a_life_of(store: Store, fleet: Sequence[Timeline], chance: Random) -> None:
+    clear(store)
+    project_id = store.write(lambda conn: create_project(conn, "research", RECEIVED_AT))
+    lives = [
+        Life(
+            store, JobKey(project_id, f"job-{number}"), replace(one, limits=DEFAULT_LIMITS), chance
+        )
+        for number, one in enumerate(fleet)
+    ]
+    for _ in range(chance.randrange(4, 24)):
+        chance.choice(lives).go_on()
+    for life in lives:
+        life.be_refreshed()
+    check_rollups(store)
+
+
+@settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=_SLOW)
+@given(fleet=_fleets, chance=_chances)
+def test_rollups_sum_up_what_the_events_say(
+    store: Store, fleet: Sequence[Timeline], chance: Random
+) -> None:
+    check_a_life_of(store, fleet, chance)
