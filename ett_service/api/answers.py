@@ -142,6 +142,29 @@ class VerdictAnswer(Answer):
     rules_cause: Cause | None
 
 
+_ATTEMPT: dict[str, Any] = {
+    "number": 0,
+    "launch": "8041",
+    "attempt": 0,
+    "cycle": 0,
+    "gpus": 64,
+    "code_version": "4f1c2aa",
+    "started_at": "2026-03-01T08:00:00.000000Z",
+    "ended_at": "2026-03-01T10:00:00.000000Z",
+    "outcome": "completed",
+    "origin": None,
+    "cause": None,
+    "evidence": None,
+    "reason": None,
+    "basis": "steps",
+    "last_step": 7200,
+    "last_heard_at": "2026-03-01T10:00:00.000000Z",
+    "unsaved_training_seconds": 0.0,
+    "stalled_seconds": 0.0,
+    "categories": {"launcher_init": 900.0, "effective_training": 6300.0},
+}
+
+
 class AttemptAnswer(Answer):
     """One life of the job's training processes."""
 
@@ -165,6 +188,24 @@ class AttemptAnswer(Answer):
     unsaved_training_seconds: Seconds
     stalled_seconds: Seconds = Field(description="Its silent tail.")
     categories: ByCategory
+
+
+class AttemptList(Answer):
+    """A job's attempts in their order."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "job": "llm-70b",
+                "as_of": "2026-03-01T10:00:00.000000Z",
+                "attempts": [_ATTEMPT],
+            }
+        }
+    )
+
+    job: str
+    as_of: Instant
+    attempts: list[AttemptAnswer]
 
 
 class GapAnswer(Answer):

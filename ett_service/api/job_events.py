@@ -3,12 +3,14 @@
 from dataclasses import fields
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import ConfigDict, Field
 
 from ett_service.api import cursor as cursors
 from ett_service.api.answers import Answer
+from ett_service.api.columns import event_columns
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
+from ett_service.api.formats import FormatParameter, as_file, as_files
 from ett_service.api.parameters import CursorText
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.core.event import Event
@@ -54,7 +56,8 @@ class EventPage(Answer):
 @router.get(
     "/v1/jobs/{job}/events",
     operation_id="list_job_events",
-    responses=declared(401, 403, 404, 422, 503),
+    response_model=EventPage,
+    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
 )
 def list_job_events(
     job: Job,
@@ -62,18 +65,19 @@ def list_job_events(
     project_id: ProjectId,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     cursor: CursorText = None,
-) -> EventPage:
+    form: FormatParameter = "json",
+) -> EventPage | Response:
     """List what was told about a job, by the instants that the events name."""
     after = None if cursor is None else cursors.read(cursor, _PLACE)
     rows = listing.event_bodies(conn, project_id, job, limit=limit + 1, after=after)
     if not rows and not reads.job_exists(conn, project_id, job):
         raise Problem(Kind.NOT_FOUND, "No such job.")
     shown, more = rows[:limit], len(rows) > limit
-    return EventPage(
-        job=job,
-        events=[_wire_members(row) for row in shown],
-        next_cursor=cursors.write((shown[-1].at_us, shown[-1].id)) if more else None,
-    )
+    told = [_wire_members(row) for row in shown]
+    next_cursor = cursors.write((shown[-1].at_us, shown[-1].id)) if more else None
+    if form == "json":
+        return EventPage(job=job, events=told, next_cursor=next_cursor)
+    return as_file(form, event_columns(), told, name="events", next_cursor=next_cursor)
 
 
 def _wire_members(row: Any) -> dict[str, Any]:

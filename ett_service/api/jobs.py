@@ -3,16 +3,26 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
 from ett_service.api import cursor as cursors
-from ett_service.api.answers import JobAnswer, JobPage, LedgerAnswer
+from ett_service.api.answers import (
+    AttemptAnswer,
+    AttemptList,
+    JobAnswer,
+    JobPage,
+    JobSummary,
+    LedgerAnswer,
+    SegmentAnswer,
+)
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
+from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parameters import At, CursorText, Text
 from ett_service.api.problems import Kind, Problem, declared
-from ett_service.api.rendering import job_answer, ledger_answer, summary
+from ett_service.api.rendering import attempt_answer, job_answer, ledger_answer, summary
 from ett_service.core.answer import JobLedger
+from ett_service.core.instant import rfc3339
 from ett_service.core.vocabulary import JobState
 from ett_service.storage import corrections, ledgers, listing
 from ett_service.storage.marks import JobKey
@@ -64,8 +74,18 @@ class Asked:
         )
 
 
-@router.get("", operation_id="list_jobs", responses=declared(401, 403, 404, 422, 503))
-def list_jobs(asked: Annotated[Asked, Depends()], conn: Reader, project_id: ProjectId) -> JobPage:
+@router.get(
+    "",
+    operation_id="list_jobs",
+    response_model=JobPage,
+    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+)
+def list_jobs(
+    asked: Annotated[Asked, Depends()],
+    conn: Reader,
+    project_id: ProjectId,
+    form: FormatParameter = "json",
+) -> JobPage | Response:
     """List the jobs of a project, a page at a time."""
     order = asked.sort.removeprefix("-")
     rows = listing.jobs(
@@ -79,10 +99,11 @@ def list_jobs(asked: Annotated[Asked, Depends()], conn: Reader, project_id: Proj
     )
     shown, more = rows[: asked.limit], len(rows) > asked.limit
     training = listing.training_us(conn, project_id, [row.job for row in shown])
-    return JobPage(
+    page = JobPage(
         jobs=[summary(row, training.get(row.job, (0, 0))) for row in shown],
         next_cursor=_cursor(asked.sort, shown[-1]) if more else None,
     )
+    return listed(form, page, page.jobs, of=JobSummary, name="jobs", next_cursor=page.next_cursor)
 
 
 def _cursor(sort: str, last: Any) -> str:
@@ -108,12 +129,37 @@ def read_job(job: Job, conn: Reader, project_id: ProjectId) -> JobAnswer:
 
 
 @router.get(
-    "/{job}/ledger", operation_id="read_ledger", responses=declared(401, 403, 404, 422, 503)
+    "/{job}/ledger",
+    operation_id="read_ledger",
+    response_model=LedgerAnswer,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
 )
-def read_ledger(job: Job, conn: Reader, project_id: ProjectId) -> LedgerAnswer:
+def read_ledger(
+    job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
+) -> LedgerAnswer | Response:
     """Tell the segments that partition the job's E2E."""
     ledger = known_ledger(conn, project_id, job)
-    return ledger_answer(job, ledger, ledgers.segments(conn, project_id, job))
+    answer = ledger_answer(job, ledger, ledgers.segments(conn, project_id, job))
+    return listed(form, answer, answer.segments, of=SegmentAnswer, name="segments")
+
+
+@router.get(
+    "/{job}/attempts",
+    operation_id="list_attempts",
+    response_model=AttemptList,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+)
+def list_attempts(
+    job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
+) -> AttemptList | Response:
+    """List the lives of the job's training processes, in their order."""
+    ledger = known_ledger(conn, project_id, job)
+    answer = AttemptList(
+        job=job,
+        as_of=rfc3339(ledger.as_of),
+        attempts=[attempt_answer(attempt) for attempt in ledger.attempts],
+    )
+    return listed(form, answer, answer.attempts, of=AttemptAnswer, name="attempts")
 
 
 def known_ledger(conn: Connection, project_id: int, job: str) -> JobLedger:

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from ett_service.api.answers import Answer, Instant
 from ett_service.api.body import read_body
 from ett_service.api.deps import AdminKey, AppParts, ListingKey, Reader, only_declared_parameters
+from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, declared, faults
 from ett_service.api.rendering import maybe_instant
@@ -85,13 +86,19 @@ _BODY: dict[str, Any] = {
 }
 
 
-@router.get("", operation_id="list_keys", responses=declared(401, 403, 422, 503))
-def list_keys(key: ListingKey, conn: Reader) -> KeyList:
+@router.get(
+    "",
+    operation_id="list_keys",
+    response_model=KeyList,
+    responses={**as_files(), **declared(401, 403, 422, 503)},
+)
+def list_keys(key: ListingKey, conn: Reader, form: FormatParameter = "json") -> KeyList | Response:
     """List the keys: with `admin` all of them, with `read` those of the key's own project."""
     found = keys.list_keys(conn)
     if "admin" not in key.scopes:
         found = [each for each in found if each.project_id == key.project_id]
-    return KeyList(keys=[KeyAnswer(**_members(each)) for each in found])
+    answer = KeyList(keys=[KeyAnswer(**_members(each)) for each in found])
+    return listed(form, answer, answer.keys, of=KeyAnswer, name="keys")
 
 
 @router.post(

@@ -109,7 +109,7 @@ def job_answer(job: str, ledger: JobLedger, exclusions: Iterable[Correction]) ->
         weighted_seconds=_weighted(ledger, "weighted_us"),
         gpu_seconds=_weighted(ledger, "gpu_us"),
         recoveries=[_recovery(recovery) for recovery in ledger.recoveries],
-        attempts=[_attempt(attempt) for attempt in ledger.attempts],
+        attempts=[attempt_answer(attempt) for attempt in ledger.attempts],
         exclusions=[exclusion_answer(one) for one in exclusions],
         quality=_quality(ledger.quality, ledger.e2e_us),
         definitions={name: ratio(*pair) for name, pair in definitions(ledger).items()},
@@ -220,7 +220,8 @@ def _recovery(recovery: Recovery) -> RecoveryAnswer:
     )
 
 
-def _attempt(attempt: AttemptLedger) -> AttemptAnswer:
+def attempt_answer(attempt: AttemptLedger) -> AttemptAnswer:
+    """Answer one life of the job's training processes."""
     return AttemptAnswer(
         number=attempt.number,
         launch=attempt.launch,

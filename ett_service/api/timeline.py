@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from ett_service.api.answers import Answer, Instant, Seconds
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
+from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.jobs import known_ledger
 from ett_service.api.problems import declared
 from ett_service.api.rendering import maybe_seconds, seconds
@@ -96,18 +97,24 @@ _TRACE: dict[str, Any] = {
 
 
 @router.get(
-    "/{job}/stages", operation_id="read_stages", responses=declared(401, 403, 404, 422, 503)
+    "/{job}/stages",
+    operation_id="read_stages",
+    response_model=StagesAnswer,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
 )
-def read_stages(job: Job, conn: Reader, project_id: ProjectId) -> StagesAnswer:
+def read_stages(
+    job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
+) -> StagesAnswer | Response:
     """Tell what each attempt spent on each phase and stage, and how far its ranks lie apart."""
     ledger = known_ledger(conn, project_id, job)
     events = reads.events(conn, project_id, job)
     spans = rank_spans(events, reads.offsets(conn, project_id, job), ledger)
-    return StagesAnswer(
+    answer = StagesAnswer(
         job=job,
         as_of=rfc3339(ledger.as_of),
         stages=[_stage(time) for time in stage_times(spans, ledger)],
     )
+    return listed(form, answer, answer.stages, of=StageAnswer, name="stages")
 
 
 @router.get(
