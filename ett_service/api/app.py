@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 
 from ett_service.api import (
     advice,
+    changes,
     corrections,
     deletion,
     docs,
@@ -22,6 +23,7 @@ from ett_service.api import (
     keys,
     markers,
     metrics,
+    projection,
     timeline,
     what_if,
 )
@@ -42,7 +44,9 @@ ROUTERS = (
     deletion.router,
     markers.router,
     explain.router,
+    changes.router,
     advice.router,
+    projection.router,
     what_if.router,
     keys.router,
     metrics.router,
