@@ -1,15 +1,15 @@
 """The rollups as they are stored, and as they follow from all events, summed up plainly."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, RowMapping, select
 
 from ett_service.aggregation.verify import verify
 from ett_service.aggregation.verify_rollups import verify_rollups
 from ett_service.core.answer import DEFAULT_LIMITS, Limits
-from ett_service.core.cohort import Cohort
+from ett_service.core.cohort import DIMENSIONS, Cohort
 from ett_service.core.contribution import Cells, contribution
 from ett_service.core.correction import corrected
 from ett_service.core.fold import fold
@@ -17,7 +17,6 @@ from ett_service.core.interval import DAY_US
 from ett_service.core.totals import MEASURES
 from ett_service.storage import corrections, ledgers, marks, reads, tables
 from ett_service.storage.engine import Store
-from ett_service.storage.tables import cohort, cohort_day
 
 Label: TypeAlias = tuple[Cohort, bool]
 """A cohort, and whether it is the one that takes what the cap leaves over."""
@@ -32,14 +31,14 @@ def stored_rollups(store: Store) -> Rollups:
     with store.reading() as conn:
         labels = dict(_labels(conn))
         for grain in ("hourly", "daily"):
-            for row in conn.execute(select(tables.metadata.tables[f"rollup_{grain}"])):
-                place = (grain, row.project_id, row.start_us, labels[row.cohort_id])
-                found[place] |= {name: row._mapping[name] for name in MEASURES}  # noqa: SLF001 - its public name
-            for row in conn.execute(select(tables.metadata.tables[f"tally_{grain}"])):
-                place = (grain, row.project_id, row.start_us, labels[row.cohort_id])
-                found[place][f"{row.name} {row.place} count"] = row.count
-                found[place][f"{row.name} {row.place} us"] = row.us
-                assert row.count > 0
+            for row in _rows(conn, f"rollup_{grain}"):
+                place = (grain, row["project_id"], row["start_us"], labels[row["cohort_id"]])
+                found[place] |= {name: row[name] for name in MEASURES}
+            for row in _rows(conn, f"tally_{grain}"):
+                place = (grain, row["project_id"], row["start_us"], labels[row["cohort_id"]])
+                name = f"{row['name']} {row['place']}"
+                found[place] |= {f"{name} count": row["count"], f"{name} us": row["us"]}
+                assert row["count"] > 0
     return {
         place: {name: amount for name, amount in row.items() if amount}
         for place, row in found.items()
@@ -89,13 +88,18 @@ def _cells(conn: Connection, key: marks.JobKey, limits: Limits) -> Cells:
     return contribution(corrected(ledger, stands.verdicts), stands.exclusions)
 
 
+def _rows(conn: Connection, table: str) -> Sequence[RowMapping]:
+    return conn.execute(select(tables.metadata.tables[table])).mappings().all()
+
+
 def _labels(conn: Connection) -> Iterator[tuple[int, Label]]:
-    for row in conn.execute(select(cohort)):
-        dimensions = (row._mapping[name] for name in Cohort._fields[:-1])  # noqa: SLF001 - as above
-        yield row.id, (Cohort(*dimensions, excluded=bool(row.excluded)), bool(row.other))
+    for row in _rows(conn, "cohort"):
+        one = Cohort(*(row[name] for name in DIMENSIONS))
+        yield row["id"], (one._replace(excluded=bool(row["excluded"])), bool(row["other"]))
 
 
 def _in_other(conn: Connection) -> Iterator[tuple[int, int, Cohort]]:
     labels = dict(_labels(conn))
-    for row in conn.execute(select(cohort_day).where(cohort_day.c.kept.is_(False))):
-        yield row.project_id, row.day_us, labels[row.cohort_id][0]
+    for row in _rows(conn, "cohort_day"):
+        if not row["kept"]:
+            yield row["project_id"], row["day_us"], labels[row["cohort_id"]][0]
