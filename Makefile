@@ -8,7 +8,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws lint fmt bench openapi migrate
+.PHONY: help setup demo test laws lint fmt bench openapi golden migrate
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ bench: setup ## Measure every claim of speed; each prints a ratio.
 
 openapi: setup ## Write docs/openapi.json anew from the routes.
 	$(BIN)/python -m ett_service.api.openapi docs/openapi.json
+
+golden: setup ## Write the files that hold the weekly report anew; look at what changed.
+	$(BIN)/python -m tests.report.golden
 
 migrate: setup ## Bring the configured database to the newest schema.
 	$(BIN)/ett migrate

@@ -22,20 +22,25 @@ _SEEN = 0.0005  # of a ratio: what rounds to 0.0 points is no change to talk abo
 
 def sentence(gathered: Gathered) -> str:
     """Say in one sentence how the fleet did, against its target and the week before, and why."""
-    total, before = gathered.now["total"], gathered.before["total"]
+    total = gathered.now["total"]
+    now, before = ett_ratio(total), ett_ratio(gathered.before["total"])
     if not total["jobs"]:
         return f"No job lived in week {gathered.week.name}."
-    said = [f"ETT {percent(total['ett_ratio'])}", *_against_target(total)]
-    if before["jobs"]:
-        said.append(_against_last_week(total["ett_ratio"] - before["ett_ratio"]))
-    why = _why(gathered) if before["jobs"] else ""
+    if now is None:
+        wall = percent(total["ett_ratio_wall"])
+        return f"ETT {wall} by wall time: the accelerators of no job are known."
+    said = [f"ETT {percent(now)}", *_against_target(total["target"])]
+    if before is None:
+        return ", ".join(said) + "."
+    why = _why(gathered)
+    said.append(_against_last_week(now - before))
     return ", ".join(said) + (f"; {why}." if why else ".")
 
 
-def _against_target(total: Answer) -> list[str]:
-    if total["target"] is None:
+def _against_target(target: Answer | None) -> list[str]:
+    if target is None:
         return []
-    distance = total["target"]["distance"]
+    distance = target["distance"]
     if abs(distance) < _SEEN:
         return ["on target"]
     side = "under" if distance < 0 else "over"

@@ -46,7 +46,7 @@ class Report:
     sentence: str
     sections: tuple[Section, ...]
     as_of: str  #: RFC 3339
-    ett_ratio: float | None  #: the week's headline; None where no job lived
+    ett_ratio: float | None  #: the week's headline; None where no time has a weight
 
 
 def table(columns: str, rows: Sequence[tuple[str, ...]]) -> Table | None:

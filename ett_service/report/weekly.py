@@ -3,6 +3,7 @@
 from ett_service.report.advice import advice, first
 from ett_service.report.change import change
 from ett_service.report.gather import Gathered
+from ett_service.report.groups import ett_ratio
 from ett_service.report.headline import course, headline, sentence
 from ett_service.report.page import Report
 from ett_service.report.remarks import markers, quality
@@ -34,5 +35,5 @@ def weekly(gathered: Gathered) -> Report:
         sentence=sentence(gathered),
         sections=tuple(section(gathered) for section in _SECTIONS) if lived else (),
         as_of=gathered.now["as_of"],
-        ett_ratio=total["ett_ratio"] if lived else None,
+        ett_ratio=ett_ratio(total),
     )

@@ -7,11 +7,11 @@ from ett_service.report.headline import sentence
 from ett_service.report.week import Week
 
 COMPILE = {
-    "group": {"model": "llm-70b"}, "other": False, "category": "pt2_compile", "change": -0.006,
+    "group": {"model": "llm-70b"}, "other": False, "part": "pt2_compile", "points": -0.6,
     "base": 0.02, "current": 0.03,
 }  # fmt: skip
 MIX = {
-    "group": {"model": None}, "other": False, "category": None, "change": 0.004,
+    "group": {"model": None}, "other": False, "part": "mix", "points": 0.4,
     "base": 0.1, "current": 0.2,
 }  # fmt: skip
 
@@ -21,9 +21,18 @@ def said(now: float | None, before: float | None, target: float | None = None, *
 
     def total(ratio: float | None) -> dict[str, Any]:
         distance = target and {"ett_ratio": target, "distance": (ratio or 0) - target}
-        return {"jobs": int(ratio is not None), "ett_ratio": ratio or 0.0, "target": distance}
+        return {
+            "jobs": int(ratio is not None),
+            "weighted_seconds": float(ratio is not None),
+            "ett_ratio": ratio or 0.0,
+            "target": distance,
+        }
 
-    change = {"change": (now or 0) - (before or 0), "parts": list(parts)}
+    change = {
+        "change_points": 100 * ((now or 0) - (before or 0)),
+        "parts": list(parts),
+        "group_by": ["model"],
+    }
     empty: dict[str, Any] = {}
     return sentence(
         Gathered(

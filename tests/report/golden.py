@@ -1,0 +1,99 @@
+"""The weekly report of four told weeks, and the files that hold what it says.
+
+``make golden`` writes the files anew; look at what changed in them before it is kept.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from ett_service.analysis.economy import Economy, Price, Target
+from ett_service.api.app import create_app
+from ett_service.api.parts import Parts
+from ett_service.ingest.limits import Limits
+from ett_service.report.gather import Gathered, gather
+from ett_service.report.page import Report
+from ett_service.report.render import html, markdown
+from ett_service.report.week import Week
+from ett_service.report.weekly import weekly
+from ett_service.storage.engine import Store, open_store
+from ett_service.storage.keys import SCOPES, create_key
+from ett_service.storage.migrate import migrate
+from ett_service.worker.loop import Worker
+from tests.report.weeks import WEEK, fleet
+
+FOLDER = Path(__file__).parent / "golden"
+WRITERS = {"week.md": markdown, "week.html": html}
+
+NOW_US = int(datetime(2026, 2, 23, 6, tzinfo=UTC).timestamp()) * 1_000_000
+ECONOMY = Economy(
+    prices=(Price("h100", 0, Fraction(5, 2)), Price("a100", 0, Fraction(3, 2))),
+    targets=(Target({}, 0.9),),
+)
+DEPLOY = {
+    "at": "2026-02-17T09:00:00Z",
+    "kind": "deploy",
+    "title": "trainer 4.2 <b>",
+    "labels": {"service": "trainer"},
+}
+
+
+@contextmanager
+def serving(store: Store) -> Iterator[TestClient]:
+    """Serve *store*, told of the four weeks, to a client whose key may do everything."""
+
+    def now_us() -> int:
+        return NOW_US
+
+    worker = Worker(store, now_us)
+    parts = Parts(store=store, now_us=now_us, limits=Limits(), worker=worker, economy=ECONOMY)
+    key = store.write(
+        lambda conn: create_key(conn, project="research", name="test", scopes=SCOPES, now_us=NOW_US)
+    )
+    with TestClient(create_app(lambda: nullcontext(parts))) as client:
+        client.headers["Authorization"] = f"Bearer {key}"
+        for events in fleet():
+            answer = client.post("/v1/events", json={"events": events, "history": True})
+            assert answer.json()["rejected"] == 0, answer.text
+        assert client.post("/v1/markers", json=DEPLOY).status_code == 201
+        while worker.pass_over():
+            pass
+        yield client
+
+
+def asked(client: TestClient, week: str = WEEK, **scope: object) -> Gathered:
+    """Ask for what a report on *week* needs."""
+
+    def ask(path: str, query: Mapping[str, object]) -> Any:
+        sent = {name: value for name, value in query.items() if value is not None}
+        answer = client.get(path, params=sent)  # type: ignore[arg-type]
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return gather(ask, Week.parse(week), ("model",), scope)
+
+
+def report(client: TestClient) -> Report:
+    """Return the report on the last of the weeks."""
+    return weekly(asked(client))
+
+
+def main() -> None:
+    """Write the golden files."""
+    with TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/ett.db"
+        migrate(url)
+        with closing(open_store(url)) as store, serving(store) as client:
+            made = report(client)
+    for name, write in WRITERS.items():
+        (FOLDER / name).write_text(write(made), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

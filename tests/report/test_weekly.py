@@ -1,0 +1,100 @@
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from xml.etree import ElementTree as ET
+
+import pytest
+from starlette.testclient import TestClient
+
+from ett_service.report.page import Report
+from ett_service.report.render import html, markdown
+from ett_service.report.weekly import weekly
+from ett_service.storage.engine import open_store
+from ett_service.storage.migrate import migrate
+from tests.conftest import DIALECTS, new_postgresql
+from tests.report.golden import FOLDER, WRITERS, asked, report, serving
+
+
+@pytest.fixture(scope="module", params=DIALECTS)
+def client(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TestClient]:
+    """Return a client of a service that was told of four weeks, on each engine in turn."""
+    with ExitStack() as stack:
+        url = f"sqlite:///{tmp_path_factory.mktemp('report') / 'ett.db'}"
+        if request.param == "postgresql":
+            url = stack.enter_context(new_postgresql(request.getfixturevalue("postgres_url")))
+        migrate(url)
+        store = stack.enter_context(closing(open_store(url)))
+        yield stack.enter_context(serving(store))
+
+
+def test_the_report_of_known_events_is_known_to_the_byte(client: TestClient) -> None:
+    made = report(client)
+    for name, write in WRITERS.items():
+        assert write(made) == (FOLDER / name).read_text("utf-8"), "see tests/report/golden.py"
+    _holds_what_was_told(made)
+    _is_one_small_file(html(made))
+
+
+def _holds_what_was_told(made: Report) -> None:
+    """Compare with what the story says, worked out by hand."""
+    sections = {section.title: section for section in made.sections}
+    rows = {row[0]: row for row in _rows(made, "Where the time went")}
+    # Three jobs of 64 accelerators; two of them start, and compile for 40 minutes, twice.
+    # Three of 8 compile for 10.
+    compiled_hours = (5 * 40 * 64 + 3 * 10 * 8) / 60
+    assert rows["pt2_compile"][3] == f"{compiled_hours:.0f}"
+    # Saves block each for 5 of its 600 minutes, and a restart repeats half an hour, which is not
+    # effective when it is done again.
+    effective_hours = (600 - 5) * (64 + 8) * 3 / 60
+    assert rows["effective_training"][3] == f"{effective_hours:,.0f}"
+    assert rows["repeated_training"][3] == f"{2 * 30 * 64 / 60:.1f}"
+    assert _rows(made, "Failures by cause")[0][:2] == ("infra: gpu_hardware", "2")
+    assert "pt2_compile in llm-70b explains" in made.sentence
+    assert sections["Markers of the week"].table is not None
+
+
+def _rows(made: Report, title: str) -> tuple[tuple[str, ...], ...]:
+    (found,) = [section.table for section in made.sections if section.title == title]
+    assert found is not None
+    return found.rows
+
+
+def _is_one_small_file(written: str) -> None:
+    assert len(written.encode()) < 1_000_000
+    assert not re.search(r"<script|<link|src=", written)
+    charts = re.findall(r"<svg.*?</svg>", written, re.DOTALL)
+    assert len(charts) >= 5
+    identities = [found.get("id") for chart in charts for found in ET.fromstring(chart).iter()]  # noqa: S314 -- our own text
+    named = [identity for identity in identities if identity]
+    assert len(set(named)) == len(named)
+    assert "trainer 4.2 <b>" not in written
+
+
+def test_a_week_without_jobs_is_one_sentence(client: TestClient) -> None:
+    made = weekly(asked(client, "2025-W30"))
+    assert made.ett_ratio is None
+    assert "No job lived in week 2025-W30." in markdown(made)
+    assert "nan" not in html(made).lower()
+
+
+def test_a_week_after_none_has_nothing_to_compare_with(client: TestClient) -> None:
+    made = weekly(asked(client, "2026-W05"))
+    assert "vs last week" not in made.sentence
+    assert "There is no second week to compare with." in markdown(made)
+
+
+def test_a_part_of_the_fleet_is_reported_alone(client: TestClient) -> None:
+    made = weekly(asked(client, where=["model:vision|v2"]))
+    assert {row[0] for row in _rows(made, "Most GPU-hours lost, by model")} == {"vision|v2"}
+    assert "vision\\|v2" in markdown(made)
+
+
+def test_jobs_of_unknown_accelerators_are_told_of_and_weigh_nothing(client: TestClient) -> None:
+    made = weekly(asked(client, where=["model:probe"]))
+    assert made.sentence == "ETT 93.7% by wall time: the accelerators of no job are known."
+    assert made.ett_ratio is None
+    rests = {row[0]: row[1] for row in _rows(made, "What the numbers rest on")}
+    assert rests["jobs of unknown accelerators, in no weighted number"] == "1"
+    assert "nan" not in html(made).lower()
