@@ -1,0 +1,200 @@
+"""The change ledger: what was done to the fleet, and what is associated with it."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from sqlalchemy import Connection
+
+from ett_service.analysis.changes import (
+    REACH_US,
+    Change,
+    Effect,
+    EttEffect,
+    Measured,
+    Step,
+    changes,
+    waterfall,
+)
+from ett_service.analysis.resampling import CONFIDENCE, Interval
+from ett_service.analysis.scope import Scope
+from ett_service.analysis.window import Window
+from ett_service.api.changes_answers import (
+    CAUTION,
+    BoundsOfDifference,
+    ChangeAnswer,
+    ChangesAnswer,
+    EffectAnswer,
+    EttEffectAnswer,
+    MarkedAnswer,
+    MeasuredAnswer,
+    SpanAnswer,
+    StepAnswer,
+    WaterfallAnswer,
+)
+from ett_service.api.deps import AppParts, Reader, only_declared_parameters
+from ett_service.api.fleet_question import AskedScope, AskedWindow
+from ett_service.api.parameters import Text
+from ett_service.api.problems import Kind, Problem, declared
+from ett_service.api.rendering import maybe_instant, maybe_seconds, seconds
+from ett_service.core.instant import rfc3339
+from ett_service.core.interval import DAY_US
+from ett_service.core.marker import MarkerKind
+from ett_service.core.totals import ratio
+from ett_service.storage.markers import KeptMarker, MarkerFilter, markers
+
+router = APIRouter(
+    prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
+)
+
+MOST_CHANGES = 50
+_MOST_MARKERS = 1_000  #: that may cut the time around another short, or are steps
+
+_REACH_DAYS = REACH_US // DAY_US
+
+
+class Ledger:
+    """Which markers are looked at, and how far around them."""
+
+    def __init__(
+        self,
+        kind: Annotated[MarkerKind | None, Query(description="Of this kind alone.")] = None,
+        marker: Annotated[Text, Query(description="The id of one alone.")] = None,
+        reach_days: Annotated[
+            int, Query(ge=1, le=90, description="How far before and after a marker is looked.")
+        ] = _REACH_DAYS,
+        limit: Annotated[int, Query(ge=1, le=MOST_CHANGES)] = 20,
+    ) -> None:
+        self.kind, self.marker, self.limit = kind, marker, limit
+        self.reach_us = reach_days * DAY_US
+
+    def read(self, conn: Connection, scope: Scope, window: Window) -> list[KeptMarker]:
+        """Read the markers in the window and within reach of it, the latest first."""
+        wanted = MarkerFilter(
+            from_us=window.from_us - self.reach_us,
+            to_us=window.to_us + self.reach_us,
+            kind=self.kind,
+        )
+        return markers(conn, scope.project_ids, wanted, limit=_MOST_MARKERS)
+
+    def chosen(self, among: Sequence[KeptMarker], window: Window) -> list[KeptMarker]:
+        """Return those that are asked for."""
+        return [
+            kept
+            for kept in among
+            if window.from_us <= kept.marker.at < window.to_us
+            and self.marker in (None, kept.marker.id)
+        ]
+
+
+@router.get("/changes", operation_id="list_changes", responses=declared(401, 403, 404, 422, 503))
+def list_changes(
+    scope: AskedScope,
+    window: AskedWindow,
+    asked: Annotated[Ledger, Depends()],
+    conn: Reader,
+    parts: AppParts,
+) -> ChangesAnswer:
+    """Tell what the markers in a window are associated with, and how the time to start went.
+
+    What began in the time before a marker is compared with what began after it, so far as no
+    marker of the same kind and labels lies between. Labels that are dimensions narrow the jobs.
+    """
+    among = asked.read(conn, scope, window)
+    chosen = asked.chosen(among, window)
+    if asked.marker is not None and not chosen:
+        raise Problem(Kind.NOT_FOUND, "No such marker in this window.")
+    shown = chosen[: asked.limit]
+    found = changes(conn, scope, shown, among, parts.now_us(), asked.reach_us)
+    return ChangesAnswer(
+        **_span(window),
+        where={name: sorted(values) for name, values in sorted(scope.where.items())},
+        exclusions=scope.exclusions,
+        confidence=CONFIDENCE,
+        changes=[_change(change) for change in found],
+        more_changes=len(chosen) > len(shown),
+        waterfall=_waterfall(waterfall(conn, scope, window, chosen)),
+        note=CAUTION,
+    )
+
+
+def _span(window: Window) -> dict[str, Any]:
+    return {"from": rfc3339(window.from_us), "to": rfc3339(window.to_us)}
+
+
+def _marked(kept: KeptMarker) -> MarkedAnswer:
+    marker = kept.marker
+    return MarkedAnswer(
+        id=marker.id,
+        project=kept.project,
+        at=rfc3339(marker.at),
+        end=maybe_instant(marker.end),
+        kind=marker.kind,
+        title=marker.title,
+        labels=dict(marker.labels),
+    )
+
+
+def _change(change: Change) -> ChangeAnswer:
+    return ChangeAnswer(
+        marker=_marked(change.marker),
+        before=SpanAnswer(**_span(change.before)),
+        after=SpanAnswer(**_span(change.after)),
+        effects=[_effect(effect) for effect in change.effects],
+        ett=_ett(change.ett),
+    )
+
+
+def _effect(effect: Effect) -> EffectAnswer:
+    return EffectAnswer(
+        measure=effect.kind,
+        before=_measured(effect.before),
+        after=_measured(effect.after),
+        difference_seconds=_maybe(effect.mean_us),
+        difference_interval=_bounds(effect.mean_us_interval, 1e-6),
+    )
+
+
+def _measured(measured: Measured) -> MeasuredAnswer:
+    return MeasuredAnswer(
+        n=measured.n,
+        jobs=measured.jobs,
+        mean_seconds=_maybe(measured.mean_us),
+        median_seconds=_maybe(measured.median_us),
+    )
+
+
+def _ett(effect: EttEffect) -> EttEffectAnswer:
+    return EttEffectAnswer(
+        before=ratio(*effect.before_us),
+        after=ratio(*effect.after_us),
+        points=None if effect.ratio is None else 100 * effect.ratio,
+        points_interval=_bounds(effect.ratio_interval, 100),
+    )
+
+
+def _bounds(interval: Interval | None, factor: float) -> BoundsOfDifference | None:
+    if interval is None:
+        return None
+    return BoundsOfDifference(low=interval.low * factor, high=interval.high * factor)
+
+
+def _maybe(us: float | None) -> float | None:
+    return None if us is None else us / 1_000_000
+
+
+def _waterfall(steps: Sequence[Step]) -> WaterfallAnswer:
+    return WaterfallAnswer(
+        measure="time_to_start",
+        steps=[
+            StepAnswer(
+                marker=None if step.marker is None else _marked(step.marker),
+                **_span(step.window),
+                n=step.n,
+                mean_seconds=maybe_seconds(step.mean_us),
+                step_seconds=seconds(step.step_us),
+            )
+            for step in steps
+        ],
+        change_seconds=seconds(sum(step.step_us for step in steps)),
+    )

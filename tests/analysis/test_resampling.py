@@ -1,0 +1,71 @@
+"""Intervals by drawing again: as wide as theory says, and the same every time."""
+
+import random
+
+import numpy as np
+import pytest
+
+from ett_service.analysis.resampling import GROUPS, Resampling, interval
+
+
+def _resampled(values: list[float], stream: int = 0) -> Resampling:
+    found = Resampling(2, stream)
+    for value in values:
+        found.add((value, 1))
+    return found
+
+
+def _mean_interval(values: list[float]) -> tuple[float, float]:
+    draws = _resampled(values).draws()
+    assert draws is not None
+    found = interval(draws[:, 0] / draws[:, 1])
+    assert found is not None
+    return found
+
+
+def test_the_interval_of_a_mean_is_as_wide_as_its_standard_error_says() -> None:
+    chance = random.Random(3)
+    values = [chance.gauss(100, 20) for _ in range(400)]
+
+    low, high = _mean_interval(values)
+
+    assert high - low == pytest.approx(2 * 1.96 * 20 / 20, rel=0.1)
+    assert low < sum(values) / 400 < high
+
+
+def test_more_units_than_groups_give_an_interval_as_good() -> None:
+    chance = random.Random(4)
+    values = [chance.gauss(100, 20) for _ in range(3 * GROUPS)]
+
+    low, high = _mean_interval(values)
+
+    assert high - low == pytest.approx(2 * 1.96 * 20 / (3 * GROUPS) ** 0.5, rel=0.1)
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    chance = random.Random(5)
+    covered = 0
+    for _ in range(200):
+        low, high = _mean_interval([chance.expovariate(1) for _ in range(60)])
+        covered += low < 1 < high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+def test_the_same_units_give_the_same_draws_and_other_streams_others() -> None:
+    values = [1.0, 5.0, 2.0]
+    one, again, other = (_resampled(values, stream).draws() for stream in (0, 0, 1))
+    assert one is not None
+    assert again is not None
+    assert other is not None
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_fewer_than_two_units_say_nothing() -> None:
+    assert Resampling(1).draws() is None
+    assert _resampled([3.0]).draws() is None
+
+
+def test_figures_that_are_none_are_left_out() -> None:
+    assert interval(np.array([np.nan, np.inf])) is None
+    assert interval(np.array([np.nan, 2.0, 2.0])) == (2.0, 2.0)

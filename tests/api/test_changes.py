@@ -1,0 +1,107 @@
+"""The change ledger over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Service
+from tests.stories import spent, told
+
+Json = dict[str, Any]
+
+WINDOW: Json = {"from": "2026-03-01T12:00:00Z", "to": "2026-03-03T12:00:00Z"}
+DAY = 24 * 60
+
+
+def _job(name: str, start: int, compiling: int) -> list[Json]:
+    """Tell a job on 8 accelerators that begins so many minutes after noon and trains an hour."""
+    loop, end = start + compiling, start + compiling + 60
+    return [
+        told("job", start, job=name, gpus=8),
+        spent("pt2_compile", start, loop, job=name),
+        spent("train_loop", loop, end, job=name),
+        told("attempt_ended", end, job=name, outcome="completed"),
+    ]
+
+
+@pytest.fixture
+def deployed(service: Service) -> Service:
+    """Two jobs that compile for 20 and 22 minutes, a deploy, and two that compile for 8 and 10."""
+    service.clock.us += 5 * 24 * 3_600_000_000
+    for place, minutes in enumerate((20, 22, 8, 10)):
+        service.told(_job(f"job-{place}", 100 + place * DAY // 2, minutes))
+    answer = service.client.post(
+        "/v1/markers",
+        json={"at": "2026-03-02T12:00:00Z", "kind": "deploy", "title": "Cache", "id": "cache"},
+    )
+    assert answer.status_code == 201, answer.text
+    return service
+
+
+def test_a_marker_comes_with_what_was_before_and_after_it(deployed: Service) -> None:
+    answer = deployed.get("/v1/fleet/changes", **WINDOW)
+
+    [change] = answer["changes"]
+    assert change["marker"]["id"] == "cache"
+    assert change["before"] == {
+        "from": "2026-02-16T12:00:00.000000Z",
+        "to": "2026-03-02T12:00:00.000000Z",
+    }
+    assert change["after"]["to"] == "2026-03-06T13:00:00.000000Z"  # now
+    effects = {effect["measure"]: effect for effect in change["effects"]}
+    assert effects["time_to_start"]["before"] == {
+        "n": 2,
+        "jobs": 2,
+        "mean_seconds": 1260.0,
+        "median_seconds": 1260.0,
+    }
+    assert effects["pt2_compile"]["difference_seconds"] == -720.0
+    interval = effects["pt2_compile"]["difference_interval"]
+    assert interval["low"] <= -720 <= interval["high"]
+    assert effects["time_to_recover"]["after"]["mean_seconds"] is None
+    assert effects["time_to_recover"]["difference_seconds"] is None
+    assert change["ett"]["before"] == pytest.approx(120 / 162)
+    assert change["ett"]["points"] == pytest.approx(100 * (120 / 138 - 120 / 162))
+    assert "not shown to be caused" in answer["note"]
+
+
+def test_the_steps_of_the_waterfall_sum_to_its_change(deployed: Service) -> None:
+    waterfall = deployed.get("/v1/fleet/changes", **WINDOW)["waterfall"]
+
+    assert [step["mean_seconds"] for step in waterfall["steps"]] == [1260.0, 540.0]
+    assert [step["step_seconds"] for step in waterfall["steps"]] == [0.0, -720.0]
+    assert waterfall["steps"][1]["marker"]["id"] == "cache"
+    assert waterfall["change_seconds"] == -720.0
+
+
+def test_fewer_markers_and_less_time_are_looked_at_where_that_is_asked(deployed: Service) -> None:
+    one = deployed.get("/v1/fleet/changes", marker="cache", reach_days=1, kind="deploy", **WINDOW)
+    none = deployed.get("/v1/fleet/changes", kind="launch", **WINDOW)
+
+    assert one["changes"][0]["before"]["from"] == "2026-03-01T12:00:00.000000Z"
+    assert (none["changes"], len(none["waterfall"]["steps"])) == ([], 1)
+    deployed.get("/v1/fleet/changes", status=404, marker="unknown", **WINDOW)
+    deployed.get("/v1/fleet/changes", status=422, reach_days=0)
+    deployed.get("/v1/fleet/changes", status=422, kind="party")
+
+
+def test_more_markers_than_are_told_are_counted_out(deployed: Service) -> None:
+    for minute in range(3):
+        at = f"2026-03-02T13:0{minute}:00Z"
+        answer = deployed.client.post(
+            "/v1/markers", json={"at": at, "kind": "launch", "title": f"Launch {minute}"}
+        )
+        assert answer.status_code == 201
+
+    answer = deployed.get("/v1/fleet/changes", limit=2, **WINDOW)
+
+    assert [change["marker"]["title"] for change in answer["changes"]] == ["Launch 2", "Launch 1"]
+    assert answer["more_changes"] is True
+    assert len(answer["waterfall"]["steps"]) == 5
+
+
+def test_an_empty_fleet_has_no_changes(service: Service) -> None:
+    answer = service.get("/v1/fleet/changes")
+
+    assert (answer["changes"], answer["waterfall"]["change_seconds"]) == ([], 0.0)
+    assert answer["waterfall"]["steps"][0]["mean_seconds"] is None
