@@ -74,6 +74,24 @@ class CorrectionPage(Answer):
 class ExclusionsAnswer(Answer):
     """What of the job is left out of the fleet's numbers now."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "job": "llm-70b",
+                "exclusions": [
+                    {
+                        "from": "2026-03-01T08:00:00.000000Z",
+                        "to": None,
+                        "why": VERDICT["why"],
+                        "made_by": "ett_4Zk0Xw7b",
+                        "made_by_name": "on call",
+                        "made_at": "2026-03-01T11:00:00.000000Z",
+                    }
+                ],
+            }
+        }
+    )
+
     job: str
     exclusions: list[ExclusionAnswer]
 

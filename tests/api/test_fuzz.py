@@ -119,14 +119,43 @@ def test_every_page_of_a_job_can_be_read_whatever_was_told(
     assert service.client.get("/v1/jobs").status_code == 200
 
 
+said = st.dictionaries(
+    st.sampled_from(
+        ["at", "end", "kind", "title", "labels", "id", "cause", "origin", "why", "from", "to",
+         "windows", "evil"]
+    ),
+    values | st.sampled_from(["deploy", "network", "infra", "because"]),
+    max_size=6,
+)  # fmt: skip
+
+
+@QUIET
+@given(
+    st.sampled_from(
+        [("POST", "/v1/markers"), ("PUT", "/v1/jobs/llm-70b/exclusion"),
+         ("PUT", "/v1/jobs/llm-70b/attempts/0/verdict")]
+    ),
+    said,
+)  # fmt: skip
+def test_nothing_that_people_say_makes_it_fail(
+    service: Service, place: tuple[str, str], said: dict[str, Any]
+) -> None:
+    body, media = json.dumps(said), {"Content-Type": "application/json"}
+    answer = service.client.request(*place, content=body, headers=media)
+    assert answer.status_code in (200, 201, 400, 404, 409, 422), answer.text
+    assert service.client.get("/v1/markers").status_code == 200
+
+
 parameters = st.sampled_from(
-    ["team", "state", "from", "to", "q", "sort", "limit", "cursor", "project", "evil"]
+    ["team", "state", "from", "to", "q", "sort", "limit", "cursor", "project", "label", "evil"]
 )
 
 
 @QUIET
 @given(
-    st.sampled_from(["/v1/jobs", "/v1/jobs/llm-70b/events", "/v1/keys", "/v1/jobs/llm-70b"]),
+    st.sampled_from(
+        ["/v1/jobs", "/v1/jobs/llm-70b/events", "/v1/keys", "/v1/jobs/llm-70b", "/v1/markers"]
+    ),
     st.dictionaries(parameters, texts.filter(str.isascii), max_size=3),
 )
 def test_no_query_makes_it_fail(service: Service, path: str, query: dict[str, str]) -> None:
