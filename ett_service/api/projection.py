@@ -1,6 +1,5 @@
 """How ETT% would move with scale."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -22,6 +21,7 @@ from ett_service.analysis.projection import (
 from ett_service.analysis.question import BadQuestion
 from ett_service.api.answers import Answer, Ratio
 from ett_service.api.deps import AppParts, Reader, only_declared_parameters
+from ett_service.api.estimate_answers import finite
 from ett_service.api.fleet_answers import EXAMPLE_ASKED, AskedAnswer
 from ett_service.api.fleet_question import AskedScope, AskedWindow
 from ett_service.api.fleet_rendering import asked_members
@@ -247,8 +247,3 @@ def scale_answer(point: Point) -> ScaleAnswer:
         best_interval_seconds=finite(point.best_interval),
         best_ett_ratio=point.best_ett_ratio,
     )
-
-
-def finite(value: float) -> float | None:
-    """JSON knows no infinity."""
-    return None if math.isinf(value) else value

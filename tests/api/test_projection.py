@@ -89,19 +89,19 @@ def test_a_projection_comes_as_a_file_too(service: Service) -> None:
 
 @ON_ONE_ENGINE
 def test_a_bad_question_is_refused_by_name(service: Service) -> None:
-    for query in (
-        {"accelerators": "8,x"},
-        {"accelerators": "0"},
-        {"accelerators": ""},
-        {"accelerators": "²"},
-        {"accelerators": "9" * 900},
-        {"accelerators": ",".join(["8"] * 101)},
-        {"failures_per_node_day": "-1"},
-        {"save_seconds": "nan"},
-        {"restart_seconds": "inf"},
-        {"interval_seconds": "0"},
-        {"failures": "most"},
-        {"group_by": "team"},
+    for name, value in (
+        ("accelerators", "8,x"),
+        ("accelerators", "0"),
+        ("accelerators", ""),
+        ("accelerators", "²"),
+        ("accelerators", "9" * 900),
+        ("accelerators", ",".join(["8"] * 101)),
+        ("failures_per_node_day", "-1"),
+        ("save_seconds", "nan"),
+        ("restart_seconds", "inf"),
+        ("interval_seconds", "0"),
+        ("failures", "most"),
+        ("group_by", "team"),
     ):
-        problem = service.get(PATH, 422, **query)
-        assert [fault["pointer"] for fault in problem["errors"]] == [f"/query/{[*query][0]}"]
+        problem = service.get(PATH, 422, **{name: value})
+        assert [fault["pointer"] for fault in problem["errors"]] == [f"/query/{name}"]
