@@ -34,6 +34,7 @@ TESTED_IN = {
     "ett_service/api/deps.py": "tests/api/test_jobs.py",
     "ett_service/api/description.py": "tests/api/test_openapi.py",
     "ett_service/api/fleet_question.py": "tests/api/test_explain.py",
+    "ett_service/api/estimate_answers.py": "tests/api/test_estimate.py",
     "ett_service/api/parameters.py": "tests/api/test_jobs.py",
     "ett_service/api/parts.py": "tests/api/test_events.py",
     "ett_service/api/problems.py": "tests/api/test_access.py",
