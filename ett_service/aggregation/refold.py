@@ -10,7 +10,6 @@ from ett_service.aggregation.job import OPEN_EVERY_US, due_us
 from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, Limits
 from ett_service.core.contribution import contribution
 from ett_service.core.correction import corrected
-from ett_service.core.event import Event
 from ett_service.core.fold import JobFold
 from ett_service.storage import contribution_rewriting, corrections, many, rewriting
 from ett_service.storage.contribution_rewriting import ContributionChanges, Ids
@@ -60,7 +59,6 @@ class _Read:
     """What is stored of the jobs, by job."""
 
     heads: Mapping[str, Head]
-    events: Mapping[str, Sequence[Event]]
     clocks: Mapping[str, Mapping[str, int]]
     corrections: Mapping[str, Corrections]
 
@@ -78,9 +76,9 @@ def refold(
     found = Refolded(chunk)
     stored = _Stored(conn, chunk, read.heads)
     known |= stored.cohorts(conn, chunk.project_id, known)
-    for job in chunk.jobs:
+    for job, events in many.events(conn, *chunk):
         fold = JobFold(limits)
-        fold.add(read.events.get(job, ()), read.clocks.get(job, {}))
+        fold.add(events, read.clocks.get(job, {}))
         stands = read.corrections.get(job, _NONE)
         ledger = corrected(fold.ledger(now_us), stands.verdicts)
         before = read.heads.get(job)
@@ -103,7 +101,6 @@ def refold(
 def _read(conn: Connection, chunk: Chunk) -> _Read:
     return _Read(
         heads=many.heads(conn, *chunk),
-        events=many.events(conn, *chunk),
         clocks=many.clock_corrections(conn, *chunk),
         corrections={
             job: corrections.of_job(conn, JobKey(chunk.project_id, job))

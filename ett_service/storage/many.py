@@ -1,7 +1,7 @@
 """What is stored of many jobs of one project, each kind of thing in one statement."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, func, select
@@ -97,12 +97,19 @@ def heads(conn: Connection, project_id: int, jobs: Sequence[str]) -> dict[str, H
     return {name: Head(*row) for name, *row in conn.execute(_HEADS, _of(project_id, jobs))}
 
 
-def events(conn: Connection, project_id: int, jobs: Sequence[str]) -> dict[str, list[Event]]:
-    """Read all events of the jobs, in no order."""
-    found: defaultdict[str, list[Event]] = defaultdict(list)
+def events(
+    conn: Connection, project_id: int, jobs: Sequence[str]
+) -> Iterator[tuple[str, list[Event]]]:
+    """Yield all events of each job, in no order.
+
+    They are decoded job by job: the events of one fit into a processor's cache, those of all of
+    them do not.
+    """
+    bodies: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for name, kind, body in conn.execute(_EVENTS, _of(project_id, jobs)).all():
-        found[name].append(DECODERS[kind](body))
-    return found
+        bodies[name].append((kind, body))
+    for name in jobs:
+        yield name, [DECODERS[kind](body) for kind, body in bodies.pop(name, ())]
 
 
 def clock_corrections(
