@@ -171,6 +171,36 @@ def test_an_exclusion_shows_in_the_job_until_it_is_taken_back(
     assert take_back(service, EXCLUSION) == 404
 
 
+def test_fleet_numbers_with_and_without_an_exclusion_differ_by_that_part_of_the_job(
+    service: Service,
+) -> None:
+    service.told(failing_job("llm-7b"))
+    service.told(failing_job())
+    put(service, EXCLUSION, {"why": "a drill", "from": "2026-03-01T12:05:00.5Z", "to": LATER})
+    put(service, OF_FIRST, VERDICT)
+
+    without, whole = (
+        service.get("/v1/fleet/summary", to="2026-03-01T18:00:00Z", exclusions=exclusions)["total"]
+        for exclusions in ("left_out", "included")
+    )
+
+    # From minute 5 and half a second to minute 30: the rest of init, compile, loop and a save.
+    parts = {
+        "launcher_init": 179.5,
+        "pt2_compile": 120.0,
+        "effective_training": 19 * 60.0,
+        "checkpoint_blocking": 60.0,
+    }
+    lost = {
+        name: whole["categories"].get(name, 0) - without["categories"].get(name, 0)
+        for name in whole["categories"]
+    }
+    assert {name: seconds for name, seconds in lost.items() if seconds} == parts
+    assert whole["weighted_seconds"] - without["weighted_seconds"] == 8 * sum(parts.values())
+    # The failure is of the excluded window's end, which is not part of it.
+    assert whole["failures"]["infra"] == without["failures"]["infra"] == 1
+
+
 BAD_VERDICTS: list[tuple[Any, str, str]] = [
     ({"cause": "network"}, "missing_member", "/why"),
     ({"why": "x"}, "missing_member", "/cause"),
