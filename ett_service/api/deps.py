@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Path, Query, Request
+from fastapi import Depends, Path, Query, Request, params
+from fastapi.dependencies.utils import get_flat_params
 from sqlalchemy import Connection
 
 from ett_service.api.parts import Parts
@@ -34,10 +35,8 @@ def only_declared_parameters(request: Request) -> None:
     Raises:
         Problem: 422.
     """
-    app: FastAPI = request.app
-    path = request.scope["route"].path_format
-    operation = app.openapi()["paths"][path][request.method.lower()]
-    known = {parameter["name"] for parameter in operation.get("parameters", ())}
+    declared = get_flat_params(request.scope["route"].dependant)
+    known = {one.alias for one in declared if isinstance(one.field_info, params.Query)}
     unknown = [
         {"type": "unknown_parameter", "loc": ("query", name)}
         for name in dict.fromkeys(request.query_params)
