@@ -18,6 +18,10 @@ READS = (
     "/v1/jobs/llm-70b/stages",
     "/v1/jobs/llm-70b/trace",
     "/v1/jobs/llm-70b/corrections",
+    "/v1/jobs/llm-70b/attempts",
+    "/v1/fleet/summary",
+    "/v1/fleet/series",
+    "/v1/fleet/jobs/top",
 )
 MAY: dict[str, set[str]] = {
     **{f"GET {path}": {"read", "fleet"} for path in READS},

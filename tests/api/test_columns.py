@@ -1,0 +1,87 @@
+from enum import StrEnum
+
+from pydantic import BaseModel
+
+from ett_service.api.answers import Instant, SegmentAnswer
+from ett_service.api.columns import Column, Kind, columns_of, event_columns
+from ett_service.api.fleet_answers import GroupAnswer
+from ett_service.core.vocabulary import Category
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Inner(BaseModel):
+    count: int
+    at: Instant | None
+
+
+class Row(BaseModel):
+    name: str | None
+    colour: Colour
+    share: float
+    fine: bool
+    inner: Inner | None
+    by_colour: dict[Colour, float] | None
+    worth: dict[Colour, float | None]
+    labels: dict[str, str]
+    told: list[int]
+    either: int | str
+
+
+def test_columns_follow_from_the_schema() -> None:
+    assert [(column.name, column.kind) for column in columns_of(Row)] == [
+        ("name", Kind.TEXT),
+        ("colour", Kind.TEXT),
+        ("share", Kind.NUMBER),
+        ("fine", Kind.FLAG),
+        ("inner.count", Kind.WHOLE),
+        ("inner.at", Kind.INSTANT),
+        ("by_colour.red", Kind.NUMBER),
+        ("by_colour.blue", Kind.NUMBER),
+        ("worth.red", Kind.NUMBER),
+        ("worth.blue", Kind.NUMBER),
+        ("labels", Kind.JSON),
+        ("told", Kind.JSON),
+        ("either", Kind.JSON),
+    ]
+
+
+def test_a_word_that_an_object_leaves_out_is_0_and_one_of_no_object_is_null() -> None:
+    column = next(one for one in columns_of(Row) if one.name == "by_colour.red")
+    assert column.value({"by_colour": {"blue": 2.0}}) == 0
+    assert column.value({"by_colour": {"red": 2.0}}) == 2.0
+    assert column.value({"by_colour": None}) is None
+
+
+def test_what_may_be_null_is_null_and_not_0_where_it_is_so() -> None:
+    column = next(one for one in columns_of(Row) if one.name == "worth.red")
+    assert column.value({"worth": {"red": None}}) is None
+
+
+def test_a_member_of_an_object_that_is_null_is_null() -> None:
+    count = next(one for one in columns_of(Row) if one.name == "inner.count")
+    assert count.value({"inner": None}) is None
+    assert count.value({"inner": {"count": 3}}) == 3
+
+
+def test_the_columns_of_events_are_all_members_that_an_event_may_have() -> None:
+    columns = {column.name: column.kind for column in event_columns()}
+    assert list(columns)[:4] == ["type", "id", "at", "received_at"]
+    assert {"step", "exception", "preempted_by", "start", "attributes", "rank"} <= columns.keys()
+    assert columns["start"] is columns["received_at"] is Kind.INSTANT
+    assert columns["tokens"] is Kind.WHOLE
+    assert columns["labels"] is columns["attributes"] is Kind.JSON
+
+
+def test_a_group_has_a_column_for_each_category_whatever_was_grouped_by() -> None:
+    names = [column.name for column in columns_of(GroupAnswer)]
+    assert {f"gpu_categories.{category}" for category in Category} <= set(names)
+    assert {"group.team", "time_to_start.p90", "cost.by_category.shutdown"} <= set(names)
+    assert {"phases.pt2_compile.mean", "target.distance", "preemption.unknown.count"} <= set(names)
+
+
+def test_a_plain_row_has_its_members_for_columns() -> None:
+    assert columns_of(SegmentAnswer)[0] == Column(("start",), Kind.INSTANT)

@@ -1,0 +1,171 @@
+"""Every list as a file, read back by those who read such files."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from ett_service.api.columns import Column, Kind, columns_of
+from ett_service.api.fleet_answers import GroupAnswer, PointAnswer, TopJobAnswer
+from ett_service.api.formats import as_file
+from tests.api.conftest import Service
+from tests.stories import failing_job, told
+
+TEXT = Column(("text",), Kind.TEXT)
+LISTS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
+    "/v1/jobs": lambda answer: answer["jobs"],
+    "/v1/jobs/llm-70b/ledger": lambda answer: answer["segments"],
+    "/v1/jobs/llm-70b/attempts": lambda answer: answer["attempts"],
+    "/v1/jobs/llm-70b/events": lambda answer: answer["events"],
+    "/v1/jobs/llm-70b/stages": lambda answer: answer["stages"],
+    "/v1/jobs/llm-70b/corrections": lambda answer: answer["corrections"],
+    "/v1/fleet/summary": lambda answer: answer["groups"] or [answer["total"]],
+    "/v1/fleet/series": lambda answer: answer["points"],
+    "/v1/fleet/jobs/top": lambda answer: answer["jobs"],
+    "/v1/markers": lambda answer: answer["markers"],
+    "/v1/keys": lambda answer: answer["keys"],
+}
+
+
+def _file(service: Service, path: str, form: str, **query: Any) -> Any:
+    answer = service.client.get(path, params={"format": form, **query})
+    assert answer.status_code == 200, answer.text
+    name = answer.headers["content-disposition"]
+    assert name.startswith('attachment; filename="')
+    assert name.endswith(f'.{form}"')
+    return answer
+
+
+def _csv(service: Service, path: str, **query: Any) -> list[dict[str, str]]:
+    answer = _file(service, path, "csv", **query)
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8; header=present"
+    return list(csv.DictReader(io.StringIO(answer.content.decode(), newline=""), strict=True))
+
+
+def _parquet(service: Service, path: str, **query: Any) -> pa.Table:
+    answer = _file(service, path, "parquet", **query)
+    assert answer.headers["content-type"] == "application/vnd.apache.parquet"
+    return parquet.read_table(io.BytesIO(answer.content))
+
+
+def _at(row: Any, name: str) -> Any:
+    for part in name.split("."):
+        row = None if row is None else row.get(part)
+    return row
+
+
+@pytest.fixture
+def told_service(service: Service) -> Service:
+    service.told([*failing_job(), *failing_job("other"), told("job", 1, labels={"=a": "+b"})])
+    marker = {"at": "2026-03-01T12:10:00Z", "kind": "deploy", "title": "=cmd|' /C calc'!A0"}
+    assert service.client.post("/v1/markers", json=marker).status_code == 201
+    return service
+
+
+def test_every_list_is_the_same_in_each_format(told_service: Service) -> None:
+    for path, rows_of in LISTS.items():
+        rows = rows_of(told_service.get(path))
+        as_csv, as_parquet = _csv(told_service, path), _parquet(told_service, path)
+        assert len(as_csv) == as_parquet.num_rows == len(rows), path
+        assert rows or path.endswith("corrections"), path
+        for row, cells, typed in zip(rows, as_csv, as_parquet.to_pylist(), strict=True):
+            assert list(cells) == list(typed)
+            for name, cell in cells.items():
+                _assert_same(name, _at(row, name), cell, typed[name])
+
+
+def _assert_same(name: str, value: Any, cell: str, typed: Any) -> None:
+    match value:
+        case None:
+            assert (cell or "0", typed or 0) == ("0", 0), name
+        case bool():
+            assert (cell, typed) == (str(value).lower(), value), name
+        case int() | float():
+            assert (float(cell), typed) == (value, value), name
+        case str() if isinstance(typed, datetime):
+            assert cell == value, name
+            assert typed == datetime.fromisoformat(value), name
+            assert typed.tzinfo is not None, name
+        case str():
+            assert cell.removeprefix("'") == typed == value, name
+        case _:
+            assert json.loads(cell) == json.loads(typed) == value, name
+
+
+def test_a_page_says_in_a_header_where_the_next_one_begins(told_service: Service) -> None:
+    page = told_service.get("/v1/jobs", limit=1)
+    answer = _file(told_service, "/v1/jobs", "csv", limit=1)
+    assert answer.headers["ETT-Next-Cursor"] == page["next_cursor"]
+    last = _file(told_service, "/v1/jobs", "csv", limit=1, cursor=page["next_cursor"])
+    assert "ETT-Next-Cursor" not in last.headers
+
+
+def test_a_list_without_rows_has_the_columns_that_it_always_has(service: Service) -> None:
+    for path in ("/v1/jobs", "/v1/fleet/jobs/top", "/v1/markers"):
+        assert _csv(service, path) == []
+        assert _parquet(service, path).num_rows == 0
+    service.told(failing_job())
+    for path in ("/v1/jobs", "/v1/fleet/series"):
+        elsewhere = {"to": "2020-01-01T00:00:00Z", "from": "2019-12-31T00:00:00Z"}
+        empty, full = (_parquet(service, path, **query) for query in (elsewhere, {}))
+        assert empty.schema == full.schema
+
+
+def test_instants_and_numbers_have_types_of_their_own(told_service: Service) -> None:
+    jobs = _parquet(told_service, "/v1/jobs").schema
+    assert jobs.field("started_at").type == pa.timestamp("us", tz="UTC")
+    assert jobs.field("gpus").type == pa.int64()
+    assert jobs.field("ett_ratio").type == pa.float64()
+    assert jobs.field("provisional").type == pa.bool_()
+    assert jobs.field("team").type == pa.string()
+
+
+def test_a_title_that_is_a_formula_stays_text_in_a_spreadsheet(told_service: Service) -> None:
+    (marker,) = _csv(told_service, "/v1/markers")
+    assert marker["title"] == "'=cmd|' /C calc'!A0"
+    assert marker["at"] == "2026-03-01T12:10:00.000000Z"
+    (typed,) = _parquet(told_service, "/v1/markers").to_pylist()
+    assert typed["title"] == "=cmd|' /C calc'!A0"
+    assert typed["at"] == datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
+
+
+def test_a_format_that_is_none_is_refused(service: Service) -> None:
+    problem = service.get("/v1/jobs", 422, format="xlsx")
+    assert problem["errors"] == [{"code": "literal_error", "pointer": "/query/format"}]
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00")), min_size=1))
+def test_no_text_begins_a_formula_and_each_is_read_back(texts: list[str]) -> None:
+    body = as_file("csv", [TEXT], [{"text": text} for text in texts], name="x").body
+    read = csv.reader(io.StringIO(bytes(body).decode(), newline=""), strict=True)
+    cells = [row[0] if row else "" for row in read][1:]
+    assert [cell[1:] if cell[:2] in _GUARDED else cell for cell in cells] == texts
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in cells)
+
+
+_GUARDED = tuple(f"'{sign}" for sign in "=+-@\t\r")
+
+
+def test_a_negative_number_is_a_number_and_no_formula() -> None:
+    column = Column(("distance",), Kind.NUMBER)
+    body = as_file("csv", [column], [{"distance": -0.5}], name="x").body
+    assert body == b"distance\r\n-0.5\r\n"
+
+
+@pytest.mark.parametrize("model", [GroupAnswer, PointAnswer, TopJobAnswer])
+def test_an_example_fills_the_columns_that_it_names(model: Any) -> None:
+    assert len({column.name for column in columns_of(model)}) == len(columns_of(model))
+
+
+def test_a_number_that_no_column_can_hold_is_the_largest_that_one_can() -> None:
+    column = Column(("tokens",), Kind.WHOLE)
+    body = as_file("parquet", [column], [{"tokens": 1 << 80}], name="x").body
+    assert parquet.read_table(io.BytesIO(bytes(body)))["tokens"].to_pylist() == [(1 << 63) - 1]
