@@ -1,14 +1,11 @@
 """Crashes, racing senders and racing workers, forced between every two steps of a refresh."""
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 from sqlalchemy import Connection
-from sqlalchemy import event as sql_event
 
 from ett_service.aggregation.job import Folded, refresh
 from ett_service.core.event import AttemptEnded, Event
@@ -25,27 +22,8 @@ from tests.aggregation.deliveries import (
     running_job,
     stored,
 )
+from tests.aggregation.statements import FEWEST_STATEMENTS, Crash, before_statement
 from tests.builders import SECOND, event, progress
-
-
-class Crash(Exception):
-    """The process ends here."""
-
-
-@contextmanager
-def before_statement(conn: Connection, place: int, act: Callable[[], None]) -> Iterator[None]:
-    """Call *act* just before the statement that comes at *place* on *conn*."""
-    places = itertools.count()
-
-    def before(*_: Any) -> None:
-        if next(places) == place:
-            act()
-
-    sql_event.listen(conn, "before_cursor_execute", before)
-    try:
-        yield
-    finally:
-        sql_event.remove(conn, "before_cursor_execute", before)
 
 
 def interrupted(
@@ -66,9 +44,6 @@ def with_fresh_facts(store: Store, key: JobKey, *, forward: bool) -> Folded | No
     known = refreshed(store, key, LATE_IN_IT)
     deliver(store, key, [progress(60, LATE_IN_IT)])
     return known if forward else None
-
-
-FEWEST_STATEMENTS = 6
 
 
 @pytest.mark.parametrize("forward", [True, False])

@@ -30,7 +30,7 @@ from tests.aggregation.deliveries import (
     running_job,
     stored,
 )
-from tests.aggregation.test_races import FEWEST_STATEMENTS, before_statement
+from tests.aggregation.statements import FEWEST_STATEMENTS, before_statement
 from tests.builders import NOON, SECOND, progress
 
 T = TypeVar("T")

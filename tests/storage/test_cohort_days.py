@@ -1,0 +1,83 @@
+"""Whether a cohort keeps rollups of its own on a day is one row, made when it is first seen."""
+
+import threading
+from collections.abc import Collection
+
+import pytest
+from sqlalchemy import Connection, select, update
+
+from ett_service.core.cohort import Cohort
+from ett_service.core.interval import DAY_US
+from ett_service.storage import cohort_days, cohorts
+from ett_service.storage.cap import Day, move
+from ett_service.storage.cohort_days import CohortDay
+from ett_service.storage.engine import Store
+from ett_service.storage.tables import cohort_day
+
+
+@pytest.fixture
+def ids(store: Store, project_id: int) -> list[int]:
+    named = [Cohort(team=team) for team in "abc"]
+    found = store.write(lambda conn: cohorts.ids(conn, project_id, named))
+    return [found[one] for one in named]
+
+
+def hold(store: Store, project_id: int, wanted: Collection[CohortDay]) -> dict[CohortDay, bool]:
+    return store.write(lambda conn: cohort_days.hold(conn, project_id, wanted))
+
+
+def test_nothing_is_asked_where_nothing_is_wanted(store: Store, project_id: int) -> None:
+    assert hold(store, project_id, []) == {}
+
+
+def test_a_new_cohort_keeps_its_own(store: Store, project_id: int, ids: list[int]) -> None:
+    wanted = {(day * DAY_US, one) for day in range(700) for one in ids}
+
+    for _ in range(2):
+        assert hold(store, project_id, wanted) == dict.fromkeys(wanted, True)
+
+    with store.reading() as conn:
+        assert len(conn.execute(select(cohort_day)).all()) == len(wanted)
+
+
+def test_on_a_day_with_cohorts_in_other_a_new_one_goes_there_too(
+    store: Store, project_id: int, ids: list[int]
+) -> None:
+    first, second, third = ids
+    hold(store, project_id, [(0, first), (0, second), (DAY_US, first)])
+    out = update(cohort_day).where(cohort_day.c.day_us == 0, cohort_day.c.cohort_id == second)
+    store.write(lambda conn: conn.execute(out.values(kept=False)))
+
+    assert hold(store, project_id, [(0, first), (0, second), (0, third), (DAY_US, third)]) == {
+        (0, first): True,
+        (0, second): False,
+        (0, third): False,
+        (DAY_US, third): True,
+    }
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_cohort_that_is_being_added_to_is_not_moved(
+    store: Store, project_id: int, ids: list[int]
+) -> None:
+    held, done = threading.Event(), threading.Event()
+    day = Day(project_id, 0)
+    hold(store, project_id, [(0, one) for one in ids])
+
+    def add() -> None:
+        def work(conn: Connection) -> None:
+            cohort_days.hold(conn, project_id, [(0, ids[0])])
+            held.set()
+            done.wait(10)
+
+        store.write(work)
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    assert held.wait(10)
+    assert store.write(lambda conn: move(conn, day, ids, own=False)) == 2
+    done.set()
+    adding.join()
+
+    assert store.write(lambda conn: move(conn, day, ids, own=False)) == 1
+    assert set(hold(store, project_id, [(0, one) for one in ids]).values()) == {False}
