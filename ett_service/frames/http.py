@@ -12,12 +12,15 @@ from ett_service.client.transport import Unreachable, request
 from ett_service.core.vocabulary import Category
 from ett_service.frames import columns
 from ett_service.frames.columns import typed
+from ett_service.frames.decisions import advice_frame, gains_frame, parts_frame
 from ett_service.frames.source import FrameError, When
 
 _ANSWER_LIMIT = 1 << 30
 _TIMEOUT_S = 120.0
 _REFUSED = 400
 _PAGE = 1000
+_MOST_GROUPS = 10_000
+_MOST_PARTS = 200
 
 Answer = Mapping[str, Any]
 
@@ -121,6 +124,8 @@ class HttpSource:
             group_by=",".join(group_by) or None,
             where=list(where),
             exclusions=exclusions,
+            distributions="false",
+            limit=None if step else _MOST_GROUPS,
             **window(begin, end),
         )
         member = "points" if step else "groups" if group_by else "total"
@@ -137,6 +142,66 @@ class HttpSource:
         pages = self._pages("/v1/markers", "markers", limit=_PAGE, **window(begin, end))
         rows = [{**marker, "end_at": marker["end"]} for marker in pages]
         return typed(rows[::-1], columns.MARKERS)
+
+    def explain(
+        self,
+        *,
+        group_by: Sequence[str] = ("model",),
+        where: Sequence[str] = (),
+        begin: When = None,
+        end: When = None,
+        base_begin: When = None,
+        base_end: When = None,
+    ) -> pd.DataFrame:
+        """Return the parts of the change from the base window, the largest first.
+
+        ``change`` is of a ratio: -0.006 is 0.6 percentage points less. It sums to the whole
+        change; ``part`` is a category or ``mix``, ``base`` and ``current`` what it moved between.
+        """
+        base = window(base_begin, base_end)
+        answer = self.ask(
+            "/v1/fleet/explain",
+            group_by=",".join(group_by),
+            where=list(where),
+            base_from=base["from"],
+            base_to=base["to"],
+            limit=_MOST_PARTS,
+            **window(begin, end),
+        )
+        return parts_frame(answer, group_by)
+
+    def what_if(
+        self,
+        *scenarios: str,
+        where: Sequence[str] = (),
+        begin: When = None,
+        end: When = None,
+    ) -> pd.DataFrame:
+        """Return what each scenario would have gained, the most first; the gains do not add up.
+
+        A scenario is a line such as ``cut pt2_compile by 40 %`` or ``halve infra failures``.
+        """
+        answer = self.ask(
+            "/v1/what-if", scenario=list(scenarios), where=list(where), **window(begin, end)
+        )
+        return gains_frame(answer)
+
+    def checkpoint_advice(
+        self,
+        *,
+        group_by: Sequence[str] = (),
+        where: Sequence[str] = (),
+        begin: When = None,
+        end: When = None,
+    ) -> pd.DataFrame:
+        """Return how often each group should save, the most to gain first."""
+        answer = self.ask(
+            "/v1/fleet/checkpoint-advice",
+            group_by=",".join(group_by) or None,
+            where=list(where),
+            **window(begin, end),
+        )
+        return advice_frame(answer, group_by)
 
     def _pages(self, path: str, member: str, **query: object) -> Iterator[Any]:
         cursor = None

@@ -1,0 +1,123 @@
+"""Frames of what the server decides from ledgers: causes of a change, gains, advice."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from ett_service.frames.columns import COUNT, FLAG, RATIO, SECONDS, TEXT, Columns, typed
+
+Answer = Mapping[str, Any]
+
+HOURS = "float64"
+MONEY = "float64"
+
+_GAINS: Columns = {
+    "scenario": TEXT,
+    "change": RATIO,
+    "change_low": RATIO,
+    "change_high": RATIO,
+    "ett_ratio": RATIO,
+    "gpu_hours": HOURS,
+    "gpu_hours_low": HOURS,
+    "gpu_hours_high": HOURS,
+    "money": MONEY,
+    "currency": TEXT,
+    "failures": COUNT,
+    "jobs": COUNT,
+}
+
+_PARTS: Columns = {
+    "other": FLAG,
+    "part": TEXT,
+    "change": RATIO,
+    "base": RATIO,
+    "current": RATIO,
+    "jobs": TEXT,
+}
+
+_ADVICE: Columns = {
+    "failures": COUNT,
+    "infra_failures": COUNT,
+    "saves": COUNT,
+    "save_seconds": SECONDS,
+    "mtbf_seconds": SECONDS,
+    "interval_seconds": SECONDS,
+    "wasted_ratio": RATIO,
+    "best_interval_seconds": SECONDS,
+    "best_interval_low_seconds": SECONDS,
+    "best_interval_high_seconds": SECONDS,
+    "best_wasted_ratio": RATIO,
+    "flat_from_seconds": SECONDS,
+    "flat_to_seconds": SECONDS,
+    "gpu_hours": HOURS,
+    "verdict": TEXT,
+    "reason": TEXT,
+}
+
+
+def parts_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
+    """Return a row a part of an explained change."""
+    rows = [
+        {
+            **part["group"],
+            **part,
+            "change": part["points"] / 100,
+            "jobs": ", ".join(job["job"] for job in part["jobs"]),
+        }
+        for part in answer["parts"]
+    ]
+    return typed(rows, {**dict.fromkeys(group_by, TEXT), **_PARTS})
+
+
+def gains_frame(answer: Answer) -> pd.DataFrame:
+    """Return a row a scenario."""
+    rows = [
+        {
+            **gain,
+            "scenario": "; ".join(gain["scenarios"]),
+            "change": gain["points"] / 100,
+            **_bounds("change", gain["points_interval"], 100),
+            **_bounds("gpu_hours", gain["gpu_hours_interval"], 1),
+            "currency": answer["currency"],
+        }
+        for gain in answer["gains"]
+    ]
+    return typed(rows, _GAINS)
+
+
+def advice_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
+    """Return a row a group, or one for all where nothing was grouped by."""
+    groups = answer["groups"] if group_by else [{"group": {}, **answer["total"]}]
+    return typed(map(_advised, groups), {**dict.fromkeys(group_by, TEXT), **_ADVICE})
+
+
+def _bounds(name: str, interval: Answer | None, unit: float) -> dict[str, float | None]:
+    low, high = (None, None) if interval is None else (interval["low"], interval["high"])
+    return {
+        f"{name}_low": None if low is None else low / unit,
+        f"{name}_high": None if high is None else high / unit,
+    }
+
+
+def _advised(group: Answer) -> dict[str, Any]:
+    """Flatten the advice for a group into columns."""
+    best, current, gain = group["best"], group["current"] or {}, group["gain"] or {}
+    band = group["flat_band"] or {}
+    return {
+        **group["group"],
+        **group["n"],
+        "save_seconds": group["save_seconds"]["value"],
+        "mtbf_seconds": group["mtbf_seconds"]["value"],
+        "interval_seconds": current.get("interval_seconds"),
+        "wasted_ratio": current.get("wasted_ratio"),
+        "best_interval_seconds": best["interval_seconds"],
+        "best_interval_low_seconds": best["low"],
+        "best_interval_high_seconds": best["high"],
+        "best_wasted_ratio": best["wasted_ratio"],
+        "flat_from_seconds": band.get("low"),
+        "flat_to_seconds": band.get("high"),
+        "gpu_hours": gain.get("gpu_hours"),
+        "verdict": group["verdict"],
+        "reason": group["reason"],
+    }
