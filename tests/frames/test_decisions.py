@@ -4,18 +4,17 @@ from ett_service.frames.decisions import advice_frame, gains_frame, parts_frame
 from ett_service.frames.http import HttpSource
 from tests.frames.conftest import BEGIN, END
 
-BEFORE = "2026-02-27T00:00:00Z"
+ONE = "2026-03-01T13:00:00Z"
+_WINDOWS = ((BEGIN, ONE), (ONE, END))
 
 
 def test_parts_sum_to_the_change(over_http: HttpSource) -> None:
-    asked = {"begin": "2026-03-01T12:30:00Z", "end": END}
-    base = {"base_begin": BEFORE, "base_end": "2026-03-01T12:30:00Z"}
-    parts = over_http.explain(group_by=["team"], **asked, **base)  # type: ignore[arg-type]
-    before = over_http.summary(begin=base["base_begin"], end="2026-03-01T13:00:00Z")
-    now = over_http.summary(begin="2026-03-01T12:00:00Z", end=END)
-    assert set(parts["part"]) <= {*parts["part"], "mix"}
-    assert parts["change"].sum() == pytest.approx(now["ett_ratio"][0] - before["ett_ratio"][0])
-    assert {"team", "other", "base", "current", "jobs"} <= set(parts.columns)
+    parts = over_http.explain(group_by=["team"], base_begin=BEGIN, base_end=ONE, begin=ONE, end=END)
+    before, now = (over_http.summary(begin=begin, end=end) for begin, end in _WINDOWS)
+    change = now["ett_ratio"][0] - before["ett_ratio"][0]
+    assert change != 0
+    assert parts["change"].sum() == pytest.approx(change)
+    assert list(parts.columns)[:3] == ["team", "other", "part"]
 
 
 def test_gains_are_a_row_a_scenario(over_http: HttpSource) -> None:
@@ -36,6 +35,6 @@ def test_advice_is_a_row_a_group(over_http: HttpSource) -> None:
 
 def test_frames_of_no_decisions_have_their_columns() -> None:
     empty = {"parts": [], "gains": [], "groups": [], "currency": "USD"}
-    assert list(parts_frame(empty, ["team"]).columns)[0] == "team"
+    assert "team" in parts_frame(empty, ["team"])
     assert len(gains_frame(empty)) == 0
     assert len(advice_frame(empty, ["team"])) == 0
