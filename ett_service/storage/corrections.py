@@ -84,14 +84,14 @@ _ATTEMPT = select(
     attempt_ledger.c.number == bindparam("of_number"),
 )
 _LAST_ID = select(func.coalesce(func.max(correction.c.id), 0)).where(*_OF_JOB)
-_EVER = select(correction).where(*_STANDING).order_by(correction.c.id)
+_STANDS = select(correction).where(*_STANDING).order_by(correction.c.id)
 
 
 def of_job(conn: Connection, key: JobKey) -> Corrections:
     """Read what stands."""
     verdicts: dict[AttemptKey, Verdict] = {}
     exclusions: list[Exclusion] = []
-    for row in conn.execute(_EVER, _of(key)):
+    for row in conn.execute(_STANDS, _of(key)):
         if row.kind == EXCLUSION:
             exclusions.append(Exclusion(row.from_us, row.to_us))
         else:
@@ -199,7 +199,7 @@ def _put(
     attempt: AttemptKey | None = None,
 ) -> None:
     kind = said[0]["kind"]
-    stands = conn.execute(_EVER.where(*_is(kind, attempt)), _of(key)).mappings().all()
+    stands = conn.execute(_STANDS.where(*_is(kind, attempt)), _of(key)).mappings().all()
     if [{name: row[name] for name in said[0]} for row in stands] == list(said):
         return
     _taken_back(conn, key, kind, made_by, now_us, attempt)
