@@ -282,6 +282,17 @@ def _grouped(
         select(*named, *columns)
         .join_from(table, cohort, table.c.cohort_id == cohort.c.id)
         .join(project, project.c.id == cohort.c.project_id)
-        .where(table.c.start_us >= start_us, table.c.start_us < end_us, *conditions(wanted))
+        .where(
+            *_of_projects(table, wanted),
+            table.c.start_us >= start_us,
+            table.c.start_us < end_us,
+            *conditions(wanted),
+        )
         .group_by(*(key.name for key in named))
     )
+
+
+def _of_projects(table: Table, wanted: CohortFilter) -> Iterator[ColumnElement[bool]]:
+    """Repeat of the cohort's project what the key of the table begins with."""
+    if wanted.project_ids is not None:
+        yield table.c.project_id.in_(wanted.project_ids)
