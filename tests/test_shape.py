@@ -47,6 +47,7 @@ TESTED_IN = {
     "ett_service/cli/configured.py": "tests/cli/test_config.py",
     "ett_service/cli/demo_loading.py": "tests/cli/test_demo.py",
     "ett_service/cli/demo_server.py": "tests/cli/test_demo.py",
+    "ett_service/cli/estimate_arguments.py": "tests/cli/test_estimate.py",
     "ett_service/cli/exits.py": "tests/cli/test_failures.py",
     "ett_service/cli/remote.py": "tests/cli/test_failures.py",
     "ett_service/cli/server_checks.py": "tests/cli/test_doctor.py",
