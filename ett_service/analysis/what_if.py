@@ -21,7 +21,7 @@ from ett_service.analysis.resampling import Floats, Interval, Resampling, interv
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
 from ett_service.core.answer import AttemptLedger, Exclusion, JobLedger
-from ett_service.core.cohort import DIMENSIONS, Cohort
+from ett_service.core.cohort import DIMENSIONS, Cohort, Frame
 from ett_service.core.counterfactual import Counterfactual
 from ett_service.core.interval import HOUR_US
 from ett_service.core.scenario import CutFailures, Scenario
@@ -140,6 +140,13 @@ class _Found:
             sum(saved.gpu_us for saved, _ in gone),
         )
 
+    def prevents(self, attempt: AttemptLedger) -> bool:
+        """Whether the attempt ended in a failure that might not happen."""
+        return any(
+            isinstance(scenario, CutFailures) and scenario.covers(attempt)
+            for scenario in self.scenarios
+        )
+
 
 class _Part(NamedTuple):
     """A job's time while one price held."""
@@ -172,15 +179,10 @@ class _Reading:
         self.amount = _sum(self.amount, mine)
         self.weightless += any(attempt.gpus is None for attempt in ledger.attempts)
         row: list[int] = [mine.effective_us, mine.us]
-        numbers = {stretch.number for part in parts for stretch in part.stretches}
+        failed = list(self._failed(ledger, exclusions))
         for found in self._found:
             row += found.add(ledger, parts)
-            found.failures += sum(
-                any(_covers(scenario, attempt) for scenario in found.scenarios)
-                for attempt in ledger.attempts
-                if attempt.number in numbers
-                and self._window.from_us <= attempt.ended_at < self._window.to_us
-            )
+            found.failures += sum(found.prevents(attempt) for attempt in failed)
         self._resampling.add(row)
 
     def _parts(self, ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Iterator[_Part]:
@@ -194,6 +196,17 @@ class _Reading:
             ]
             if wanted:
                 yield _Part(wanted, self._economy.price(hardware, start))
+
+    def _failed(
+        self, ledger: JobLedger, exclusions: Sequence[Exclusion]
+    ) -> Iterator[AttemptLedger]:
+        """Yield the attempts that ended in the window and in a wanted cohort."""
+        frame = Frame(ledger, exclusions)
+        for attempt in ledger.attempts:
+            at = attempt.ended_at
+            in_time = self._window.from_us <= at < self._window.to_us
+            if in_time and self._is_wanted(frame.cohort(attempt.number, at)):
+                yield attempt
 
     def _is_wanted(self, cohort: Cohort) -> bool:
         if cohort.excluded and self._scope.exclusions == "left_out":
@@ -241,10 +254,6 @@ def _ratio_interval(draws: Floats, column: int) -> Interval | None:
     effective, us, gone = draws[:, 0], draws[:, 1], draws[:, column]
     with np.errstate(divide="ignore", invalid="ignore"):
         return interval(effective / (us - gone) - effective / us)
-
-
-def _covers(scenario: Scenario, attempt: AttemptLedger) -> bool:
-    return isinstance(scenario, CutFailures) and scenario.covers(attempt)
 
 
 def _amount(of: Iterable[Stretch]) -> Amount:

@@ -1,5 +1,7 @@
 """Why ETT% changed: told from stored totals, with the jobs behind each part."""
 
+from functools import partial
+
 import pytest
 
 from ett_service.analysis.explain import Cause, Comparison, Explanation, explain
@@ -7,6 +9,7 @@ from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
 from ett_service.core.decomposition import UNITS
 from ett_service.core.vocabulary import Category
+from ett_service.storage import cap
 from ett_service.storage.engine import Store
 from ett_service.storage.job_weights import JobWeight
 from ett_service.storage.rollups import CohortFilter, totals
@@ -111,6 +114,30 @@ def test_only_the_cohorts_that_are_asked_for_are_explained(fleet: Store) -> None
     told = _explained(fleet, Comparison(Scope(where=where), FIRST, SECOND))
 
     assert (told.base.units, told.current.units, told.causes) == (UNITS // 2, UNITS // 2, ())
+
+
+def test_what_the_cap_left_over_is_one_cohort_whose_jobs_are_not_told_apart(
+    store: Store, project_id: int
+) -> None:
+    for model, training in (("large", 600), ("small", 50), (None, 40)):
+        job = calm_job(NOON, compiling=10, training=training, model=model)
+        keep(store, project_id, f"{model}-1", job)
+        job = calm_job(NOON + DAY, compiling=training, training=10, model=model)
+        keep(store, project_id, f"{model}-2", job)
+    for at in (NOON, NOON + DAY):
+        day = cap.Day(project_id, at - at % DAY)
+        with store.reading() as conn:
+            moves = cap.plan(conn, day, 1)
+        store.write(partial(cap.move, day=day, cohort_ids=moves.out, own=False))
+
+    told = _explained(store)
+
+    compiles = {
+        (one.group["model"], one.other): len(one.jobs)
+        for one in told.causes
+        if one.category is Category.PT2_COMPILE
+    }
+    assert compiles == {("large", False): 2, ("", True): 0}
 
 
 def test_windows_without_time_have_no_parts(store: Store) -> None:

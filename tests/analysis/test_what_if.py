@@ -107,10 +107,10 @@ def test_only_time_inside_the_window_goes(fleet: Store) -> None:
     # The first job recovers from 13:00 to 13:15 and repeats until 13:35.
     window = Window(NOON + HOUR, NOON + 2 * HOUR)
     told = _asked(fleet, "cut infra failures by 100 %", window=window)
-    assert _minutes(told.gains[0], told) == 35
+    assert (_minutes(told.gains[0], told), told.gains[0].failures) == (35, 1)
 
     told = _asked(fleet, "cut infra failures by 100 %", window=Window(NOON, NOON + HOUR))
-    assert _minutes(told.gains[0], told) == 0
+    assert (_minutes(told.gains[0], told), told.gains[0].failures) == (0, 0)
 
 
 def test_what_goes_has_the_price_of_its_hour(fleet: Store) -> None:
