@@ -1,0 +1,184 @@
+"""A job's time lies in the rollups of the right cohort and hour, on closed days, too."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ett_service.core.answer import JobLedger
+from ett_service.core.event import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    JobFacts,
+    PhaseStarted,
+    SpanOver,
+)
+from ett_service.core.interval import DAY_US, HOUR_US
+from ett_service.core.vocabulary import Category, Cause, Origin, Outcome, Phase
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_project
+from ett_service.storage.marks import JobKey
+from ett_service.worker.loop import Worker
+from tests.aggregation.deliveries import deliver, marked, recomputed, refreshed
+from tests.aggregation.rolled_up import Rollups, check_rollups, stored_rollups
+from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event, progress
+from tests.worker.rig import Clock, eventually, running
+
+DAYS = 60
+
+
+def facts(at: int = NOON, **members: object) -> Event:
+    return event(JobFacts, at, model="llm", cluster="a", hardware="h100", **members)
+
+
+def long_job(days: int = DAYS) -> list[Event]:
+    """Attempts of a day each, with steps and saves; one in five fails, the last is lost."""
+    told: list[Event] = [facts(team="nlp", gpus=64)]
+    for number in range(days):
+        began, named = NOON + number * DAY_US, {"attempt": number}
+        told.append(event(AttemptStarted, began, gpus=64, code_version="1", **named))
+        told.append(event(PhaseStarted, began + MINUTE, phase=Phase.TRAIN_LOOP, **named))
+        for part in range(4):
+            at = began + HOUR + part * 5 * HOUR
+            step = number * 4 + part
+            told.append(progress(step, at, tokens=step * 1_000, **named))
+            told.append(
+                event(SpanOver, at + MINUTE, phase=Phase.CHECKPOINT_BLOCKING, start=at, **named)
+            )
+            told.append(event(CheckpointSaved, at + MINUTE, step=step, **named))
+        if number < days - 1:
+            failed = {"outcome": Outcome.FAILED, "origin": Origin.INFRA, "cause": Cause.NETWORK}
+            ended = failed if number % 5 == 0 else {"outcome": Outcome.COMPLETED}
+            told.append(event(AttemptEnded, began + 23 * HOUR, **ended, **named))
+    return told
+
+
+def rebuilt(store: Store, key: JobKey, events: list[Event], now_us: int) -> Rollups:
+    """Return the rollups of another project that is told everything at once."""
+    elsewhere = store.write(lambda conn: create_project(conn, "rebuilt", RECEIVED_AT))
+    deliver(store, JobKey(elsewhere, key.job), events)
+    refreshed(store, JobKey(elsewhere, key.job), now_us)
+    return {
+        (grain, key.project_id, start, label): row
+        for (grain, project_id, start, label), row in stored_rollups(store).items()
+        if project_id == elsewhere
+    }
+
+
+def test_a_change_of_team_moves_every_cell_of_sixty_days(store: Store, project_id: int) -> None:
+    key, now_us = JobKey(project_id, "llm-70b"), NOON + DAYS * DAY_US
+    events = long_job()
+    deliver(store, key, events)
+    known = refreshed(store, key, now_us)
+    before = check_rollups(store)
+    moved = [facts(now_us, team="vision", gpus=64)]
+
+    deliver(store, key, moved)
+    refreshed(store, key, now_us + SECOND, known)
+
+    after = check_rollups(store)
+    assert {label.team for _, _, _, (label, _) in before} == {"nlp"}
+    assert {label.team for _, _, _, (label, _) in after} == {"vision"}
+    assert len({start for grain, _, start, _ in after if grain == "daily"}) == DAYS + 1
+    assert after == rebuilt(store, key, [*events, *moved], now_us + SECOND)
+
+
+def test_what_one_more_event_costs_does_not_grow_with_the_job(
+    store: Store, project_id: int
+) -> None:
+    counts = []
+    for days in (2, DAYS):
+        key = JobKey(project_id, f"of {days} days")
+        events = long_job(days)
+        said_at = events[-1].at
+        deliver(store, key, events)
+        known = refreshed(store, key, said_at + MINUTE)
+        before = stored_rollups(store)
+        deliver(store, key, [progress(days * 4, said_at + 2 * MINUTE, attempt=days - 1)])
+        refreshed(store, key, said_at + 2 * MINUTE, known)
+        after = stored_rollups(store)
+        places = before.keys() | after.keys()
+        counts.append(sum(before.get(place) != after.get(place) for place in places))
+    assert counts == [2, 2]
+    check_rollups(store)
+
+
+def test_buckets_of_time_add_up_to_the_ledger(store: Store, project_id: int) -> None:
+    key, now_us = JobKey(project_id, "llm-70b"), NOON + DAYS * DAY_US
+    deliver(store, key, long_job())
+    refreshed(store, key, now_us)
+
+    found = check_rollups(store)
+
+    ledger = recomputed(store, key, now_us)
+    for grain in ("hourly", "daily"):
+        rows = [row for place, row in found.items() if place[0] == grain]
+        for category, us in _by_category(ledger).items():
+            assert sum(row.get(f"{category}_us", 0) for row in rows) == us
+            assert sum(row.get(f"{category}_weighted_us", 0) for row in rows) == 64 * us
+        assert sum(row.get("failures", 0) for row in rows) == ledger.failures == 13
+        assert sum(row.get("attempts", 0) for row in rows) == DAYS
+        assert sum(row.get("failure:infra/network 0 count", 0) for row in rows) == 12
+
+
+def _by_category(ledger: JobLedger) -> dict[Category, int]:
+    found: dict[Category, int] = {}
+    for share in ledger.shares:
+        found[share.category] = found.get(share.category, 0) + share.us
+    return found
+
+
+def test_another_version_of_the_code_is_another_cohort_from_its_attempt_on(
+    store: Store, project_id: int
+) -> None:
+    key = JobKey(project_id, "llm-70b")
+    deliver(
+        store,
+        key,
+        [
+            facts(team="nlp"),
+            event(AttemptStarted, gpus=64, code_version="1"),
+            event(AttemptEnded, NOON + HOUR, outcome=Outcome.FAILED),
+            event(AttemptStarted, NOON + HOUR, attempt=1, gpus=100, code_version="2"),
+            event(AttemptEnded, NOON + 2 * HOUR, attempt=1, outcome=Outcome.COMPLETED),
+        ],
+    )
+    refreshed(store, key, NOON + 3 * HOUR)
+
+    hours = {
+        start: (label.code_version, label.size)
+        for _, _, start, (label, _) in check_rollups(store)
+        if start % DAY_US
+    }
+    assert hours == {NOON: ("1", "64-127"), NOON + HOUR_US: ("2", "64-127")}
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_several_workers_leave_the_rollups_as_the_events_say(store: Store, project_id: int) -> None:
+    keys = [JobKey(project_id, f"job-{number}") for number in range(6)]
+    clock = Clock(NOON + HOUR)
+    workers = [Worker(store, clock, poll_seconds=0.01, cohorts_a_day=2) for _ in range(2)]
+
+    def send(steps: Iterator[int]) -> None:
+        for step in steps:
+            for place, key in enumerate(keys):
+                told = [
+                    progress(step, NOON + step * MINUTE),
+                    facts(NOON + step, team=str((step + place) % 4), gpus=place),
+                ]
+                deliver(store, key, told)
+
+    with running(workers[0]), running(workers[1]):
+        senders = [
+            threading.Thread(target=send, args=(itertools.islice(itertools.count(n, 2), 12),))
+            for n in range(2)
+        ]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+        assert eventually(lambda: marked(store) == [])
+    check_rollups(store)
