@@ -8,10 +8,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sqlalchemy import Connection
+
 from ett_service.analysis.economy import Economy, Part
 from ett_service.core.flops import mfu_ratio
-from ett_service.core.totals import Totals, ratio
+from ett_service.core.totals import MEASURES, WEIGHTED, Totals, ratio
+from ett_service.storage.job_totals import job_totals
+from ett_service.storage.rollups import DAY_US
 
+_MEASURES = (
+    *WEIGHTED.categories.values(),
+    *(name for name in MEASURES if name.startswith(("samples", "tokens", "teraflops"))),
+    "unweighted_us",
+)
 _SECOND_US = 1_000_000
 _HOUR_US = 3_600 * _SECOND_US
 _MILLION = 1_000_000
@@ -57,6 +66,20 @@ def productivity(parts: Sequence[Part], economy: Economy) -> Productivity:
         useful_ratio=None if mfu is None else totals.ett_ratio * mfu,
         cost_per_million_tokens=_cost_per_million_tokens(parts, economy) if known else None,
     )
+
+
+def job_parts(conn: Connection, project_id: int, job: str, step_us: int = DAY_US) -> list[Part]:
+    """Read a job's parts by *step_us* of UTC (an hour or a day), in order of time.
+
+    Prices begin at midnight, so that each part has one.
+    """
+    found = job_totals(conn, project_id, job, step_us, measures=_MEASURES)
+    return [
+        Part(hardware, precision, start_us or 0, totals)
+        for (start_us, (hardware, precision)), totals in sorted(
+            found.items(), key=lambda item: item[0][0] or 0
+        )
+    ]
 
 
 def _per_second(amount: int, us: int) -> float | None:

@@ -243,6 +243,27 @@ class ExclusionAnswer(Answer):
     made_at: Instant
 
 
+class ProductivityAnswer(Answer):
+    """What jobs made of their effective training, of those that report it.
+
+    Rates in all are those of the mean job; per accelerator they are null, too, while the
+    accelerators of any job are unknown.
+    """
+
+    tokens: int
+    samples: int
+    tokens_per_second: float | None
+    tokens_per_second_per_accelerator: float | None
+    samples_per_second: float | None
+    samples_per_second_per_accelerator: float | None
+    mfu: float | None = Field(
+        description="Reported operations (else 6 x parameters x tokens) over peak x effective "
+        "time; null, too, while a peak rate is unknown."
+    )
+    useful_ratio: float | None = Field(description="ETT% x MFU: the useful share of the peak.")
+    cost_per_million_tokens: float | None
+
+
 class JobAnswer(JobSummary):
     """All numbers of a job."""
 
@@ -266,6 +287,7 @@ class JobAnswer(JobSummary):
     exclusions: list[ExclusionAnswer] = Field(
         description="What fleet numbers leave out of it; its own numbers leave out nothing."
     )
+    productivity: ProductivityAnswer
     quality: QualityAnswer
     definitions: dict[str, float] = Field(
         description="Other definitions, from the same ledger: see docs/definitions.md."

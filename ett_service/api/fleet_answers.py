@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from ett_service.analysis.scope import Dimension, Exclusions
-from ett_service.api.answers import Answer, ByCategory, Instant, Ratio, Seconds
+from ett_service.api.answers import Answer, ByCategory, Instant, ProductivityAnswer, Ratio, Seconds
 from ett_service.core.vocabulary import Category, Cause, JobState, Origin, Period
 
 TimedPhase = Literal["scheduling", "hardware_setup", "launcher_init", "pt2_compile", "shutdown"]
@@ -107,27 +107,6 @@ class TargetAnswer(Answer):
     distance: float | None = Field(
         description="`ett_ratio` of the group minus the target's; null without weighted time."
     )
-
-
-class ProductivityAnswer(Answer):
-    """What jobs made of their effective training, of those that report it.
-
-    Rates in all are those of the mean job; per accelerator they are null, too, while the
-    accelerators of any job are unknown.
-    """
-
-    tokens: int
-    samples: int
-    tokens_per_second: float | None
-    tokens_per_second_per_accelerator: float | None
-    samples_per_second: float | None
-    samples_per_second_per_accelerator: float | None
-    mfu: float | None = Field(
-        description="Reported operations (else 6 x parameters x tokens) over peak x effective "
-        "time; null, too, while a peak rate is unknown."
-    )
-    useful_ratio: float | None = Field(description="ETT% x MFU: the useful share of the peak.")
-    cost_per_million_tokens: float | None
 
 
 class GroupAnswer(Answer):

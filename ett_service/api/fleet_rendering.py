@@ -5,7 +5,6 @@ from typing import Any, get_args
 
 from ett_service.analysis.fleet import Group
 from ett_service.analysis.intervals import TimeBetween
-from ett_service.analysis.productivity import Productivity
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.top_jobs import TopJob
 from ett_service.analysis.window import Window
@@ -18,12 +17,11 @@ from ett_service.api.fleet_answers import (
     LossAnswer,
     MtbfAnswer,
     PreemptionAnswer,
-    ProductivityAnswer,
     TargetAnswer,
     TimedPhase,
     TopJobAnswer,
 )
-from ett_service.api.rendering import MICROSECONDS, seconds
+from ett_service.api.rendering import MICROSECONDS, productivity_answer, seconds
 from ett_service.core.distribution import Tally
 from ett_service.core.instant import rfc3339
 from ett_service.core.totals import FAILURE, PHASE, Totals
@@ -96,21 +94,6 @@ def top_job_answer(top: TopJob) -> TopJobAnswer:
         failures=totals["failures"],
         unsaved_training_seconds=seconds(totals["unsaved_us"]),
         cost=top.cost.total,
-    )
-
-
-def productivity_answer(found: Productivity) -> ProductivityAnswer:
-    """Answer what time brought."""
-    return ProductivityAnswer(
-        tokens=found.tokens,
-        samples=found.samples,
-        tokens_per_second=found.tokens_per_second,
-        tokens_per_second_per_accelerator=found.tokens_per_second_per_accelerator,
-        samples_per_second=found.samples_per_second,
-        samples_per_second_per_accelerator=found.samples_per_second_per_accelerator,
-        mfu=found.mfu_ratio,
-        useful_ratio=found.useful_ratio,
-        cost_per_million_tokens=found.cost_per_million_tokens,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
+from ett_service.analysis.productivity import job_parts, productivity
 from ett_service.api import cursor as cursors
 from ett_service.api.answers import (
     AttemptAnswer,
@@ -16,7 +17,7 @@ from ett_service.api.answers import (
     LedgerAnswer,
     SegmentAnswer,
 )
-from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
+from ett_service.api.deps import AppParts, Job, ProjectId, Reader, only_declared_parameters
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parameters import At, CursorText, Text
 from ett_service.api.problems import Kind, Problem, declared
@@ -121,11 +122,13 @@ def _place(asked: Asked) -> listing.Place | None:
 
 
 @router.get("/{job}", operation_id="read_job", responses=declared(401, 403, 404, 422, 503))
-def read_job(job: Job, conn: Reader, project_id: ProjectId) -> JobAnswer:
+def read_job(job: Job, conn: Reader, project_id: ProjectId, parts: AppParts) -> JobAnswer:
     """Tell all numbers of a job."""
     ledger = known_ledger(conn, project_id, job)
     key = JobKey(project_id, job)
-    return job_answer(job, ledger, corrections.standing(conn, key, corrections.EXCLUSION))
+    exclusions = corrections.standing(conn, key, corrections.EXCLUSION)
+    produced = productivity(job_parts(conn, project_id, job), parts.economy)
+    return job_answer(job, ledger, exclusions, produced)
 
 
 @router.get(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ett_service.analysis.productivity import Productivity
 from ett_service.api.answers import (
     AttemptAnswer,
     EvidenceAnswer,
@@ -11,6 +12,7 @@ from ett_service.api.answers import (
     JobAnswer,
     JobSummary,
     LedgerAnswer,
+    ProductivityAnswer,
     QualityAnswer,
     RecoveryAnswer,
     SegmentAnswer,
@@ -92,7 +94,9 @@ def summary(row: Any, training_us: tuple[int, int]) -> JobSummary:
     )
 
 
-def job_answer(job: str, ledger: JobLedger, exclusions: Iterable[Correction]) -> JobAnswer:
+def job_answer(
+    job: str, ledger: JobLedger, exclusions: Iterable[Correction], produced: Productivity
+) -> JobAnswer:
     """Answer everything about one job, with the *exclusions* that stand."""
     by_category = _sums(ledger.shares, "us")
     periods = dict.fromkeys(Period, 0)
@@ -111,8 +115,24 @@ def job_answer(job: str, ledger: JobLedger, exclusions: Iterable[Correction]) ->
         recoveries=[_recovery(recovery) for recovery in ledger.recoveries],
         attempts=[attempt_answer(attempt) for attempt in ledger.attempts],
         exclusions=[exclusion_answer(one) for one in exclusions],
+        productivity=productivity_answer(produced),
         quality=_quality(ledger.quality, ledger.e2e_us),
         definitions={name: ratio(*pair) for name, pair in definitions(ledger).items()},
+    )
+
+
+def productivity_answer(found: Productivity) -> ProductivityAnswer:
+    """Answer what time brought."""
+    return ProductivityAnswer(
+        tokens=found.tokens,
+        samples=found.samples,
+        tokens_per_second=found.tokens_per_second,
+        tokens_per_second_per_accelerator=found.tokens_per_second_per_accelerator,
+        samples_per_second=found.samples_per_second,
+        samples_per_second_per_accelerator=found.samples_per_second_per_accelerator,
+        mfu=found.mfu_ratio,
+        useful_ratio=found.useful_ratio,
+        cost_per_million_tokens=found.cost_per_million_tokens,
     )
 
 
