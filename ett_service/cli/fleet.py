@@ -1,6 +1,7 @@
 """``ett fleet``: where the fleet's time goes, in all, by group, or over time."""
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     path = "/v1/fleet/series" if args.step else "/v1/fleet/summary"
     query |= {"step": args.step} if args.step else {"sort": "lost"}
     if args.csv:
-        write_line(fetch(args, path, {**query, "format": "csv"}).body.decode().rstrip("\n"))
+        sys.stdout.write(fetch(args, path, {**query, "format": "csv"}).body.decode())
         return Exit.DONE
     answer = ask(args, path, query)
     if args.json:

@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _AGO = re.compile(r"-?(\d{1,6})([hdw])", re.ASCII)
+_DATED = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d", re.ASCII)
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _INSTANT = "an RFC 3339 instant with an offset, or how long ago: 12h, 7d, 4w"
 
@@ -13,7 +14,7 @@ def instant(text: str) -> str:
     """Read an instant, or how long ago it was, into RFC 3339; the server checks the rest."""
     ago = _AGO.fullmatch(text)
     if ago is None:
-        if "T" not in text.upper():
+        if _DATED.match(text) is None:
             raise argparse.ArgumentTypeError(f"{text!r} is not {_INSTANT}")
         return text
     length = int(ago[1]) * _UNITS[ago[2]]

@@ -1,0 +1,74 @@
+import json
+from typing import Any
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.cli.conftest import Served, eventually
+
+BEGIN = "2026-02-10T08:00:00Z"
+WINDOW = ["--from", "2026-02-10T00:00:00Z", "--to", "2026-02-11T00:00:00Z"]
+
+
+def at(minute: float) -> str:
+    """Return an instant of the story, in minutes."""
+    hours, rest = divmod(round(minute * 60), 3600)
+    return f"2026-02-10T{8 + hours:02}:{rest // 60:02}:{rest % 60:02}Z"
+
+
+@pytest.fixture(autouse=True)
+def _server_that_knows_of_saves(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tell of a job that saves every ten minutes for half a minute, and fails after two hours."""
+    monkeypatch.setenv("ETT_URL", served.url)
+    monkeypatch.setenv("ETT_API_KEY", served.key)
+    told: list[dict[str, Any]] = [
+        {"type": "job", "at": BEGIN, "model": "saver", "gpus": 8},
+        {"type": "attempt_started", "at": BEGIN, "gpus": 8},
+        {"type": "phase_started", "phase": "train_loop", "at": BEGIN},
+    ]
+    for save in range(1, 13):
+        stop = {"phase": "checkpoint_blocking", "start": at(10 * save - 0.5), "at": at(10 * save)}
+        told.append({"type": "span", **stop})
+        told.append({"type": "checkpoint_saved", "step": save, "at": at(10 * save)})
+    told.append({"type": "attempt_ended", "at": at(121), "outcome": "failed", "exit_code": 1})
+    events = [{"job": "saver", **event} for event in told]
+    served.ask("POST", "/v1/events", {"history": True, "events": events})
+    eventually(lambda: served.knows("saver"))
+
+
+def test_a_job_is_told_how_often_to_save_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["checkpoint-advice", "saver"]) == 0
+    said = capsys.readouterr().out
+    # One failure in 121 minutes, 30 s a save: sqrt(2 * 7260 * 30) s is 11 minutes.
+    assert "save every             11m 00s" in said
+    assert "now                    10m 00s" in said
+    assert "1 failures, 0 of them infra; 12 saves" in said
+    assert said.startswith("saver: keep\n")
+    assert "Assumed: " in said
+
+
+def test_cohorts_are_advised_in_a_row_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["checkpoint-advice", "--by", "model", *WINDOW]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (row,) = [line for line in lines if line.startswith("saver")]
+    assert row.split()[1:3] == ["1", "12"]
+    assert "11m 00s" in row
+
+
+def test_what_cannot_be_told_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = ["--from", "2020-01-01T00:00:00Z", "--to", "2020-01-02T00:00:00Z"]
+    assert main(["checkpoint-advice", *nowhere]) == 0
+    assert capsys.readouterr().out.startswith("the fleet: Nothing trained.")
+
+
+def test_a_job_has_no_window(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["checkpoint-advice", "saver", *WINDOW]) == 1
+    assert "all of its life" in capsys.readouterr().err
+
+
+def test_json_is_the_answer_of_the_server(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["checkpoint-advice", "saver", "--json"]) == 0
+    answer = served.ask("GET", "/v1/jobs/saver/checkpoint-advice")
+    assert json.loads(capsys.readouterr().out) == answer

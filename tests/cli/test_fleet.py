@@ -1,0 +1,88 @@
+import csv
+import io
+import json
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.cli.conftest import Served
+
+DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
+ONE = ["--where", "model:llm", *DAY]
+
+
+@pytest.fixture(autouse=True)
+def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETT_URL", served.url)
+    monkeypatch.setenv("ETT_API_KEY", served.key)
+
+
+def test_the_fleet_is_told_in_one_line_and_then_by_category(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["fleet", *ONE]) == 0
+    said = capsys.readouterr().out
+    # 8 accelerators for 560 s, less 30 s in which they waited between the attempts.
+    assert said.startswith("ETT 50.0% of 1.2 GPU-hours, 2026-03-01 00:00:00 to ")
+    rows = dict(line.split(maxsplit=1) for line in said.splitlines() if "%" in line)
+    assert rows["effective_training"].split() == ["50.0%", "0.6", "-"]
+    assert rows["all"].split()[0] == "100.0%"
+    assert "1 failures, " in said
+
+
+def test_no_price_is_a_dash_and_never_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "--by", "model", *ONE]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("llm")]
+    assert row.split()[-1] == "-"
+
+
+def test_groups_have_a_row_each_and_a_total(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "--by", "team,model", *ONE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split()[:4] == ["team", "model", "jobs", "ETT%"]
+    assert lines[3].split()[:4] == ["pretraining", "llm", "1", "50.0%"]
+    assert lines[4].split()[:3] == ["total", "1", "50.0%"]
+
+
+def test_the_fleet_over_time_has_a_row_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            [
+                "fleet",
+                "--step",
+                "1h",
+                "--where",
+                "model:llm",
+                *DAY[:2],
+                "--to",
+                "2026-03-01T10:00:00Z",
+            ]
+        )
+        == 0
+    )
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.startswith("from (UTC)")
+    assert len(rows) == 10
+    assert rows[8].split()[:4] == ["2026-03-01", "08:00:00", "1", "50.0%"]
+    assert rows[0].split()[2:4] == ["0", "-"]
+
+
+def test_csv_and_json_are_what_the_server_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "--by", "team", "--csv", *ONE]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert row["group.team"] == "pretraining"
+    assert main(["fleet", "--by", "team", "--json", *ONE]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [group["group"] for group in answer["groups"]] == [{"team": "pretraining"}]
+
+
+def test_a_time_without_jobs_says_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "--from", "2020-01-01T00:00:00Z", "--to", "2020-01-02T00:00:00Z"]) == 0
+    assert "--from" in capsys.readouterr().out
+
+
+def test_a_dimension_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "--by", "colour"]) == 1
+    said = capsys.readouterr().err
+    assert "group_by" in said
+    assert "code_version" in said
