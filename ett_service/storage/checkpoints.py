@@ -22,44 +22,28 @@ def cohort_gaps(
 
     A checkpoint belongs to the cohorts to which its job adds in its hour.
     """
-    gaps, alive = _gaps(wanted, window), _alive(wanted, window, group_by)
+    gaps = _gaps(wanted, window)
+    labels = [label(name).label(f"key_{place}") for place, name in enumerate(group_by)]
     in_its_hour = and_(
-        gaps.c.project_id == alive.c.project_id,
-        gaps.c.job == alive.c.job,
-        gaps.c.saved_us - gaps.c.saved_us % HOUR_US == alive.c.hour_us,
+        contribution.c.project_id == gaps.c.project_id,
+        contribution.c.job == gaps.c.job,
+        contribution.c.hour_us == gaps.c.saved_us - gaps.c.saved_us % HOUR_US,
     )
+    # Distinct, since a job may add to several cohorts of a group in an hour.
     statement = (
-        select(gaps.c.gap_us, *(alive.c[_key(place)] for place in range(len(group_by))))
-        .join_from(gaps, alive, in_its_hour)
-        .where(gaps.c.gap_us > 0)
+        select(gaps, *labels)
+        .distinct()
+        .join_from(gaps, contribution, in_its_hour)
+        .join(cohort, contribution.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .where(gaps.c.gap_us > 0, *conditions(wanted))
         .order_by(gaps.c.saved_us.desc())
         .limit(most)
     )
     found: defaultdict[Group, list[int]] = defaultdict(list)
-    for gap_us, *labels in conn.execute(statement):
-        found[tuple(labels)].append(gap_us)
+    for row in conn.execute(statement):
+        found[tuple(row[len(gaps.c) :])].append(row.gap_us)
     return found
-
-
-def _key(place: int) -> str:
-    return f"key_{place}"
-
-
-def _alive(wanted: CohortFilter, window: Span, group_by: Sequence[str]) -> Subquery:
-    """Which jobs lived in which hours, and the group they belonged to then."""
-    labels = (label(name).label(_key(place)) for place, name in enumerate(group_by))
-    return (
-        select(contribution.c.project_id, contribution.c.job, contribution.c.hour_us, *labels)
-        .distinct()
-        .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
-        .join(project, project.c.id == cohort.c.project_id)
-        .where(
-            contribution.c.hour_us >= window[0],
-            contribution.c.hour_us < window[1],
-            *conditions(wanted),
-        )
-        .subquery()
-    )
 
 
 def _gaps(wanted: CohortFilter, window: Span) -> Subquery:
