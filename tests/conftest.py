@@ -28,6 +28,8 @@ def clear(store: Store) -> None:
         for table in reversed(metadata.sorted_tables):
             if table.name != "store":
                 conn.execute(table.delete())
+        own_name = metadata.tables["store"].c.name == "store_epoch"
+        conn.execute(metadata.tables["store"].delete().where(~own_name))
 
     store.write(forget)
 

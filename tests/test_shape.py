@@ -89,6 +89,10 @@ TESTED_IN = {
     "ett_service/report/spending.py": "tests/report/test_weekly.py",
     "ett_service/report/troubles.py": "tests/report/test_weekly.py",
     "ett_service/storage/listing.py": "tests/api/test_jobs.py",
+    "ett_service/storage/contribution_rewriting.py": "tests/aggregation/test_refold.py",
+    "ett_service/storage/many.py": "tests/aggregation/test_refold.py",
+    "ett_service/storage/position.py": "tests/aggregation/test_recompute.py",
+    "ett_service/storage/rewriting.py": "tests/aggregation/test_refold.py",
     "ett_service/storage/view_words.py": "tests/storage/test_views.py",
 }
 

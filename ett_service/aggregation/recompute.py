@@ -22,6 +22,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from ett_service.aggregation.refold import Chunk, Refolded, refold
+from ett_service.aggregation.repair import repair
 from ett_service.core.answer import DEFAULT_LIMITS, Limits
 from ett_service.storage import many, position
 from ett_service.storage.contribution_rewriting import Ids
@@ -70,6 +71,7 @@ def recompute(
             run = _Run(store, pool, now_us, place)
             for done in run.chunks(_AHEAD * processes):
                 report(done, jobs)
+        repair(store)
         store.write(lambda conn: position.write(conn, None))
         return run.place
 

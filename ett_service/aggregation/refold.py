@@ -74,7 +74,7 @@ def refold(
     """
     read = _read(conn, chunk)
     found = Refolded(chunk)
-    stored = _Stored(conn, chunk, read.heads)
+    stored = _Stored(conn, chunk)
     known |= stored.cohorts(conn, chunk.project_id, known)
     for job, events in many.events(conn, *chunk):
         fold = JobFold(limits)
@@ -110,12 +110,12 @@ def _read(conn: Connection, chunk: Chunk) -> _Read:
 
 
 class _Stored:
-    """The rows that are stored of those jobs that have a ledger."""
+    """The rows that are stored of the jobs."""
 
-    def __init__(self, conn: Connection, chunk: Chunk, heads: Mapping[str, Head]) -> None:
+    def __init__(self, conn: Connection, chunk: Chunk) -> None:
         self._rows: dict[tuple[str, str], list[rewriting.Values]] = {}
         for table in (*_LEDGER, contributed):
-            for row in rewriting.stored(conn, table, chunk.project_id, list(heads)):
+            for row in rewriting.stored(conn, table, *chunk):
                 self._rows.setdefault((table.name, row[1]), []).append(row)
 
     def of(self, table: str, job: str) -> Sequence[rewriting.Values]:

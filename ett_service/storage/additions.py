@@ -84,9 +84,14 @@ class Additions:
 
     def write(self, conn: Connection, project_id: int) -> None:
         """Add what was gathered to the project's rollups."""
-        for table, changes in self.by_table().items():
-            if changes:
-                _write(conn, table, project_id, sorted(changes.items()))
+        write(conn, project_id, self.by_table())
+
+
+def write(conn: Connection, project_id: int, changes: Mapping[Table, Amounts]) -> None:
+    """Add to the rows of the rollups, by the table's name and the row's key."""
+    for table, amounts_at in changes.items():
+        if amounts_at:
+            _write(conn, table, project_id, sorted(amounts_at.items()))
 
 
 def day_of(at_us: int) -> int:

@@ -1,0 +1,165 @@
+"""Everything is recomputed by several processes, whatever cuts them off."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+
+import pytest
+from sqlalchemy import select, update
+
+from ett_service.aggregation.recompute import recompute
+from ett_service.aggregation.verify import verify
+from ett_service.core.event import Event, Heartbeat
+from ett_service.storage import position
+from ett_service.storage.engine import Store, open_store
+from ett_service.storage.errors import StoreInUse
+from ett_service.storage.keys import create_project
+from ett_service.storage.marks import JobKey
+from ett_service.storage.position import Position
+from ett_service.storage.tables import job_ledger, rollup_daily
+from tests.aggregation.deliveries import deliver, refreshed
+from tests.aggregation.rolled_up import expected_rollups, stored_rollups
+from tests.builders import HOUR, NOON, RECEIVED_AT, event
+from tests.core.story import told
+
+LATER = NOON + 100 * HOUR
+"""As of when everything is recomputed."""
+
+
+def fill(url: str, jobs: int) -> None:
+    """Put jobs of two projects into the store, half of them folded."""
+    store = open_store(url)
+    for project in ("research", "products"):
+        make = partial(create_project, name=project, now_us=RECEIVED_AT)
+        project_id = store.write(make)
+        for number in range(jobs // 2):
+            key = JobKey(project_id, f"job-{number:03}")
+            deliver(store, key, story(number))
+            if number % 2:
+                refreshed(store, key, NOON + HOUR)
+    store.close()
+
+
+def story(number: int) -> Sequence[Event]:
+    return told(NOON, Random(number % 7))
+
+
+def recomputed(url: str, *, from_start: bool = False) -> tuple[Position | None, list[int]]:
+    """Recompute with two processes; return what was done, and how far it was at each report."""
+    told_of: list[int] = []
+
+    def report(place: Position, _jobs: int) -> None:
+        told_of.append(place.jobs)
+
+    done = recompute(url, lambda: LATER, report, processes=2, from_start=from_start)
+    return done, told_of
+
+
+def wrongs(url: str) -> int:
+    """Count what is not what the events say, in ledgers and rollups."""
+    store = open_store(url)
+    try:
+        verdicts = list(verify(store))
+        assert not any(verdict.pending for verdict in verdicts)
+        rollups = stored_rollups(store) != expected_rollups(store)
+        return sum(len(verdict.differences) for verdict in verdicts) + rollups
+    finally:
+        store.close()
+
+
+def test_every_job_of_every_project_is_recomputed(database_url: str) -> None:
+    fill(database_url, 20)
+
+    done, reports = recomputed(database_url)
+
+    assert done is not None
+    assert done.jobs == 20
+    assert reports[-1] == 20
+    assert reports == sorted(reports)
+    assert wrongs(database_url) == 0
+
+
+def test_whatever_was_wrong_is_put_right(database_url: str) -> None:
+    fill(database_url, 10)
+    store = open_store(database_url)
+    store.write(lambda conn: conn.execute(update(job_ledger).values(failures=77)))
+    store.write(lambda conn: conn.execute(rollup_daily.delete()))
+    store.close()
+
+    recomputed(database_url)
+
+    assert wrongs(database_url) == 0
+
+
+def test_an_empty_store_is_recomputed_at_once(database_url: str) -> None:
+    assert recomputed(database_url) == (None, [])
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_a_store_that_a_server_writes_is_refused(store: Store) -> None:
+    with pytest.raises(StoreInUse, match="Another process is writing"):
+        recomputed(store.url)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_a_server_may_go_on_meanwhile(store: Store, database_url: str) -> None:
+    fill(database_url, 20)
+    key = JobKey(project_of(store), "job-003")
+    moved = 0
+
+    def report(_place: Position, _jobs: int) -> None:
+        nonlocal moved
+        moved += 1
+        deliver(store, key, [event(Heartbeat, NOON + HOUR + moved, id=f"late-{moved}")])
+        refreshed(store, key, LATER)
+
+    recompute(database_url, lambda: LATER, report, processes=2)
+    while refreshed(store, key, LATER):
+        pass
+
+    assert moved > 0
+    assert wrongs(database_url) == 0
+
+
+def project_of(store: Store) -> int:
+    with store.reading() as conn:
+        return conn.execute(select(job_ledger.c.project_id)).scalars().first() or 0
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_a_run_from_the_start_begins_there(database_url: str) -> None:
+    fill(database_url, 4)
+    store = open_store(database_url)
+    store.write(lambda conn: position.write(conn, Position(JobKey(10**6, "z"), 4, 4)))
+    store.close()
+
+    assert recomputed(database_url)[1] == []
+    assert recomputed(database_url, from_start=True)[1][-1] == 4
+
+
+def test_a_run_that_was_killed_leaves_nothing_by_halves_and_is_gone_on_with(
+    database_url: str,
+) -> None:
+    fill(database_url, 40)
+    run = (
+        "import sys; from ett_service.aggregation import recompute as r; r.MOST_JOBS = 1\n"
+        f"if __name__ == '__main__':\n    r.recompute(sys.argv[1], lambda: {LATER},"
+        " lambda p, n: print(p.jobs, flush=True), processes=2)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", run, database_url], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(5):
+            process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL)
+    done, reports = recomputed(database_url)
+
+    assert done is not None
+    assert done.jobs == 40
+    assert reports[0] > 5
+    assert wrongs(database_url) == 0

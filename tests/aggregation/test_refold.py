@@ -1,0 +1,131 @@
+"""Many jobs folded at once leave what folding each of them would have left."""
+
+from random import Random
+
+import pytest
+from sqlalchemy import Connection, delete, insert, update
+
+from ett_service.aggregation.refold import Chunk, refold
+from ett_service.aggregation.verify import verify
+from ett_service.core.answer import Exclusion
+from ett_service.storage import corrections, many
+from ett_service.storage.contribution_rewriting import Ids
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_key
+from ett_service.storage.marks import JobKey
+from ett_service.storage.tables import dirty, job_ledger, segment, share
+from tests.aggregation.deliveries import deliver, marked, refreshed
+from tests.aggregation.rolled_up import expected_rollups, stored_rollups
+from tests.builders import HOUR, NOON
+from tests.core.story import told
+
+LATER = NOON + 100 * HOUR
+
+
+@pytest.fixture
+def jobs(store: Store, project_id: int) -> list[str]:
+    """Return the names of jobs with all kinds of stories, of which nothing is folded yet."""
+    names = [f"job-{number}" for number in range(12)]
+    for number, name in enumerate(names):
+        deliver(store, JobKey(project_id, name), told(NOON, Random(number)), {"host-1": 5_000_000})
+    return names
+
+
+def refolded(store: Store, project_id: int, jobs: list[str], known: Ids | None = None) -> int:
+    """Refold the jobs, and return how many rows were written beside the heads."""
+    rows = 0
+
+    def work(conn: Connection) -> None:
+        nonlocal rows
+        many.take_marks(conn, project_id, jobs)
+        found = refold(conn, Chunk(project_id, jobs), {} if known is None else known, LATER)
+        found.write(conn, {} if known is None else known)
+        rows = sum(map(len, found.ledgers.put.values())) + len(found.contributions.put)
+
+    store.write(work)
+    return rows - len(jobs)
+
+
+def is_exact(store: Store) -> bool:
+    """Whether every number is what the events say."""
+    verdicts = list(verify(store))
+    assert not any(verdict.pending for verdict in verdicts)
+    assert [verdict.differences for verdict in verdicts if verdict.differences] == []
+    return stored_rollups(store) == expected_rollups(store)
+
+
+def test_what_is_written_from_nothing_is_what_the_events_say(
+    store: Store, project_id: int, jobs: list[str]
+) -> None:
+    assert refolded(store, project_id, jobs) > 0
+
+    assert is_exact(store)
+    assert marked(store) == []
+
+
+def test_what_the_worker_wrote_is_not_written_again(
+    store: Store, project_id: int, jobs: list[str]
+) -> None:
+    for name in jobs:
+        refreshed(store, JobKey(project_id, name), LATER)
+
+    assert refolded(store, project_id, jobs) == 0
+    assert is_exact(store)
+
+
+def test_wrong_rows_are_put_right_whichever_they_are(
+    store: Store, project_id: int, jobs: list[str]
+) -> None:
+    refolded(store, project_id, jobs)
+
+    def spoil(conn: Connection) -> None:
+        conn.execute(delete(segment).where(segment.c.job == jobs[0]))
+        conn.execute(update(share).where(share.c.job == jobs[1]).values(us=1))
+        conn.execute(delete(job_ledger).where(job_ledger.c.job == jobs[2]))
+        too_much = {"project_id": project_id, "job": jobs[3], "started_us": 7, "ended_us": 8}
+        conn.execute(insert(segment), {**too_much, "category": "stalled", "period": "training"})
+
+    store.write(spoil)
+
+    assert refolded(store, project_id, jobs) > 0
+    assert is_exact(store)
+
+
+def test_corrections_that_stand_are_heeded(store: Store, project_id: int, jobs: list[str]) -> None:
+    key = JobKey(project_id, jobs[0])
+
+    def exclude(conn: Connection) -> None:
+        create_key(conn, project="research", name="k", scopes=["write"], now_us=NOON)
+        corrections.put_exclusion(
+            conn, key, [Exclusion(None, None)], why="a test", made_by="k", now_us=NOON
+        )
+
+    store.write(exclude)
+    refolded(store, project_id, jobs)
+
+    assert is_exact(store)
+    assert any(label[0].excluded for *_, label in stored_rollups(store))
+
+
+def test_ids_of_cohorts_that_a_process_knows_serve_it_again(
+    store: Store, project_id: int, jobs: list[str]
+) -> None:
+    known: Ids = {}
+    refolded(store, project_id, jobs[:6], known)
+    before = dict(known)
+    refolded(store, project_id, jobs[6:], known)
+
+    assert before
+    assert before.items() <= known.items()
+    assert is_exact(store)
+
+
+def test_a_job_without_events_that_is_no_longer_marked_is_folded_all_the_same(
+    store: Store, project_id: int
+) -> None:
+    deliver(store, JobKey(project_id, "empty"), [])
+    store.write(lambda conn: conn.execute(delete(dirty)))
+
+    refolded(store, project_id, ["empty"])
+
+    assert is_exact(store)
