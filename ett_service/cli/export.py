@@ -55,7 +55,7 @@ def _of_jobs(args: argparse.Namespace) -> Query:
     return {**window(args), **filters, "project": args.project, "sort": "job"}
 
 
-_LISTS: Mapping[str, List] = {
+LISTS: Mapping[str, List] = {
     "jobs": List("/v1/jobs", "jobs", _of_jobs, 1000),
     "attempts": List("/v1/jobs/{job}/attempts", "attempts", _of_job),
     "segments": List("/v1/jobs/{job}/ledger", "segments", _of_job),
@@ -63,6 +63,7 @@ _LISTS: Mapping[str, List] = {
     "summary": List("/v1/fleet/summary", "groups", _of_fleet),
     "series": List("/v1/fleet/series", "points", _of_series),
 }
+"""What can be exported, by the word for it."""
 
 
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -74,7 +75,7 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         "`ett export series --by team --step 1w -o weeks.csv`, "
         "`ett export segments --job llm-70b`.",
     )
-    parser.add_argument("what", choices=tuple(_LISTS))
+    parser.add_argument("what", choices=tuple(LISTS))
     parser.add_argument("--job", help="whose attempts, segments or events")
     add_by(parser)
     parser.add_argument("--step", choices=("1h", "1d", "1w"), help="of a series (default 1d)")
@@ -88,7 +89,7 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 def run(args: argparse.Namespace) -> int:
     """Write the list; a FILE is there when it is whole, and not before."""
     form = args.format or _format_of(args.output)
-    wanted = _LISTS[args.what]
+    wanted = LISTS[args.what]
     if ("{job}" in wanted.path) != bool(args.job):
         needs = "needs" if "{job}" in wanted.path else "takes no"
         raise Failure(f"`ett export {args.what}` {needs} --job", "`ett jobs` lists jobs.")

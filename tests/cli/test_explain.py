@@ -4,7 +4,7 @@ import re
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+from tests.cli.conftest import Served, eventually
 
 NOW = ["--from", "2026-03-01T08:00:00Z", "--to", "2026-03-01T09:00:00Z", "--where", "model:llm"]
 BEFORE = ["--base-from", "2026-02-20T00:00:00Z", "--base-to", "2026-02-21T00:00:00Z"]
@@ -24,6 +24,7 @@ def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) 
          "outcome": "completed"},
     ]  # fmt: skip
     served.ask("POST", "/v1/events", {"history": True, "events": events})
+    eventually(lambda: served.knows("earlier"))
 
 
 def test_a_change_is_split_into_parts_that_sum_to_it(

@@ -1,12 +1,13 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from ett_service.cli.export import _LISTS
+from ett_service.cli.export import LISTS
 from ett_service.cli.main import main
 from tests.cli.conftest import Ett, Served, eventually
 
@@ -22,9 +23,7 @@ def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def several(served: Served, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Tell of more jobs than fit on a page."""
-    monkeypatch.setitem(
-        _LISTS, "jobs", _LISTS["jobs"].__class__("/v1/jobs", "jobs", _LISTS["jobs"].query, 2)
-    )
+    monkeypatch.setitem(LISTS, "jobs", replace(LISTS["jobs"], page=2))
     names = [f"=paged-{number}" for number in range(5)]
     begun = [
         {"job": name, "type": kind, "at": "2026-02-01T00:00:00Z", **members}
@@ -49,9 +48,8 @@ def _jobs(target: Path) -> list[str]:
         return pd.read_parquet(target)["job"].tolist()
     if target.suffix == ".json":
         return [row["job"] for row in json.loads(target.read_text())]
-    rows = csv.DictReader(target.open(newline=""))
     # What a spreadsheet would take for a formula is quoted.
-    return [row["job"].removeprefix("'") for row in rows]
+    return [row["job"].removeprefix("'") for row in _csv(target.read_bytes().decode())]
 
 
 @pytest.mark.parametrize("what", ["attempts", "segments", "events"])
