@@ -1,8 +1,9 @@
 """What changed when something was done to the fleet: markers, with what was before and after.
 
 A marker comes with two stretches of time, each ``reach`` long at most and cut where a marker of
-the same kind and labels lies. What began in them is compared. That the difference is associated
-with the marker is all that can be said: other things change at the same time.
+the same kind and labels lies; they may differ in ``code_version``, which tells one deploy from
+the next. What began in them is compared. That the difference is associated with the marker is all
+that can be said: other things change at the same time.
 """
 
 from array import array
@@ -22,12 +23,18 @@ from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
 from ett_service.core.cohort import DIMENSIONS
 from ett_service.core.interval import DAY_US, HOUR_US
+from ett_service.core.marker import MarkerKind
 from ett_service.core.totals import ratio
 from ett_service.storage.markers import KeptMarker
 from ett_service.storage.occurrences import Kind, Occurrence, job_ett, occurrences
 
 REACH_US = 14 * DAY_US
 """How far before and after a marker is looked, unless told otherwise."""
+
+STEPS = (MarkerKind.DEPLOY, MarkerKind.LAUNCH)
+"""Kinds of markers that are meant to make a lasting difference."""
+
+_OF_THE_NEW = "code_version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,8 @@ def changes(
     """Tell what each marker is associated with; *among* are all that may cut its time short.
 
     Labels of a marker that are dimensions narrow the jobs that are looked at, as its project
-    does; a marker of none of the scope's jobs is passed over.
+    does, but for the ``code_version``, which nothing had before; a marker of none of the scope's
+    jobs is passed over.
     """
     for kept in marked:
         narrowed = _narrowed(scope, kept)
@@ -107,7 +115,7 @@ def changes(
 def _narrowed(scope: Scope, kept: KeptMarker) -> Scope | None:
     where = dict(scope.where)
     for name, value in kept.marker.labels.items():
-        if name in DIMENSIONS:
+        if name in DIMENSIONS and name != _OF_THE_NEW:
             where[name] = where.get(name, frozenset({value})) & {value}
     owners = scope.where.get("project", frozenset({kept.project}))
     if kept.project not in owners or not all(where.values()):
@@ -138,11 +146,12 @@ def _end(kept: KeptMarker) -> int:
 
 
 def _alike(one: KeptMarker, other: KeptMarker) -> bool:
-    return (one.project_id, one.marker.kind, one.marker.labels) == (
-        other.project_id,
-        other.marker.kind,
-        other.marker.labels,
-    )
+    return _what(one) == _what(other)
+
+
+def _what(kept: KeptMarker) -> tuple[object, ...]:
+    labels = {name: value for name, value in kept.marker.labels.items() if name != _OF_THE_NEW}
+    return (kept.project_id, kept.marker.kind, labels)
 
 
 class _Sample:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from ett_service.analysis.changes import (
     REACH_US,
+    STEPS,
     Change,
     Effect,
     EttEffect,
@@ -86,6 +87,11 @@ class Ledger:
             and self.marker in (None, kept.marker.id)
         ]
 
+    def steps(self, chosen: Sequence[KeptMarker]) -> list[KeptMarker]:
+        """Return those of them that are steps of the waterfall."""
+        kinds = STEPS if self.kind is None else (self.kind,)
+        return [kept for kept in chosen if kept.marker.kind in kinds]
+
 
 @router.get("/changes", operation_id="list_changes", responses=declared(401, 403, 404, 422, 503))
 def list_changes(
@@ -98,7 +104,9 @@ def list_changes(
     """Tell what the markers in a window are associated with, and how the time to start went.
 
     What began in the time before a marker is compared with what began after it, so far as no
-    marker of the same kind and labels lies between. Labels that are dimensions narrow the jobs.
+    marker of the same kind and labels lies between. Labels that are dimensions narrow the jobs;
+    `code_version` does neither. Steps of the waterfall are deploys and launches, unless `kind` says
+    otherwise.
     """
     among = asked.read(conn, scope, window)
     chosen = asked.chosen(among, window)
@@ -113,7 +121,7 @@ def list_changes(
         confidence=CONFIDENCE,
         changes=[_change(change) for change in found],
         more_changes=len(chosen) > len(shown),
-        waterfall=_waterfall(waterfall(conn, scope, window, chosen)),
+        waterfall=_waterfall(waterfall(conn, scope, window, asked.steps(chosen))),
         note=CAUTION,
     )
 

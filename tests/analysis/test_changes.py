@@ -103,7 +103,9 @@ def test_labels_that_are_dimensions_and_the_project_narrow_the_jobs(
     other = store.write(lambda conn: create_project(conn, "other", RECEIVED_AT))
     keep(store, other, "job-00", calm_job(NOON + 9 * DAY, compiling=500, training=1, model="a"))
     at = deployed[0].marker.at
-    marked(store, project_id, deploy("a", at, labels={"model": "a", "by": "bot"}))
+    marked(
+        store, project_id, deploy("a", at, labels={"model": "a", "by": "bot", "code_version": "2"})
+    )
     everyones = marked(store, other, deploy("foreign", at))
     [of_a] = [one for one in everyones if one.marker.id == "a"]
 
@@ -125,8 +127,8 @@ def test_time_is_cut_at_the_next_marker_of_its_kind_and_labels_and_now(
         for one in marked(
             store,
             project_id,
-            deploy("one", NOON),
-            deploy("two", NOON + 3 * DAY),
+            deploy("one", NOON, labels={"code_version": "1"}),
+            deploy("two", NOON + 3 * DAY, labels={"code_version": "2"}),
             deploy("of a team", NOON + 2 * DAY, labels={"team": "a"}),
             Marker("planned", NOON + DAY, MarkerKind.MAINTENANCE, "Racks", NOON + DAY + HOUR),
             deploy("long", NOON - 5 * DAY, end=NOON - 2 * DAY),

@@ -100,6 +100,18 @@ def test_more_markers_than_are_told_are_counted_out(deployed: Service) -> None:
     assert len(answer["waterfall"]["steps"]) == 5
 
 
+def test_maintenance_is_a_step_only_where_it_is_asked_for(deployed: Service) -> None:
+    planned = {"at": "2026-03-02T14:00:00Z", "kind": "maintenance", "title": "Racks"}
+    assert deployed.client.post("/v1/markers", json=planned).status_code == 201
+
+    def steps(**query: str) -> list[str | None]:
+        answer = deployed.get("/v1/fleet/changes", **WINDOW | query)
+        return [step["marker"] and step["marker"]["title"] for step in answer["waterfall"]["steps"]]
+
+    assert steps() == [None, "Cache"]
+    assert steps(kind="maintenance") == [None, "Racks"]
+
+
 def test_an_empty_fleet_has_no_changes(service: Service) -> None:
     answer = service.get("/v1/fleet/changes")
 
