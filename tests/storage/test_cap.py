@@ -1,0 +1,183 @@
+"""The largest cohorts of a day keep their own rollups; moves in and out of ``other`` are exact."""
+
+import pytest
+from sqlalchemy import Connection, select
+
+from ett_service.core.cohort import Cohort
+from ett_service.core.contribution import Cell, Cells
+from ett_service.core.interval import DAY_US, HOUR_US
+from ett_service.storage import cap, contributions, tables
+from ett_service.storage.additions import day_of
+from ett_service.storage.cap import Day, Moves
+from ett_service.storage.engine import Store
+from ett_service.storage.marks import JobKey
+from ett_service.storage.tables import cohort_day
+from tests.aggregation.deliveries import accept
+from tests.aggregation.rolled_up import Rollups, stored_rollups
+from tests.builders import NOON
+
+COHORTS, MOST = 12, 10
+
+
+@pytest.fixture
+def day(project_id: int) -> Day:
+    return Day(project_id, day_of(NOON))
+
+
+def cohort(number: int, *, excluded: bool = False) -> Cohort:
+    return Cohort(team=f"{number:04}", excluded=excluded)
+
+
+def cells(number: int, gpu_us: int, *, excluded: bool = False) -> Cells:
+    """Return two hours of a cohort on the day, of which one is paid for, and one on the next."""
+    said = Cell(
+        {"pt2_compile_us": 1, "pt2_compile_weighted_us": gpu_us, "cells": 1},
+        {("queue_wait", number % 7): (1, number)},
+    )
+    unpaid = Cell({"scheduling_us": 1, "scheduling_weighted_us": 10**6, "cells": 1})
+    one = cohort(number, excluded=excluded)
+    return {(NOON, one): said, (NOON + HOUR_US, one): unpaid, (NOON + DAY_US, one): said}
+
+
+def contribute(store: Store, day: Day, job: str, said: Cells) -> None:
+    def work(conn: Connection) -> None:
+        key = JobKey(day.project_id, job)
+        accept(conn, key, [])
+        contributions.replace(conn, key, said)
+
+    store.write(work)
+
+
+def crowd(store: Store, day: Day, cohorts: int = COHORTS) -> Rollups:
+    """Fill the day with cohorts, the later the larger, and return its rollups."""
+    said: Cells = {}
+    for number in range(cohorts):
+        said |= cells(number, number)
+    contribute(store, day, "all", said)
+    return stored_rollups(store)
+
+
+def planned(store: Store, day: Day, most: int = MOST) -> Moves:
+    with store.reading() as conn:
+        return cap.plan(conn, day, most)
+
+
+def keep(store: Store, day: Day, most: int = MOST) -> Moves:
+    moves = planned(store, day, most)
+    store.write(lambda conn: cap.move(conn, day, moves.out, own=False))
+    store.write(lambda conn: cap.move(conn, day, moves.back, own=True))
+    store.write(lambda conn: cap.forget(conn, day, moves.gone))
+    return moves
+
+
+def teams(rollups: Rollups, day: Day) -> tuple[set[str], int]:
+    """Return whose rollups stand alone on the day, and how many cells ``other`` sums up."""
+    daily = {
+        label: row
+        for (grain, _, start, label), row in rollups.items()
+        if grain == "daily" and start == day.day_us
+    }
+    own = {one.team for one, is_other in daily if not is_other}
+    return own, sum(row["cells"] for (_, is_other), row in daily.items() if is_other)
+
+
+def test_the_largest_keep_their_own_and_the_rest_are_summed_up(store: Store, day: Day) -> None:
+    before = crowd(store, day, 600)
+    keep(store, day, 500)
+
+    after = stored_rollups(store)
+    own, in_other = teams(after, day)
+    assert own == {f"{number:04}" for number in range(100, 600)}
+    assert in_other == 2 * 100
+    the_next = Day(day.project_id, day.day_us + DAY_US)
+    assert teams(after, the_next) == teams(before, the_next)
+    other = after["daily", day.project_id, day.day_us, (Cohort(), True)]
+    assert other["pt2_compile_weighted_us"] == sum(range(100))
+    assert other["queue_wait 0 us"] == sum(range(0, 100, 7))
+
+
+def test_a_day_that_keeps_the_cap_is_left_alone(store: Store, day: Day) -> None:
+    crowd(store, day)
+    keep(store, day)
+    assert planned(store, day) == Moves([], [], [])
+    assert planned(store, day, COHORTS).back
+
+
+def test_what_comes_back_is_what_went(store: Store, day: Day) -> None:
+    before = crowd(store, day)
+    keep(store, day, 3)
+    assert len(teams(stored_rollups(store), day)[0]) == 3
+
+    keep(store, day, COHORTS)
+
+    assert stored_rollups(store) == before
+
+
+def test_a_cohort_that_grows_in_other_gets_its_own_rollups(store: Store, day: Day) -> None:
+    crowd(store, day)
+    keep(store, day)
+    contribute(store, day, "more", cells(1, 50))
+
+    assert keep(store, day) == Moves(out=[_id(store, 2)], back=[_id(store, 1)], gone=[])
+
+    after = stored_rollups(store)
+    row = after["daily", day.project_id, day.day_us, (cohort(1), False)]
+    assert (row["pt2_compile_weighted_us"], row["cells"]) == (51, 4)
+    assert "0002" not in teams(after, day)[0]
+
+
+def test_a_cohort_that_is_new_to_a_full_day_begins_in_other(store: Store, day: Day) -> None:
+    crowd(store, day)
+    keep(store, day)
+    contribute(store, day, "new", cells(COHORTS, 50))
+
+    own, in_other = teams(stored_rollups(store), day)
+    assert len(own) == MOST
+    assert in_other == 2 * (COHORTS - MOST + 1)
+    assert keep(store, day).back == [_id(store, COHORTS)]
+
+
+def test_of_equal_cohorts_the_earlier_keeps_its_own(store: Store, day: Day) -> None:
+    contribute(store, day, "equal", cells(0, 7) | cells(1, 7) | cells(2, 7))
+    assert planned(store, day, 1).out == [_id(store, 1), _id(store, 2)]
+
+
+def test_excluded_time_stays_apart_in_other(store: Store, day: Day) -> None:
+    contribute(store, day, "all", cells(0, 1, excluded=True) | cells(1, 2) | cells(2, 3))
+    keep(store, day, 1)
+
+    after = stored_rollups(store)
+    for excluded, us in ((True, 1), (False, 2)):
+        row = after["daily", day.project_id, day.day_us, (Cohort(excluded=excluded), True)]
+        assert (row["pt2_compile_weighted_us"], row["cells"]) == (us, 2)
+
+
+def test_a_cohort_of_which_nothing_is_left_is_forgotten(store: Store, day: Day) -> None:
+    crowd(store, day)
+    contribute(store, day, "gone", cells(COHORTS, 50))
+    keep(store, day)
+    left = _id(store, COHORTS)
+    contribute(store, day, "gone", {})
+
+    assert keep(store, day).gone == [left]
+
+    seen = select(cohort_day.c.cohort_id).where(cohort_day.c.day_us == day.day_us)
+    with store.reading() as conn:
+        assert left not in conn.scalars(seen).all()
+
+
+def test_full_days_are_those_over_the_cap_or_with_an_other(store: Store, day: Day) -> None:
+    crowd(store, day)
+    the_next = Day(day.project_id, day.day_us + DAY_US)
+    with store.reading() as conn:
+        assert cap.full_days(conn, COHORTS) == []
+        assert cap.full_days(conn, MOST) == [the_next, day]
+    keep(store, day)
+    with store.reading() as conn:
+        assert cap.full_days(conn, COHORTS) == [day]
+
+
+def _id(store: Store, number: int) -> int:
+    named = select(tables.cohort.c.id).where(tables.cohort.c.team == cohort(number).team)
+    with store.reading() as conn:
+        return int(conn.execute(named).scalar_one())

@@ -1,0 +1,69 @@
+"""The worker keeps the cap, without being asked and without holding jobs up."""
+
+from ett_service.core.event import AttemptEnded, AttemptStarted, JobFacts
+from ett_service.core.vocabulary import Outcome
+from ett_service.storage.engine import Store
+from ett_service.storage.marks import JobKey
+from ett_service.worker.capping import EVERY_US, Capping
+from ett_service.worker.loop import Worker
+from tests.aggregation.deliveries import deliver, refreshed
+from tests.aggregation.rolled_up import Rollups, check_rollups
+from tests.builders import HOUR, NOON, event
+from tests.worker.rig import Clock, eventually, running
+
+
+def train(store: Store, project_id: int, team: str, hours: int) -> None:
+    key = JobKey(project_id, team)
+    told = [
+        event(JobFacts, team=team, gpus=8),
+        event(AttemptStarted, gpus=8),
+        event(AttemptEnded, NOON + hours * HOUR, outcome=Outcome.COMPLETED),
+    ]
+    deliver(store, key, told)
+    refreshed(store, key, NOON + 100 * HOUR)
+
+
+def own(rollups: Rollups) -> set[str]:
+    return {
+        one.team for grain, _, _, (one, is_other) in rollups if grain == "daily" and not is_other
+    }
+
+
+def test_a_day_over_the_cap_is_brought_back(store: Store, project_id: int) -> None:
+    for hours, team in enumerate("abcd", start=1):
+        train(store, project_id, team, hours)
+    clock = Clock()
+    capping = Capping(store, clock, most=2)
+
+    capping.go_on()
+    assert own(check_rollups(store)) == {"c", "d"}
+
+    train(store, project_id, "e", 5)
+    capping.go_on()
+    assert own(check_rollups(store)) == {"c", "d"}
+    clock.now_us += EVERY_US
+    capping.go_on()
+    assert own(check_rollups(store)) == {"d", "e"}
+
+
+def test_days_for_which_there_was_no_time_come_next(store: Store, project_id: int) -> None:
+    train(store, project_id, "a", 40)
+    train(store, project_id, "b", 41)
+
+    class Slow(Clock):
+        """A clock that goes on a second whenever it is read."""
+
+        def __call__(self) -> int:
+            self.now_us += 1_000_000
+            return self.now_us
+
+    capping = Capping(store, Slow(), most=1)
+    capping.go_on()
+    assert own(check_rollups(store)) == {"a", "b"}
+
+
+def test_a_running_worker_keeps_the_cap(store: Store, project_id: int) -> None:
+    for hours, team in enumerate("abc", start=1):
+        train(store, project_id, team, hours)
+    with running(Worker(store, Clock(), poll_seconds=0.01, cohorts_a_day=1)):
+        assert eventually(lambda: own(check_rollups(store)) == {"c"})
