@@ -7,6 +7,7 @@ import pytest
 from ett_service.cli.main import main
 from tests.cli.conftest import Served
 
+ROOT = Path(__file__).parents[2]
 CLIMATE = ("estimate", "--flops", "5.04e21", "--mfu", "42%", "--accelerators", "64")
 ON_A100 = (*CLIMATE, "--hardware", "A100")
 PRICES = '[[prices]]\nhardware = "A100"\nfrom = 2020-01-01\nper_gpu_hour = 3.5\n'
@@ -25,6 +26,25 @@ def test_an_estimate_needs_no_server(capsys: pytest.CaptureFixture[str]) -> None
     assert "on demand  10,684  6d 23h  USD 37,393" in said
     assert "spot       10,684  6d 23h  USD 13,088" in said
     assert "ETT 100.0% (as if nothing were lost)" in said
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "--price 3.5",
+        "--price 3.5 --discount 65% --interrupted-every 6h --restart 10m --interval 30m",
+        "--scale 1024,16384,131072 --failures-per-node-day 0.0038 --save 60s --restart 10m",
+    ],
+)
+def test_the_page_shows_what_is_printed(more: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run = "--parameters 7e9 --tokens 120e9 --hardware A100 --mfu 42% --accelerators 64"
+    page = (ROOT / "docs" / "howto" / "plan-a-run.md").read_text("utf-8")
+
+    assert main(["estimate", *run.split(), *more.split()]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    last = shown[-4:-1] if "--scale" in more else shown[-3:]
+    assert "\n".join(last) in page
+    assert more.removeprefix("--price 3.5 ") in page
 
 
 def test_the_price_is_that_of_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
