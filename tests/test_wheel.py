@@ -83,6 +83,7 @@ def test_what_lies_beside_the_package_travels_in_it(wheel: Path) -> None:
     kept = {path.name for path in (ROOT / "migrations" / "versions").glob("*.py")}
     assert {Path(name).name for name in names if "/_migrations/versions/" in name} == kept
     assert "ett_service/_dashboards/README.md" in names
+    assert {f"ett_service/report/templates/report.{kind}" for kind in ("md", "html")} <= set(names)
     assert "ett_service/py.typed" in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"ett_service"}

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from ett_service.charts.bars import Bar, stacked_bars
@@ -19,6 +21,8 @@ def test_segments_are_as_long_as_their_shares() -> None:
     segments = [rect for rect in rects(stacked_bars("b", "A day", [DAY])) if rect["height"] == "22"]
     widths = [float(rect["width"]) + 1 for rect in segments]
     assert [width / sum(widths) for width in widths] == pytest.approx([0.1, 0.8, 0.1])
+    for (before, after), width in zip(pairwise(segments), widths, strict=False):
+        assert float(after["x"]) == pytest.approx(float(before["x"]) + width, abs=0.02)
 
 
 def test_what_took_no_time_is_not_drawn() -> None:

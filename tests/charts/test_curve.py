@@ -63,3 +63,9 @@ def test_the_description_tells_the_advice() -> None:
 
 def test_an_uncertain_best_is_drawn_as_a_range() -> None:
     assert len(_drawn(likely=(700.0, 1300.0))) > len(_drawn())
+
+
+def test_what_is_wasted_far_from_the_best_does_not_flatten_the_curve() -> None:
+    lowest = min(point.wasted for point in POINTS)
+    marks = [float(text[:-1]) / 100 for text in texts(_drawn()) if text.endswith("%")]
+    assert lowest < max(marks) < 8 * lowest < max(point.wasted for point in POINTS)

@@ -88,6 +88,13 @@ def test_groups_are_apart_and_conditions_leave_rows_out() -> None:
     assert some["stalled_seconds"].tolist() == [5.0]
 
 
+def test_a_condition_leaves_out_what_is_put_together() -> None:
+    rows = [day(0, "", stalled=1.0), {**day(0, "", stalled=2.0), "other": 1}]
+    assert rolled(rows)["stalled_seconds"].tolist() == [3.0]
+    assert rolled(rows, where=("team:",))["stalled_seconds"].tolist() == [1.0]
+    assert rolled(rows, where=("project:research",))["stalled_seconds"].tolist() == [3.0]
+
+
 def test_no_time_is_zeros_and_never_a_quotient() -> None:
     empty = rolled_up(
         pd.DataFrame([day(0)]).iloc[:0],
