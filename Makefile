@@ -25,7 +25,7 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[server,dev]'
 	touch $@
 
-demo: setup ## Train a small model through a crash and print its ledger.
+demo: setup ## Serve a made-up fleet, train a small model in it through a crash, and show.
 	$(BIN)/python examples/demo.py
 
 test: setup ## Run the tests.

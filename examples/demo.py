@@ -1,14 +1,14 @@
-"""``make demo``: a real training job, through a crash, and the ledger of its time.
+"""``make demo``: a fleet, a real training job that lands in it through a crash, and its ledger.
 
-Starts the service on SQLite in a folder of its own, trains under ``ett run`` and torchrun, and
-prints what the job's time went on. Progress goes to standard error, the ledger to standard output.
+``ett demo`` serves a made-up fleet, from SQLite in a folder of its own; then a job is trained under
+``ett run`` and torchrun, and what its time went on is printed, and where that lies in the fleet.
+Progress goes to standard error, numbers to standard output. On a terminal the service stays up.
 """
 
 import argparse
 import importlib.util
 import json
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from ett_service.client.transport import Unreachable, request
 
@@ -29,8 +30,8 @@ TRAINER = Path(__file__).with_name("trainer.py")
 PROGRAMS = Path(sys.executable).parent
 MICROSECONDS = 1_000_000
 
-_SERVING = re.compile(r"Serving on (http://\S+)")
 _SETTLED_S = 15
+_ANSWER_LIMIT = 1 << 26
 _SHOWN_LINES = 30
 
 
@@ -53,7 +54,7 @@ class Server:
     def answer(self, path: str) -> Any:
         """Return what the service answers, None where it has nothing there yet."""
         try:
-            answer = request("GET", self.url + path, self.key)
+            answer = request("GET", self.url + path, self.key, answer_limit=_ANSWER_LIMIT)
         except Unreachable as error:
             raise Trouble(f"the service is gone: {error}") from error
         return json.loads(answer.body) if answer.status == HTTPStatus.OK else None
@@ -78,7 +79,7 @@ def main() -> int:
             folder = args.folder
             if folder is None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ett-demo-")))
-            demo(folder, for_trainer)
+            demo(folder, args.days, for_trainer)
     except Trouble as trouble:
         print(f"demo: {trouble}", file=sys.stderr)
         return 1
@@ -88,19 +89,22 @@ def main() -> int:
     return 0
 
 
-def demo(folder: Path, for_trainer: Sequence[str]) -> None:
-    """Serve, train and show. Raises ``Trouble``."""
+def demo(folder: Path, days: int, for_trainer: Sequence[str]) -> None:
+    """Serve a fleet, train in it and show. Raises ``Trouble``."""
     tell = Teller()
     check(folder)
-    tell("starting the service, on SQLite")
-    with served(folder) as server:
-        tell(f"it serves {server.url} (/docs, /metrics) until the demo ends")
+    tell("starting the service with a made-up fleet in it")
+    with served(folder, days) as server:
+        tell(f"it serves {server.url} (/docs, /metrics)")
         tell("training: a job that is killed once and restarted; the first compile takes longest")
         train(server, folder, for_trainer, tell)
         job = finished(server)
         tell("done; this is what its time went on")
         show(server)
-    print("\n" + conservation(job))
+        print("\n" + conservation(job) + "\n")
+        show_place(server, job)
+        if sys.stdout.isatty():
+            stay(server)
 
 
 def check(folder: Path) -> None:
@@ -114,27 +118,28 @@ def check(folder: Path) -> None:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Server]:
-    """Run the service on a free loopback port until the block ends. Raises ``Trouble``."""
-    log = folder / "server.log"
-    variables = {"ETT_DATABASE_URL": f"sqlite:///{folder / 'ett.db'}"}
-    with log.open("w") as errors:
-        process = subprocess.Popen(  # noqa: S603 -- our own command
-            [PROGRAMS / "ett", "serve", "--port", "0"],
-            env=without_ours() | variables,
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
+def served(folder: Path, days: int) -> Iterator[Server]:
+    """Run ``ett demo`` until the block ends. Raises ``Trouble``."""
+    command = [str(PROGRAMS / "ett"), "demo", "--json", f"--days={days}", f"--directory={folder}"]
+    process = subprocess.Popen(  # noqa: S603 -- our own command
+        command,
+        env=without_ours(),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for this program, which ends it when it is done
+    )
     try:
         assert process.stdout is not None
-        # It prints its first key when it serves, and nothing where it fails.
-        key = process.stdout.readline().strip()
-        address = _SERVING.search(log.read_text())
-        if not key or address is None:
-            raise Trouble(f"the service did not start; it said:\n{tail(log)}\nTry: ett doctor")
-        yield Server(address.group(1), key)
+        # It says where it serves when the fleet is in it, and nothing where it fails.
+        told = ""
+        for line in process.stdout:
+            told += line
+            if line == "}\n":
+                break
+        else:
+            raise Trouble("the service did not start; the reason stands above.\nTry: ett doctor")
+        ready = json.loads(told)
+        yield Server(ready["url"], ready["write_key"])
     finally:
         process.terminate()
         process.communicate()
@@ -207,6 +212,77 @@ def conservation(job: Mapping[str, Any]) -> str:
     return f"The categories sum to the job's wall time: {parts:,} = {whole:,} microseconds."
 
 
+def show_place(server: Server, job: Mapping[str, Any]) -> None:
+    """Print where the job stands among those of the last week. Raises ``Trouble``."""
+    model = job["model"]
+    whole, cohort = (
+        server.answer("/v1/fleet/summary?" + urlencode(asked))
+        for asked in ({}, {"where": f"model:{model}"})
+    )
+    if whole is None or cohort is None:
+        raise Trouble("the fleet's numbers could not be read.")
+    others = [other for other in listed(server, whole["from"]) if other["job"] != JOB]
+    fleet, alike = whole["total"], cohort["total"]
+    print(f"Its place in the last week, among {len(others):,} jobs that are made up:")
+    print(f"{'':15}{'this job':>10}{model:>18}{'fleet':>10}  better than")
+    ratios = (job["ett_ratio"], alike["ett_ratio_wall"], fleet["ett_ratio_wall"])
+    starts = (
+        job["time_to_start_seconds"],
+        *(one["time_to_start"]["p50"] for one in (alike, fleet)),
+    )
+    for name, shown, worse in (
+        ("ETT%", map(percent, ratios), better(job, others, "ett_ratio", 1)),
+        ("time to start", map(seconds, starts), better(job, others, "time_to_start_seconds", -1)),
+    ):
+        mine, theirs, all_of_it = shown
+        print(f"{name:15}{mine:>10}{theirs:>18}{all_of_it:>10}  {worse}")
+    print("(ETT% by wall time, as this job has no accelerators; time to start is the median)")
+
+
+def listed(server: Server, since: str) -> list[Mapping[str, Any]]:
+    """Return all jobs with time since an instant."""
+    found: list[Mapping[str, Any]] = []
+    asked = {"limit": "1000", "from": since}
+    while True:
+        page = server.answer("/v1/jobs?" + urlencode(asked)) or {"jobs": [], "next_cursor": None}
+        found += page["jobs"]
+        if page["next_cursor"] is None:
+            return found
+        asked["cursor"] = page["next_cursor"]
+
+
+def better(
+    job: Mapping[str, Any], others: Sequence[Mapping[str, Any]], member: str, sign: int
+) -> str:
+    """Say than how many others the job is better; *sign* is 1 where more is better, else -1."""
+    theirs = [other[member] for other in others if other[member] is not None]
+    if job[member] is None or not theirs:
+        return "-"
+    worse = sum(sign * each < sign * job[member] for each in theirs)
+    return f"{worse / len(theirs):.0%} of {len(theirs):,} jobs"
+
+
+def stay(server: Server) -> None:
+    """Keep the service up until Ctrl-C."""
+    print(f"\nThe service stays up at {server.url}/docs until Ctrl-C. In another terminal:")
+    print(f"  export ETT_URL={server.url} ETT_API_KEY={server.key}")
+    print("  ett fleet --by team\n  ett explain --group-by team\n  ett job copy")
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        print()
+
+
+def percent(ratio: float) -> str:
+    """Show a ratio as percent."""
+    return f"{ratio:.2%}"
+
+
+def seconds(length: float | None) -> str:
+    """Show a duration in seconds."""
+    return "-" if length is None else f"{length:,.1f} s"
+
+
 def without_ours() -> dict[str, str]:
     """Return the environment without any setting of a service or trainer elsewhere."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ETT_")}
@@ -220,10 +296,11 @@ def tail(log: Path) -> str:
 def arguments() -> tuple[argparse.Namespace, list[str]]:
     """Read the command line; what is not the demo's own is the trainer's."""
     parser = argparse.ArgumentParser(
-        description="Train a small model through a crash and print its ledger.",
+        description="Serve a made-up fleet, train a small model in it through a crash, and show.",
         epilog="Further arguments go to the trainer: examples/trainer.py --help.",
     )
     parser.add_argument("--folder", type=Path, help="keep everything there; else nothing is kept")
+    parser.add_argument("--days", type=int, default=60, help="length of the fleet (default 60)")
     args, rest = parser.parse_known_args()
     args.folder = args.folder and args.folder.absolute()
     return args, rest

@@ -75,7 +75,7 @@ def checkpoint_every_us(gpus: int) -> int:
     """Return how long a job of *gpus* trains between saves, in microseconds."""
     if gpus >= 1024:  # noqa: PLR2004 - the larger, the sooner something breaks
         return 30 * MINUTE
-    return 60 * MINUTE if gpus >= 256 else 90 * MINUTE  # noqa: PLR2004
+    return 75 * MINUTE if gpus >= 256 else 120 * MINUTE  # noqa: PLR2004
 
 
 _BLOCKS = CHECKPOINT_BLOCKING_SECONDS

@@ -84,7 +84,7 @@ class _Making:
             yield story
             if story.ended_at is None:
                 return
-            at = story.ended_at + draws.about(3 * DAY, 0.5)
+            at = story.ended_at + draws.about(10 * HOUR, 0.5)
 
     def _submitted(self) -> Iterator[Job]:
         """Return the jobs that users submit day by day."""

@@ -45,6 +45,6 @@ def test_a_loop_that_is_never_reached_tells_nothing() -> None:
     assert tape.events == []
 
 
-@pytest.mark.parametrize(("gpus", "minutes"), [(8, 90), (256, 60), (4096, 30)])
+@pytest.mark.parametrize(("gpus", "minutes"), [(8, 120), (256, 75), (4096, 30)])
 def test_larger_jobs_save_more_often(gpus: int, minutes: int) -> None:
     assert checkpoint_every_us(gpus) == minutes * MINUTE

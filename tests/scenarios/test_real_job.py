@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demo(folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the demo once, as ``make demo`` does, and return what it printed."""
     done = subprocess.run(
-        [sys.executable, DEMO, "--folder", folder, *STEPS],
+        [sys.executable, DEMO, "--folder", folder, "--days=4", *STEPS],
         capture_output=True,
         text=True,
         check=False,
@@ -82,6 +82,9 @@ def test_the_demo_prints_the_ledger_and_what_the_trainer_does(
     assert shown == {name: f"{spent:.6f}" for name, spent in job["categories"].items() if spent}
     assert "killed: signal=9" in demo.stdout
     assert "categories sum to the job's wall time" in demo.stdout
+    (place,) = [row for row in rows if row[0] == "ETT%" and row[-1] == "jobs"]
+    assert place[1:3] == [f"{job['ett_ratio']:.2%}"] * 2  # it is all of its cohort
+    assert "time to start" in demo.stdout.partition("Its place in the last week")[2]
     for said in ("kills itself, 18 steps after a save", "goes on after step 20", "step   60"):
         assert said in demo.stderr
 
