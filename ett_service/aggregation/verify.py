@@ -121,7 +121,7 @@ def _cell(place: Place, cell: Content | None) -> Iterator[tuple[str, object]]:
     hour_at, cohort = place
     labels = ",".join(f"{name}={value}" for name, value in cohort._asdict().items() if value)
     for name, value in zip((*MEASURES, "tallies"), (*cell.sums, cell.tallies), strict=True):
-        yield f"contribution {hour_at} {labels} {name}", value
+        yield f"contribution {hour_at} {labels or 'unknown'} {name}", value
 
 
 def _sums(

@@ -5,7 +5,14 @@ from sqlalchemy import Table, delete, update
 
 from ett_service.aggregation.verify import Difference, Verdict, verify
 from ett_service.core.answer import FORMULA_VERSION
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, PhaseStarted
+from ett_service.core.event import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    PhaseStarted,
+    SpanOver,
+)
 from ett_service.core.vocabulary import Outcome, Phase
 from ett_service.storage import tables
 from ett_service.storage.engine import Store
@@ -22,6 +29,8 @@ def restarted_job() -> list[Event]:
         event(AttemptStarted, gpus=8),
         event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
         *(progress(step, NOON + MINUTE + step * SECOND) for step in range(20)),
+        event(SpanOver, NOON + MINUTE, phase=Phase.LAUNCHER_INIT, stage="device_init", start=NOON),
+        event(CheckpointSaved, NOON + MINUTE + 20 * SECOND, step=20),
         event(AttemptEnded, NOON + 3 * MINUTE, outcome=Outcome.FAILED),
         event(AttemptStarted, NOON + 4 * MINUTE, attempt=1),
         event(PhaseStarted, NOON + 5 * MINUTE, attempt=1, phase=Phase.TRAIN_LOOP),
@@ -75,6 +84,10 @@ def test_a_job_without_a_ledger_is_a_difference(store: Store, project_id: int) -
         (tables.segment, "ended_us", 1),
         (tables.share, "weighted_us", 1),
         (tables.recovery, "us", 1),
+        (tables.stage_time, "inclusive_us", 1),
+        (tables.checkpoint, "step", 1),
+        (tables.contribution, "failures", 7),
+        (tables.contribution, "tallies", '{"queue_wait":{"0":[7,0]}}'),
     ],
 )
 def test_a_planted_difference_is_found(
@@ -93,7 +106,16 @@ def test_a_planted_difference_is_found(
 
 
 @pytest.mark.parametrize(
-    "table", [tables.attempt_ledger, tables.segment, tables.share, tables.recovery]
+    "table",
+    [
+        tables.attempt_ledger,
+        tables.segment,
+        tables.share,
+        tables.recovery,
+        tables.stage_time,
+        tables.checkpoint,
+        tables.contribution,
+    ],
 )
 def test_a_missing_row_is_found(store: Store, key: JobKey, table: Table) -> None:
     store.write(lambda conn: conn.execute(delete(table)))

@@ -37,3 +37,28 @@ def test_a_stored_number_that_was_changed_is_found(
     assert main(["verify"]) == 3
     (row,) = [line for line in capsys.readouterr().out.splitlines() if "llm-7b" in line]
     assert row.split()[-4:] == ["job_ledger", "failures", "7", "1"]
+
+
+@pytest.mark.usefixtures("copy")
+def test_the_rollups_of_a_server_are_the_sum_of_its_jobs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["verify", "--fleet", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["cells"] >= 2
+    assert said["differences"] == []
+    assert main(["verify", "--fleet"]) == 0
+    assert f"{said['cells']} cells of the rollups, no difference" in capsys.readouterr().out
+
+
+def test_a_cell_that_was_changed_is_found_when_the_rollups_are_asked_for(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(copy)) as conn, conn:
+        conn.execute("UPDATE rollup_daily SET failures = failures + 1")
+    assert main(["verify"]) == 0
+    capsys.readouterr()
+    assert main(["verify", "--fleet"]) == 3
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "failures" in line]
+    assert rows
+    assert {tuple(row[1:3]) for row in rows} == {("-", "rollup_daily")}

@@ -1,0 +1,121 @@
+"""A cell of the rollups that is not the sum of its contributions is found, wherever it lies."""
+
+import pytest
+from sqlalchemy import Connection, Table, delete, insert, select, update
+
+from ett_service.aggregation.verify_rollups import DayVerdict, RollupDifference, verify_rollups
+from ett_service.core.event import AttemptEnded, AttemptStarted, JobFacts, PhaseStarted
+from ett_service.core.interval import DAY_US
+from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.storage import cap, tables
+from ett_service.storage.cap import Day
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_project
+from ett_service.storage.marks import JobKey
+from tests.aggregation.deliveries import deliver, refreshed
+from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, event
+
+ROLLUPS = [tables.rollup_hourly, tables.rollup_daily, tables.tally_hourly, tables.tally_daily]
+
+
+@pytest.fixture
+def day(store: Store, project_id: int) -> Day:
+    """Return the first of two days on which jobs of two cohorts ran."""
+    for team, hours in (("nlp", 20), ("vision", 2)):
+        key = JobKey(project_id, team)
+        told = [
+            event(JobFacts, team=team),
+            event(AttemptStarted, gpus=8),
+            event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
+            event(AttemptEnded, NOON + hours * HOUR, outcome=Outcome.FAILED),
+        ]
+        deliver(store, key, told)
+        refreshed(store, key, NOON + 2 * DAY_US)
+    return Day(project_id, NOON - NOON % DAY_US)
+
+
+def verified(store: Store) -> list[DayVerdict]:
+    return list(verify_rollups(store))
+
+
+def differences(store: Store) -> list[RollupDifference]:
+    return [one for day in verified(store) for one in day.differences]
+
+
+def test_nothing_differs_in_what_was_rolled_up(store: Store, day: Day) -> None:
+    found = verified(store)
+    assert [(one.day_us, one.differences) for one in found] == [
+        (day.day_us, ()),
+        (day.day_us + DAY_US, ()),
+    ]
+    assert all(one.cells > 10 for one in found)
+
+
+def test_nothing_differs_where_cohorts_are_in_other(store: Store, day: Day) -> None:
+    with store.reading() as conn:
+        moves = cap.plan(conn, day, 1)
+    store.write(lambda conn: cap.move(conn, day, moves.out, own=False))
+    assert differences(store) == []
+
+
+def test_projects_are_compared_each_for_itself(store: Store, day: Day) -> None:
+    elsewhere = store.write(lambda conn: create_project(conn, "other", RECEIVED_AT))
+    key = JobKey(elsewhere, "llm-70b")
+    deliver(store, key, [event(AttemptStarted, gpus=8)])
+    refreshed(store, key, NOON + MINUTE)
+
+    assert {one.project_id for one in verified(store)} == {day.project_id, elsewhere}
+    assert differences(store) == []
+
+
+@pytest.mark.parametrize("table", ROLLUPS, ids=str)
+def test_a_planted_wrong_cell_is_found(store: Store, day: Day, table: Table) -> None:
+    measure = "us" if "us" in table.c else "effective_training_weighted_us"
+
+    def plant(conn: Connection) -> tuple[int, ...]:
+        key = conn.execute(select(*table.primary_key).limit(1)).one()
+        where = [column == value for column, value in zip(table.primary_key, key, strict=True)]
+        wrong = update(table).where(*where).values({measure: table.c[measure] + 1})
+        conn.execute(wrong)
+        return tuple(key)
+
+    key = store.write(plant)
+
+    (found,) = differences(store)
+    assert found.project_id == day.project_id
+    assert found.what == " ".join([table.name, *map(str, key[1:]), measure])
+    assert found.stored == int(str(found.recomputed)) + 1
+
+
+@pytest.mark.usefixtures("day")
+@pytest.mark.parametrize("table", ROLLUPS, ids=str)
+def test_a_missing_row_is_found(store: Store, table: Table) -> None:
+    store.write(lambda conn: conn.execute(delete(table)))
+    found = differences(store)
+    assert {one.stored for one in found} == {"nothing"}
+    assert {one.what.split()[0] for one in found} == {table.name}
+
+
+def test_a_row_of_a_day_without_contributions_is_found(store: Store, day: Day) -> None:
+    def plant(conn: Connection) -> None:
+        cohort_id = conn.scalars(select(tables.cohort.c.id).limit(1)).one()
+        row = {"project_id": day.project_id, "start_us": 9 * DAY_US, "cohort_id": cohort_id}
+        conn.execute(insert(tables.rollup_daily), row)
+
+    store.write(plant)
+    found = differences(store)
+    assert {one.recomputed for one in found} == {"nothing"}
+    assert {one.what.split()[1] for one in found} == {str(9 * DAY_US)}
+
+
+@pytest.mark.usefixtures("day")
+def test_a_contribution_that_no_job_says_is_found(store: Store) -> None:
+    more = update(tables.contribution).values(failures=tables.contribution.c.failures + 1)
+    store.write(lambda conn: conn.execute(more))
+    assert {one.what.split()[-1] for one in differences(store)} == {"failures"}
+
+
+@pytest.mark.usefixtures("day")
+def test_a_lost_row_of_the_cap_is_found(store: Store) -> None:
+    store.write(lambda conn: conn.execute(delete(tables.cohort_day)))
+    assert differences(store)
