@@ -1,0 +1,153 @@
+"""Who made room for whom, told as events and folded into ledgers."""
+
+from typing import Any
+
+import pytest
+
+from ett_service.analysis.economy import Economy
+from ett_service.analysis.fleet import summary
+from ett_service.analysis.preemption import Preemption
+from ett_service.analysis.scope import Scope
+from ett_service.analysis.window import Window
+from ett_service.storage.preemptions import Loss, Order
+from tests.api.conftest import Service, service
+from tests.builders import HOUR, MINUTE, NOON
+from tests.stories import spent, told
+
+__all__ = ["service"]
+
+WINDOW = Window(NOON, NOON + 2 * HOUR)
+
+
+def _preempted(
+    job: str, by: str | None, gpus: int | None = 4, team: str = "a"
+) -> list[dict[str, Any]]:
+    """Train from 10 on, save at 15, make room at 20, and train again from 27 on."""
+    members = {} if by is None else {"preempted_by": by}
+    sized = {} if gpus is None else {"gpus": gpus}
+    return [
+        told("job", 5, job=job, team=team, precision="bf16", **sized),
+        told("attempt_started", 5, job=job, **sized),
+        told("phase_started", 10, job=job, phase="train_loop"),
+        told("checkpoint_saved", 15, job=job, step=10),
+        told("attempt_ended", 20, job=job, outcome="preempted", **members),
+        told("attempt_started", 25, job=job, attempt=1, **sized),
+        spent("train_loop", 27, 40, job=job, attempt=1),
+        told("attempt_ended", 40, job=job, attempt=1, outcome="completed"),
+        told("job_ended", 40, job=job, outcome="completed"),
+    ]
+
+
+def _favoured(job: str, *lives: tuple[float, float, str]) -> list[dict[str, Any]]:
+    """Tell the lives of a job: begin, end and outcome of each."""
+    events = [told("job", lives[0][0], job=job, gpus=8)]
+    for attempt, (start, end, outcome) in enumerate(lives):
+        named: dict[str, Any] = {"job": job, "attempt": attempt}
+        events += [
+            told("attempt_started", start, **named),
+            told("attempt_ended", end, outcome=outcome, **named),
+        ]
+    return [*events, told("job_ended", lives[-1][1], job=job, outcome="completed")]
+
+
+def _found(service: Service, **asked: Any) -> Preemption:
+    with service.store.reading() as conn:
+        return summary(conn, Scope(**asked), WINDOW, Economy()).total.preemption
+
+
+#: Five minutes since the save and seven until it trains again, on four accelerators.
+ONE = Loss(1, 4 * 5 * MINUTE, 4 * 7 * MINUTE, 0)
+
+
+@pytest.fixture
+def fleet(service: Service) -> Service:
+    service.clock.us += HOUR
+    return service
+
+
+#: Lives of a job in whose favour another is preempted at 20, and of which order that makes it.
+FAVOURED: dict[str, tuple[list[tuple[float, float, str]], Order]] = {
+    "its first attempt": ([(19, 50, "completed")], Order.FIRST),
+    "after one that completed": ([(2, 18, "completed"), (19, 50, "completed")], Order.FIRST),
+    "after one that failed": ([(2, 18, "failed"), (19, 50, "completed")], Order.SECOND),
+    "waits after one that failed": ([(2, 18, "failed"), (22, 50, "completed")], Order.SECOND),
+    "before it failed": ([(2, 21, "failed"), (22, 50, "completed")], Order.FIRST),
+    "after one that was cancelled": ([(2, 18, "cancelled"), (20, 50, "completed")], Order.FIRST),
+    "not begun by then": ([(21, 50, "completed")], Order.UNKNOWN),
+}
+
+
+def test_a_preemption_has_the_order_that_the_favoured_job_gives_it(fleet: Service) -> None:
+    for team, (lives, _) in FAVOURED.items():
+        fleet.told(_preempted(f"{team}: made room", team, team=team))
+        fleet.told(_favoured(team, *lives))
+    with fleet.store.reading() as conn:
+        groups = summary(conn, Scope(group_by=("team",)), WINDOW, Economy()).groups
+    found = {group.labels["team"]: group.preemption for group in groups if group.labels["team"]}
+    assert found == {team: Preemption({order: ONE}) for team, (_, order) in FAVOURED.items()}
+
+
+def test_who_names_nobody_or_nobody_known_is_counted_as_unknown(fleet: Service) -> None:
+    fleet.told(_preempted("one", None))
+    fleet.told(_preempted("two", "somebody"))
+    assert _found(fleet) == Preemption({Order.UNKNOWN: ONE.plus(ONE)})
+
+
+def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
+    fleet.told(_preempted("made-room", "favoured"))
+    other = fleet.key({"write"}, project="elsewhere")
+    fleet.client.headers["Authorization"] = f"Bearer {other}"
+    fleet.told(_favoured("favoured", (2, 18, "failed"), (19, 50, "completed")))
+    assert _found(fleet) == Preemption({Order.UNKNOWN: ONE})
+
+
+def test_what_was_lost_on_unknown_accelerators_is_counted_apart(fleet: Service) -> None:
+    fleet.told(_preempted("made-room", None, gpus=None))
+    assert _found(fleet) == Preemption({Order.UNKNOWN: Loss(1, 0, 0, 1)})
+
+
+def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
+    fleet.told(_preempted("made-room", None))
+    fits = {
+        "team": "a",
+        "precision": "bf16",
+        "size": "4-7",
+        "code_version": "",
+        "project": "research",
+    }
+    for name, value in fits.items():
+        assert _found(fleet, where={name: frozenset({value})}) == Preemption({Order.UNKNOWN: ONE})
+        assert _found(fleet, where={name: frozenset({"x"})}) == Preemption({})
+    with fleet.store.reading() as conn:
+        (group,) = summary(conn, Scope(group_by=tuple(fits)), WINDOW, Economy()).groups
+    assert group.labels == fits
+    assert group.preemption == Preemption({Order.UNKNOWN: ONE})
+
+
+def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Service) -> None:
+    fleet.told(_preempted("made-room", None))
+    sent = {"from": "2026-03-01T12:20:00Z", "to": "2026-03-01T12:21:00Z", "why": "a drill"}
+    answer = fleet.client.put("/v1/jobs/made-room/exclusion", json=sent)
+    assert answer.status_code == 200
+    fleet.settle()
+    assert _found(fleet) == Preemption({})
+    assert _found(fleet, exclusions="included") == Preemption({Order.UNKNOWN: ONE})
+
+
+def test_the_answer_tells_the_ratio_and_the_losses(fleet: Service) -> None:
+    fleet.told(_preempted("made-room", "favoured"))
+    fleet.told(_favoured("favoured", (2, 18, "failed"), (19, 50, "completed")))
+    query: dict[str, Any] = {"from": "2026-03-01T12:00:00Z", "to": "2026-03-01T14:00:00Z"}
+    told_loss = {
+        "count": 1,
+        "lost_weighted_seconds": 4 * 12 * 60.0,
+        "unsaved_weighted_seconds": 4 * 5 * 60.0,
+        "recovery_weighted_seconds": 4 * 7 * 60.0,
+        "without_accelerators": 0,
+    }
+    found = fleet.get("/v1/fleet/summary", **query)["total"]["preemption"]
+    assert (found["preempted"], found["attempts"], found["ratio"]) == (1, 4, 0.25)
+    assert found["second_order"] == told_loss
+    assert found["first_order"]["count"] == found["unknown"]["count"] == 0
+    (point,) = fleet.get("/v1/fleet/series", step="1w", **query)["points"]
+    assert point["preemption"] == found

@@ -1,0 +1,89 @@
+"""Which jobs come first, by what."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from ett_service.analysis.economy import Economy, Price
+from ett_service.analysis.question import BadQuestion
+from ett_service.analysis.scope import Scope
+from ett_service.analysis.top_jobs import top_jobs
+from ett_service.analysis.window import Window
+from ett_service.core.vocabulary import Category
+from ett_service.storage.rollups import DAY_US
+from tests.api.conftest import Service, service
+from tests.builders import HOUR, NOON
+from tests.engines import ON_ONE_ENGINE
+from tests.stories import spent, told
+
+__all__ = ["service"]
+
+WINDOW = Window(NOON, NOON + 5 * HOUR)
+ECONOMY = Economy(prices=(Price("H100", 0, Fraction(10)), Price("A100", 0, Fraction(1))))
+
+
+def _job(job: str, gpus: int, compiling: float, training: float, **facts: Any) -> list[Any]:
+    """Compile and train, in minutes after noon."""
+    return [
+        told("job", 0, job=job, gpus=gpus, **facts),
+        spent("pt2_compile", 0, compiling, job=job),
+        spent("train_loop", compiling, compiling + training, job=job),
+        told("attempt_ended", compiling + training, job=job, outcome="completed"),
+    ]
+
+
+@pytest.fixture
+def fleet(service: Service) -> Service:
+    service.clock.us += 5 * HOUR
+    service.told(_job("small", 1, 90, 10, hardware="H100"))
+    service.told(_job("large", 64, 5, 60, hardware="A100"))
+    service.told(_job("costly", 16, 4, 60, hardware="h100", team="red"))
+    service.told(_job("free", 2, 1, 60, hardware="X1"))
+    return service
+
+
+def _names(fleet: Service, by: str, limit: int = 10, **asked: Any) -> list[str]:
+    with fleet.store.reading() as conn:
+        found = top_jobs(conn, Scope(**asked), WINDOW, ECONOMY, by, limit)
+    return [one.facts.job for one in found]
+
+
+def test_jobs_are_sorted_by_what_was_asked_for(fleet: Service) -> None:
+    assert _names(fleet, "lost") == ["large", "small", "costly", "free"]
+    assert _names(fleet, "category:pt2_compile") == ["large", "small", "costly", "free"]
+    assert _names(fleet, "category:effective_training") == ["large", "costly", "free", "small"]
+    assert _names(fleet, "category:evaluation") == []
+    assert _names(fleet, "lost", limit=2) == ["large", "small"]
+    assert _names(fleet, "lost", where={"team": frozenset({"red"})}) == ["costly"]
+
+
+def test_jobs_are_sorted_by_what_they_cost_and_unpriced_ones_are_left_out(fleet: Service) -> None:
+    assert _names(fleet, "cost") == ["costly", "large", "small"]
+    with fleet.store.reading() as conn:
+        first, *_ = top_jobs(conn, Scope(), WINDOW, ECONOMY, "cost", 1)
+    assert first.cost.total == pytest.approx(10 * 16 * 64 / 60)
+
+
+def test_a_price_counts_from_its_day_on(fleet: Service) -> None:
+    midnight = NOON - DAY_US // 2
+    later = Economy(
+        prices=(
+            Price("H100", midnight, Fraction(10)),
+            Price("A100", midnight, Fraction(1)),
+            Price("A100", midnight + DAY_US, Fraction(1000)),
+        )
+    )
+    window = Window(midnight - DAY_US, midnight + 3 * DAY_US)
+    with fleet.store.reading() as conn:
+        costs = [one.cost.total for one in top_jobs(conn, Scope(), window, later, "cost", 2)]
+    assert costs == pytest.approx([10 * 16 * 64 / 60, 64 * 65 / 60])
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("by", ["size", "category:", "category:sleep", "Lost", ""])
+def test_what_jobs_cannot_be_sorted_by_is_refused(service: Service, by: str) -> None:
+    with pytest.raises(BadQuestion) as refused:
+        _names(service, by)
+    assert refused.value.parameter == "by"
+    assert f"category:{Category.EVALUATION}" in refused.value.allowed
