@@ -31,8 +31,10 @@ demo: setup ## Serve a made-up fleet, train a small model in it through a crash,
 test: setup ## Run the tests.
 	$(BIN)/pytest -n 2 --dist loadgroup --quiet
 
-laws: setup ## Try the laws of the ledger on many more drawn cases.
-	$(BIN)/pytest tests/core/test_laws.py -n 2 --quiet --hypothesis-profile=laws --timeout=3600
+laws: setup ## Try the laws of the ledger and of the rollups on many more drawn cases.
+	$(BIN)/pytest tests/core/test_laws.py \
+		'tests/aggregation/test_rollup_laws.py::test_rollups_sum_up_what_the_events_say[sqlite]' \
+		-n 2 --quiet --hypothesis-profile=laws --timeout=3600
 
 lint: setup ## Check format, style, types and layers.
 	$(BIN)/ruff format --check
