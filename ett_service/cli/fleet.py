@@ -61,9 +61,10 @@ def _write_summary(answer: Answer) -> None:
     write_line(headline(total, answer))
     write_line()
     if answer["group_by"]:
+        groups = sorted(answer["groups"], key=lost_gpu_seconds, reverse=True)
         write_table(
             (*answer["group_by"], *_NUMBERS),
-            [(*names(group, answer["group_by"]), *_numbers(group)) for group in answer["groups"]],
+            [(*names(group, answer["group_by"]), *_numbers(group)) for group in groups],
             right=_NUMBERS,
             last=("total", *[""] * (len(answer["group_by"]) - 1), *_numbers(total)),
         )
