@@ -103,6 +103,19 @@ def test_few_failures_leave_more_intervals_as_they_are() -> None:
     assert advise(few).verdict == "keep"
 
 
+def test_few_saves_of_unlike_length_widen_the_bounds() -> None:
+    unlike = replace(
+        MEASURED, failures=10**6, training_us=10**6 * 28_800 * SECOND,
+        saves=tally([10 * SECOND, 20 * SECOND]),
+    )  # fmt: skip
+    best = advise(unlike).best
+
+    # Student's factor for two is 12.7, the error of their mean 5 of 15 s; halved on the logarithm.
+    assert best.value is not None
+    assert best.low == pytest.approx(best.value * math.exp(-12.706 / 3 / 2), rel=0.03)
+    assert best.high == pytest.approx(best.value * math.exp(12.706 / 3 / 2), rel=0.03)
+
+
 def test_the_bounds_hold_the_true_interval_as_often_as_they_say() -> None:
     draw = np.random.default_rng(11)
     true = math.sqrt(2 * 15 * 28_800)
