@@ -76,10 +76,11 @@ class _Adding:
 
     def add_sums(self, names: Sequence[str], columns: Sequence[Any]) -> None:
         width = len(columns) // len(names)
-        for place, name in enumerate(names):
-            amount = whole(columns[place * width : (place + 1) * width])
+        if width > 1:
+            columns = [whole(columns[at : at + width]) for at in range(0, len(columns), width)]
+        for name, amount in zip(names, columns, strict=True):
             if amount:
-                self.sums[name] += amount
+                self.sums[name] += int(amount)
 
     def add_tally(self, name: str, place: int, count: int, *us: int) -> None:
         self.counts[name][place] += int(count)
