@@ -17,7 +17,7 @@ BY_TEAM = """
            SUM(effective_training_seconds) / SUM(e2e_seconds) AS ett_ratio_wall
     FROM view WHERE NOT excluded GROUP BY team
 """
-DAY = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"}
+DAY: dict[str, Any] = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"}
 
 
 @pytest.fixture(autouse=True)
