@@ -56,6 +56,8 @@ class Effect:
     after: Measured
     mean_us: float | None  #: the difference of the means; None where a side has nothing
     mean_us_interval: Interval | None  #: None with fewer than two jobs on a side
+    median_us: float | None  #: the difference of the medians
+    median_us_interval: Interval | None  #: None, too, with very many durations on a side
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +160,12 @@ class _Sample:
     """Durations of one side."""
 
     def __init__(self, found: Iterable[Occurrence], stream: int) -> None:
-        self._values = array("q")
+        self._values, self._units = array("q"), array("q")
         self._resampling = Resampling(2, stream)
         for _, of_job in groupby(found, key=lambda one: (one.project_id, one.job)):
             values = [one.us for one in of_job]
             self._values.extend(values)
+            self._units.extend([self._resampling.units] * len(values))
             self._resampling.add((sum(values), len(values)))
 
     @property
@@ -177,6 +180,10 @@ class _Sample:
         draws = self._resampling.draws()
         return None if draws is None else draws[:, 0] / draws[:, 1]
 
+    def medians(self) -> Floats | None:
+        """Return the median of each draw."""
+        return self._resampling.medians(self._values, self._units)
+
 
 def _effect(conn: Connection, scope: Scope, kind: Kind, before: Window, after: Window) -> Effect:
     one, other = (
@@ -184,10 +191,19 @@ def _effect(conn: Connection, scope: Scope, kind: Kind, before: Window, after: W
         for stream, window in enumerate((before, after))
     )
     was, became = one.measured, other.measured
-    difference = None
-    if was.mean_us is not None and became.mean_us is not None:
-        difference = became.mean_us - was.mean_us
-    return Effect(kind, was, became, difference, _difference(one.means(), other.means()))
+    return Effect(
+        kind,
+        was,
+        became,
+        _less(became.mean_us, was.mean_us),
+        _difference(one.means(), other.means()),
+        _less(became.median_us, was.median_us),
+        _difference(one.medians(), other.medians()),
+    )
+
+
+def _less(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
 
 
 def _difference(before: Floats | None, after: Floats | None) -> Interval | None:

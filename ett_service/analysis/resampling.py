@@ -7,6 +7,7 @@ Tibshirani, An Introduction to the Bootstrap (1993); the interval is that of per
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 GROUPS = 1_000
 DRAWS = 1_000
 CONFIDENCE = 0.95
+MOST_VALUES = 100_000
+"""Of more values than this no median is drawn again."""
 
 _SEED = 20_260_301
 _FEWEST_GROUPS = 2
@@ -46,13 +49,43 @@ class Resampling:
 
     def draws(self) -> Floats | None:
         """Return the sums of each draw: rows of columns. None with fewer than two units."""
-        groups = min(self.units, GROUPS)
-        if groups < _FEWEST_GROUPS:
+        drawn = self._drawn()
+        if drawn is None:
             return None
-        chance = np.random.default_rng([_SEED, self._stream])
-        drawn = chance.multinomial(groups, np.full(groups, 1 / groups), size=DRAWS)
-        sums: Floats = drawn @ self._sums[:groups]
+        sums: Floats = drawn @ self._sums[: drawn.shape[1]]
         return sums
+
+    def medians(self, values: Sequence[int], units: Sequence[int]) -> Floats | None:
+        """Return the median of each draw of *values*, whose units count from 0 as they were added.
+
+        None with fewer than two units, and where it would take too long.
+        """
+        drawn = self._drawn()
+        if drawn is None or not 0 < len(values) <= MOST_VALUES:
+            return None
+        order = np.argsort(np.asarray(values), kind="stable")
+        ordered, groups = np.asarray(values)[order], np.asarray(units)[order] % GROUPS
+        found = [_middle(ordered, row[groups]) for row in drawn]
+        return np.array(found, dtype=np.float64)
+
+    def _drawn(self) -> NDArray[np.int16] | None:
+        groups = min(self.units, GROUPS)
+        return None if groups < _FEWEST_GROUPS else _draws(groups, self._stream)
+
+
+@lru_cache(maxsize=16)
+def _draws(groups: int, stream: int) -> NDArray[np.int16]:
+    """Return how often each draw holds each group."""
+    chance = np.random.default_rng([_SEED, stream])
+    drawn = chance.multinomial(groups, np.full(groups, 1 / groups), size=DRAWS)
+    return drawn.astype(np.int16)
+
+
+def _middle(ordered: NDArray[np.int64], times: NDArray[np.int16]) -> float:
+    """Return the median of ascending values, each of which stands so many times."""
+    upto = np.cumsum(times, dtype=np.int64)
+    low, high = np.searchsorted(upto, [(upto[-1] + 1) // 2, upto[-1] // 2 + 1])
+    return float(ordered[low] + ordered[high]) / 2
 
 
 def interval(figures: Floats) -> Interval | None:

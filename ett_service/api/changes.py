@@ -160,6 +160,8 @@ def _effect(effect: Effect) -> EffectAnswer:
         after=_measured(effect.after),
         difference_seconds=_maybe(effect.mean_us),
         difference_interval=_bounds(effect.mean_us_interval, 1e-6),
+        median_difference_seconds=_maybe(effect.median_us),
+        median_difference_interval=_bounds(effect.median_us_interval, 1e-6),
     )
 
 

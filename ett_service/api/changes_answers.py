@@ -48,6 +48,8 @@ _EXAMPLE: dict[str, Any] = {
                     "after": _AFTER,
                     "difference_seconds": -575.0,
                     "difference_interval": {"low": -641.2, "high": -507.9},
+                    "median_difference_seconds": -552.5,
+                    "median_difference_interval": {"low": -630.0, "high": -488.1},
                 }
             ],
             "ett": {
@@ -135,6 +137,12 @@ class EffectAnswer(Answer):
     )
     difference_interval: BoundsOfDifference | None = Field(
         description="Null where a side has fewer than two jobs."
+    )
+    median_difference_seconds: float | None = Field(
+        description="Of the medians: a few long ones move it less."
+    )
+    median_difference_interval: BoundsOfDifference | None = Field(
+        description="Null, too, with more than 100,000 durations on a side."
     )
 
 

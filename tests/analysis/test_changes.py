@@ -76,6 +76,10 @@ def test_what_began_before_a_marker_is_compared_with_what_began_after_it(
     # The standard error of the difference is 2.04 minutes.
     assert low == pytest.approx(-18.5 * MINUTE, rel=0.05)
     assert high == pytest.approx(-10.5 * MINUTE, rel=0.05)
+    assert compiles.median_us == -14.5 * MINUTE
+    assert compiles.median_us_interval is not None
+    low, high = compiles.median_us_interval
+    assert -24 * MINUTE < low < -14.5 * MINUTE < high < -6 * MINUTE
     starts = next(effect for effect in change.effects if effect.kind is Kind.TIME_TO_START)
     assert (starts.before.mean_us, starts.after.mean_us) == (34 * MINUTE, 19.5 * MINUTE)
     recoveries = next(effect for effect in change.effects if effect.kind is Kind.TIME_TO_RECOVER)

@@ -51,6 +51,36 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     assert 0.88 <= covered / 200 <= 0.99
 
 
+def test_the_interval_of_a_median_is_as_wide_as_theory_says() -> None:
+    chance = random.Random(6)
+    values = [round(chance.gauss(1_000_000, 200_000)) for _ in range(400)]
+    found = Resampling(1)
+    for value in values:
+        found.add((value,))
+
+    medians = found.medians(values, range(400))
+
+    assert medians is not None
+    bounds = interval(medians)
+    assert bounds is not None
+    # The standard error of a normal median is sqrt(pi / 2) that of the mean.
+    assert bounds.high - bounds.low == pytest.approx(2 * 1.96 * 1.2533 * 10_000, rel=0.2)
+    assert bounds.low < 1_000_000 < bounds.high
+
+
+def test_values_of_one_unit_are_drawn_together() -> None:
+    found = Resampling(1)
+    for _ in range(3):
+        found.add((0,))
+
+    medians = found.medians([1, 1, 1, 5, 9], [0, 0, 0, 1, 2])
+
+    # Whichever units are drawn, the first has three values of each draw that holds it.
+    assert medians is not None
+    assert set(medians) <= {1.0, 3.0, 5.0, 7.0, 9.0}
+    assert (medians == 1).mean() > 0.6
+
+
 def test_the_same_units_give_the_same_draws_and_other_streams_others() -> None:
     values = [1.0, 5.0, 2.0]
     one, again, other = (_resampled(values, stream).draws() for stream in (0, 0, 1))
@@ -63,6 +93,7 @@ def test_the_same_units_give_the_same_draws_and_other_streams_others() -> None:
 
 def test_fewer_than_two_units_say_nothing() -> None:
     assert Resampling(1).draws() is None
+    assert Resampling(1).medians([], []) is None
     assert _resampled([3.0]).draws() is None
 
 
