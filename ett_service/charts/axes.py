@@ -33,5 +33,5 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
         first = math.floor(low / (step * factor) + 1e-9)
         last = math.ceil(high / (step * factor) - 1e-9)
         if last - first < most:
-            return [round(place * step * factor, 12) for place in range(first, last + 1)]
+            return [float(f"{place * step * factor:.15g}") for place in range(first, last + 1)]
     return [low, high]

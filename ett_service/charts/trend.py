@@ -11,9 +11,10 @@ from ett_service.core.vocabulary import Category
 
 _WIDTH, _HEIGHT = 760.0, 240.0
 _TOP, _BOTTOM = 26.0, 200.0
-_LEFT, _RIGHT = 60.0, 676.0
+_LEFT, _RIGHT = 60.0, 656.0
 _SPARK = (110.0, 24.0)
 _FAINT = 0.18
+_LINE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,9 @@ def trend(
         _told(points, target, shown),
         _grid(marks, up, shown),
         *(_event(event, across) for event in events),
-        *_target(target, up, shown),
         *_names(points, across),
         *_curve(points, across, up),
-        *_last(points, across, up, shown),
+        *_labels(points, target, across, up, shown),
     )
 
 
@@ -123,36 +123,44 @@ def _dot(place: tuple[float, float], radius: float) -> Markup:
     return element("circle", cx=place[0], cy=place[1], r=radius, **flat(BETTER))
 
 
-def _target(target: float | None, up: Scale, shown: Callable[[float | None], str]) -> list[Markup]:
-    if target is None:
-        return []
-    return [
-        line((_LEFT, up(target)), (_RIGHT, up(target)), stroke_dasharray="6 4"),
-        label(_LEFT + 4, up(target) - 5, f"target {shown(target)}"),
-    ]
-
-
-def _last(
+def _labels(
     points: Sequence[Point],
+    target: float | None,
     across: Scale,
     up: Scale,
     shown: Callable[[float | None], str],
 ) -> list[Markup]:
+    """Name the newest value and the target beside their ends, neither over the other."""
     known = [(place, point.value) for place, point in enumerate(points) if point.value is not None]
     if not known:
         return [label((_LEFT + _RIGHT) / 2, _TOP + 20, "no data", text_anchor="middle")]
     place, value = known[-1]
-    return [label(across(place) + 9, up(value) + 4, shown(value), font_weight="bold")]
+    drawn = [label(across(place) + 9, up(value) + 4, shown(value), font_weight="bold")]
+    if target is not None:
+        y = up(target) + 4
+        apart = y - (up(value) + 4)
+        if abs(apart) < _LINE:
+            y += (_LINE if apart > 0 else -_LINE) - apart
+        drawn.append(line((_LEFT, up(target)), (_RIGHT, up(target)), stroke_dasharray="6 4"))
+        drawn.append(label(_RIGHT + 9, y, f"target {shown(target)}"))
+    return drawn
 
 
 def _event(event: Event, across: Scale) -> Markup:
     x = across(event.place)
     colour = COLOURS[Category.RESTART_WAIT]
+    beyond = x > (_LEFT + _RIGHT) / 2
     return element(
         "g",
         element("title", words(event.name)),
         line((x, _TOP - 6), (x, _BOTTOM), stroke=colour, stroke_dasharray="2 3"),
-        label(x + 3, _TOP - 10, event.name, font_size=10),
+        label(
+            x - 3 if beyond else x + 3,
+            _TOP - 12,
+            event.name,
+            font_size=10,
+            text_anchor="end" if beyond else None,
+        ),
     )
 
 

@@ -16,6 +16,7 @@ VERDICTS = {
 """Verdicts as they are shown; the API's are words of its own."""
 
 _MOST_COHORTS = 8
+_ADVICE = "cohort|#failures|#saves|#a save|#now|#best|#WTT% now|#at best|verdict|#GPU-hours to gain"
 
 
 def first(gathered: Gathered) -> Section:
@@ -72,7 +73,7 @@ def advice(gathered: Gathered) -> Section:
         "How often to save",
         () if rows else _why_not(gathered.advice["total"]),
         chart=chosen and _curve(chosen, name_of(chosen, gathered.group_by) or "the fleet"),
-        table=table("cohort|#failures|#saves|#a save|#now|#best|#WTT% now|#at best|verdict", rows),
+        table=table(_ADVICE, rows),
         after=(_assumed(chosen),) if chosen else (),
     )
 
@@ -84,20 +85,13 @@ def _advised(group: Answer, gathered: Gathered) -> tuple[str, ...]:
         name_of(group, gathered.group_by) or "all",
         count(group["n"]["failures"]),
         count(group["n"]["saves"]),
-        duration(group["save_seconds"]["value"]),
         duration(current and current["interval_seconds"]),
         duration(best["interval_seconds"]) + bounds,
         percent(current and current["wasted_ratio"]),
         percent(best["wasted_ratio"]),
-        _verdict(group),
+        VERDICTS[group["verdict"]],
+        amount(group["gain"] and group["gain"]["gpu_hours"]),
     )
-
-
-def _verdict(group: Answer) -> str:
-    gain = group["gain"]
-    if group["verdict"] in (None, "keep") or gain is None or gain["gpu_hours"] is None:
-        return VERDICTS[group["verdict"]]
-    return f"{VERDICTS[group['verdict']]}: {amount(gain['gpu_hours'])} GPU-hours to gain"
 
 
 def _curve(group: Answer, name: str) -> Markup:

@@ -67,7 +67,7 @@ def part_name(part: Answer, answer: Answer) -> str:
     """Say what a part of an explained change is: a cohort's category, or the cohort's weight."""
     cohort = name_of(part, answer["group_by"])
     if part["part"] == "mix":
-        return f"mix: {'more' if part['current'] > part['base'] else 'less'} of {cohort}"
+        return f"{'more' if part['current'] > part['base'] else 'less'} of {cohort} (mix)"
     return f"{part['part']} in {cohort}" if cohort else str(part["part"])
 
 

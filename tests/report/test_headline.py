@@ -63,7 +63,7 @@ def said(now: float | None, before: float | None, target: float | None = None, *
         (said(0.884, 0.884, 0.88, COMPILE), "ETT 88.4%, 0.4 points over target, as last week."),
         (
             said(0.9, 0.88, 0.9, COMPILE, MIX),
-            "ETT 90.0%, on target, +2.0 vs last week; mix: more of (unknown) explains 0.4.",
+            "ETT 90.0%, on target, +2.0 vs last week; more of (unknown) (mix) explains 0.4.",
         ),
         (said(0.884, None), "ETT 88.4%."),
         (said(None, 0.9), "No job lived in week 2026-W47."),
