@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ett_service.demo.generator import LEAST_DAYS, MOST_DAYS, Fleet, generate
 
 TRUTH = "truth.json"
 
+_FIRST_YEAR = 2020  #: the demo's prices begin with it
 _SIGN_EVERY_S = 30.0
 
 
@@ -128,15 +129,21 @@ def _serve(demo: Demo, *, follows_time: bool) -> None:
 
 def _tell(demo: Demo, *, is_kept: bool, is_served: bool) -> None:
     counts = demo.fleet.truth["counts"]
-    write_line(f"{counts['jobs']:,} jobs are loaded, {demo.seconds:.0f} s after the start.")
+    lines = [f"{counts['jobs']:,} jobs are loaded, {demo.seconds:.0f} s after the start."]
+    if is_kept or is_served:
+        lines += [f"database  {demo.server.database}", f"truth     {demo.truth}"]
     if is_kept:
-        write_line(f"database  {demo.server.database}")
-        write_line(f"truth     {demo.truth}")
-        write_line(f"again     cd {demo.server.folder} && ett serve")
-    if not is_served:
-        return
+        lines += [f"again     cd {demo.server.folder} && ett serve"]
+    if is_served:
+        lines += _invitation(demo)
+        lines += ["Ctrl-C ends it" + ("." if is_kept else ", and nothing is kept.")]
+    for line in lines:
+        write_line(line)
+
+
+def _invitation(demo: Demo) -> list[str]:
     newest = demo.fleet.stories[-1].job.name
-    for line in (
+    return [
         f"address   {demo.server.url}/docs",
         f"read key  {demo.read_key}",
         "",
@@ -146,9 +153,7 @@ def _tell(demo: Demo, *, is_kept: bool, is_served: bool) -> None:
         "  ett explain --by team",
         f"  ett job {newest}",
         "",
-        "Ctrl-C ends it" + ("." if is_kept else ", and nothing is kept."),
-    ):
-        write_line(line)
+    ]
 
 
 @contextmanager
@@ -176,6 +181,8 @@ def instant(text: str) -> int:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise argparse.ArgumentTypeError("needs an offset, such as Z")
+    if at.year < _FIRST_YEAR or at > datetime.now(UTC):
+        raise argparse.ArgumentTypeError(f"must lie between the year {_FIRST_YEAR} and now")
     return round(at.timestamp() * 1_000_000)
 
 

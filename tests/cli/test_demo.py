@@ -20,7 +20,7 @@ from ett_service.demo.generator import Fleet, generate
 from ett_service.demo.units import MINUTE
 from tests.cli.conftest import ETT, Ett, bare_environment
 
-END = "2026-11-19T15:00:00Z"
+END = "2026-03-05T15:00:00Z"
 END_US = round(datetime.fromisoformat(END).timestamp() * 1_000_000)
 SMALL = ("--days", "3", "--end", END)
 
@@ -73,6 +73,8 @@ def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) ->
     (address,) = re.findall(r"^address +(\S+)/docs$", said, re.MULTILINE)
     (key,) = re.findall(r"^read key +(\S+)$", said, re.MULTILINE)
     (job,) = re.findall(r"^  ett job (\S+)$", said, re.MULTILINE)
+    (truth,) = re.findall(r"^truth +(\S+)$", said, re.MULTILINE)
+    assert json.loads(Path(truth).read_text())["seed"] == 7
     assert request("GET", f"{address}/v1/jobs/{job}", key).status == 200
     assert request("POST", f"{address}/v1/events", key, b'{"events": []}').status == 403
     assert [*tmp_path.iterdir()]
@@ -127,8 +129,10 @@ def test_a_directory_in_use_is_left_alone(ett: Ett, tmp_path: Path) -> None:
     [
         (("--days", "2"), "must be from 3 to 366"),
         (("--days", "many"), "invalid"),
-        (("--end", "2026-11-19T15:00:00"), "needs an offset"),
+        (("--end", "2026-03-05T15:00:00"), "needs an offset"),
         (("--end", "yesterday"), "invalid"),
+        (("--end", "2999-01-01T00:00:00Z"), "between the year 2020 and now"),
+        (("--end", "0001-01-01T00:00:00Z"), "between the year 2020 and now"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(
