@@ -8,9 +8,11 @@ that also hit those of the histograms on ``/metrics``.
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 _SECOND = 1_000_000
 _GROWTH_PERCENT = 104
@@ -100,11 +102,11 @@ class Tally:
 
     def __add__(self, other: "Tally") -> "Tally":
         """Put both together."""
-        return Tally(_summed(self.counts, other.counts, 1), self.us + other.us)
+        return Tally(summed(self.counts, other.counts, 1), self.us + other.us)
 
     def __sub__(self, other: "Tally") -> "Tally":
         """Take the other out again."""
-        return Tally(_summed(self.counts, other.counts, -1), self.us - other.us)
+        return Tally(summed(self.counts, other.counts, -1), self.us - other.us)
 
     def quantile_place(self, q: float) -> int | None:
         """Return the place in which the ``ceil(q * n)``-th smallest lies; None without any.
@@ -126,12 +128,13 @@ class Tally:
         return None if bucket is None else value(bucket)
 
 
-def _summed(one: Counts, other: Counts, sign: int) -> Counts:
-    counts = dict(one)
-    for bucket, count in other.items():
-        left = counts.get(bucket, 0) + sign * count
+def summed(one: Mapping[K, int], other: Mapping[K, int], sign: int) -> dict[K, int]:
+    """Add *sign* times the other to the one, key by key; what comes to 0 is absent."""
+    sums = dict(one)
+    for key, amount in other.items():
+        left = sums.get(key, 0) + sign * amount
         if left:
-            counts[bucket] = left
+            sums[key] = left
         else:
-            counts.pop(bucket, None)
-    return counts
+            sums.pop(key, None)
+    return sums

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ett_service.core.distribution import RATIO_PLACES, Tally
+from ett_service.core.distribution import RATIO_PLACES, Tally, summed
 from ett_service.core.vocabulary import Category, Period
 
 
@@ -55,9 +55,11 @@ MEASURES: tuple[str, ...] = (
     "jobs_ended_unweighted",
     "jobs_left_out",
     "samples",
+    "samples_known",
     "samples_us",
     "samples_weighted_us",
     "tokens",
+    "tokens_known",
     "tokens_us",
     "tokens_weighted_us",
     "tokens_gpu_us",
@@ -76,7 +78,8 @@ day, in ``jobs_started`` in the first of all: how many jobs a window knew is the
 ``jobs_hour`` (or ``jobs_day``) and the later buckets' ``jobs_started``. ``jobs_ended`` is where a
 job's time ends. ``samples``, ``tokens`` and ``teraflops`` (10^12 operations) are what jobs
 report; beside them stands the effective time of the jobs that do, and ``tokens_gpu_us``, all GPU
-time of those that report tokens. ``cells`` counts what was summed.
+time of those that report tokens. What goes with weighted time leaves out jobs whose accelerators
+are unknown: ``samples_known``, ``tokens_known`` and ``teraflops``. ``cells`` counts what was summed.
 """
 
 JOB_ETT = "job_ett"
@@ -106,7 +109,7 @@ class Totals:
         """Put both together."""
         names = self.tallies.keys() | other.tallies.keys()
         return Totals(
-            _summed(self.sums, other.sums, 1),
+            summed(self.sums, other.sums, 1),
             {name: self.tally(name) + other.tally(name) for name in names},
         )
 
@@ -114,7 +117,7 @@ class Totals:
         """Take the other out again."""
         names = self.tallies.keys() | other.tallies.keys()
         return Totals(
-            _summed(self.sums, other.sums, -1),
+            summed(self.sums, other.sums, -1),
             {name: self.tally(name) - other.tally(name) for name in names},
         )
 
@@ -200,14 +203,3 @@ Totals.ZERO = Totals()
 def ratio(part: int, whole: int) -> float:
     """Divide, once and last; 0 for an empty whole."""
     return part / whole if whole else 0.0
-
-
-def _summed(one: Mapping[str, int], other: Mapping[str, int], sign: int) -> Mapping[str, int]:
-    sums = dict(one)
-    for measure, amount in other.items():
-        left = sums.get(measure, 0) + sign * amount
-        if left:
-            sums[measure] = left
-        else:
-            sums.pop(measure, None)
-    return sums
