@@ -19,7 +19,6 @@ from ett_service.storage.rollups import DAY_US
 _MEASURES = (
     *WEIGHTED.categories.values(),
     *(name for name in MEASURES if name.startswith(("samples", "tokens", "teraflops"))),
-    "unweighted_us",
 )
 _SECOND_US = 1_000_000
 _HOUR_US = 3_600 * _SECOND_US
@@ -30,8 +29,8 @@ _MILLION = 1_000_000
 class Productivity:
     """What jobs made of their effective training; rates are None where nobody reports what for.
 
-    Rates in all are those of the mean job. Rates for an accelerator are None, too, while the
-    accelerators of any job are unknown.
+    Rates in all are those of the mean job. Rates for an accelerator, MFU and cost leave out jobs
+    whose accelerators are unknown.
     """
 
     samples: int
@@ -48,23 +47,22 @@ class Productivity:
 def productivity(parts: Sequence[Part], economy: Economy) -> Productivity:
     """Divide what *parts* produced by what it took, each once."""
     totals = sum((part.totals for part in parts), Totals.ZERO)
-    known = totals["unweighted_us"] == 0
     mfu = _mfu_ratio(parts, economy)
     samples, tokens = totals["samples"], totals["tokens"]
     return Productivity(
         samples=samples,
         tokens=tokens,
         samples_per_second=_per_second(samples, totals["samples_us"]),
-        samples_per_second_per_accelerator=(
-            _per_second(samples, totals["samples_weighted_us"]) if known else None
+        samples_per_second_per_accelerator=_per_second(
+            totals["samples_known"], totals["samples_weighted_us"]
         ),
         tokens_per_second=_per_second(tokens, totals["tokens_us"]),
-        tokens_per_second_per_accelerator=(
-            _per_second(tokens, totals["tokens_weighted_us"]) if known else None
+        tokens_per_second_per_accelerator=_per_second(
+            totals["tokens_known"], totals["tokens_weighted_us"]
         ),
         mfu_ratio=mfu,
         useful_ratio=None if mfu is None else totals.ett_ratio * mfu,
-        cost_per_million_tokens=_cost_per_million_tokens(parts, economy) if known else None,
+        cost_per_million_tokens=_cost_per_million_tokens(parts, economy),
     )
 
 
@@ -108,5 +106,5 @@ def _cost_per_million_tokens(parts: Iterable[Part], economy: Economy) -> float |
             if price is None:
                 return None
             cost += price * us / _HOUR_US
-        tokens += part.totals["tokens"]
+        tokens += part.totals["tokens_known"]
     return float(cost * _MILLION / tokens) if tokens and cost else None

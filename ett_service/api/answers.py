@@ -246,8 +246,8 @@ class ExclusionAnswer(Answer):
 class ProductivityAnswer(Answer):
     """What jobs made of their effective training, of those that report it.
 
-    Rates in all are those of the mean job; per accelerator they are null, too, while the
-    accelerators of any job are unknown.
+    Rates in all are those of the mean job. Rates per accelerator, `mfu` and cost leave out jobs
+    whose accelerators are unknown.
     """
 
     tokens: int

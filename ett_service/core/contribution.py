@@ -130,13 +130,13 @@ def _add_time(
     cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
 ) -> None:
     """Add the segments from the hour *first* on."""
-    spent: defaultdict[tuple[int, Cohort, int, Category, Period, bool], int] = defaultdict(int)
+    spent: defaultdict[tuple[int, int, bool, Category, Period, bool], int] = defaultdict(int)
     for start, end, number, category, period, held in _stretches(ledger, first):
         for since, until in frame.cuts(max(start, first), end):
-            cohort = frame.cohort(number, since)
-            spent[hour_of(since), cohort, number, category, period, held] += until - since
-    for (hour, cohort, number, category, period, held), us in spent.items():
-        cell = cells[hour, cohort]
+            hour, out = since - since % HOUR_US, frame.excluded(since)
+            spent[hour, number, out, category, period, held] += until - since
+    for (hour, number, out, category, period, held), us in spent.items():
+        cell = cells[hour, frame.of_attempt(number, excluded=out)]
         weighted_us = us * frame.weights[number]
         wasted = category in WASTED and period is Period.TRAINING
         _add_amount(cell, PLAIN, (category, period), us, wasted=wasted)
@@ -235,7 +235,9 @@ def _add_work(
     for hour, number, work in ledger.work:
         if hour >= first:
             cell = cells[hour, frame.cohort(number, hour)]
-            for measure, amount in work._asdict().items():
-                # Operations are for MFU alone, and these would have no accelerators' time.
-                if frame.known or measure != "teraflops":
-                    cell.add(measure, amount)
+            cell.add("samples", work.samples)
+            cell.add("tokens", work.tokens)
+            if frame.known:
+                cell.add("samples_known", work.samples)
+                cell.add("tokens_known", work.tokens)
+                cell.add("teraflops", work.teraflops)

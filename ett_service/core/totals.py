@@ -78,8 +78,8 @@ day, in ``jobs_started`` in the first of all: how many jobs a window knew is the
 ``jobs_hour`` (or ``jobs_day``) and the later buckets' ``jobs_started``. ``jobs_ended`` is where a
 job's time ends. ``samples``, ``tokens`` and ``teraflops`` (10^12 operations) are what jobs
 report; beside them stands the effective time of the jobs that do, and ``tokens_gpu_us``, all GPU
-time of those that report tokens. What goes with weighted time leaves out jobs whose accelerators
-are unknown: ``samples_known``, ``tokens_known`` and ``teraflops``. ``cells`` counts what was summed.
+time of those that report tokens. ``samples_known``, ``tokens_known`` and ``teraflops`` go with
+weighted time and leave out jobs whose accelerators are unknown. ``cells`` counts what was summed.
 """
 
 JOB_ETT = "job_ett"

@@ -24,9 +24,11 @@ def part(hardware: str = "x1", at_us: int = 0, **sums: int) -> Part:
         "effective_training_weighted_us": 4 * HOUR,
         "shutdown_weighted_us": 4 * HOUR,
         "samples": 36_000,
+        "samples_known": 36_000,
         "samples_us": HOUR // 2,
         "samples_weighted_us": 4 * HOUR,
         "tokens": 18_000_000,
+        "tokens_known": 18_000_000,
         "tokens_us": HOUR // 2,
         "tokens_weighted_us": 4 * HOUR,
         "tokens_gpu_us": 8 * HOUR,
@@ -77,14 +79,18 @@ def test_hardware_that_reports_no_work_needs_no_peak_rate() -> None:
     assert found.useful_ratio == pytest.approx(0.1)
 
 
-def test_while_accelerators_are_unknown_no_rate_is_one_of_an_accelerator() -> None:
-    found = productivity([part(unweighted_us=HOUR)], ECONOMY)
+def test_jobs_of_unknown_accelerators_count_in_rates_in_all_only() -> None:
+    unknown = Part("x1", "bf16", 0, Totals({
+        "effective_training_us": HOUR // 2, "unweighted_us": HOUR, "tokens": 36_000_000,
+        "tokens_us": HOUR // 2, "samples": 36_000, "samples_us": HOUR // 2,
+    }))  # fmt: skip
+    found = productivity([part(), unknown], ECONOMY)
 
-    assert found.tokens_per_second_per_accelerator is None
-    assert found.samples_per_second_per_accelerator is None
-    assert found.cost_per_million_tokens is None
-    assert found.tokens_per_second == 10_000.0
-    assert found.mfu_ratio == 0.4
+    assert (found.tokens, found.tokens_per_second) == (54_000_000, 15_000.0)
+    assert found.tokens_per_second_per_accelerator == 1250.0
+    assert found.samples_per_second_per_accelerator == 2.5
+    assert found.cost_per_million_tokens == pytest.approx(8 * 2.5 / 18)
+    assert (found.mfu_ratio, found.useful_ratio) == (0.4, 0.2)
 
 
 def test_where_nobody_reports_anything_there_are_zeros_and_no_rates() -> None:

@@ -224,6 +224,18 @@ def test_tokens_lie_in_the_hour_in_which_they_raised_the_jobs_total() -> None:
     assert total["tokens_gpu_us"] == total.gpu_us
 
 
+def test_what_goes_with_accelerators_leaves_out_those_that_are_unknown() -> None:
+    report = Progress(id="p", at=1000 * SECOND, step=1, tokens=10, samples=20, flops=1e15)
+    known, unknown = (
+        sums(contribution(fold([begin, *RUN[1:], report], {}, 10 * HOUR_US)))
+        for begin in (RUN[0], started(0))
+    )
+    measures = ("tokens", "samples", "tokens_known", "samples_known", "teraflops")
+
+    assert [known[name] for name in measures] == [10, 20, 10, 20, 1000]
+    assert [unknown[name] for name in measures] == [10, 20, 0, 0, 0]
+
+
 def test_operations_follow_from_parameters_and_tokens_where_none_are_reported() -> None:
     facts = JobFacts(id="facts", at=0, parameters=10**9)
     report = Progress(id="p", at=1000 * SECOND, step=1, tokens=10**6)
