@@ -87,9 +87,12 @@ class Frame:
         self._windows = [
             (-1 if one.from_at is None else one.from_at, one.to_at) for one in exclusions
         ]
+        self._edges = {edge for window in self._windows for edge in window if edge is not None}
 
     def excluded(self, at: int) -> bool:
         """Whether the instant was taken out of the fleet's numbers."""
+        if not self._windows:
+            return False
         return any(start <= at and (end is None or at < end) for start, end in self._windows)
 
     def cohort(self, number: int | None, at: int) -> Cohort:
@@ -100,12 +103,20 @@ class Frame:
         out = self._wholly if number is None else self.excluded(at)
         return plain._replace(excluded=out)
 
-    def cuts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def of_attempt(self, number: int, *, excluded: bool) -> Cohort:
+        """Return the cohort of an attempt's time, which was taken out of the numbers or not."""
+        plain = self.cohorts[number]
+        return plain._replace(excluded=True) if excluded else plain
+
+    def cuts(self, start: int, end: int) -> Sequence[tuple[int, int]]:
         """Cut ``[start, end)`` at full hours and where an exclusion begins or ends."""
-        edges = {edge for window in self._windows for edge in window if edge is not None}
+        if not self._edges and start < end <= start - start % HOUR_US + HOUR_US:
+            return ((start, end),)
+        return tuple(self._cut(start, end))
+
+    def _cut(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         while start < end:
             stop = min(end, start - start % HOUR_US + HOUR_US)
-            if edges:
-                stop = min([edge for edge in edges if start < edge < stop], default=stop)
+            stop = min([edge for edge in self._edges if start < edge < stop], default=stop)
             yield start, stop
             start = stop
