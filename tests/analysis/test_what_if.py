@@ -1,5 +1,6 @@
 """What a scenario would have gained: recomputed from the ledgers of a window's jobs."""
 
+import random
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,7 +13,7 @@ from ett_service.analysis.window import Window
 from ett_service.core.answer import Exclusion
 from ett_service.core.interval import HOUR_US
 from ett_service.core.scenario import parse
-from ett_service.core.vocabulary import Origin
+from ett_service.core.vocabulary import Category, Origin
 from ett_service.storage import corrections
 from ett_service.storage.engine import Store
 from ett_service.storage.marks import JobKey
@@ -20,6 +21,7 @@ from ett_service.storage.rollups import totals
 from tests.aggregation.deliveries import refreshed
 from tests.analysis.fleets import LATER, calm_job, failing_job, keep
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.core.story import told as story
 
 WEEK = Window(NOON - 2 * HOUR, NOON + 7 * 24 * HOUR)
 EVERYTHING = Scope()
@@ -63,6 +65,25 @@ def test_what_was_before_is_what_the_rollups_say(fleet: Store) -> None:
     assert told.before.gpu_us == known.gpu_us == 8 * 320 * MINUTE
     assert told.before.ett_ratio == known.ett_ratio == (70 + 70 + 50) / 330
     assert (told.jobs, told.read, told.jobs_without_accelerators) == (3, 3, 0)
+
+
+def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
+    store: Store, project_id: int
+) -> None:
+    for seed in range(25):
+        keep(store, project_id, f"story-{seed}", story(NOON, random.Random(seed)))
+    categories = [each for each in Category if each is not Category.EFFECTIVE_TRAINING]
+    window = Window(NOON + HOUR, NOON + 3 * HOUR)
+
+    told = _asked(store, *(f"cut {each} by 100 %" for each in categories), window=window)
+
+    with store.reading() as conn:
+        [known] = totals(conn, EVERYTHING.cohorts, window).values()
+    assert told.before.us == known.weighted_us > 0
+    assert told.before.effective_us == known.effective_weighted_us > 0
+    gone = {gain.scenarios[0].text: told.before.us - gain.after.us for gain in told.gains}
+    assert gone == {f"cut {each} by 100 %": known.category_weighted_us(each) for each in categories}
+    assert told.together.after.us == known.effective_weighted_us
 
 
 def test_a_failure_that_does_not_happen_takes_its_recovery_and_its_replay_along(
