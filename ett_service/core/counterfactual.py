@@ -8,16 +8,19 @@ training always stays, as the job trains the same data; what goes is time around
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ett_service.core.answer import AttemptLedger, JobLedger, Recovery
 from ett_service.core.interval import Interval, merged
 from ett_service.core.scenario import CATEGORIES_OF, CutCategory, CutFailures, CutStage, Scenario
 from ett_service.core.stretches import Stretch
 from ett_service.core.vocabulary import Category
+
+_Owned: TypeAlias = Mapping[tuple[int | None, Category], Sequence[Interval]]
+"""When an attempt owned time of a category, in order."""
 
 
 class Saved(NamedTuple):
@@ -45,40 +48,47 @@ def removals(ledger: JobLedger, scenario: CutFailures) -> list[Removal]:
     attempt of a job has no next, and takes nothing.
     """
     recoveries = {recovery.interrupted: recovery for recovery in ledger.recoveries}
+    owned = _owned(ledger, (Category.STALLED, Category.REPEATED_TRAINING))
     return [
-        Removal(attempt.number, tuple(merged(_gone(ledger, attempt, recoveries))))
+        Removal(attempt.number, tuple(merged(_gone(ledger, attempt, recoveries, owned))))
         for attempt in ledger.attempts
         if scenario.covers(attempt)
     ]
 
 
+def _owned(ledger: JobLedger, categories: Collection[Category]) -> _Owned:
+    found: dict[tuple[int | None, Category], list[Interval]] = defaultdict(list)
+    for start, end, category, _, number in ledger.segments:
+        if category in categories:
+            found[number, category].append((start, end))
+    return found
+
+
 def _gone(
-    ledger: JobLedger, attempt: AttemptLedger, recoveries: Mapping[int, Recovery]
+    ledger: JobLedger,
+    attempt: AttemptLedger,
+    recoveries: Mapping[int, Recovery],
+    owned: _Owned,
 ) -> Iterator[Interval]:
     if attempt.loop_started_at is None:
         for after in ledger.attempts[attempt.number + 1 : attempt.number + 2]:
             yield attempt.started_at, after.started_at
         return
-    yield from _silent_tail(ledger, attempt)
+    yield from _last(owned.get((attempt.number, Category.STALLED), ()), attempt.silent_tail_us)
     recovery = recoveries.get(attempt.number)
-    if recovery is None:
-        return
-    yield recovery.start_at, recovery.end_at
-    for segment in ledger.segments:
-        repeated = segment.category is Category.REPEATED_TRAINING
-        if repeated and segment.number == recovery.resumed:
-            yield segment.start_at, segment.end_at
+    if recovery is not None:
+        yield recovery.start_at, recovery.end_at
+        if recovery.resumed is not None:
+            yield from owned.get((recovery.resumed, Category.REPEATED_TRAINING), ())
 
 
-def _silent_tail(ledger: JobLedger, attempt: AttemptLedger) -> Iterator[Interval]:
-    """Yield the attempt's last stalled time, so much of it as its silent tail is long."""
-    left = attempt.silent_tail_us
-    for segment in reversed(ledger.segments):
-        if left <= 0:
+def _last(intervals: Sequence[Interval], us: int) -> Iterator[Interval]:
+    """Yield so much of the end of *intervals*: of stalled time that is the silent tail."""
+    for start, end in reversed(intervals):
+        if us <= 0:
             return
-        if segment.category is Category.STALLED and segment.number == attempt.number:
-            yield max(segment.start_at, segment.end_at - left), segment.end_at
-            left -= segment.end_at - segment.start_at
+        yield max(start, end - us), end
+        us -= end - start
 
 
 class Counterfactual:
