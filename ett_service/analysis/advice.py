@@ -39,8 +39,7 @@ class Measured:
 
     window_us: int
     training_us: int  #: in the period ``training``
-    training_weighted_us: int
-    unweighted_us: int  #: time of jobs whose accelerators are unknown
+    training_weighted_us: int  #: times accelerators, of jobs whose accelerators are known
     failures: int  #: all of them
     infra_failures: int
     saves: Tally  #: how long each save stopped the loop
@@ -53,7 +52,6 @@ class Measured:
             window_us=window_us,
             training_us=totals.period_us(Period.TRAINING),
             training_weighted_us=totals[f"{Period.TRAINING}_period_weighted_us"],
-            unweighted_us=totals["unweighted_us"],
             failures=totals["failures"],
             infra_failures=totals["infra_failures"],
             saves=totals.tally(CHECKPOINT_BLOCKING),
@@ -80,7 +78,7 @@ class Gain:
     """What the best interval would have gained over the present one."""
 
     wasted_ratio: float  #: of the training time
-    gpu_hours: float | None  #: in the window; None while accelerators are unknown
+    gpu_hours: float | None  #: in the window; None where all accelerators are unknown
     gpu_hours_a_year: float | None  #: at the same rate
 
 
@@ -191,7 +189,7 @@ def _verdict(current: float, band: tuple[float, float], best: Estimate) -> Verdi
 
 def _gain(measured: Measured, wasted: float) -> Gain:
     wasted = max(0.0, wasted)  # at the best interval rounding may leave less than nothing
-    if measured.unweighted_us or not measured.training_weighted_us:
+    if not measured.training_weighted_us:
         return Gain(wasted, None, None)
     hours = wasted * measured.training_weighted_us / _GPU_HOUR_US
     return Gain(wasted, hours, hours * YEAR_US / measured.window_us)

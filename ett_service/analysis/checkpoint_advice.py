@@ -25,7 +25,6 @@ from ett_service.storage.job_totals import job_tally, job_totals
 _MEASURES = (
     f"{Period.TRAINING}_period_us",
     f"{Period.TRAINING}_period_weighted_us",
-    "unweighted_us",
     "failures",
     "infra_failures",
 )

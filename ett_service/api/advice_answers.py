@@ -112,7 +112,8 @@ class GainAnswer(Answer):
 
     wasted_ratio: TrainingRatio
     gpu_hours: float | None = Field(
-        description="In the window (of a job: in its life); null while accelerators are unknown."
+        description="In the window (of a job: in its life). Jobs of unknown accelerators are left "
+        "out; null where there are no others."
     )
     gpu_hours_a_year: float | None = Field(description="At the same rate.")
 

@@ -23,7 +23,6 @@ MEASURED = Measured(
     window_us=60 * DAY,
     training_us=30 * DAY,
     training_weighted_us=64 * 30 * DAY,
-    unweighted_us=0,
     failures=90,
     infra_failures=60,
     saves=tally([15 * SECOND] * 720),
@@ -172,8 +171,8 @@ def test_without_two_checkpoints_of_one_attempt_there_is_no_present_interval() -
     assert (advice.current, advice.verdict, advice.gain) == (None, None, None)
 
 
-def test_while_accelerators_are_unknown_the_gain_has_no_gpu_hours() -> None:
-    gain = advise(replace(MEASURED, unweighted_us=1)).gain
+def test_where_all_accelerators_are_unknown_the_gain_has_no_gpu_hours() -> None:
+    gain = advise(replace(MEASURED, training_weighted_us=0)).gain
 
     assert gain is not None
     assert gain.wasted_ratio > 0
