@@ -83,7 +83,6 @@ class Job:
         for start in range(0, len(sent), BATCH):
             self._accept(self._body(sent[start : start + BATCH]))
         self.at_us = sent[-1][0]
-        self._refresh()
 
     def _body(self, sent: list[tuple[int, Wire]]) -> bytes:
         events = [{"job": self.key.job, "at": instant(at), **wire} for at, wire in sent]
@@ -95,23 +94,31 @@ class Job:
         project_id = self.key.project_id
         self.store.write(partial(accept, batch=batch, project_id=project_id, now_us=START))
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Have the job's numbers say what came in."""
         work = partial(refresh, key=self.key, now_us=self.at_us, known=self.known)
         self.known = self.store.write(work)
         assert self.known is not None
 
     def one_more(self) -> Callable[[], None]:
         """Return the work: a step is done, and the job's numbers say so."""
-        self.at_us += 10 * SECOND
-        self.step += 1
-        step = {"type": "progress", "step": self.step, "attempt": self.attempt, "rank": 0}
-        body = self._body([(self.at_us, step)])
+        body = self._next_step()
 
         def work() -> None:
             self._accept(body)
-            self._refresh()
+            self.refresh()
 
         return work
+
+    def tell_one_more(self) -> None:
+        """Take in that a step is done."""
+        self._accept(self._next_step())
+
+    def _next_step(self) -> bytes:
+        self.at_us += 10 * SECOND
+        self.step += 1
+        step = {"type": "progress", "step": self.step, "attempt": self.attempt, "rank": 0}
+        return self._body([(self.at_us, step)])
 
 
 class Floor:
@@ -217,6 +224,7 @@ def measured(folder: Path, rounds: int, many: int, open_events: int) -> dict[str
     jobs = {}
     for number, (name, (attempts, events)) in enumerate(shapes.items()):
         jobs[name] = Job(*new_store(folder, str(number)), restarted(attempts, events))
+        jobs[name].refresh()
     short = next(iter(jobs.values()))
     short.one_more()()
     with sqlite3.connect(folder / "floor.db") as copy, sqlite3.connect(folder / "0.db") as source:

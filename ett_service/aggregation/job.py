@@ -102,11 +102,22 @@ def refresh(
     before = previous.ledger if previous else None
     changed_from = fold.changed_from if before else None
     ledgers.replace(conn, key, ledger, written, previous=before, changed_from=changed_from)
-    since = None
-    if previous and before and previous.exclusions == stands.exclusions:
-        since = first_difference(before, ledger, changed_from)
-    contributions.replace(conn, key, contribution(ledger, stands.exclusions, since), since)
+    roll_up(conn, folded, ledger, previous)
     return folded
+
+
+def roll_up(
+    conn: Connection, folded: Folded, ledger: JobLedger, previous: Folded | None = None
+) -> None:
+    """Carry what the job adds to the fleet into the rollups.
+
+    Where *previous* is what was stored before, only from the first hour on that differs.
+    """
+    since = None
+    if previous and previous.ledger and previous.exclusions == folded.exclusions:
+        since = first_difference(previous.ledger, ledger, folded.fold.changed_from)
+    cells = contribution(ledger, folded.exclusions, since)
+    contributions.replace(conn, folded.key, cells, since)
 
 
 def is_outdated(head: Head | None, now_us: int) -> bool:

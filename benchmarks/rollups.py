@@ -1,0 +1,181 @@
+"""What keeping the rollups exact costs of a job's aggregation, by the shape of the job.
+
+Two databases of one engine are told the same. In one the worker's refresh is as it is; in the
+other the step that carries a job's ledger into the rollups is left out. Both are measured in
+turns, from the lock on the job to the commit. The floor is a page kept on disk.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from benchmarks.one_more_event import (
+    START,
+    Job,
+    Wire,
+    microseconds,
+    restarted,
+    synced_page,
+)
+from ett_service.aggregation import job as aggregation
+from ett_service.storage.engine import Store, open_store
+from ett_service.storage.keys import create_project
+from ett_service.storage.marks import JobKey
+from ett_service.storage.migrate import migrate
+from tests import postgres
+from tests.conftest import new_postgresql
+
+GOAL = 0.3  #: of the whole
+COLD_ROUNDS = 5
+FACTS: Wire = {
+    "type": "job",
+    "team": "nlp",
+    "model": "llm",
+    "cluster": "a",
+    "hardware": "h100",
+    "kind": "pretraining",
+    "code_version": "1",
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A job, and whether it is folded whole or one event further."""
+
+    name: str
+    attempts: int
+    events: int
+    whole: bool
+
+
+SHAPES = (
+    Shape("one more event, of a job of 100", 1, 100, whole=False),
+    Shape("one more event, of 2,000 in 20 attempts", 20, 2_000, whole=False),
+    Shape("one more event, of 20,000 in one attempt", 1, 20_000, whole=False),
+    Shape("a whole job of 100 events", 1, 100, whole=True),
+    Shape("a whole job of 1,000 events in 5 attempts", 5, 1_000, whole=True),
+    Shape("a whole job of 9,000 events, over a day", 2, 9_000, whole=True),
+)
+
+
+class Told:
+    """A database, and the jobs that it is told of."""
+
+    def __init__(self, url: str, step: Callable[..., None]) -> None:
+        migrate(url)
+        self.store: Store = open_store(url)
+        self.project_id = self.store.write(lambda conn: create_project(conn, "bench", START))
+        self.step = step
+        self.names = (f"job-{number}" for number in count())
+        self.going_on: dict[Shape, Job] = {}
+
+    def refreshed(self, shape: Shape) -> float:
+        """Tell a job of this shape something; return the microseconds of its aggregation."""
+        if shape.whole:
+            job = self.new_job(shape)
+        else:
+            job = self.going_on.setdefault(shape, self.going_on.get(shape) or self.begun(shape))
+            job.tell_one_more()
+        with_step(self.step)
+        return microseconds(job.refresh)
+
+    def new_job(self, shape: Shape) -> Job:
+        """Tell of a job, and leave it to be folded."""
+        events = restarted(shape.attempts, shape.events)
+        return Job(self.store, JobKey(self.project_id, next(self.names)), known(events))
+
+    def begun(self, shape: Shape) -> Job:
+        """Tell of a job, and fold it."""
+        job = self.new_job(shape)
+        job.refresh()
+        return job
+
+
+def known(events: Iterator[tuple[int, Wire]]) -> Iterator[tuple[int, Wire]]:
+    """Tell first to which cohort a job belongs."""
+    yield START, FACTS
+    yield from events
+
+
+def with_step(step: Callable[..., None]) -> None:
+    """Have the refresh carry ledgers into the rollups by *step*."""
+    aggregation.roll_up = step
+
+
+def nothing(*_: Any) -> None:
+    """Leave the rollups as they are."""
+
+
+def measured(urls: tuple[str, str], rounds: int) -> dict[str, dict[str, float]]:
+    """Return by shape the median microseconds with and without the step, and its share."""
+    whole = aggregation.roll_up
+    sides = [Told(urls[0], whole), Told(urls[1], nothing)]
+    found = {}
+    for shape in SHAPES:
+        times: list[list[float]] = [[], []]
+        for turn in range(rounds + COLD_ROUNDS):
+            taken = [side.refreshed(shape) for side in sides]
+            if turn >= COLD_ROUNDS:
+                for side, us in zip(times, taken, strict=True):
+                    side.append(us)
+        with_us, without_us = map(statistics.median, times)
+        share = (with_us - without_us) / with_us
+        found[shape.name] = {"with_us": with_us, "without_us": without_us, "share": share}
+    with_step(whole)
+    for side in sides:
+        side.store.close()
+    return found
+
+
+def main() -> int:
+    """Print what was measured; 3 if a goal is not met."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    found = {}
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        page = synced_page(Path(folder) / "page")()
+        page_us = statistics.median(microseconds(page) for _ in range(arguments.rounds))
+        urls = {"sqlite": tuple(f"sqlite:///{folder}/{name}.db" for name in ("with", "without"))}
+        if server := _server(stack):
+            urls["postgresql"] = tuple(
+                stack.enter_context(new_postgresql(server)) for _ in range(2)
+            )
+        for engine, pair in urls.items():
+            found[engine] = measured(pair, arguments.rounds)
+    if arguments.json:
+        print(json.dumps({"page_us": page_us, **found}))
+    else:
+        _print(page_us, found)
+    met = all(one["share"] <= GOAL for one in found["sqlite"].values())
+    return 0 if met else 3
+
+
+def _server(stack: ExitStack) -> str | None:
+    if given := os.environ.get("ETT_TEST_DATABASE_URL"):
+        return given
+    programs = postgres.binaries()
+    return stack.enter_context(postgres.server(programs)) if programs else None
+
+
+def _print(page_us: float, found: dict[str, dict[str, dict[str, float]]]) -> None:
+    print(f"a page on disk: {page_us:.0f} us")
+    for engine, shapes in found.items():
+        print(f"{engine:48}{'with':>10}{'without':>10}{'share':>8}")
+        for name, one in shapes.items():
+            print(f"{name:48}{one['with_us']:10.0f}{one['without_us']:10.0f}{one['share']:8.1%}")
+    print(f"goal: on SQLite at most {GOAL:.0%} of the aggregation, whatever the shape")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
