@@ -1,13 +1,13 @@
 """A bridge: which parts lead from one value to another."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from ett_service.charts.axes import Scale, linear, ticks
 from ett_service.charts.palette import BETTER, COLOURS, WORSE, flat
 from ett_service.charts.svg import Markup, chart, element, label, line, shortened, width_of
-from ett_service.charts.units import percent, points
+from ett_service.charts.units import duration, longer, percent, points
 from ett_service.core.vocabulary import Category
 
 _WIDTH = 760.0
@@ -26,14 +26,29 @@ class Step:
     change: float
 
 
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How values and their changes are shown, and which way is better."""
+
+    level: Callable[[float | None], str]
+    change: Callable[[float | None], str]
+    more_is_better: bool
+
+
+RATIO = Unit(percent, points, more_is_better=True)
+SECONDS = Unit(duration, longer, more_is_better=False)
+
+
 def bridge(
     ident: str,
     title: str,
     before: tuple[str, float],
     steps: Sequence[Step],
     after: tuple[str, float],
+    *,
+    unit: Unit = RATIO,
 ) -> Markup:
-    """Draw the way from *before* down to *after*, each a name and a ratio.
+    """Draw the way from *before* down to *after*, each a name and a value.
 
     What the steps leave over is drawn as a step of its own, so the bars always meet.
     """
@@ -47,47 +62,48 @@ def bridge(
     across = linear((marks[0], marks[-1]), (left, _WIDTH - _VALUES))
     bottom = (len(steps) + 2) * _ROW
     drawn = [
-        _grid(marks, across, bottom),
-        _end(0, before, (left, across(before[1]))),
+        _grid(marks, across, bottom, unit),
+        _end(0, before, (left, across(before[1])), unit),
         *(
-            _step(row, step, (across(levels[row - 1]), across(levels[row])), left)
+            _step(row, step, (across(levels[row - 1]), across(levels[row])), left, unit)
             for row, step in enumerate(steps, 1)
         ),
-        _end(len(steps) + 1, after, (left, across(after[1]))),
+        _end(len(steps) + 1, after, (left, across(after[1])), unit),
     ]
-    return chart(ident, (_WIDTH, bottom + 26), title, _told(before, steps, after), *drawn)
+    return chart(ident, (_WIDTH, bottom + 26), title, _told(before, steps, after, unit), *drawn)
 
 
-def _grid(marks: Sequence[float], across: Scale, bottom: float) -> Markup:
+def _grid(marks: Sequence[float], across: Scale, bottom: float, unit: Unit) -> Markup:
     drawn = []
     for mark in marks:
         x = across(mark)
         drawn.append(line((x, 0), (x, bottom), stroke_opacity=_FAINT))
-        drawn.append(label(x, bottom + 16, percent(mark), text_anchor="middle"))
+        drawn.append(label(x, bottom + 16, unit.level(mark), text_anchor="middle"))
     return element("g", *drawn)
 
 
-def _end(row: int, value: tuple[str, float], places: tuple[float, float]) -> Markup:
-    (name, ratio), (left, right) = value, places
+def _end(row: int, value: tuple[str, float], places: tuple[float, float], unit: Unit) -> Markup:
+    (name, level), (left, right) = value, places
     colour = COLOURS[Category.HARDWARE_SETUP]
     return element(
         "g",
         _bar(row, (left, right), colour),
         _name(row, name, left, bold=True),
-        _value(row, right, percent(ratio), bold=True),
+        _value(row, right, unit.level(level), bold=True),
     )
 
 
-def _step(row: int, step: Step, places: tuple[float, float], left: float) -> Markup:
+def _step(row: int, step: Step, places: tuple[float, float], left: float, unit: Unit) -> Markup:
     low, high = sorted(places)
     arrow = "▼" if step.change < 0 else "▲"
+    better = (step.change > 0) == unit.more_is_better
     return element(
         "g",
-        _bar(row, (low, max(high, low + 1)), WORSE if step.change < 0 else BETTER),
+        _bar(row, (low, max(high, low + 1)), BETTER if better else WORSE),
         # From the row above, so that the eye finds where this step begins.
         line((places[0], row * _ROW - 5), (places[0], row * _ROW + 5), stroke_opacity=0.5),
         _name(row, step.name, left),
-        _value(row, max(high, low + 1), f"{arrow} {points(step.change)}"),
+        _value(row, max(high, low + 1), f"{arrow} {unit.change(step.change)}"),
     )
 
 
@@ -112,7 +128,9 @@ def _value(row: int, right: float, text: str, *, bold: bool = False) -> Markup:
     return label(right + 6, row * _ROW + _ROW / 2 + 4, text, font_weight="bold" if bold else None)
 
 
-def _told(before: tuple[str, float], steps: Sequence[Step], after: tuple[str, float]) -> str:
-    moved = ", ".join(f"{step.name} {points(step.change)}" for step in steps)
-    ends = f"{before[0]} {percent(before[1])}, {after[0]} {percent(after[1])}."
+def _told(
+    before: tuple[str, float], steps: Sequence[Step], after: tuple[str, float], unit: Unit
+) -> str:
+    moved = ", ".join(f"{step.name} {unit.change(step.change)}" for step in steps)
+    ends = f"{before[0]} {unit.level(before[1])}, {after[0]} {unit.level(after[1])}."
     return f"{ends} Between them: {moved}." if moved else ends

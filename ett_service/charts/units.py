@@ -38,6 +38,16 @@ def duration(seconds: float | None) -> str:
     return f"{sign}{days}d {hours:02}h"
 
 
+def longer(seconds: float | None) -> str:
+    """Show a difference of durations with its sign: ``+1m 20s``, ``-4.9s``."""
+    if seconds is None:
+        return NONE
+    shown = duration(seconds)
+    if shown.strip("-0.s") == "":
+        return shown.removeprefix("-")
+    return shown if shown.startswith("-") else f"+{shown}"
+
+
 def gpu_hours(gpu_seconds: float | None) -> str:
     """Show GPU-seconds as GPU-hours, without the unit: ``12,345``, ``87.3``."""
     return NONE if gpu_seconds is None else amount(gpu_seconds / _HOUR)

@@ -1,6 +1,7 @@
 import pytest
 
-from ett_service.charts.bridge import Step, bridge
+from ett_service.charts.bridge import SECONDS, Step, bridge
+from ett_service.charts.palette import BETTER, WORSE
 from tests.charts.drawing import SVG, read, rects, texts
 
 BEFORE, AFTER = ("week 46", 0.893), ("week 47", 0.884)
@@ -41,3 +42,11 @@ def test_a_change_of_nothing_is_drawn() -> None:
     assert "nan" not in svg
     described = read(svg).findtext(f"{SVG}desc")
     assert described == "before 0.0%, after 0.0%."
+
+
+def test_a_bridge_of_durations_shows_less_as_better() -> None:
+    faster, slower = Step("cache", -600.0), Step("image", 80.0)
+    svg = bridge("g", "Start", ("W40", 1500.0), [faster, slower], ("now", 980.0), unit=SECONDS)
+    assert {"25m 00s", "▼ -10m 00s", "▲ +1m 20s", "16m 20s"} <= set(texts(svg))
+    _, better, worse, _ = (rect["fill"] for rect in rects(svg))
+    assert (better, worse) == (BETTER, WORSE)

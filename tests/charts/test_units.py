@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
+from ett_service.charts.units import count, duration, gpu_hours, longer, money, percent, points
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,14 @@ def test_no_duration_shows_sixty_of_a_unit(seconds: float) -> None:
 )
 def test_a_difference_of_ratios_is_shown_in_points(difference: float | None, shown: str) -> None:
     assert points(difference) == shown
+
+
+@pytest.mark.parametrize(
+    ("difference", "shown"),
+    [(80.0, "+1m 20s"), (-4.9, "-4.9s"), (0.0, "0.0s"), (-0.04, "0.0s"), (None, "-")],
+)
+def test_a_difference_of_durations_has_its_sign(difference: float | None, shown: str) -> None:
+    assert longer(difference) == shown
 
 
 def test_a_ratio_is_shown_as_percent() -> None:
