@@ -4,7 +4,7 @@ The cause is never spelled out; the rules of :mod:`ett_service.core.failure_rule
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ett_service.core.vocabulary import Cause
 
@@ -18,7 +18,7 @@ class Failure:
     cause: Cause
     leaves: tuple[Members, ...]
     takes_node: bool = True  #: whether the job has to be scheduled anew, elsewhere
-    hangs: bool = field(default=False)
+    hangs: bool = False  #: nobody notices for a while
 
 
 def _xid(number: int, said: str) -> Members:

@@ -73,9 +73,9 @@ FLEET_RATIO_BOUNDS = (0.85, 0.92)
 
 PEAK_FLOPS: Mapping[tuple[str, str], float] = {
     ("A100", "bf16"): 312e12,
-    ("H100", "bf16"): 989e12,
+    ("H100", "bf16"): 989.5e12,
     ("H100", "fp8"): 1979e12,
-    ("H200", "bf16"): 989e12,
+    ("H200", "bf16"): 989.5e12,
     ("H200", "fp8"): 1979e12,
 }
 """Dense peak rates by hardware and precision, in operations a second (the vendor's data sheets)."""

@@ -127,7 +127,7 @@ def test_a_directory_in_use_is_left_alone(ett: Ett, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("--days", "2"), "must be from 3 to 366"),
+        (("--days", "2"), "must be from 3 to 360"),
         (("--days", "many"), "invalid"),
         (("--end", "2026-03-05T15:00:00"), "needs an offset"),
         (("--end", "yesterday"), "invalid"),

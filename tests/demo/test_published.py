@@ -7,6 +7,7 @@ from statistics import fmean, median
 
 import pytest
 
+from ett_service.analysis.peak_rates import PEAK_RATES
 from ett_service.core.vocabulary import FAILURES, Category, Origin, Outcome
 from ett_service.demo import published
 from ett_service.demo.almanac import day_of, is_month_end
@@ -32,6 +33,13 @@ def test_the_table_of_interruptions_sums_to_what_it_prints() -> None:
     assert published.LLAMA3_INTERRUPTIONS == 419
     assert pytest.approx(3.789, abs=5e-4) == published.LLAMA3_RATE
     assert pytest.approx(1825.58) == published.PT2_TOTAL_SECONDS
+
+
+def test_peak_rates_are_those_that_utilisation_is_told_by() -> None:
+    sheets = {(one.hardware, one.precision): one.teraflops for one in PEAK_RATES}
+    assert {key: rate / 1e12 for key, rate in published.PEAK_FLOPS.items()} == {
+        key: sheets[key] for key in published.PEAK_FLOPS
+    }
 
 
 def test_the_fleet_trains_about_nine_tenths_of_its_time(judged: Judged) -> None:
