@@ -13,9 +13,11 @@ from ett_service.core.renewal import (
     failure_rate,
     published_ratio,
 )
-from ett_service.core.totals import Totals
+from ett_service.core.totals import FAILURE, Totals
+from ett_service.core.vocabulary import Origin
 
-Counted = Literal["infra", "all"]
+Counted = Literal["nodes", "infra", "all"]
+"""Failures of origin ``infra``, which come with nodes; preemptions, too; all of them."""
 
 SCALES: tuple[int, ...] = tuple(8 << doubling for doubling in range(15))
 """Accelerators that are projected where none are asked for: 8 to 131,072."""
@@ -87,10 +89,9 @@ def measured(totals: Totals, counted: Counted, accelerators_per_node: int) -> In
     """Take the inputs from what a cohort did.
 
     Node days are those of held accelerators. A restart is the mean time to recover, a save the
-    mean stop of the loop. Failures of the program do not grow with its nodes, so that those of
-    infrastructure are the usual ones to count.
+    mean stop of the loop. *totals* hold their tallies.
     """
-    failures = totals["infra_failures" if counted == "infra" else "failures"]
+    failures = _failures(totals, counted)
     node_days = totals.gpu_us / accelerators_per_node / _NODE_DAY_US
     rate = Input(None, failures)
     if node_days:
@@ -102,6 +103,13 @@ def measured(totals: Totals, counted: Counted, accelerators_per_node: int) -> In
         restart=_mean(totals, "time_to_recover"),
         accelerators_per_node=accelerators_per_node,
     )
+
+
+def _failures(totals: Totals, counted: Counted) -> int:
+    if counted == "nodes":
+        broken = f"{FAILURE}{Origin.INFRA}/"
+        return sum(tally.n for name, tally in totals.tallies.items() if name.startswith(broken))
+    return totals["infra_failures" if counted == "infra" else "failures"]
 
 
 def _mean(totals: Totals, name: str) -> Input:

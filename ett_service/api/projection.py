@@ -103,7 +103,7 @@ class ProjectionAnswer(AskedAnswer):
                 **EXAMPLE_ASKED,
                 "group_by": [],
                 "inputs": {
-                    "failures_counted": "infra",
+                    "failures_counted": "nodes",
                     "failures_per_node_day": _INPUT,
                     "save_seconds": {"value": 60.0, "n": 812, "low": None, "high": None},
                     "restart_seconds": {"value": 600.0, "n": None, "low": None, "high": None},
@@ -195,8 +195,12 @@ def project_fleet(
     conn: Reader,
     *,
     failures: Annotated[
-        Counted, Query(description="Failures that come with nodes: those of `infra`, or all.")
-    ] = "infra",
+        Counted,
+        Query(
+            description="Which come with nodes: those of origin `infra` (`nodes`), preemptions "
+            "too (`infra`), or all."
+        ),
+    ] = "nodes",
     form: FormatParameter = "json",
 ) -> ProjectionAnswer | Response:
     """Tell the ETT% of a long run by its scale, at the rate of failures that was measured.

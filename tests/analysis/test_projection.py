@@ -48,7 +48,14 @@ def test_the_usual_scales_double_from_a_node() -> None:
 def test_inputs_are_measured_with_their_number_and_bounds() -> None:
     totals = Totals(
         {"effective_training_weighted_us": 800 * DAY, "failures": 30, "infra_failures": 20},
-        {"checkpoint_blocking": tally(10, 20), "time_to_recover": tally(300, 600, 900)},
+        {
+            "checkpoint_blocking": tally(10, 20),
+            "time_to_recover": tally(300, 600, 900),
+            "failure:infra/network": Tally({0: 4}),
+            "failure:infra/host": Tally({0: 6}),
+            "failure:preemption/preemption": Tally({0: 10}),
+            "failure:user/oom": Tally({0: 10}),
+        },
     )
     inputs = measured(totals, "infra", accelerators_per_node=8)
 
@@ -58,6 +65,7 @@ def test_inputs_are_measured_with_their_number_and_bounds() -> None:
     assert inputs.failures_per_node_day.high == pytest.approx(0.3089, abs=1e-4)
     assert (inputs.save, inputs.restart) == (Input(15.0, 2), Input(600.0, 3))
     assert measured(totals, "all", 8).failures_per_node_day.value == 0.3
+    assert measured(totals, "nodes", 8).failures_per_node_day.value == 0.1
 
 
 def test_the_bounds_of_a_point_are_those_of_the_failure_rate() -> None:
