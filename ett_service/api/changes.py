@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
 from ett_service.analysis.changes import (
@@ -35,6 +35,7 @@ from ett_service.api.changes_answers import (
 )
 from ett_service.api.deps import AppParts, Reader, only_declared_parameters
 from ett_service.api.fleet_question import AskedScope, AskedWindow
+from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parameters import Text
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.rendering import maybe_instant, maybe_seconds, seconds
@@ -93,14 +94,20 @@ class Ledger:
         return [kept for kept in chosen if kept.marker.kind in kinds]
 
 
-@router.get("/changes", operation_id="list_changes", responses=declared(401, 403, 404, 422, 503))
+@router.get(
+    "/changes",
+    operation_id="list_changes",
+    response_model=ChangesAnswer,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+)
 def list_changes(
     scope: AskedScope,
     window: AskedWindow,
     asked: Annotated[Ledger, Depends()],
     conn: Reader,
     parts: AppParts,
-) -> ChangesAnswer:
+    form: FormatParameter = "json",
+) -> ChangesAnswer | Response:
     """Tell what the markers in a window are associated with, and how the time to start went.
 
     What began in the time before a marker is compared with what began after it, so far as no
@@ -114,7 +121,7 @@ def list_changes(
         raise Problem(Kind.NOT_FOUND, "No such marker in this window.")
     shown = chosen[: asked.limit]
     found = changes(conn, scope, shown, among, parts.now_us(), asked.reach_us)
-    return ChangesAnswer(
+    answer = ChangesAnswer(
         **_span(window),
         where={name: sorted(values) for name, values in sorted(scope.where.items())},
         exclusions=scope.exclusions,
@@ -124,6 +131,7 @@ def list_changes(
         waterfall=_waterfall(waterfall(conn, scope, window, asked.steps(chosen))),
         note=CAUTION,
     )
+    return listed(form, answer, answer.changes, of=ChangeAnswer, name="changes")
 
 
 def _span(window: Window) -> dict[str, Any]:

@@ -89,10 +89,20 @@ def _columns(schema: Schema, known: Schema, path: tuple[str, ...]) -> Iterator[C
             for column in _columns(member, known, (*path, name)):
                 yield column._replace(absent=absent)
     else:
-        yield Column(path, _kind(schema))
+        yield Column(path, _kind(schema, known))
 
 
-def _kind(schema: Schema) -> Kind:
+def _kind(schema: Schema, known: Schema) -> Kind:
+    """Return what all that the schema allows beside null have in common."""
+    kinds = {
+        _of_one(_resolved(one, known))
+        for one in schema.get("anyOf", [schema])
+        if one.get("type") != "null"
+    }
+    return kinds.pop() if len(kinds) == 1 else Kind.JSON
+
+
+def _of_one(schema: Schema) -> Kind:
     if schema.get("format") == "date-time":
         return Kind.INSTANT
     if "enum" in schema or "const" in schema:

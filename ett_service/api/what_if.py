@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
@@ -22,6 +22,7 @@ from ett_service.api.deps import (
     require,
 )
 from ett_service.api.fleet_question import Asked, AskedScope, AskedWindow, scope_of
+from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, declared, faults
 from ett_service.core.instant import rfc3339
@@ -152,7 +153,12 @@ _BODY: dict[str, Any] = {
 }
 
 
-@router.get("", operation_id="read_what_if", responses=declared(401, 403, 404, 422, 503))
+@router.get(
+    "",
+    operation_id="read_what_if",
+    response_model=WhatIfAnswer,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+)
 def read_what_if(
     scope: AskedScope,
     window: AskedWindow,
@@ -167,7 +173,8 @@ def read_what_if(
             examples=[["halve infra failures"]],
         ),
     ],
-) -> WhatIfAnswer:
+    form: FormatParameter = "json",
+) -> WhatIfAnswer | Response:
     """Tell what each scenario would have gained in the window, the largest gain first.
 
     It is recomputed from the ledgers of the window's jobs. A failure that does not happen takes
@@ -175,7 +182,8 @@ def read_what_if(
     """
     scenarios = [_parsed(text, f"/query/scenario/{place}") for place, text in enumerate(scenario)]
     told = what_if(conn, scope, window, scenarios, parts.economy)
-    return _answer(scope, window, parts, told)
+    answer = _answer(scope, window, parts, told)
+    return listed(form, answer, answer.gains, of=GainAnswer, name="what-if")
 
 
 def _scope_of_key(request: Request, parts: AppParts, asked: Annotated[Asked, Depends()]) -> Scope:

@@ -94,11 +94,14 @@ def test_who_names_nobody_or_nobody_known_is_counted_as_unknown(fleet: Service) 
 
 
 def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
-    fleet.told(_preempted("made-room", "favoured"))
+    fleet.told(_preempted("one", "only elsewhere"))
+    fleet.told(_preempted("two", "here too"))
+    fleet.told(_favoured("here too", (2, 18, "completed"), (19, 50, "completed")))
     other = fleet.key({"write"}, project="elsewhere")
     fleet.client.headers["Authorization"] = f"Bearer {other}"
-    fleet.told(_favoured("favoured", (2, 18, "failed"), (19, 50, "completed")))
-    assert _found(fleet) == Preemption({Order.UNKNOWN: ONE})
+    for job in ("only elsewhere", "here too"):
+        fleet.told(_favoured(job, (2, 18, "failed"), (19, 50, "completed")))
+    assert _found(fleet) == Preemption({Order.UNKNOWN: ONE, Order.FIRST: ONE})
 
 
 def test_what_was_lost_on_unknown_accelerators_is_counted_apart(fleet: Service) -> None:

@@ -1,4 +1,5 @@
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import BaseModel
 
@@ -29,6 +30,7 @@ class Row(BaseModel):
     labels: dict[str, str]
     told: list[int]
     either: int | str
+    worded: Colour | Literal["none"] | None
 
 
 def test_columns_follow_from_the_schema() -> None:
@@ -46,6 +48,7 @@ def test_columns_follow_from_the_schema() -> None:
         ("labels", Kind.JSON),
         ("told", Kind.JSON),
         ("either", Kind.JSON),
+        ("worded", Kind.TEXT),
     ]
 
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,19 +19,31 @@ from tests.api.conftest import Service
 from tests.stories import failing_job, told
 
 TEXT = Column(("text",), Kind.TEXT)
-LISTS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
-    "/v1/jobs": lambda answer: answer["jobs"],
-    "/v1/jobs/llm-70b/ledger": lambda answer: answer["segments"],
-    "/v1/jobs/llm-70b/attempts": lambda answer: answer["attempts"],
-    "/v1/jobs/llm-70b/events": lambda answer: answer["events"],
-    "/v1/jobs/llm-70b/stages": lambda answer: answer["stages"],
-    "/v1/jobs/llm-70b/corrections": lambda answer: answer["corrections"],
-    "/v1/fleet/summary": lambda answer: answer["groups"] or [answer["total"]],
-    "/v1/fleet/series": lambda answer: answer["points"],
-    "/v1/fleet/jobs/top": lambda answer: answer["jobs"],
-    "/v1/markers": lambda answer: answer["markers"],
-    "/v1/keys": lambda answer: answer["keys"],
+NOON_AND_ONE = {
+    "base_from": "2026-03-01T12:00:00Z",
+    "base_to": "2026-03-01T13:00:00Z",
+    "from": "2026-03-01T13:00:00Z",
+    "to": "2026-03-01T14:00:00Z",
 }
+LISTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("/v1/jobs", "jobs", {}),
+    ("/v1/jobs/llm-70b/ledger", "segments", {}),
+    ("/v1/jobs/llm-70b/attempts", "attempts", {}),
+    ("/v1/jobs/llm-70b/events", "events", {}),
+    ("/v1/jobs/llm-70b/stages", "stages", {}),
+    ("/v1/jobs/llm-70b/corrections", "corrections", {}),
+    ("/v1/jobs/llm-70b/productivity", "points", {}),
+    ("/v1/fleet/summary", "groups", {"group_by": "team"}),
+    ("/v1/fleet/series", "points", {}),
+    ("/v1/fleet/jobs/top", "jobs", {}),
+    ("/v1/fleet/explain", "parts", NOON_AND_ONE),
+    ("/v1/fleet/changes", "changes", {}),
+    ("/v1/fleet/checkpoint-advice", "groups", {"group_by": "team"}),
+    ("/v1/what-if", "gains", {"scenario": "halve infra failures"}),
+    ("/v1/markers", "markers", {}),
+    ("/v1/keys", "keys", {}),
+)
+"""Each list, the member of its answer that holds the rows, and what it is asked."""
 
 
 def _file(service: Service, path: str, form: str, **query: Any) -> Any:
@@ -71,11 +82,12 @@ def told_service(service: Service) -> Service:
 
 
 def test_every_list_is_the_same_in_each_format(told_service: Service) -> None:
-    for path, rows_of in LISTS.items():
-        rows = rows_of(told_service.get(path))
-        as_csv, as_parquet = _csv(told_service, path), _parquet(told_service, path)
+    for path, member, query in LISTS:
+        rows = told_service.get(path, **query)[member]
+        as_csv = _csv(told_service, path, **query)
+        as_parquet = _parquet(told_service, path, **query)
         assert len(as_csv) == as_parquet.num_rows == len(rows), path
-        assert rows or path.endswith("corrections"), path
+        assert rows or member == "corrections", path
         for row, cells, typed in zip(rows, as_csv, as_parquet.to_pylist(), strict=True):
             assert list(cells) == list(typed)
             for name, cell in cells.items():
