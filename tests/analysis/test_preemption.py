@@ -6,7 +6,7 @@ import pytest
 
 from ett_service.analysis.economy import Economy
 from ett_service.analysis.fleet import summary
-from ett_service.analysis.preemption import Preemption
+from ett_service.analysis.preemption import Preemption, preemptions
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
 from ett_service.storage.preemptions import Loss, Order
@@ -135,6 +135,14 @@ def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Serv
     fleet.settle()
     assert _found(fleet) == Preemption({})
     assert _found(fleet, exclusions="included") == Preemption({Order.UNKNOWN: ONE})
+
+
+def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Service) -> None:
+    fleet.told(_preempted("made-room", None))
+    other = (None, ("", "research", "1"))
+    with fleet.store.reading() as conn:
+        found = preemptions(conn, Scope(group_by=("team", "project")), WINDOW, {other})
+    assert found == {other: Preemption({Order.UNKNOWN: ONE})}
 
 
 def test_the_answer_tells_the_ratio_and_the_losses(fleet: Service) -> None:

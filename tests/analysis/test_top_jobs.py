@@ -65,19 +65,26 @@ def test_jobs_are_sorted_by_what_they_cost_and_unpriced_ones_are_left_out(fleet:
     assert first.cost.total == pytest.approx(10 * 16 * 64 / 60)
 
 
-def test_a_price_counts_from_its_day_on(fleet: Service) -> None:
+def test_the_price_of_the_day_decides_which_job_costs_more(fleet: Service) -> None:
     midnight = NOON - DAY_US // 2
-    later = Economy(
-        prices=(
-            Price("H100", midnight, Fraction(10)),
-            Price("A100", midnight, Fraction(1)),
-            Price("A100", midnight + DAY_US, Fraction(1000)),
-        )
+    prices = (
+        Price("H100", midnight, Fraction(10)),
+        Price("A100", midnight, Fraction(1)),
+        Price("A100", midnight + DAY_US, Fraction(1000)),
     )
+    fleet.clock.us += DAY_US
+    next_day = [
+        told("job", 1440, job="late", gpus=1, hardware="A100"),
+        spent("train_loop", 1440, 1500, job="late"),
+        told("attempt_ended", 1500, job="late", outcome="completed"),
+    ]
+    fleet.told(next_day)
     window = Window(midnight - DAY_US, midnight + 3 * DAY_US)
     with fleet.store.reading() as conn:
-        costs = [one.cost.total for one in top_jobs(conn, Scope(), window, later, "cost", 2)]
-    assert costs == pytest.approx([10 * 16 * 64 / 60, 64 * 65 / 60])
+        found = top_jobs(conn, Scope(), window, Economy(prices=prices), "cost", 3)
+    assert [one.facts.job for one in found] == ["late", "costly", "large"]
+    costs = [one.cost.total for one in found]
+    assert costs == pytest.approx([1000.0, 10 * 16 * 64 / 60, 64 * 65 / 60])
 
 
 @ON_ONE_ENGINE
