@@ -47,6 +47,7 @@ VERBS: Mapping[str, Verb] = {
     "markers": Verb("record deploys, launches and maintenance", "ett_service.cli.markers"),
     "fleet": Verb("show where the fleet's time goes", "ett_service.cli.fleet"),
     "explain": Verb("split a change of ETT%% into its causes", "ett_service.cli.explain"),
+    "changes": Verb("what was before each marker, and what after", "ett_service.cli.changes"),
     "what-if": Verb("what would have been gained", "ett_service.cli.what_if"),
     "checkpoint-advice": Verb("find how often to save", "ett_service.cli.checkpoint_advice"),
     "estimate": Verb("find what a planned run would take", "ett_service.cli.estimate"),

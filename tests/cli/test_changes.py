@@ -1,0 +1,62 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.cli.conftest import Served
+
+DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
+
+
+@pytest.fixture(autouse=True)
+def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETT_URL", served.url)
+    monkeypatch.setenv("ETT_API_KEY", served.key)
+
+
+@pytest.fixture
+def deployed(served: Served) -> str:
+    """A deploy on the day of the server's job, before it began."""
+    deploy = {"at": "2026-03-01T01:00:00Z", "kind": "deploy", "title": "Cache", "id": "changes"}
+    found: str = served.ask("POST", "/v1/markers", deploy)["id"]
+    return found
+
+
+def test_each_marker_is_told_with_what_was_before_and_after_it(
+    deployed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["changes", "--marker", deployed, *DAY]) == 0
+    said = capsys.readouterr().out
+    assert "2026-03-01 01:00:00  deploy  Cache" in said
+    [start] = re.findall(r"^time_to_start +(.*)$", said, re.MULTILINE)
+    assert re.fullmatch(r"- +0 +\S.* +[1-9]\d* +- +-", start), start
+    assert re.search(r"^2026-03-01 01:00:00 .* Cache$", said, re.MULTILINE)
+    assert "not shown to be caused" in said
+
+
+def test_the_way_of_the_time_to_start_is_drawn(
+    deployed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawing = tmp_path / "changes.svg"
+    assert main(["changes", "--marker", deployed, *DAY, "-o", str(drawing)]) == 0
+    assert drawing.read_text("utf-8").startswith("<svg")
+    assert "Cache" in capsys.readouterr().out
+
+
+def test_without_jobs_there_is_nothing_to_draw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = ["--from", "2020-01-01T00:00:00Z", "--to", "2020-01-02T00:00:00Z"]
+    assert main(["changes", *empty]) == 0
+    assert "No markers" in capsys.readouterr().out
+    assert main(["changes", *empty, "-o", str(tmp_path / "x.svg")]) == 1
+    assert "nothing to draw" in capsys.readouterr().err
+
+
+def test_json_is_the_answer_of_the_server(
+    deployed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["changes", "--marker", deployed, *DAY, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changes"][0]["marker"]["id"] == deployed
