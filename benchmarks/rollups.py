@@ -11,7 +11,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
@@ -35,7 +35,8 @@ from tests import postgres
 from tests.conftest import new_postgresql
 
 GOAL = 0.3  #: of the whole
-COLD_ROUNDS = 5
+COLD_ROUNDS, FEWEST_ROUNDS = 3, 9
+EVENTS = 30_000  #: that are told of a shape of whole jobs, at most
 FACTS: Wire = {
     "type": "job",
     "team": "nlp",
@@ -83,7 +84,9 @@ class Told:
         if shape.whole:
             job = self.new_job(shape)
         else:
-            job = self.going_on.setdefault(shape, self.going_on.get(shape) or self.begun(shape))
+            if shape not in self.going_on:
+                self.going_on[shape] = self.begun(shape)
+            job = self.going_on[shape]
             job.tell_one_more()
         with_step(self.step)
         return microseconds(job.refresh)
@@ -115,19 +118,20 @@ def nothing(*_: Any) -> None:
     """Leave the rollups as they are."""
 
 
-def measured(urls: tuple[str, str], rounds: int) -> dict[str, dict[str, float]]:
+def rounds_of(shape: Shape, rounds: int) -> int:
+    """Return how often to measure: telling of a whole job takes longer than to fold it."""
+    return min(rounds, max(FEWEST_ROUNDS, EVENTS // shape.events)) if shape.whole else rounds
+
+
+def measured(urls: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
     """Return by shape the median microseconds with and without the step, and its share."""
     whole = aggregation.roll_up
     sides = [Told(urls[0], whole), Told(urls[1], nothing)]
     found = {}
     for shape in SHAPES:
-        times: list[list[float]] = [[], []]
-        for turn in range(rounds + COLD_ROUNDS):
-            taken = [side.refreshed(shape) for side in sides]
-            if turn >= COLD_ROUNDS:
-                for side, us in zip(times, taken, strict=True):
-                    side.append(us)
-        with_us, without_us = map(statistics.median, times)
+        turns = range(COLD_ROUNDS + rounds_of(shape, rounds))
+        taken = [[side.refreshed(shape) for side in sides] for _ in turns]
+        with_us, without_us = map(statistics.median, zip(*taken[COLD_ROUNDS:], strict=True))
         share = (with_us - without_us) / with_us
         found[shape.name] = {"with_us": with_us, "without_us": without_us, "share": share}
     with_step(whole)
@@ -146,11 +150,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         page = synced_page(Path(folder) / "page")()
         page_us = statistics.median(microseconds(page) for _ in range(arguments.rounds))
-        urls = {"sqlite": tuple(f"sqlite:///{folder}/{name}.db" for name in ("with", "without"))}
+        urls = {"sqlite": [f"sqlite:///{folder}/{name}.db" for name in ("with", "without")]}
         if server := _server(stack):
-            urls["postgresql"] = tuple(
-                stack.enter_context(new_postgresql(server)) for _ in range(2)
-            )
+            urls["postgresql"] = [stack.enter_context(new_postgresql(server)) for _ in range(2)]
         for engine, pair in urls.items():
             found[engine] = measured(pair, arguments.rounds)
     if arguments.json:

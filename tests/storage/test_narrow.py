@@ -1,0 +1,39 @@
+"""Statements that name few columns of a wide row write those and leave the others alone."""
+
+from sqlalchemy import insert, select
+
+from ett_service.core.cohort import Cohort
+from ett_service.storage import cohorts, narrow
+from ett_service.storage.engine import Store
+from ett_service.storage.tables import rollup_daily
+
+NAMES = ("stalled_us", "failures")
+
+
+def test_what_an_upsert_names_is_written_and_the_rest_is_left(
+    store: Store, project_id: int
+) -> None:
+    one = Cohort()
+    cohort_id = store.write(lambda conn: cohorts.ids(conn, project_id, [one]))[one]
+    first, second = (project_id, 0, cohort_id), (project_id, 1, cohort_id)
+    row = dict(zip(("project_id", "start_us", "cohort_id"), first, strict=True))
+    store.write(lambda conn: conn.execute(insert(rollup_daily), {**row, "failures": 3, "cells": 5}))
+
+    store.write(
+        lambda conn: narrow.add(conn, rollup_daily, NAMES, [(*first, 7, 1), (*second, 8, 2)])
+    )
+    store.write(lambda conn: narrow.put(conn, rollup_daily, ("failures",), [(*second, 9)]))
+
+    columns = [rollup_daily.c[name] for name in ("start_us", *NAMES, "attempts", "cells")]
+    with store.reading() as conn:
+        rows = conn.execute(select(*columns).order_by(rollup_daily.c.start_us)).all()
+    assert [tuple(row) for row in rows] == [(0, 7, 4, 0, 5), (1, 8, 9, 0, 0)]
+
+
+def test_no_rows_are_no_statement(store: Store) -> None:
+    store.write(lambda conn: narrow.add(conn, rollup_daily, NAMES, []))
+
+
+def test_a_column_is_said_where_any_row_has_more_than_0() -> None:
+    assert narrow.said([[0, 1, 0], [0, 0, -1]]) == [1, 2]
+    assert narrow.said([]) == []
