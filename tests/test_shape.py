@@ -25,7 +25,6 @@ TESTED_IN = {
     "ett_service/analysis/peak_rates.py": "tests/analysis/test_economy.py",
     "ett_service/analysis/question.py": "tests/analysis/test_scope.py",
     "ett_service/analysis/series.py": "tests/api/test_fleet.py",
-    "ett_service/analysis/checkpoint_advice.py": "tests/api/test_advice.py",
     "ett_service/api/advice_answers.py": "tests/api/test_advice.py",
     "ett_service/api/answers.py": "tests/api/test_jobs.py",
     "ett_service/api/app.py": "tests/api/test_access.py",

@@ -16,10 +16,11 @@ from ett_service.analysis.advice import (
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
 from ett_service.core.answer import Checkpoint, JobLedger
+from ett_service.core.interval import HOUR_US
 from ett_service.core.totals import Totals
 from ett_service.core.vocabulary import Period
 from ett_service.storage import ledgers, rollups
-from ett_service.storage.checkpoints import cohort_gaps
+from ett_service.storage.checkpoints import MOST_GAPS, cohort_gaps
 from ett_service.storage.job_totals import job_tally, job_totals
 
 _MEASURES = (
@@ -67,7 +68,9 @@ def fleet_advice(
     """Advise for all of *scope*, and for each of its groups, most to gain first."""
     grouped = (*scope.group_by, "other") if scope.group_by else ()
     found = rollups.totals(conn, scope.cohorts, window, grouped, measures=_MEASURES)
-    gaps = cohort_gaps(conn, scope.cohorts, window, scope.group_by)
+    together = sum(found.values(), Totals.ZERO)
+    latest = latest_part(window, together.tally(CHECKPOINT_BLOCKING).n)
+    gaps = cohort_gaps(conn, scope.cohorts, latest, scope.group_by)
     length_us = window.to_us - window.from_us
     groups = []
     for (_, labels), totals in found.items():
@@ -83,9 +86,20 @@ def fleet_advice(
             )
         )
     groups.sort(key=_rank)
-    together = sum(found.values(), Totals.ZERO)
     all_gaps = [gap for each in gaps.values() for gap in each]
     return advise(Measured.of(together, length_us, all_gaps), counted), groups
+
+
+def latest_part(window: Window, saves: int) -> Window:
+    """Cut a window that holds so many *saves* down to where twice ``MOST_GAPS`` of them should lie.
+
+    A week of thousands of jobs has millions, of which the latest will do.
+    """
+    if saves <= 2 * MOST_GAPS:
+        return window
+    length_us = (window.to_us - window.from_us) * 2 * MOST_GAPS // saves
+    start_us = window.to_us - length_us
+    return Window(start_us - start_us % HOUR_US, window.to_us)
 
 
 def _rank(group: GroupAdvice) -> tuple[bool, float, float, tuple[str, ...]]:
