@@ -31,12 +31,11 @@ class Roster:
     def add(self, events: Iterable[Event], clocks: Clocks) -> bool:
         """Give out *events*; False if they cannot follow what was given out before."""
         placed: list[Placed] = []
-        signs = [self.last_sign_at]
+        last_at = -NEVER
         names_launch = False
         for event in events:
             shift = clocks.shift_us(event) if event.producer is not None else 0
             at = event.at + shift
-            signs.append(at)
             kind = type(event)
             if kind in _OF_THE_JOB:
                 self._hear_job(at, event)
@@ -44,17 +43,20 @@ class Roster:
             first = at
             if isinstance(event, SpanOver):
                 first = min(at, event.start + shift)
+            if at > last_at:
+                last_at = at
             names_launch = names_launch or event.launch != ""
             placed.append((at, kind is not PhaseEnded, event.id, first, event))
-        self.last_sign_at = max(signs)
         if not placed:
             return True
-        self.last_event_at = max(self.last_event_at, max(placed)[0])
+        self.last_event_at = max(self.last_event_at, last_at)
+        self.last_sign_at = max(self.last_sign_at, last_at)
         if names_launch and not self._launches_hold(placed):
             return False
         return self._give_out(placed)
 
     def _hear_job(self, at: int, event: Event) -> None:
+        self.last_sign_at = max(self.last_sign_at, at)
         if isinstance(event, JobFacts):
             self.facts.append((at, event))
         elif isinstance(event, JobEnded):

@@ -146,7 +146,11 @@ class Track:
             self.progress_instants = 1
         elif self.progress[-1][0] != at:
             self.progress_instants += 1
-        insort(self.progress, (at, event.step, event.id))
+        mark = (at, event.step, event.id)
+        if self.progress and mark < self.progress[-1]:
+            insort(self.progress, mark)
+        else:
+            self.progress.append(mark)
         self._raise_top(event.step)
         self.work.add(at, event)
 
