@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from ett_service.core.answer import Work, WorkDone
 from ett_service.core.event import Progress
+from ett_service.core.flops import TERA, training_flops
 from ett_service.core.interval import HOUR_US
 
 _MOST = 2**53
-_OPERATIONS_A_TERAFLOP = 10**12
-_OPERATIONS_A_PARAMETER_AND_TOKEN = 6
 
 
 class WorkHours:
@@ -23,7 +22,7 @@ class WorkHours:
             return
         hour = at - at % HOUR_US
         known = self.highest.get(hour, Work())
-        teraflops = min(_MOST, int(event.flops or 0) // _OPERATIONS_A_TERAFLOP)
+        teraflops = min(_MOST, int(event.flops or 0) // TERA)
         said = Work(event.samples or 0, event.tokens or 0, teraflops)
         self.highest[hour] = Work(*map(max, known, said))
 
@@ -55,8 +54,8 @@ def _with_operations(raised: Sequence[WorkDone], parameters: int) -> Iterator[Wo
     tokens = counted = 0
     for done in raised:
         tokens += done.work.tokens
-        operations = _OPERATIONS_A_PARAMETER_AND_TOKEN * parameters * tokens
-        reached = min(_MOST, operations // _OPERATIONS_A_TERAFLOP)
+        operations = training_flops(parameters, tokens)
+        reached = min(_MOST, operations // TERA)
         yield done._replace(work=done.work._replace(teraflops=reached - counted))
         counted = reached
 
