@@ -7,6 +7,11 @@ Scale = Callable[[float], float]
 """Where a value lies, in units of the drawing."""
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_TIME_STEPS_S = (
+    *(1.0, 2.0, 5.0, 10.0, 15.0, 30.0),
+    *(60.0, 120.0, 300.0, 600.0, 900.0, 1800.0),
+    *(3600.0, 7200.0, 10800.0, 21600.0, 43200.0, 86400.0),
+)
 
 
 def linear(values: tuple[float, float], places: tuple[float, float]) -> Scale:
@@ -35,3 +40,15 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
         if last - first < most:
             return [float(f"{place * step * factor:.15g}") for place in range(first, last + 1)]
     return [low, high]
+
+
+def time_ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Do the same for seconds, at steps that are round as minutes, hours or days.
+
+    What spans less than a second, or more than a few days, gets steps that are round as numbers.
+    """
+    for step in _TIME_STEPS_S:
+        first, last = math.floor(low / step), math.ceil(high / step)
+        if high - low >= 1 and last - first < most:
+            return [place * step for place in range(first, last + 1)]
+    return ticks(low, high, most)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ett_service.charts.axes import Scale, linear, ticks
+from ett_service.charts.axes import Scale, linear, ticks, time_ticks
 from ett_service.charts.palette import BETTER, COLOURS, WORSE, flat
 from ett_service.charts.svg import Markup, chart, element, label, line, shortened, width_of
 from ett_service.charts.units import duration, longer, percent, points
@@ -33,10 +33,11 @@ class Unit:
     level: Callable[[float | None], str]
     change: Callable[[float | None], str]
     more_is_better: bool
+    ticks: Callable[[float, float], list[float]] = ticks  #: round values between two
 
 
 RATIO = Unit(percent, points, more_is_better=True)
-SECONDS = Unit(duration, longer, more_is_better=False)
+SECONDS = Unit(duration, longer, more_is_better=False, ticks=time_ticks)
 
 
 def bridge(
@@ -57,7 +58,7 @@ def bridge(
     if abs(rest) > 1e-9:  # noqa: PLR2004 -- a ten-millionth of a point is rounding
         steps = [*steps, Step("everything else", rest)]
         levels.append(after[1])
-    marks = ticks(min(levels), max(levels))
+    marks = unit.ticks(min(levels), max(levels))
     left = min(_LABELS, max(width_of(step.name) for step in (*steps, Step(before[0], 0)))) + 12
     across = linear((marks[0], marks[-1]), (left, _WIDTH - _VALUES))
     bottom = (len(steps) + 2) * _ROW

@@ -16,7 +16,7 @@ VERDICTS = {
 """Verdicts as they are shown; the API's are words of its own."""
 
 _MOST_COHORTS = 8
-_ADVICE = "cohort|#failures|#saves|#a save|#now|#best|#WTT% now|#at best|verdict|#GPU-hours to gain"
+_ADVICE = "cohort|#failures|#saves|#now|#best|#WTT% now|#at best|verdict|#GPU-hours to gain"
 
 
 def first(gathered: Gathered) -> Section:

@@ -25,6 +25,7 @@ SCENARIOS = (
 
 _MOST_MARKERS = 100
 _MOST_JOBS = 10
+_MOST_CHANGES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Gathered:
     what_if: Answer
     jobs: Answer  #: those that lost most
     markers: Answer
+    changes: Answer  #: what the week's markers were followed by
+    waterfall: Answer  #: the same of ``TREND_WEEKS``, for the way from marker to marker
 
 
 def gather(ask: Ask, week: Week, group_by: Sequence[str], scope: Mapping[str, object]) -> Gathered:
@@ -71,4 +74,6 @@ def gather(ask: Ask, week: Week, group_by: Sequence[str], scope: Mapping[str, ob
             "/v1/markers",
             {"project": scope.get("project"), "from": begin, "to": end, "limit": _MOST_MARKERS},
         ),
+        changes=ask("/v1/fleet/changes", {**this, "limit": _MOST_CHANGES}),
+        waterfall=ask("/v1/fleet/changes", {**this, "from": first, "limit": 1}),
     )

@@ -52,10 +52,12 @@ class Report:
 def table(columns: str, rows: Sequence[tuple[str, ...]]) -> Table | None:
     """Return a table of ``columns``, named ``a | #b``: a number's name begins with ``#``.
 
-    None where there is no row.
+    None where there is no row; raises ValueError where one is not as wide as the columns.
     """
     if not rows:
         return None
     names = [name.strip() for name in columns.split("|")]
     heads = tuple(Column(name.removeprefix("#"), name.startswith("#")) for name in names)
+    if any(len(row) != len(heads) for row in rows):
+        raise ValueError(f"a row is not as wide as its columns: {columns}")
     return Table(heads, tuple(rows))

@@ -2,6 +2,7 @@
 
 from ett_service.report.advice import advice, first
 from ett_service.report.change import change
+from ett_service.report.followed import followed
 from ett_service.report.gather import Gathered
 from ett_service.report.groups import ett_ratio
 from ett_service.report.headline import course, headline, sentence
@@ -22,6 +23,7 @@ _SECTIONS = (
     times,
     advice,
     markers,
+    followed,
     quality,
 )
 

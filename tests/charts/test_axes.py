@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.charts.axes import linear, logarithmic, ticks
+from ett_service.charts.axes import linear, logarithmic, ticks, time_ticks
 
 REAL = st.integers(-(10**9), 10**9).map(lambda thousandths: thousandths / 1000)
 
@@ -36,3 +36,18 @@ def test_a_scale_maps_ends_to_ends() -> None:
 def test_equal_ratios_are_equally_long_on_a_logarithmic_scale() -> None:
     across = logarithmic((1.0, 100.0), (0.0, 10.0))
     assert across(10.0) == pytest.approx(5.0)
+
+
+def test_ticks_of_seconds_are_round_as_minutes() -> None:
+    assert time_ticks(860.0, 1230.0) == [840.0, 960.0, 1080.0, 1200.0, 1320.0]
+    assert time_ticks(3.2, 4.9) == [3.0, 4.0, 5.0]
+    assert time_ticks(0.1, 0.3) == ticks(0.1, 0.3)
+
+
+@given(REAL, REAL)
+def test_ticks_of_seconds_cover_what_is_there(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    marks = time_ticks(low, high)
+    assert len(marks) <= 5
+    assert marks[0] <= low + 1e-8 * (high - low)
+    assert marks[-1] >= high - 1e-8 * (high - low)

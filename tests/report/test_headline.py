@@ -46,6 +46,8 @@ def said(now: float | None, before: float | None, target: float | None = None, *
             what_if=empty,
             jobs=empty,
             markers=empty,
+            changes=empty,
+            waterfall=empty,
         )
     )
 

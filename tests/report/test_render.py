@@ -28,6 +28,11 @@ def test_a_table_is_as_wide_in_every_line() -> None:
     assert rows == ["| name | hours |", "| --- | ---: |", "| x\\|y | 1 |"]
 
 
+def test_a_row_that_is_not_as_wide_as_its_columns_is_refused() -> None:
+    with pytest.raises(ValueError, match="as wide as its columns"):
+        table("name|#hours", [("x", "1"), ("y",)])
+
+
 def test_a_table_stands_apart_from_the_text_around_it() -> None:
     section = Section("T", ("before",), table=table("a", [("1",)]), after=("after",))
     assert "\n\nbefore\n\n| a |\n| --- |\n| 1 |\n\nafter\n" in markdown(report(section))
