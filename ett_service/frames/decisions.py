@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from ett_service.frames.columns import COUNT, FLAG, RATIO, SECONDS, TEXT, Columns, typed
+from ett_service.frames.columns import COUNT, FLAG, INSTANT, RATIO, SECONDS, TEXT, Columns, typed
 
 Answer = Mapping[str, Any]
 
@@ -55,6 +55,24 @@ _ADVICE: Columns = {
     "reason": TEXT,
 }
 
+_EFFECTS: Columns = {
+    "marker": TEXT,
+    "kind": TEXT,
+    "title": TEXT,
+    "marked_at": INSTANT,
+    "measure": TEXT,
+    **{
+        f"{side}_{name}": kind
+        for side in ("before", "after")
+        for name, kind in (("n", COUNT), ("mean_seconds", SECONDS), ("median_seconds", SECONDS))
+    },
+    **{
+        f"{name}{bound}": SECONDS
+        for name in ("difference", "median_difference")
+        for bound in ("_seconds", "_low_seconds", "_high_seconds")
+    },
+}
+
 
 def parts_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
     """Return a row a part of an explained change."""
@@ -86,6 +104,16 @@ def gains_frame(answer: Answer) -> pd.DataFrame:
     return typed(rows, _GAINS)
 
 
+def effects_frame(answer: Answer) -> pd.DataFrame:
+    """Return a row a marker and measure."""
+    rows = [
+        {**_marked(change["marker"]), **_effect(effect)}
+        for change in answer["changes"]
+        for effect in change["effects"]
+    ]
+    return typed(rows, _EFFECTS)
+
+
 def advice_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
     """Return a row a group, or one for all where nothing was grouped by."""
     groups = answer["groups"] if group_by else [{"group": {}, **answer["total"]}]
@@ -98,6 +126,24 @@ def _bounds(name: str, interval: Answer | None, unit: float) -> dict[str, float 
         f"{name}_low": None if low is None else low / unit,
         f"{name}_high": None if high is None else high / unit,
     }
+
+
+def _marked(marker: Answer) -> dict[str, Any]:
+    return {**marker, "marker": marker["id"], "marked_at": marker["at"]}
+
+
+def _effect(effect: Answer) -> dict[str, Any]:
+    sides = {
+        f"{side}_{name}": value
+        for side in ("before", "after")
+        for name, value in effect[side].items()
+    }
+    bounds = {
+        f"{name}_{bound}_seconds": value
+        for name in ("difference", "median_difference")
+        for bound, value in (effect[f"{name}_interval"] or {}).items()
+    }
+    return {**effect, **sides, **bounds}
 
 
 def _advised(group: Answer) -> dict[str, Any]:

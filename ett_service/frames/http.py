@@ -12,7 +12,12 @@ from ett_service.client.transport import Unreachable, request
 from ett_service.core.vocabulary import Category
 from ett_service.frames import columns
 from ett_service.frames.columns import typed
-from ett_service.frames.decisions import advice_frame, gains_frame, parts_frame
+from ett_service.frames.decisions import (
+    advice_frame,
+    effects_frame,
+    gains_frame,
+    parts_frame,
+)
 from ett_service.frames.source import FrameError, When
 
 _ANSWER_LIMIT = 1 << 30
@@ -21,6 +26,7 @@ _REFUSED = 400
 _PAGE = 1000
 _MOST_GROUPS = 10_000
 _MOST_PARTS = 200
+_MOST_CHANGES = 50
 
 Answer = Mapping[str, Any]
 
@@ -185,6 +191,27 @@ class HttpSource:
             "/v1/what-if", scenario=list(scenarios), where=list(where), **window(begin, end)
         )
         return gains_frame(answer)
+
+    def changes(
+        self,
+        *,
+        kind: str | None = None,
+        where: Sequence[str] = (),
+        begin: When = None,
+        end: When = None,
+    ) -> pd.DataFrame:
+        """Return what is associated with each marker, the latest first: a row a measure.
+
+        Differences are after minus before, with their bounds; what is not known is missing.
+        """
+        answer = self.ask(
+            "/v1/fleet/changes",
+            kind=kind,
+            where=list(where),
+            limit=_MOST_CHANGES,
+            **window(begin, end),
+        )
+        return effects_frame(answer)
 
     def checkpoint_advice(
         self,

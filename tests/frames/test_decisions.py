@@ -1,6 +1,6 @@
 import pytest
 
-from ett_service.frames.decisions import advice_frame, gains_frame, parts_frame
+from ett_service.frames.decisions import advice_frame, effects_frame, gains_frame, parts_frame
 from ett_service.frames.http import HttpSource
 from tests.frames.conftest import BEGIN, END
 
@@ -25,6 +25,17 @@ def test_gains_are_a_row_a_scenario(over_http: HttpSource) -> None:
     assert gains["money"].isna().all()  # nobody gave a price
 
 
+def test_changes_are_a_row_a_marker_and_measure(over_http: HttpSource) -> None:
+    marked = over_http.markers(begin=BEGIN, end=END)
+    changes = over_http.changes(begin=BEGIN, end=END)
+    assert len(marked) > 0
+    assert set(changes["marker"]) == set(marked["id"])
+    assert len(changes) == 4 * len(marked)
+    known = changes.dropna(subset=["difference_seconds"])
+    difference = known["after_mean_seconds"] - known["before_mean_seconds"]
+    assert known["difference_seconds"].tolist() == pytest.approx(difference.tolist())
+
+
 def test_advice_is_a_row_a_group(over_http: HttpSource) -> None:
     whole = over_http.checkpoint_advice(begin=BEGIN, end=END)
     assert whole["failures"].tolist() == [3]
@@ -34,7 +45,8 @@ def test_advice_is_a_row_a_group(over_http: HttpSource) -> None:
 
 
 def test_frames_of_no_decisions_have_their_columns() -> None:
-    empty = {"parts": [], "gains": [], "groups": [], "currency": "USD"}
+    empty = {"parts": [], "gains": [], "groups": [], "changes": [], "currency": "USD"}
     assert "team" in parts_frame(empty, ["team"])
     assert len(gains_frame(empty)) == 0
+    assert "difference_low_seconds" in effects_frame(empty)
     assert len(advice_frame(empty, ["team"])) == 0
