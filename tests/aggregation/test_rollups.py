@@ -3,8 +3,11 @@
 import itertools
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 
 import pytest
+from sqlalchemy import select
 
 from ett_service.core.answer import JobLedger
 from ett_service.core.event import (
@@ -18,9 +21,12 @@ from ett_service.core.event import (
 )
 from ett_service.core.interval import DAY_US, HOUR_US
 from ett_service.core.vocabulary import Category, Cause, Origin, Outcome, Phase
+from ett_service.storage import cap
+from ett_service.storage.cap import Day
 from ett_service.storage.engine import Store
 from ett_service.storage.keys import create_project
 from ett_service.storage.marks import JobKey
+from ett_service.storage.tables import cohort_day
 from ett_service.worker.loop import Worker
 from tests.aggregation.deliveries import deliver, marked, recomputed, refreshed
 from tests.aggregation.rolled_up import Rollups, check_rollups, stored_rollups
@@ -28,6 +34,7 @@ from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event, progr
 from tests.worker.rig import Clock, eventually, running
 
 DAYS = 60
+DAY_OF_NOON = NOON - NOON % DAY_US
 
 
 def facts(at: int = NOON, **members: object) -> Event:
@@ -156,11 +163,22 @@ def test_another_version_of_the_code_is_another_cohort_from_its_attempt_on(
     assert hours == {NOON: ("1", "64-127"), NOON + HOUR_US: ("2", "64-127")}
 
 
+def moved_about(store: Store, day: Day, stop: threading.Event) -> None:
+    """Put cohorts into ``other`` and take them out again, whoever is adding to them."""
+    own = False
+    while not stop.wait(0.005):
+        with store.reading() as conn:
+            ids = list(conn.scalars(select(cohort_day.c.cohort_id).distinct()))
+        store.write(partial(cap.move, day=day, cohort_ids=ids[::2] if own else ids, own=own))
+        own = not own
+
+
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
-def test_several_workers_leave_the_rollups_as_the_events_say(store: Store, project_id: int) -> None:
+def test_several_workers_and_moves_leave_the_rollups_as_the_events_say(
+    store: Store, project_id: int
+) -> None:
     keys = [JobKey(project_id, f"job-{number}") for number in range(6)]
-    clock = Clock(NOON + HOUR)
-    workers = [Worker(store, clock, poll_seconds=0.01, cohorts_a_day=2) for _ in range(2)]
+    clock, stop = Clock(NOON + HOUR), threading.Event()
 
     def send(steps: Iterator[int]) -> None:
         for step in steps:
@@ -171,14 +189,20 @@ def test_several_workers_leave_the_rollups_as_the_events_say(store: Store, proje
                 ]
                 deliver(store, key, told)
 
-    with running(workers[0]), running(workers[1]):
-        senders = [
-            threading.Thread(target=send, args=(itertools.islice(itertools.count(n, 2), 12),))
-            for n in range(2)
-        ]
-        for sender in senders:
-            sender.start()
-        for sender in senders:
-            sender.join()
+    threads = [
+        threading.Thread(target=send, args=(itertools.islice(itertools.count(n, 2), 12),))
+        for n in range(2)
+    ]
+    moving = threading.Thread(target=moved_about, args=(store, Day(project_id, DAY_OF_NOON), stop))
+    moving.start()
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(running(Worker(store, clock, poll_seconds=0.01)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         assert eventually(lambda: marked(store) == [])
+    stop.set()
+    moving.join()
     check_rollups(store)
