@@ -44,7 +44,6 @@ class Refolded:
     """What has to be written so that what is stored is what the events say."""
 
     chunk: Chunk
-    events: int = 0
     ledgers: Changes = field(default_factory=Changes)
     contributions: ContributionChanges = field(default_factory=ContributionChanges)
 
@@ -89,7 +88,6 @@ def refold(
             folded_us=now_us,
             due_us=due_us(ledger, OPEN_EVERY_US),
         )
-        found.events += fold.event_count
         for table, columns in rows(ledger, head).items():
             after = rewriting.in_order(table, chunk.project_id, job, columns)
             found.ledgers.compare(table, stored.of(table.name, job), after)

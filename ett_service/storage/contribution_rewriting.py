@@ -87,9 +87,4 @@ class ContributionChanges:
 def known_ids(conn: Connection, project_id: int) -> Ids:
     """Read the ids of all cohorts of a project."""
     rows = conn.execute(_KNOWN.where(cohort.c.project_id == project_id))
-    return {_cohort(dimensions): number for number, *dimensions in rows}
-
-
-def _cohort(dimensions: list[str]) -> Cohort:
-    *named, excluded = dimensions
-    return Cohort(*named, excluded=bool(excluded))
+    return {Cohort._make((*named, bool(out))): number for number, *named, out in rows}
