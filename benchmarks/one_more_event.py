@@ -1,7 +1,8 @@
 """What one more event costs, from its bytes to new numbers committed in SQLite.
 
 The floor does the same two transactions with bare ``sqlite3``, and knows beforehand what to write:
-insert the event and its mark; then delete the mark, read the event, and replace the numbers' rows.
+insert the event and its mark; then delete the mark, read the event, and replace the rows of the
+numbers, the job's and the fleet's.
 The same is asked of jobs that are much longer, where it must not cost more.
 """
 
@@ -137,6 +138,9 @@ class Floor:
                 ("attempt_ledger", "number"),
                 ("share", "us"),
                 ("segment", "started_us"),
+                ("contribution", "hour_us"),
+                ("rollup_hourly", "start_us"),
+                ("rollup_daily", "start_us"),
             )
         }
 
