@@ -13,7 +13,7 @@ def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert left.value.code == 0
     said = capsys.readouterr().out
-    assert [verb for verb in VERBS if not re.search(rf"^    {verb} ", said, re.MULTILINE)] == []
+    assert [verb for verb in VERBS if not re.search(rf"^    {verb}( |$)", said, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("verb", VERBS)
