@@ -83,6 +83,8 @@ TESTED_IN = {
     "ett_service/exposition/totals.py": "tests/exposition/test_collector.py",
     "ett_service/storage/job_weights.py": "tests/analysis/test_explain.py",
     "ett_service/storage/rollup_rows.py": "tests/aggregation/test_verify_rollups.py",
+    "ett_service/frames/asking.py": "tests/frames/test_http.py",
+    "ett_service/frames/deciding.py": "tests/frames/test_decisions.py",
     "ett_service/report/advice.py": "tests/report/test_weekly.py",
     "ett_service/report/change.py": "tests/report/test_weekly.py",
     "ett_service/report/followed.py": "tests/report/test_weekly.py",

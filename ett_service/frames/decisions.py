@@ -74,6 +74,25 @@ _EFFECTS: Columns = {
 }
 
 
+_SCALES: Columns = {
+    "accelerators": COUNT,
+    "mtbf_seconds": SECONDS,
+    "interval_seconds": SECONDS,
+    "ett_ratio": RATIO,
+    "low": RATIO,
+    "high": RATIO,
+    "published_ratio": RATIO,
+    "published_error": RATIO,
+    "best_interval_seconds": SECONDS,
+    "best_ett_ratio": RATIO,
+}
+
+
+def scales_frame(answer: Answer) -> pd.DataFrame:
+    """Return a row a number of accelerators of a projection."""
+    return typed(answer["points"], _SCALES)
+
+
 def parts_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
     """Return a row a part of an explained change."""
     rows = [

@@ -44,6 +44,14 @@ def test_advice_is_a_row_a_group(over_http: HttpSource) -> None:
     assert list(by_team.columns)[1:] == list(whole.columns)
 
 
+def test_a_projection_is_a_row_a_scale(over_http: HttpSource) -> None:
+    given = {"failures_per_node_day": 0.0065, "save_seconds": 15.0, "restart_seconds": 600.0}
+    scales = over_http.projection([1024, 16384], **given, begin=BEGIN, end=END)  # type: ignore[arg-type]
+    assert scales["accelerators"].tolist() == [1024, 16384]
+    assert scales["ett_ratio"].is_monotonic_decreasing
+    assert scales["mtbf_seconds"][0] == pytest.approx(86_400 / 0.0065 / 128)
+
+
 def test_frames_of_no_decisions_have_their_columns() -> None:
     empty = {"parts": [], "gains": [], "groups": [], "changes": [], "currency": "USD"}
     assert "team" in parts_frame(empty, ["team"])
