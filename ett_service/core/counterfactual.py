@@ -165,6 +165,8 @@ class _Chances:
 
     def staying_us(self, start: int, end: int) -> float:
         """Return how much of ``[start, end)`` is expected to stay."""
+        if not self._edges:
+            return float(end - start)
         first, last = bisect_right(self._edges, start), bisect_left(self._edges, end)
         cuts = [start, *self._edges[first:last], end]
         pieces = zip(pairwise(cuts), self._stays[first : last + 1], strict=True)
