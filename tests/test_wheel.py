@@ -111,7 +111,7 @@ def test_the_bare_wheel_runs_a_command_and_syncs(client_only: Path, tmp_path: Pa
     assert "Traceback" not in synced.stderr
 
 
-@pytest.mark.parametrize("verb", ["serve", "worker", "migrate", "jobs", "keys", "config"])
+@pytest.mark.parametrize("verb", ["serve", "worker", "migrate", "jobs", "keys", "config", "report"])
 def test_the_bare_wheel_says_how_to_get_the_rest(
     client_only: Path, tmp_path: Path, verb: str
 ) -> None:
