@@ -30,6 +30,21 @@ def test_what_an_upsert_names_is_written_and_the_rest_is_left(
     assert [tuple(row) for row in rows] == [(0, 7, 4, 0, 5), (1, 8, 9, 0, 0)]
 
 
+def test_many_rows_are_written_as_few_are(store: Store, project_id: int) -> None:
+    one = Cohort()
+    cohort_id = store.write(lambda conn: cohorts.ids(conn, project_id, [one]))[one]
+    rows = [(project_id, start, cohort_id, start, 2**62) for start in range(100)]
+
+    store.write(lambda conn: narrow.add(conn, rollup_daily, (*NAMES[:1], "cells"), rows))
+    more = [(*row[:3], -row[3], 1) for row in rows]
+    store.write(lambda conn: narrow.add(conn, rollup_daily, (*NAMES[:1], "cells"), more))
+
+    columns = (rollup_daily.c.start_us, rollup_daily.c.stalled_us, rollup_daily.c.cells)
+    with store.reading() as conn:
+        found = sorted(tuple(row) for row in conn.execute(select(*columns)))
+    assert found == [(start, 0, 2**62 + 1) for start in range(100)]
+
+
 def test_no_rows_are_no_statement(store: Store) -> None:
     store.write(lambda conn: narrow.add(conn, rollup_daily, NAMES, []))
 
