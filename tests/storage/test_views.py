@@ -7,8 +7,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import inspect, text
+from psycopg import sql
+from sqlalchemy import URL, inspect, make_url, text
 from sqlalchemy.exc import ProgrammingError
 
 from ett_service.core.answer import JobLedger
@@ -26,6 +28,7 @@ from ett_service.core.fold import fold
 from ett_service.core.vocabulary import Category, Outcome, Period, Phase
 from ett_service.storage.engine import Store
 from ett_service.storage.marks import JobKey
+from ett_service.storage.migrate import migrate
 from ett_service.storage.tables import marker
 from ett_service.storage.views import READER, VIEWS
 from tests.aggregation.deliveries import deliver, refreshed
@@ -81,9 +84,9 @@ def all_of(name: str) -> str:
     return "SELECT * FROM " + name  # noqa: S608 - names of the schema
 
 
-def read(store: Store, sql: str, **values: Any) -> list[dict[str, Any]]:
+def read(store: Store, query: str, **values: Any) -> list[dict[str, Any]]:
     with store.reading() as conn:
-        return [dict(row) for row in conn.execute(text(sql), values).mappings()]
+        return [dict(row) for row in conn.execute(text(query), values).mappings()]
 
 
 def instant(us: int, dialect: str) -> object:
@@ -269,18 +272,41 @@ def test_a_reader_may_read_the_views_and_nothing_else(
         tables = inspect(conn).get_table_names()
     refused = [*(all_of(table) for table in tables), "CREATE TABLE mine (a int)"]
 
-    def reads(sql: str) -> None:
+    def reads(query: str) -> None:
         def work(conn: Any) -> None:
             conn.execute(text(f"SET LOCAL ROLE {READER}"))
-            conn.execute(text(sql))
+            conn.execute(text(query))
 
         store.write(work)
 
     for view in VIEWS:
         reads(all_of(view))
-    for sql in refused:
+    for query in refused:
         with pytest.raises(ProgrammingError, match="permission denied"):
-            reads(sql)
+            reads(query)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_who_may_make_no_roles_can_migrate_all_the_same(bare_database_url: str) -> None:
+    owner = make_url(bare_database_url)
+    plain = owner.set(username="ett_test_plain", password="plain")  # noqa: S106 - of a test
+    with psycopg.connect(_libpq(owner), autocommit=True) as conn:
+        name = sql.Identifier(str(owner.database))
+        conn.execute("CREATE ROLE ett_test_plain LOGIN PASSWORD 'plain'")
+        try:
+            conn.execute(sql.SQL("ALTER DATABASE {} OWNER TO ett_test_plain").format(name))
+            migrate(plain.render_as_string(hide_password=False))
+            conn.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(READER)))
+            assert conn.execute("SELECT count(*) FROM ett_v_jobs").fetchall() == [(0,)]
+        finally:
+            conn.execute("RESET ROLE")
+            conn.execute(sql.SQL("ALTER DATABASE {} OWNER TO CURRENT_USER").format(name))
+            conn.execute("DROP OWNED BY ett_test_plain CASCADE")
+            conn.execute("DROP ROLE ett_test_plain")
+
+
+def _libpq(url: URL) -> str:
+    return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 def test_a_story_of_any_kind_can_be_read(store: Store, project_id: int) -> None:
