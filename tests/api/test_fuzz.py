@@ -115,6 +115,9 @@ def test_every_page_of_a_job_can_be_read_whatever_was_told(
     service.settle()
     for path in ("", "/ledger", "/events", "/stages", "/trace"):
         assert service.client.get(f"/v1/jobs/llm-70b{path}").status_code == 200
+    for path, form in (("summary", "parquet"), ("jobs/top", "json")):
+        asked = {"from": "1999-01-01T00:00:00Z", "format": form}
+        assert service.client.get(f"/v1/fleet/{path}", params=asked).status_code == 200
     assert service.client.get("/metrics").status_code == 200
     assert service.client.get("/v1/jobs").status_code == 200
 
@@ -147,17 +150,19 @@ def test_nothing_that_people_say_makes_it_fail(
 
 
 parameters = st.sampled_from(
-    ["team", "state", "from", "to", "q", "sort", "limit", "cursor", "project", "label", "evil"]
-)
+    ["team", "state", "from", "to", "q", "sort", "limit", "cursor", "project", "label", "evil",
+     "group_by", "where", "step", "by", "format", "exclusions"]
+)  # fmt: skip
 
 
 @QUIET
 @given(
     st.sampled_from(
-        ["/v1/jobs", "/v1/jobs/llm-70b/events", "/v1/keys", "/v1/jobs/llm-70b", "/v1/markers"]
+        ["/v1/jobs", "/v1/jobs/llm-70b/events", "/v1/keys", "/v1/jobs/llm-70b", "/v1/markers",
+         "/v1/fleet/summary", "/v1/fleet/series", "/v1/fleet/jobs/top", "/v1/fleet/explain"]
     ),
     st.dictionaries(parameters, texts.filter(str.isascii), max_size=3),
-)
+)  # fmt: skip
 def test_no_query_makes_it_fail(service: Service, path: str, query: dict[str, str]) -> None:
     assert service.client.get(path, params=query).status_code in (200, 404, 422)
 
