@@ -6,16 +6,20 @@ Run it from the top of the repository, only ever with the release whose schema i
 
 import sqlite3
 import tempfile
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy import Connection
 
-from ett_service.aggregation.job import refresh
+from ett_service.core.fold import fold
 from ett_service.ingest.accept import accept
-from ett_service.storage.engine import open_store
+from ett_service.storage import ledgers, marks, reads
 from ett_service.storage.keys import create_key, create_project
+from ett_service.storage.ledger_rows import Head
 from ett_service.storage.marks import JobKey
 from ett_service.storage.migrate import migrate
+from ett_service.storage.sqlite import writing_engine
 from tests.builders import RECEIVED_AT, wire
 from tests.ingest.bodies import batch
 
@@ -39,9 +43,17 @@ def fill(conn: Connection) -> None:
     create_key(conn, project="research", name="trainer", scopes=scopes, now_us=RECEIVED_AT)
     sent = batch(*EVENTS, producer="p", sent_at="2026-03-01T12:59:55Z")
     accept(conn, sent, project_id=project_id, now_us=RECEIVED_AT)
-    refresh(conn, JobKey(project_id, "llm-70b"), RECEIVED_AT)
+    _fold(conn, JobKey(project_id, "llm-70b"))
     imported = batch(wire(job="imported", id="heartbeat"), history=True)
     accept(conn, imported, project_id=project_id, now_us=RECEIVED_AT)
+
+
+def _fold(conn: Connection, key: JobKey) -> None:
+    """Store the job's ledger as that release did, which knew no rollups."""
+    marks.take(conn, key)
+    folded = fold(reads.events(conn, *key), reads.offsets(conn, *key), RECEIVED_AT)
+    head = Head(1, 1, len(EVENTS), folded_us=RECEIVED_AT, due_us=None)
+    ledgers.replace(conn, key, replace(folded, checkpoints=()), head)
 
 
 def main() -> None:
@@ -49,12 +61,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ett.db"
         migrate(f"sqlite:///{path}", REVISION)
-        store = open_store(f"sqlite:///{path}")
-        store.write(fill)
-        store.close()
-        conn = sqlite3.connect(path)
-        DUMP.write_text("\n".join(conn.iterdump()) + "\n")
-        conn.close()
+        # Not as a store: that takes none but the newest schema.
+        engine = writing_engine(path)
+        with engine.begin() as conn:
+            fill(conn)
+        engine.dispose()
+        with closing(sqlite3.connect(path)) as built:
+            DUMP.write_text("\n".join(built.iterdump()) + "\n")
 
 
 if __name__ == "__main__":

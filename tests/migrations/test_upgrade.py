@@ -12,8 +12,12 @@ from ett_service.storage import reads, tables
 from ett_service.storage.engine import open_store
 from ett_service.storage.keys import list_keys
 from ett_service.storage.migrate import migrate
+from ett_service.worker.loop import Worker
+from tests.aggregation.rolled_up import check_rollups, stored_rollups
+from tests.builders import RECEIVED_AT
 from tests.ingest.bodies import batch
 from tests.migrations import first_schema
+from tests.worker.rig import eventually, running
 
 
 @pytest.fixture
@@ -58,3 +62,15 @@ def test_a_database_of_the_first_schema_is_upgraded_and_read(kept: Path) -> None
     assert [tuple(row) for row in ledgers] == [("llm-70b", "interrupted")]
     assert marked == ["imported"]
     assert differences == []
+
+
+def test_what_an_earlier_release_folded_is_rolled_up_by_the_worker(kept: Path) -> None:
+    migrate(f"sqlite:///{kept}")
+    store = open_store(f"sqlite:///{kept}")
+    worker = Worker(store, lambda: RECEIVED_AT)
+    with running(worker):
+        assert eventually(lambda: bool(stored_rollups(store)))
+    rollups = check_rollups(store)
+    store.close()
+
+    assert {label.team for _, _, _, (label, _) in rollups} == {"nlp", ""}
