@@ -14,6 +14,8 @@ from rich.text import Text
 T = TypeVar("T")
 
 _PIPED_WIDTH = 1000
+_FOLDED_FROM = 20  # a column of words is never narrower, unless its words are
+_BETWEEN = 3
 
 
 def write_json(value: object) -> None:
@@ -33,18 +35,29 @@ def write_table(
     right: Iterable[str] = (),
     last: Sequence[object] | None = None,
 ) -> None:
-    """Write a table; the columns named in *right* are numbers, *last* is a row of sums."""
+    """Write a table; the columns named in *right* are numbers, *last* is a row of sums.
+
+    Where a terminal is too narrow, words are folded. Numbers are not, and nothing is ever cut.
+    """
     console = _console()
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    body = [_cells(row) for row in rows]
+    foot = [] if last is None else [_cells(last)]
     numbers = frozenset(right)
-    for column in columns:
-        justify: JustifyMethod = "right" if column in numbers else "left"
-        table.add_column(column, justify=justify, no_wrap=column != columns[-1])
-    for row in rows:
-        table.add_row(*_cells(row))
-    if last is not None:
+    narrowest = 0
+    for place, column in enumerate(columns):
+        widest = max(cell.cell_len for cell in (Text(column), *(row[place] for row in body + foot)))
+        number = column in numbers
+        least = widest if number else min(widest, _FOLDED_FROM)
+        justify: JustifyMethod = "right" if number else "left"
+        table.add_column(column, justify=justify, no_wrap=number, min_width=least, overflow="fold")
+        narrowest += least + _BETWEEN
+    for row in body:
+        table.add_row(*row)
+    if foot:
         table.add_section()
-        table.add_row(*_cells(last))
+        table.add_row(*foot[0])
+    console.width = max(console.width, narrowest)
     with console.capture() as written:
         console.print(table)
     for line in written.get().splitlines():
