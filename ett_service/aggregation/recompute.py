@@ -8,6 +8,7 @@ committed one by one and the place is kept, so that a run that is cut off is gon
 import gc
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -202,6 +203,7 @@ _worker: _Folder | _Writer
 
 def _begin(url: str, limits: Limits) -> None:
     global _worker  # noqa: PLW0603 - a pool's processes have no other place
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that handed out the work
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if url.startswith("sqlite"):
         _worker = _Folder(open_for_reading(url), limits)
