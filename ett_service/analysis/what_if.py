@@ -21,7 +21,7 @@ from ett_service.analysis.resampling import Floats, Interval, Resampling, interv
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
 from ett_service.core.answer import AttemptLedger, Exclusion, JobLedger
-from ett_service.core.cohort import DIMENSIONS, Cohort, Frame
+from ett_service.core.cohort import DIMENSIONS, Cohort, Frame, is_weighted
 from ett_service.core.counterfactual import Counterfactual
 from ett_service.core.interval import HOUR_US
 from ett_service.core.scenario import CutFailures, Scenario
@@ -177,7 +177,7 @@ class _Reading:
         parts = list(self._parts(ledger, exclusions))
         mine = _amount(stretch for part in parts for stretch in part.stretches)
         self.amount = _sum(self.amount, mine)
-        self.weightless += any(attempt.gpus is None for attempt in ledger.attempts)
+        self.weightless += not is_weighted(ledger)
         row: list[int] = [mine.effective_us, mine.us]
         failed = list(self._failed(ledger, exclusions))
         for found in self._found:

@@ -9,6 +9,8 @@ from ett_service.core.interval import HOUR_US
 MOST_ACCELERATORS = 1_000_000
 """More than these in one attempt are as good as unknown."""
 
+MOST_WEIGHTED_US = 2**59
+"""So are those of a job of more than 160 million accelerator hours: sums have 63 bits."""
 
 MOST_HOURS = 20_000
 """A job that lives in more hours than this, over two years, is left out of the fleet."""
@@ -48,7 +50,13 @@ def last_at(ledger: JobLedger) -> int:
 
 def is_weighted(ledger: JobLedger) -> bool:
     """Whether the accelerators of every attempt are known, and can be."""
-    return all(one.gpus is not None and one.gpus <= MOST_ACCELERATORS for one in ledger.attempts)
+    known = [one.gpus for one in ledger.attempts if one.gpus is not None]
+    most = max(known, default=0)
+    return (
+        len(known) == len(ledger.attempts)
+        and most <= MOST_ACCELERATORS
+        and most * ledger.e2e_us <= MOST_WEIGHTED_US
+    )
 
 
 def fits(ledger: JobLedger) -> bool:

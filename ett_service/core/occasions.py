@@ -5,7 +5,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from ett_service.core.answer import AttemptLedger, JobLedger
-from ett_service.core.cohort import last_at
+from ett_service.core.cohort import is_weighted, last_at
 from ett_service.core.distribution import place, ratio_place
 from ett_service.core.totals import FAILURE, JOB_ETT, PHASE
 from ett_service.core.vocabulary import FAILURES, INFRA_ORIGINS, Category, Outcome
@@ -93,8 +93,7 @@ def _loop_started_at(attempt: AttemptLedger) -> int:
 
 
 def _ended(ledger: JobLedger) -> tuple[tuple[str, int], ...]:
-    unweighted = any(one.gpus is None for one in ledger.attempts)
-    return (("jobs_ended", 1), ("jobs_ended_unweighted", int(unweighted)))
+    return (("jobs_ended", 1), ("jobs_ended_unweighted", int(not is_weighted(ledger))))
 
 
 def _ett(ledger: JobLedger) -> tuple[str, int, int]:

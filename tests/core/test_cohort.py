@@ -2,11 +2,21 @@
 
 import pytest
 
-from ett_service.core.answer import Exclusion
-from ett_service.core.cohort import DIMENSIONS, MOST_ACCELERATORS, Frame, last_at, size_of
+from ett_service.core.answer import Exclusion, JobLedger
+from ett_service.core.cohort import (
+    DIMENSIONS,
+    MOST_ACCELERATORS,
+    MOST_WEIGHTED_US,
+    Frame,
+    is_weighted,
+    last_at,
+    size_of,
+)
+from ett_service.core.contribution import contribution
 from ett_service.core.fold import fold
 from ett_service.core.interval import HOUR_US
-from tests.core.timeline import SECOND, started
+from ett_service.core.vocabulary import Outcome, Phase
+from tests.core.timeline import SECOND, ended, span, started
 
 
 @pytest.mark.parametrize(
@@ -43,6 +53,31 @@ def test_implausible_accelerators_leave_the_job_unweighted() -> None:
     frame = Frame(fold([started(0, gpus=MOST_ACCELERATORS + 1)], {}, SECOND))
 
     assert (frame.known, frame.weights) == (False, [0])
+
+
+def test_a_job_of_more_accelerator_hours_than_sums_hold_is_unweighted() -> None:
+    most_us = MOST_WEIGHTED_US // MOST_ACCELERATORS
+
+    def failed_after(us: int) -> JobLedger:
+        whole = [
+            started(0, gpus=MOST_ACCELERATORS),
+            span(Phase.TRAIN_LOOP, 0, us / SECOND),
+            ended(us / SECOND, Outcome.FAILED),
+        ]
+        return fold(whole, {}, 2 * us)
+
+    def weighs(ledger: JobLedger) -> tuple[bool, int, int]:
+        """Return whether it weighs, its unsaved time, and how many jobs ended unweighted."""
+        sums = [cell.sums for cell in contribution(ledger).values()]
+        unsaved_us = max(one.get("unsaved_weighted_us", 0) for one in sums)
+        return (
+            is_weighted(ledger),
+            unsaved_us,
+            sum(one.get("jobs_ended_unweighted", 0) for one in sums),
+        )
+
+    assert weighs(failed_after(most_us)) == (True, most_us * MOST_ACCELERATORS, 0)
+    assert weighs(failed_after(most_us + SECOND)) == (False, 0, 1)
 
 
 def test_the_last_instant_is_the_last_that_belongs_to_the_job() -> None:

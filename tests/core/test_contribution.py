@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.core.answer import Exclusion, JobLedger, Work, WorkDone
-from ett_service.core.cohort import MOST_ACCELERATORS, Cohort
+from ett_service.core.cohort import MOST_ACCELERATORS, MOST_WEIGHTED_US, Cohort
 from ett_service.core.contribution import Cell, Cells, contribution, first_difference, hour_of
 from ett_service.core.event import CheckpointSaved, Event, JobFacts, Progress
 from ett_service.core.fold import JobFold, fold
@@ -46,7 +46,8 @@ def sums(cells: Cells) -> Totals:
 
 
 def within_reach(ledger: JobLedger) -> bool:
-    return all((one.gpus or 0) <= MOST_ACCELERATORS for one in ledger.attempts)
+    most = max([one.gpus or 0 for one in ledger.attempts], default=0)
+    return most <= MOST_ACCELERATORS and most * ledger.e2e_us <= MOST_WEIGHTED_US
 
 
 @given(_lives, _exclusions)
