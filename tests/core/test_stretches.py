@@ -45,7 +45,7 @@ def _contributed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
     return {cohort: +found for cohort, found in sums.items() if +found}
 
 
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timeline=timelines, edges=st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)))
 def test_a_jobs_time_is_what_it_adds_to_the_fleet(
     timeline: Timeline, edges: tuple[int, int]
@@ -68,6 +68,7 @@ def _queues(timeline: Timeline) -> bool:
     return any(getattr(event, "phase", None) is Phase.QUEUED for event in timeline.events)
 
 
+@settings(max_examples=40, deadline=None)
 @given(timeline=timelines)
 def test_waits_are_told_from_what_is_stored_as_the_fold_tells_them(timeline: Timeline) -> None:
     ledger = _folded(timeline)
