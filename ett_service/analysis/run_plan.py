@@ -24,6 +24,9 @@ _PARAMETERS = {
     "price_an_hour": "price",
 }
 
+MOST_GPU_HOURS = 1e15
+"""A run of more is a slip of the pen."""
+
 EttFrom = Literal["given", "measured", "ideal"]
 
 
@@ -121,13 +124,18 @@ def _run(asked: PlanQuestion, economy: Economy, measured_ett: float | None) -> R
     ett = measured_ett if asked.ett is None else asked.ett
     if asked.ett is None and measured_ett == 0:
         raise BadQuestion("ett", "not_measured", "The cohort has trained nothing: give a share.")
-    return Run(
+    run = Run(
         flops=_flops(asked),
         peak_teraflops=_peak_teraflops(asked, economy),
         mfu_ratio=asked.mfu,
         accelerators=asked.accelerators,
         ett_ratio=1.0 if ett is None else ett,
     )
+    if run.gpu_hours > MOST_GPU_HOURS:
+        raise BadQuestion(
+            "flops", "out_of_bounds", f"The run may take {MOST_GPU_HOURS:.0e} GPU-hours at most."
+        )
+    return run
 
 
 def _flops(asked: PlanQuestion) -> float:

@@ -86,6 +86,7 @@ def test_spot_that_never_gets_cheaper_breaks_even_nowhere() -> None:
         (replace(CLIMATE, hardware=None), "peak_teraflops", "missing"),
         (replace(CLIMATE, hardware="x1"), "peak_teraflops", "missing"),
         (replace(CLIMATE, mfu=1.2), "mfu", "out_of_bounds"),
+        (replace(CLIMATE, mfu=1e-300), "flops", "out_of_bounds"),
         (replace(CLIMATE, ett=0.0), "ett", "out_of_bounds"),
         (replace(CLIMATE, accelerators=0), "accelerators", "out_of_bounds"),
         (replace(CLIMATE, price=-1.0), "price", "out_of_bounds"),

@@ -93,6 +93,8 @@ def test_a_bad_question_is_refused_by_name(service: Service) -> None:
         ({"flops": 0}, "flops"),
         ({"accelerators": 0}, "accelerators"),
         ({"ett": 0}, "ett"),
+        ({"ett": 1e-300}, "flops"),
+        ({"peak_teraflops": 1e-300}, "flops"),
         ({"discount": 2}, "discount"),
         ({"discount": 0.5}, "interval_seconds"),
         ({"hardware": "abacus"}, "peak_teraflops"),
