@@ -11,6 +11,7 @@ from ett_service.core.cohort import Cohort
 from ett_service.core.contribution import contribution
 from ett_service.core.fold import fold
 from ett_service.core.stretches import stretches, waits_between
+from ett_service.core.totals import Totals
 from ett_service.core.vocabulary import Category, Outcome, Phase
 from tests.core.strategies import Timeline, timelines
 from tests.core.timeline import SECOND, ended, span, started
@@ -31,8 +32,7 @@ def _summed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
         found = sums.setdefault(cohort, Counter())
         found[f"{one.category}_us"] += us
         found[f"{one.category}_weighted_us"] += us * one.gpus
-        if one.category is Category.RESTART_WAIT and one.held:
-            found["restart_wait_gpu_us"] += us * one.gpus
+        found["gpu_us"] += us * one.gpus * one.held
     return {cohort: +found for cohort, found in sums.items()}
 
 
@@ -41,7 +41,8 @@ def _contributed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
     sums: Sums = {}
     for (_, cohort), cell in contribution(ledger, exclusions).items():
         found = sums.setdefault(cohort, Counter())
-        found.update({name: cell.sums.get(name, 0) for name in (*names, "restart_wait_gpu_us")})
+        found.update({name: cell.sums.get(name, 0) for name in names})
+        found["gpu_us"] += Totals(cell.sums).gpu_us
     return {cohort: +found for cohort, found in sums.items() if +found}
 
 
@@ -60,7 +61,7 @@ def test_a_jobs_time_is_what_it_adds_to_the_fleet(
     if _queues(timeline):
         # That is not stored, so more of a wait may count as held.
         for found in (*summed.values(), *contributed.values()):
-            del found["restart_wait_gpu_us"]
+            del found["gpu_us"]
     assert summed == contributed
 
 

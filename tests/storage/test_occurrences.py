@@ -1,6 +1,6 @@
 """Durations by the instant at which they began, in the cohorts that are asked for."""
 
-from ett_service.core.event import SpanOver
+from ett_service.core.event import AttemptStarted, SpanOver
 from ett_service.core.vocabulary import Phase
 from ett_service.storage.engine import Store
 from ett_service.storage.occurrences import JobEtt, Kind, Occurrence, job_ett, occurrences
@@ -71,6 +71,30 @@ def test_only_wanted_cohorts_count(store: Store, project_id: int) -> None:
         with store.reading() as conn:
             assert list(job_ett(conn, wanted, window)) == [JobEtt(64 * 2 * MINUTE, 64 * 4 * MINUTE)]
     assert _found(store, Kind.PT2_COMPILE, window, CohortFilter((project_id + 1,))) == []
+
+
+def test_what_an_attempt_did_is_in_the_cohort_of_that_attempt(
+    store: Store, project_id: int
+) -> None:
+    start = NOON + 2 * HOUR
+    resized = [
+        *calm_job(NOON, compiling=10, training=20, gpus=8),
+        event(AttemptStarted, start, attempt=1, gpus=64),
+        event(SpanOver, start + MINUTE, start=start, attempt=1, phase=Phase.PT2_COMPILE),
+        event(
+            SpanOver,
+            start + 9 * MINUTE,
+            start=start + MINUTE,
+            attempt=1,
+            phase=Phase.TRAIN_LOOP,
+        ),
+    ]
+    keep(store, project_id, "resized", resized)
+    large = CohortFilter(where={"size": frozenset({"64-127"})})
+
+    assert _found(store, Kind.PT2_COMPILE, (NOON, NOON + 3 * HOUR), large) == [
+        Occurrence(project_id, "resized", start, MINUTE)
+    ]
 
 
 def test_each_job_s_time_in_a_window_is_summed_over_its_hours(
