@@ -37,7 +37,7 @@ def expected_ratio(rate: float, interval: float, save: float, restart: float) ->
     if rate == 0 or unblocked == 0:
         return unblocked
     exposure = rate * (interval + save)
-    if math.isinf(exposure):
+    if math.isinf(rate) or math.isinf(exposure):
         return 0.0
     # Divided by exp(exposure) above and below, so that nothing overflows.
     renewed = exposure * math.exp(-exposure) / -math.expm1(-exposure) if exposure else 1.0

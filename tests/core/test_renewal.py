@@ -171,6 +171,7 @@ def test_a_run_that_never_saves_ends_if_nothing_fails() -> None:
 
 def test_a_run_that_fails_before_it_can_save_trains_nothing() -> None:
     assert expected_ratio(1.0, 1e6, 1e6, 1e6) == 0.0
+    assert expected_ratio(math.inf, 0.0, 0.0, 0.0) == 0.0
 
 
 @pytest.mark.parametrize(
