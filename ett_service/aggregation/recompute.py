@@ -37,6 +37,7 @@ MOST_JOBS, MOST_EVENTS = 200, 20_000
 
 _TRIES = 4
 _LOOK_FOR_CYCLES_AFTER = 1_000_000  #: objects that outlived their chunk
+_PAUSE_EVERY = 100  #: chunks
 _AHEAD = 3  #: chunks on their way, by process
 
 Report: TypeAlias = Callable[[Position, int], None]
@@ -96,9 +97,11 @@ class _Run:
     def chunks(self, ahead: int) -> Iterator[Position]:
         """Yield the place after each chunk."""
         tasks: deque[_Task] = deque()
-        for chunk, events in self._todo():
+        for number, (chunk, events) in enumerate(self._todo(), 1):
             tasks.append(_Task(chunk, events, self._pool.submit(_do, chunk, self._now_us())))
-            if len(tasks) >= ahead:
+            # SQLite can write its log from the start again only while nobody reads.
+            most_left = 0 if number % _PAUSE_EVERY == 0 else ahead - 1
+            while len(tasks) > most_left:
                 yield self._settle(tasks.popleft())
         while tasks:
             yield self._settle(tasks.popleft())
