@@ -11,7 +11,7 @@ from ett_service.charts.units import count, duration, longer, percent, points
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.output import minute, write_json, write_line, write_table
-from ett_service.cli.remote import ask
+from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.window import add_scope, add_window, scope, window
 
 Answer = Mapping[str, Any]
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         "marker": args.marker,
         "reach_days": args.reach_days,
     }
-    answer = ask(args, "/v1/fleet/changes", query)
+    answer = ask(args, "/v1/fleet/changes", query, timeout_s=PATIENT_S)
     if args.output is not None:
         _draw(answer["waterfall"], args.output)
     if args.json:

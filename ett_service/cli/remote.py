@@ -12,6 +12,10 @@ from ett_service.client.transport import Response, Unreachable, request
 
 _ANSWER_LIMIT = 1 << 30
 _TIMEOUT_S = 30.0
+
+PATIENT_S = 300.0
+"""How long to wait for an answer that is computed from the ledgers of many jobs."""
+
 _NO_KEY = 401
 _FORBIDDEN = 403
 _NOT_FOUND = 404
@@ -26,6 +30,7 @@ def ask(
     *,
     method: str = "GET",
     body: object = None,
+    timeout_s: float = _TIMEOUT_S,
 ) -> Any:
     """Send one request to the server that *args* names and return its JSON answer.
 
@@ -36,7 +41,7 @@ def ask(
         NotAllowed: where the key is missing, unknown or may not do this.
         Failure: where the server refused for any other reason.
     """
-    answer = fetch(args, path, query, method=method, body=body)
+    answer = fetch(args, path, query, method=method, body=body, timeout_s=timeout_s)
     if not answer.body:
         return None
     try:
@@ -55,6 +60,7 @@ def fetch(
     *,
     method: str = "GET",
     body: object = None,
+    timeout_s: float = _TIMEOUT_S,
 ) -> Response:
     """Send one request, as ``ask`` does, and return the answer as it came.
 
@@ -63,18 +69,21 @@ def fetch(
     url = (args.url or DEFAULT_URL).rstrip("/")
     asked = {name: value for name, value in (query or {}).items() if value is not None}
     written = urlencode(asked, doseq=True)
-    answer = _exchange(method, url + path + (f"?{written}" if written else ""), args, body)
+    address = url + path + (f"?{written}" if written else "")
+    answer = _exchange(method, address, args, body, timeout_s)
     if answer.status >= _REFUSED:
         raise _refusal(answer, args)
     return answer
 
 
-def _exchange(method: str, url: str, args: argparse.Namespace, body: object) -> Response:
+def _exchange(
+    method: str, url: str, args: argparse.Namespace, body: object, timeout_s: float
+) -> Response:
     sent = None if body is None else json.dumps(body).encode()
     headers = {} if body is None else {"Content-Type": "application/json"}
     try:
         return request(
-            method, url, args.key, sent, headers, timeout=_TIMEOUT_S, answer_limit=_ANSWER_LIMIT
+            method, url, args.key, sent, headers, timeout=timeout_s, answer_limit=_ANSWER_LIMIT
         )
     except Unreachable as error:
         raise OutOfReach(

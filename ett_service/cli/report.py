@@ -2,14 +2,17 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ett_service.charts.units import percent
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import write_json
-from ett_service.cli.remote import ask
+from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.window import add_scope, scope
 from ett_service.report.gather import gather
 from ett_service.report.page import Report
@@ -48,13 +51,17 @@ def run(args: argparse.Namespace) -> int:
     """Write the report; ``Exit.GATE`` where the week's ETT% is too low, or no job lived."""
     week = args.week or Week.holding(datetime.now(UTC)).before()
     by = [name.strip() for name in args.by.split(",") if name.strip()]
-    gathered = gather(lambda path, query: ask(args, path, query), week, by, scope(args))
+    gathered = gather(partial(_patiently, args), week, by, scope(args))
     report = weekly(gathered)
     if args.json:
         write_json({"week": week.name, "sentence": report.sentence, "total": gathered.now["total"]})
     else:
         _write(report, args)
     return Exit.DONE if args.fail_under is None else _gate(report, args.fail_under)
+
+
+def _patiently(args: argparse.Namespace, path: str, query: Mapping[str, object]) -> Any:
+    return ask(args, path, query, timeout_s=PATIENT_S)
 
 
 def _write(report: Report, args: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from ett_service.charts.units import amount, count, money, percent, points
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import minute, write_json, write_line, write_table
-from ett_service.cli.remote import ask
+from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.window import add_scope, add_window, scope, window
 
 Answer = Mapping[str, Any]
@@ -36,7 +36,7 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 def run(args: argparse.Namespace) -> int:
     """Print what each scenario would have gained, the largest gain first."""
     query = {**window(args), **scope(args), "scenario": args.scenario}
-    answer = ask(args, "/v1/what-if", query)
+    answer = ask(args, "/v1/what-if", query, timeout_s=PATIENT_S)
     if args.json:
         write_json(answer)
     else:
