@@ -14,6 +14,7 @@ from ett_service.core.vocabulary import Category
 from ett_service.storage.rollups import DAY_US
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, MINUTE, NOON
+from tests.engines import ON_ONE_ENGINE
 from tests.stories import spent, told
 
 __all__ = ["service"]
@@ -80,6 +81,7 @@ def test_each_hour_costs_what_its_hardware_did_on_the_day(fleet: Service) -> Non
     assert found["blue"].cost.by_category[Category.EFFECTIVE_TRAINING] == 10.0
 
 
+@ON_ONE_ENGINE
 def test_a_group_with_any_unpriced_time_has_no_cost_but_says_how_much_time(fleet: Service) -> None:
     green = _groups(fleet)["green"]
     assert green.cost.total is None
@@ -106,6 +108,7 @@ def test_mfu_divides_by_what_each_kind_of_accelerator_could_have_done(fleet: Ser
     assert found["green"].productivity.mfu_ratio is None
 
 
+@ON_ONE_ENGINE
 def test_a_group_aims_at_the_closest_target(fleet: Service) -> None:
     found = _groups(fleet)
     assert (found["red"].target, found["blue"].target) == (0.8, 0.9)
@@ -117,6 +120,7 @@ def test_a_group_aims_at_the_closest_target(fleet: Service) -> None:
     assert _groups(fleet, economy=Economy())["red"].target is None
 
 
+@ON_ONE_ENGINE
 def test_the_distance_to_a_target_is_told_where_there_is_time(fleet: Service) -> None:
     assert fleet.get("/v1/fleet/summary")["total"]["target"] is None
     red = _groups(fleet)["red"]
@@ -124,6 +128,7 @@ def test_the_distance_to_a_target_is_told_where_there_is_time(fleet: Service) ->
     assert red.totals.ett_ratio - red.target == pytest.approx(0.2)
 
 
+@ON_ONE_ENGINE
 def test_time_between_failures_counts_time_in_which_a_job_runs(fleet: Service) -> None:
     fleet.told(
         [

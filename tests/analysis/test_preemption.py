@@ -12,6 +12,7 @@ from ett_service.analysis.window import Window
 from ett_service.storage.preemptions import Loss, Order
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, MINUTE, NOON
+from tests.engines import ON_ONE_ENGINE
 from tests.stories import spent, told
 
 __all__ = ["service"]
@@ -145,6 +146,7 @@ def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Ser
     assert found == {other: Preemption({Order.UNKNOWN: ONE})}
 
 
+@ON_ONE_ENGINE
 def test_the_answer_tells_the_ratio_and_the_losses(fleet: Service) -> None:
     fleet.told(_preempted("made-room", "favoured"))
     fleet.told(_favoured("favoured", (2, 18, "failed"), (19, 50, "completed")))

@@ -105,6 +105,7 @@ def test_steps_are_what_the_ledgers_hold_in_each(fleet: Service) -> None:
             assert [point["start"][:10] for point in points] == ["2026-02-16", "2026-02-23"]
 
 
+@ON_ONE_ENGINE
 def test_a_series_by_group_leaves_out_steps_without_time(fleet: Service) -> None:
     query: Query = {"from": ALL[0], "to": ALL[1], "step": "1d", "group_by": "team"}
     points = fleet.get("/v1/fleet/series", **query)["points"]
@@ -140,6 +141,7 @@ def test_what_happened_at_an_instant_counts_in_the_window_that_holds_it(fleet: S
     assert after["total"]["ett_ratio_median_job"] == 0.5485  # of 2040 s in 3720
 
 
+@ON_ONE_ENGINE
 def test_rates_of_failures_divide_by_held_time(fleet: Service) -> None:
     query: Query = {"from": ALL[0], "to": ALL[1], "where": "team:vision"}
     total = fleet.get("/v1/fleet/summary", **query)["total"]
@@ -157,6 +159,7 @@ def test_rates_of_failures_divide_by_held_time(fleet: Service) -> None:
     assert total["infra_mtbf"]["low"] > 0
 
 
+@ON_ONE_ENGINE
 def test_without_distributions_what_is_read_from_them_is_null(fleet: Service) -> None:
     query: Query = {"from": ALL[0], "to": ALL[1]}
     full = fleet.get("/v1/fleet/summary", **query)["total"]
@@ -209,6 +212,7 @@ def test_the_jobs_that_lost_most_come_first_and_add_up(fleet: Service) -> None:
     assert fleet.get("/v1/fleet/jobs/top", by="cost", **query)["jobs"] == []
 
 
+@ON_ONE_ENGINE
 def test_groups_are_sorted_and_cut_as_asked(fleet: Service) -> None:
     query: Query = {"from": ALL[0], "to": ALL[1], "group_by": "team"}
 

@@ -16,6 +16,7 @@ from ett_service.api.columns import Column, Kind, columns_of
 from ett_service.api.fleet_answers import GroupAnswer, PointAnswer, TopJobAnswer
 from ett_service.api.formats import as_file
 from tests.api.conftest import Service
+from tests.engines import ON_ONE_ENGINE
 from tests.stories import failing_job, told
 
 TEXT = Column(("text",), Kind.TEXT)
@@ -112,6 +113,7 @@ def _assert_same(name: str, value: Any, cell: str, typed: Any) -> None:
             assert json.loads(cell) == json.loads(typed) == value, name
 
 
+@ON_ONE_ENGINE
 def test_a_page_says_in_a_header_where_the_next_one_begins(told_service: Service) -> None:
     page = told_service.get("/v1/jobs", limit=1)
     answer = _file(told_service, "/v1/jobs", "csv", limit=1)
@@ -120,6 +122,7 @@ def test_a_page_says_in_a_header_where_the_next_one_begins(told_service: Service
     assert "ETT-Next-Cursor" not in last.headers
 
 
+@ON_ONE_ENGINE
 def test_a_list_without_rows_has_the_columns_that_it_always_has(service: Service) -> None:
     for path in ("/v1/jobs", "/v1/fleet/jobs/top", "/v1/markers"):
         assert _csv(service, path) == []
@@ -131,6 +134,7 @@ def test_a_list_without_rows_has_the_columns_that_it_always_has(service: Service
         assert empty.schema == full.schema
 
 
+@ON_ONE_ENGINE
 def test_instants_and_numbers_have_types_of_their_own(told_service: Service) -> None:
     jobs = _parquet(told_service, "/v1/jobs").schema
     assert jobs.field("started_at").type == pa.timestamp("us", tz="UTC")
@@ -140,6 +144,7 @@ def test_instants_and_numbers_have_types_of_their_own(told_service: Service) -> 
     assert jobs.field("team").type == pa.string()
 
 
+@ON_ONE_ENGINE
 def test_a_title_that_is_a_formula_stays_text_in_a_spreadsheet(told_service: Service) -> None:
     (marker,) = _csv(told_service, "/v1/markers")
     assert marker["title"] == "'=cmd|' /C calc'!A0"
@@ -149,6 +154,7 @@ def test_a_title_that_is_a_formula_stays_text_in_a_spreadsheet(told_service: Ser
     assert typed["at"] == datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
 
 
+@ON_ONE_ENGINE
 def test_a_format_that_is_none_is_refused(service: Service) -> None:
     problem = service.get("/v1/jobs", 422, format="xlsx")
     assert problem["errors"] == [{"code": "literal_error", "pointer": "/query/format"}]
