@@ -85,14 +85,15 @@ def test_waits_are_told_from_what_is_stored_as_the_fold_tells_them(timeline: Tim
     )
 
 
-def test_a_window_cuts_what_lies_across_its_edges() -> None:
+def test_a_window_cuts_what_lies_across_its_edges_and_waiting_holds_nothing() -> None:
     ledger = fold(
         [
             started(0, gpus=8),
             span(Phase.LAUNCHER_INIT, 0, 100),
             ended(100, Outcome.FAILED),
             started(160, attempt=1, gpus=4),
-            span(Phase.LAUNCHER_INIT, 160, 300, attempt=1),
+            span(Phase.SCHEDULING, 160, 180, attempt=1),
+            span(Phase.LAUNCHER_INIT, 180, 300, attempt=1),
             ended(300, Outcome.COMPLETED, attempt=1),
         ],
         {},
@@ -104,5 +105,6 @@ def test_a_window_cuts_what_lies_across_its_edges() -> None:
     assert sorted(found) == [
         (50 * SECOND, 100 * SECOND, Category.LAUNCHER_INIT, 0, 8, True),
         (100 * SECOND, 160 * SECOND, Category.RESTART_WAIT, None, 8, False),
-        (160 * SECOND, 200 * SECOND, Category.LAUNCHER_INIT, 1, 4, True),
+        (160 * SECOND, 180 * SECOND, Category.SCHEDULING, 1, 4, False),
+        (180 * SECOND, 200 * SECOND, Category.LAUNCHER_INIT, 1, 4, True),
     ]
