@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from ett_service.charts.units import amount, count
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import clock, minute, percent, write_json, write_line, write_table
@@ -32,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
         return Exit.DONE
     _write_head(job)
     _write_ledger(job)
+    _write_productivity(job["productivity"])
     _write_attempts(job["attempts"])
     _write_recoveries(job["recoveries"])
     _write_exclusions(job["exclusions"])
@@ -68,6 +70,28 @@ def _write_ledger(job: Answer) -> None:
         right=("seconds", "share"),
         last=("E2E", _exact(sum(spent.values())), percent(1.0 if e2e_us else None)),
     )
+
+
+def _write_productivity(found: Answer) -> None:
+    rates = [
+        (
+            made,
+            count(found[made]),
+            amount(found[f"{made}_per_second"]),
+            amount(found[f"{made}_per_second_per_accelerator"]),
+        )
+        for made in ("tokens", "samples")
+        if found[made]
+    ]
+    if not rates and found["mfu"] is None:
+        return
+    write_line()
+    write_table(
+        ("while training", "in all", "a second", "and accelerator"),
+        rates,
+        right=("in all", "a second", "and accelerator"),
+    )
+    write_line(f"MFU {percent(found['mfu'])}; ETT% x MFU {percent(found['useful_ratio'])}")
 
 
 def _write_attempts(attempts: Sequence[Answer]) -> None:

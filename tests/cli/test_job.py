@@ -1,5 +1,6 @@
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,30 @@ def test_the_gaps_that_the_numbers_rest_on_are_shown(said: str) -> None:
     assert "quality" in said
     assert re.search(r"inferred ends +\d", said)
     assert re.search(r"inferred_end +0 ", said)
+
+
+def test_what_a_job_made_of_its_training_is_shown(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[tuple[str, str, dict[str, Any]]] = [
+        ("08:00", "job", {"hardware": "A100", "precision": "bf16", "parameters": 10**9}),
+        ("08:00", "attempt_started", {"gpus": 8}),
+        ("08:00", "phase_started", {"phase": "train_loop"}),
+        ("08:59", "progress", {"step": 1, "tokens": 36_000_000}),
+        ("09:00", "phase_ended", {"phase": "train_loop"}),
+        ("09:00", "attempt_ended", {"outcome": "completed"}),
+    ]
+    events = [
+        {"job": "productive", "at": f"2026-02-01T{at}:00Z", "type": kind, **members}
+        for at, kind, members in told
+    ]
+    served.ask("POST", "/v1/events", {"history": True, "events": events})
+    eventually(lambda: served.knows("productive"))
+
+    assert main(["job", "productive", "--url", served.url, "--key", served.key]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^tokens +36,000,000 +10,000 +1,250$", said, re.MULTILINE)
+    assert "MFU 2.40%; ETT% x MFU 2.40%" in said
 
 
 def test_json_is_the_answer_of_the_server(
