@@ -103,7 +103,7 @@ def summary(
 ) -> Summary:
     """Add up a window, in all and by the groups of *scope*, the largest first."""
     found = groups(conn, scope, window, economy, distributions=distributions)
-    chosen = [found[place] for place in found]
+    chosen = list(found.values())
     total = together(chosen, scope, economy)
     other_cohorts = rollups.cohorts_in_other(conn, scope.cohorts, window)
     shown = sorted(chosen, key=_RANKS[order]) if scope.group_by else []
