@@ -48,14 +48,16 @@ def story(number: int) -> Sequence[Event]:
     return told(NOON, Random(number % 7))
 
 
-def recomputed(url: str, *, from_start: bool = False) -> tuple[Position | None, list[int]]:
-    """Recompute with two processes; return what was done, and how far it was at each report."""
+def recomputed(
+    url: str, *, processes: int = 1, from_start: bool = False
+) -> tuple[Position | None, list[int]]:
+    """Recompute; return what was done, and how far it was at each report."""
     told_of: list[int] = []
 
     def report(place: Position, _jobs: int) -> None:
         told_of.append(place.jobs)
 
-    done = recompute(url, lambda: LATER, report, processes=2, from_start=from_start)
+    done = recompute(url, lambda: LATER, report, processes=processes, from_start=from_start)
     return done, told_of
 
 
@@ -74,7 +76,7 @@ def wrongs(url: str) -> int:
 def test_every_job_of_every_project_is_recomputed(database_url: str) -> None:
     fill(database_url, 20)
 
-    done, reports = recomputed(database_url)
+    done, reports = recomputed(database_url, processes=2)
 
     assert done is not None
     assert done.jobs == 20
@@ -117,7 +119,7 @@ def test_a_server_may_go_on_meanwhile(store: Store, database_url: str) -> None:
         deliver(store, key, [event(Heartbeat, NOON + HOUR + moved, id=f"late-{moved}")])
         refreshed(store, key, LATER)
 
-    recompute(database_url, lambda: LATER, report, processes=2)
+    recompute(database_url, lambda: LATER, report, processes=1)
     while refreshed(store, key, LATER):
         pass
 
