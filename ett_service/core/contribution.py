@@ -56,7 +56,7 @@ def contribution(
     """
     cells: defaultdict[tuple[int, Cohort], Cell] = defaultdict(Cell)
     frame = Frame(ledger, exclusions)
-    first = 0 if since is None else max(0, hour_of(since))
+    first = -NEVER if since is None else hour_of(since)
     if frame.fits:
         _add_time(cells, ledger, frame, first)
         _add_lives(cells, ledger, frame, first)
@@ -95,7 +95,7 @@ def first_difference(before: JobLedger, after: JobLedger, changed_from: int | No
 def _first_unlike_segment(
     before: Sequence[Segment], after: Sequence[Segment], changed_from: int | None
 ) -> list[int]:
-    since = (0 if changed_from is None else changed_from,)
+    since = (-NEVER if changed_from is None else changed_from,)
     olds = islice(before, bisect_left(before, since), None)
     news = islice(after, bisect_left(after, since), None)
     for old, new in zip_longest(olds, news):

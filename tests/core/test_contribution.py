@@ -253,6 +253,12 @@ def test_a_checkpoint_is_told_with_its_size_and_attempt() -> None:
     assert (found.number, found.step, found.bytes, found.duration_us) == (0, 7, 12, 1_500_000)
 
 
+def test_time_before_1970_counts_like_any_other() -> None:
+    early = span(Phase.TRAIN_LOOP, -7200, -1800)
+
+    assert sums(cells_of(early, ended(-1800, Outcome.COMPLETED))).e2e_us == 5400 * SECOND
+
+
 def test_a_running_phase_is_no_duration_yet() -> None:
     events = (started(0, gpus=8), span(Phase.LAUNCHER_INIT, 0, 600))
     running = contribution(fold(events, {}, 600 * SECOND))
