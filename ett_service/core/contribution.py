@@ -17,6 +17,7 @@ from ett_service.core.cohort import Cohort, Frame, fits, is_weighted, last_at
 from ett_service.core.distribution import place
 from ett_service.core.interval import DAY_US, HOUR_US
 from ett_service.core.occasions import occasions, unlike
+from ett_service.core.span import NEVER
 from ett_service.core.totals import PLAIN, WEIGHTED, Names
 from ett_service.core.vocabulary import WASTED, Category, Outcome, Period
 
