@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
@@ -82,7 +82,7 @@ class Gain:
     gpu_hours_a_year: float | None  #: at the same rate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """Durations in seconds, ratios of the training time; None is what was not measured."""
 
@@ -91,15 +91,15 @@ class Advice:
     save: Estimate  #: that a save stops the loop
     mtbf: Estimate  #: training time a failure
     best: Estimate  #: the best interval; without a failure only its lower bound
-    renewal_interval: float | None  #: the best interval where failures are not rare
     current: CurvePoint | None  #: at the median between checkpoints
-    least: CurvePoint | None  #: at the best interval
-    flat_band: tuple[float, float] | None  #: intervals that waste at most 5 % more than the least
-    curve: Sequence[CurvePoint]
-    verdict: Verdict | None
-    gain: Gain | None
-    reason: str | None  #: why there is no best interval
+    reason: str | None  #: why there is no best interval, and nothing of what follows from it
     assumption: str
+    least: CurvePoint | None = None  #: at the best interval
+    renewal_interval: float | None = None  #: the best interval where failures are not rare
+    flat_band: tuple[float, float] | None = None  #: intervals that waste at most 5 % more
+    curve: Sequence[CurvePoint] = ()
+    verdict: Verdict | None = None
+    gain: Gain | None = None
 
 
 def advise(measured: Measured, counted: Counted = "all") -> Advice:
@@ -111,34 +111,37 @@ def advise(measured: Measured, counted: Counted = "all") -> Advice:
     failures = measured.infra_failures if counted == "infra" else measured.failures
     training = measured.training_us / _SECOND_US
     save, mtbf = _save(measured.saves), _mtbf(measured.training_us, failures)
-    best = _best(save, mtbf)
-    current = measured.interval_seconds
+    current, best = measured.interval_seconds, _best(save, mtbf)
 
     def points(*intervals: float) -> tuple[CurvePoint, ...]:
         return tuple(curve(training, failures, save.value or 0.0, intervals))
 
     now = points(current)[0] if current and training and save.value else None
+    found = Advice(
+        counted=counted,
+        measured=measured,
+        save=save,
+        mtbf=mtbf,
+        best=best,
+        current=now,
+        reason=_reason(measured, failures),
+        assumption=_assumption(None),
+    )
     if best.value is None or save.value is None or mtbf.value is None:
-        return Advice(
-            counted, measured, save, mtbf, best,
-            renewal_interval=None, current=now, least=None, flat_band=None, curve=(),
-            verdict=None, gain=None,
-            reason=_reason(measured, failures), assumption=_assumption(None),
-        )  # fmt: skip
+        return found
     (least,) = points(best.value)
     band = flat_band_seconds(training, failures, save.value)
-    return Advice(
-        counted, measured, save, mtbf, best,
-        renewal_interval=best_interval(1 / mtbf.value, save.value),
-        current=now,
+    return replace(
+        found,
+        reason=None,
+        assumption=_assumption(best.value / mtbf.value),
         least=least,
+        renewal_interval=best_interval(1 / mtbf.value, save.value),
         flat_band=band,
         curve=points(*(factor * best.value for factor in _CURVE_FACTORS)),
         verdict=None if current is None else _verdict(current, band, best),
         gain=None if now is None else _gain(measured, now.wasted_ratio - least.wasted_ratio),
-        reason=None,
-        assumption=_assumption(best.value / mtbf.value),
-    )  # fmt: skip
+    )
 
 
 def _save(saves: Tally) -> Estimate:
