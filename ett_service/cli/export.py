@@ -24,7 +24,7 @@ Query = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class List:
+class Listing:
     """A list of the API: where it is, the member that holds its rows, and what it is asked with."""
 
     path: str
@@ -55,13 +55,13 @@ def _of_jobs(args: argparse.Namespace) -> Query:
     return {**window(args), **filters, "project": args.project, "sort": "job"}
 
 
-LISTS: Mapping[str, List] = {
-    "jobs": List("/v1/jobs", "jobs", _of_jobs, 1000),
-    "attempts": List("/v1/jobs/{job}/attempts", "attempts", _of_job),
-    "segments": List("/v1/jobs/{job}/ledger", "segments", _of_job),
-    "events": List("/v1/jobs/{job}/events", "events", _of_job, 10_000),
-    "summary": List("/v1/fleet/summary", "groups", _of_fleet),
-    "series": List("/v1/fleet/series", "points", _of_series),
+LISTS: Mapping[str, Listing] = {
+    "jobs": Listing("/v1/jobs", "jobs", _of_jobs, 1000),
+    "attempts": Listing("/v1/jobs/{job}/attempts", "attempts", _of_job),
+    "segments": Listing("/v1/jobs/{job}/ledger", "segments", _of_job),
+    "events": Listing("/v1/jobs/{job}/events", "events", _of_job, 10_000),
+    "summary": Listing("/v1/fleet/summary", "groups", _of_fleet),
+    "series": Listing("/v1/fleet/series", "points", _of_series),
 }
 """What can be exported, by the word for it."""
 
@@ -115,7 +115,7 @@ def _format_of(output: Path | None) -> str:
     return ending if ending in _FORMATS else "csv"
 
 
-def _pages(args: argparse.Namespace, wanted: List, form: str) -> Iterator["_Page"]:
+def _pages(args: argparse.Namespace, wanted: Listing, form: str) -> Iterator["_Page"]:
     path = wanted.path.format(job=quote(args.job or "", safe=""))
     query = {**wanted.query(args), "format": form, "limit": wanted.page}
     cursor = None

@@ -98,3 +98,15 @@ def test_jobs_of_unknown_accelerators_are_told_of_and_weigh_nothing(client: Test
     rests = {row[0]: row[1] for row in _rows(made, "What the numbers rest on")}
     assert rests["jobs of unknown accelerators, in no weighted number"] == "1"
     assert "nan" not in html(made).lower()
+
+
+@pytest.mark.parametrize("scope", ["read", "fleet"])
+def test_a_key_that_may_read_may_have_the_report(client: TestClient, scope: str) -> None:
+    made = client.post("/v1/keys", json={"project": "research", "name": "x", "scopes": [scope]})
+    headers = {"Authorization": f"Bearer {made.json()['key']}"}
+    everything = client.headers["Authorization"]
+    try:
+        client.headers.update(headers)
+        assert report(client).sentence == weekly(asked(client, project="research")).sentence
+    finally:
+        client.headers["Authorization"] = everything
