@@ -124,7 +124,7 @@ def advise(measured: Measured, counted: Counted = "all") -> Advice:
         mtbf=mtbf,
         best=best,
         current=now,
-        reason=_reason(measured, failures),
+        reason=_reason(measured),
         assumption=_assumption(None),
     )
     if best.value is None or save.value is None or mtbf.value is None:
@@ -198,14 +198,12 @@ def _gain(measured: Measured, wasted: float) -> Gain:
     return Gain(wasted, hours, hours * YEAR_US / measured.window_us)
 
 
-def _reason(measured: Measured, failures: int) -> str:
+def _reason(measured: Measured) -> str:
     if not measured.training_us:
         return "Nothing trained."
     if not measured.saves.us:
         return "No save stopped the loop: what a save costs is not measured."
-    if not failures:
-        return "Nothing failed: the best interval is known from below only."
-    return "Too little was measured."
+    return "Nothing failed: the best interval is known from below only."
 
 
 def _assumption(interval_in_mtbf: float | None) -> str:
