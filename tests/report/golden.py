@@ -58,12 +58,14 @@ def serving(store: Store) -> Iterator[TestClient]:
     )
     with TestClient(create_app(lambda: nullcontext(parts))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        for events in fleet():
+        told = list(fleet())
+        for events in told:
             answer = client.post("/v1/events", json={"events": events, "history": True})
             assert answer.json()["rejected"] == 0, answer.text
         assert client.post("/v1/markers", json=DEPLOY).status_code == 201
         while worker.pass_over():
             pass
+        assert len(client.get("/v1/jobs").json()["jobs"]) == len(told), "not every job was folded"
         yield client
 
 
