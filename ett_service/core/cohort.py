@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from ett_service.core.answer import Exclusion, JobLedger
 from ett_service.core.interval import HOUR_US
+from ett_service.core.span import NEVER
 
 MOST_ACCELERATORS = 1_000_000
 """More than these in one attempt are as good as unknown."""
@@ -93,7 +94,7 @@ class Frame:
         self.home = self.cohorts[0] if self.cohorts else plain
         self._wholly = any(one == (None, None) for one in exclusions)
         self._windows = [
-            (-1 if one.from_at is None else one.from_at, one.to_at) for one in exclusions
+            (-NEVER if one.from_at is None else one.from_at, one.to_at) for one in exclusions
         ]
         self._edges = {edge for window in self._windows for edge in window if edge is not None}
 
