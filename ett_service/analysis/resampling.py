@@ -20,6 +20,7 @@ MOST_VALUES = 100_000
 """Of more values than this no median is drawn again."""
 
 _SEED = 20_260_301
+_AT_ONCE = 200_000  #: values of several draws that are in memory together
 _FEWEST_GROUPS = 2
 _TAIL_PERCENT = 100 * (1 - CONFIDENCE) / 2
 
@@ -65,8 +66,9 @@ class Resampling:
             return None
         order = np.argsort(np.asarray(values), kind="stable")
         ordered, groups = np.asarray(values)[order], np.asarray(units)[order] % GROUPS
-        found = [_middle(ordered, row[groups]) for row in drawn]
-        return np.array(found, dtype=np.float64)
+        rows = max(1, _AT_ONCE // len(values))
+        blocks = [drawn[start : start + rows] for start in range(0, DRAWS, rows)]
+        return np.concatenate([_middles(ordered, block[:, groups]) for block in blocks])
 
     def _drawn(self) -> NDArray[np.int16] | None:
         groups = min(self.units, GROUPS)
@@ -77,15 +79,18 @@ class Resampling:
 def _draws(groups: int, stream: int) -> NDArray[np.int16]:
     """Return how often each draw holds each group."""
     chance = np.random.default_rng([_SEED, stream])
-    drawn = chance.multinomial(groups, np.full(groups, 1 / groups), size=DRAWS)
-    return drawn.astype(np.int16)
+    # Counting who was drawn is several times faster than drawing counts (multinomial).
+    drawn = chance.integers(0, groups, size=(DRAWS, groups), dtype=np.int16)
+    return np.stack([np.bincount(row, minlength=groups) for row in drawn]).astype(np.int16)
 
 
-def _middle(ordered: NDArray[np.int64], times: NDArray[np.int16]) -> float:
-    """Return the median of ascending values, each of which stands so many times."""
-    upto = np.cumsum(times, dtype=np.int64)
-    low, high = np.searchsorted(upto, [(upto[-1] + 1) // 2, upto[-1] // 2 + 1])
-    return float(ordered[low] + ordered[high]) / 2
+def _middles(ordered: NDArray[np.int64], times: NDArray[np.int16]) -> Floats:
+    """Return the median of ascending values by draw; each row tells how often each value stands."""
+    upto = np.cumsum(times, axis=1, dtype=np.int64)
+    total = upto[:, -1:]
+    low, high = (np.sum(upto < rank, axis=1) for rank in ((total + 1) // 2, total // 2 + 1))
+    middles: Floats = (ordered[low] + ordered[high]) / 2
+    return middles
 
 
 def interval(figures: Floats) -> Interval | None:
