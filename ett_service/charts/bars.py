@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ett_service.charts.palette import COLOURS, paint, patterns
+from ett_service.charts.palette import COLOURS, ink_on, paint, patterns
 from ett_service.charts.svg import (
     Markup,
     chart,
@@ -23,7 +23,6 @@ _SWATCH = 10.0
 _BETWEEN = 1.0
 _LEGEND_ROW = 20.0
 _LABELLED_FROM = 40.0  # a narrower segment has no room for its share
-_DARK_INK, _LIGHT_INK = "#111418", "#ffffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +108,9 @@ def _segment(
     )
     if width < _LABELLED_FROM or category in WASTED or category is Category.UNATTRIBUTED:
         return area
-    ink = _ink(COLOURS[category])
+    ink = ink_on(COLOURS[category])
     middle = left + width / 2
-    return Markup(area + label(middle, top + _BAR / 2 + 4, share, fill=ink, text_anchor="middle"))
-
-
-def _ink(colour: str) -> str:
-    """Return the ink that stands out more: black above the luminance where both do as well."""
-    channels = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    red, green, blue = (channel**2.2 for channel in channels)
-    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    return _DARK_INK if luminance > 0.18 else _LIGHT_INK  # noqa: PLR2004 -- WCAG's contrast is equal there
+    return Markup(area + label(middle, top + _BAR / 2 + 4, share, text_anchor="middle", **ink))
 
 
 def _legend(ident: str, whole: Mapping[Category, float], top: float) -> tuple[Markup, float]:

@@ -33,11 +33,13 @@ SURFACE = "#ffffff"
 _DARK_SURFACE = "#111418"
 _DARK: Mapping[str, str] = {"#832db6": "#b980e0", "#bd1f01": "#f0694d"}
 _HATCH_PX = 6.0
+_EVEN_LUMINANCE = 0.195
 
 
 def _rules(under: str, ink: str = "") -> str:
     recoloured = "".join(
         f"{under} .ett-{colour[1:]}{{fill:{lighter};stroke:{lighter}}}"
+        f"{under} .ett-on-{colour[1:]}{{fill:{_DARK_SURFACE}}}"
         for colour, lighter in _DARK.items()
     )
     surface = f"{under} .ett-surface{{fill:{_DARK_SURFACE};stroke:{_DARK_SURFACE}}}"
@@ -82,6 +84,18 @@ def paint(ident: str, category: Category) -> dict[str, str | float | None]:
 def flat(colour: str) -> dict[str, str | float | None]:
     """Return the attributes that fill an area, lighter on a dark page where that is needed."""
     return {"fill": colour, "class_": f"ett-{colour[1:]}" if colour in _DARK else None}
+
+
+def ink_on(colour: str) -> dict[str, str | float | None]:
+    """Return the attributes of text on an area of *colour*: what stands out more, light or dark.
+
+    Above that luminance dark ink has more contrast by WCAG's measure.
+    """
+    channels = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (channel**2.2 for channel in channels)
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    ink = _DARK_SURFACE if luminance > _EVEN_LUMINANCE else SURFACE
+    return {"fill": ink, "class_": f"ett-on-{colour[1:]}" if colour in _DARK else None}
 
 
 def patterns(ident: str, categories: Iterable[Category]) -> Markup:

@@ -1,7 +1,7 @@
 import colorsys
 from itertools import combinations
 
-from ett_service.charts.palette import COLOURS, STYLE, paint, patterns, standalone
+from ett_service.charts.palette import COLOURS, STYLE, ink_on, paint, patterns, standalone
 from ett_service.charts.svg import chart
 from ett_service.core.vocabulary import WASTED, Category
 from tests.charts.drawing import SVG, read
@@ -45,3 +45,22 @@ def test_a_file_of_its_own_carries_its_style_behind_its_name() -> None:
     svg = standalone(chart("c", (1, 1), "a", "b"))
     assert [child.tag.removeprefix(SVG) for child in read(svg)] == ["title", "desc", "style"]
     assert svg.endswith("\n")
+
+
+def test_text_on_a_colour_stands_out() -> None:
+    for colour in COLOURS.values():
+        assert _contrast(colour, str(ink_on(colour)["fill"])) >= 4.3
+
+
+def _contrast(one: str, other: str) -> float:
+    """The contrast of two colours by WCAG 2."""
+    low, high = sorted(map(_luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (byte / 255 for byte in bytes.fromhex(colour[1:]))
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
