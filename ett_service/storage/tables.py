@@ -186,6 +186,7 @@ attempt_ledger = _table(
     Column("answer", Text, nullable=False),
     _belongs_to_a_job(),
     Index(None, "project_id", "ended_us"),
+    Index(None, "project_id", "job", "started_us"),
 )
 
 segment = _table(

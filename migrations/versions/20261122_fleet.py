@@ -8,6 +8,7 @@ down_revision = "20261121_first_schema"
 branch_labels = None
 depends_on = None
 
+INDEX = "ix_attempt_ledger_project_id_job_started_us"
 INT64 = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 FLAG = sa.Boolean(create_constraint=False).with_variant(sa.Integer(), "sqlite")
 
@@ -103,12 +104,14 @@ def upgrade() -> None:
         _tally(f"tally_{grain}")
     _marker()
     _correction()
+    op.create_index(INDEX, "attempt_ledger", ["project_id", "job", "started_us"])
     # The worker takes them for ledgers of another formula: it folds them anew, and rolls them up.
     op.execute("UPDATE job_ledger SET formula_version = 0")
 
 
 def downgrade() -> None:
     """Drop them, those that are pointed at last."""
+    op.drop_index(INDEX, "attempt_ledger")
     for table in reversed(TABLES):
         op.drop_table(table)
 

@@ -3,6 +3,9 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
+from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.event import listen
 
 from ett_service.analysis.economy import Economy
 from ett_service.analysis.fleet import summary
@@ -164,3 +167,19 @@ def test_the_answer_tells_the_ratio_and_the_losses(fleet: Service) -> None:
     assert found["first_order"]["count"] == found["unknown"]["count"] == 0
     (point,) = fleet.get("/v1/fleet/series", step="1w", **query)["points"]
     assert point["preemption"] == found
+
+
+@ON_ONE_ENGINE
+def test_a_job_that_made_room_thousands_of_times_is_told_by_an_index(service: Service) -> None:
+    plans: list[str] = []
+
+    def explain(_: Connection, cursor: DBAPICursor, text: str, asked: Any, *__: Any) -> None:
+        cursor.execute(f"EXPLAIN QUERY PLAN {text}", asked)
+        plans.extend(row[-1] for row in cursor.fetchall())
+
+    with service.store.reading() as conn:
+        listen(conn, "before_cursor_execute", explain)
+        preemptions(conn, Scope(), WINDOW, ())
+
+    assert plans
+    assert not [step for step in plans if step == "USE TEMP B-TREE FOR ORDER BY"]
