@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ett_service.core.interval import DAY_US
 from ett_service.settings import OTHER_VARIABLES, BadSettings, Settings, load, variable
-from ett_service.storage.rollups import DAY_US
 from tests.builders import NOON
 
 ROOT = Path(__file__).parents[1]

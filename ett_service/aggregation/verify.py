@@ -127,13 +127,10 @@ def _cell(place: Place, cell: Content | None) -> Iterator[tuple[str, object]]:
 def _sums(
     cells: Collection[Content], ledger: Mapping[Table, list[Columns]]
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Sum the job's time by category, as its cells have it and as its shares have it.
-
-    Time before the epoch, where only a wrong clock can lead, is in no cell.
-    """
+    """Sum the job's time by category, as its cells have it and as its shares have it."""
     amounts = map(sum, zip(*(cell.sums for cell in cells), strict=True))
     totals = Totals(dict(zip(MEASURES, amounts, strict=False)))
-    if totals["jobs_left_out"] or (ledger[tables.job_ledger][0]["started_us"] or 0) < 0:
+    if totals["jobs_left_out"]:
         return {}, {}
     by_us: Counter[str] = Counter()  #: named as in the cells
     for share in ledger[tables.share]:

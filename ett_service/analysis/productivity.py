@@ -12,16 +12,14 @@ from sqlalchemy import Connection
 
 from ett_service.analysis.economy import Economy, Part
 from ett_service.core.flops import mfu_ratio
+from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.totals import MEASURES, WEIGHTED, Totals, ratio
 from ett_service.storage.job_totals import job_totals
-from ett_service.storage.rollups import DAY_US
 
 _MEASURES = (
     *WEIGHTED.categories.values(),
     *(name for name in MEASURES if name.startswith(("samples", "tokens", "teraflops"))),
 )
-_SECOND_US = 1_000_000
-_HOUR_US = 3_600 * _SECOND_US
 _MILLION = 1_000_000
 
 
@@ -81,7 +79,7 @@ def job_parts(conn: Connection, project_id: int, job: str, step_us: int = DAY_US
 
 
 def _per_second(amount: int, us: int) -> float | None:
-    return ratio(amount * _SECOND_US, us) if amount and us else None
+    return ratio(amount * SECOND_US, us) if amount and us else None
 
 
 def _mfu_ratio(parts: Iterable[Part], economy: Economy) -> float | None:
@@ -92,7 +90,7 @@ def _mfu_ratio(parts: Iterable[Part], economy: Economy) -> float | None:
             peak = economy.peak_teraflops(part.hardware, part.precision)
             if peak is None:
                 return None
-            attainable += peak * us / _SECOND_US
+            attainable += peak * us / SECOND_US
         teraflops += part.totals["teraflops"]
     return mfu_ratio(teraflops, attainable) if teraflops else None
 
@@ -105,6 +103,6 @@ def _cost_per_million_tokens(parts: Iterable[Part], economy: Economy) -> float |
             price = economy.price(part.hardware, part.at_us)
             if price is None:
                 return None
-            cost += price * us / _HOUR_US
+            cost += price * us / HOUR_US
         tokens += part.totals["tokens_known"]
     return float(cost * _MILLION / tokens) if tokens and cost else None

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ett_service.analysis.question import BadQuestion
-from ett_service.storage.rollups import DAY_US, HOUR_US, MONDAY_US, WEEK_US
+from ett_service.core.interval import DAY_US, HOUR_US, MONDAY_US, WEEK_US
 
 STEPS: dict[str, int] = {"1h": HOUR_US, "1d": DAY_US, "1w": WEEK_US}
 """Steps in microseconds: hours and days of UTC, and ISO weeks, which begin on Monday."""

@@ -17,7 +17,7 @@ from ett_service.api.jobs import known_ledger
 from ett_service.api.problems import declared
 from ett_service.api.rendering import productivity_answer
 from ett_service.core.instant import rfc3339
-from ett_service.storage.rollups import DAY_US, MONDAY_US
+from ett_service.core.interval import DAY_US, MONDAY_US
 
 router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]

@@ -4,8 +4,12 @@ from collections.abc import Iterable
 
 Interval = tuple[int, int]
 
-HOUR_US = 3_600_000_000
+SECOND_US = 1_000_000
+HOUR_US = 3_600 * SECOND_US
 DAY_US = 24 * HOUR_US
+WEEK_US = 7 * DAY_US
+
+MONDAY_US = -62_135_596_800 * SECOND_US  #: 0001-01-01, a Monday, before every instant
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ett_service.core.answer import AttemptLedger, JobLedger
 from ett_service.core.cohort import is_weighted, last_at
 from ett_service.core.distribution import place, ratio_place
+from ett_service.core.span import NEVER
 from ett_service.core.totals import FAILURE, JOB_ETT, PHASE
 from ett_service.core.vocabulary import FAILURES, INFRA_ORIGINS, Category, Outcome
 
@@ -31,7 +32,7 @@ class Occasion(NamedTuple):
     tally: tuple[str, int, int] | None = None  #: name, place and microseconds
 
 
-def occasions(ledger: JobLedger, since: int = 0) -> Iterator[Occasion]:
+def occasions(ledger: JobLedger, since: int = -NEVER) -> Iterator[Occasion]:
     """Yield everything that happened at an instant, in no order.
 
     What happened before *since* may be left out.
@@ -79,7 +80,7 @@ def _of_the_attempt(attempt: AttemptLedger | None) -> Iterator[Occasion]:
     yield from _phases(attempt)
 
 
-def _recovered(ledger: JobLedger, since: int = 0) -> Iterator[Occasion]:
+def _recovered(ledger: JobLedger, since: int = -NEVER) -> Iterator[Occasion]:
     for recovery in ledger.recoveries:
         is_over = recovery.resumed is not None and recovery.end_at >= since
         if is_over and recovery.outcome in FAILURES:

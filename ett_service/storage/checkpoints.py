@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, Subquery, and_, func, select
 
-from ett_service.storage.rollups import HOUR_US, CohortFilter, Group, Span, conditions, label
+from ett_service.core.interval import HOUR_US
+from ett_service.storage.rollups import CohortFilter, Group, Span, conditions, label, start_of
 from ett_service.storage.tables import checkpoint, cohort, contribution, project
 
 MOST_GAPS = 20_000
@@ -27,7 +28,7 @@ def cohort_gaps(
     in_its_hour = and_(
         contribution.c.project_id == gaps.c.project_id,
         contribution.c.job == gaps.c.job,
-        contribution.c.hour_us == gaps.c.saved_us - gaps.c.saved_us % HOUR_US,
+        contribution.c.hour_us == start_of(gaps.c.saved_us, HOUR_US),
     )
     # Distinct, since a job may add to several cohorts of a group in an hour.
     statement = (

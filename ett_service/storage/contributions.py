@@ -16,6 +16,7 @@ from ett_service.core.totals import MEASURES
 from ett_service.storage import cohort_days, cohorts, narrow
 from ett_service.storage.additions import Additions, Sums, Tallies, day_of
 from ett_service.storage.marks import JobKey
+from ett_service.storage.rollups import start_of
 from ett_service.storage.tables import cohort, cohort_day, contribution
 
 Place: TypeAlias = tuple[int, Cohort]
@@ -50,8 +51,8 @@ class _Stored(NamedTuple):
     kept: bool  #: whether the cohort has rollups of its own on that day
 
 
-DAY = contribution.c.hour_us - contribution.c.hour_us % DAY_US
-"""The start of the day (UTC) of a row, as ``cohort_day`` has it; no row lies before the epoch."""
+DAY = start_of(contribution.c.hour_us, DAY_US)
+"""The start of the day (UTC) of a row, as ``cohort_day`` has it."""
 
 _STORED = (
     select(

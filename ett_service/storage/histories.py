@@ -19,7 +19,7 @@ from ett_service.core.vocabulary import Category, Period
 from ett_service.storage import tables
 from ett_service.storage.corrections import EXCLUSION
 from ett_service.storage.marks import JobKey
-from ett_service.storage.rollups import CohortFilter, conditions
+from ett_service.storage.rollups import CohortFilter, Span, conditions
 
 T = TypeVar("T")
 
@@ -45,9 +45,7 @@ class Sample(NamedTuple):
     drawn_from: int
 
 
-def jobs_alive(
-    conn: Connection, wanted: CohortFilter, window: tuple[int, int], most: int
-) -> Sample:
+def jobs_alive(conn: Connection, wanted: CohortFilter, window: Span, most: int) -> Sample:
     """Draw up to *most* of the jobs that have time in the window and in a wanted cohort.
 
     Every job has the same chance, and the same jobs give the same sample.
@@ -71,7 +69,7 @@ def _place(key: JobKey) -> int:
     return zlib.crc32(f"{key.project_id}/{key.job}".encode())
 
 
-def _alive(wanted: CohortFilter, window: tuple[int, int]) -> Select[int, str]:
+def _alive(wanted: CohortFilter, window: Span) -> Select[int, str]:
     ledger, added, cohort = tables.job_ledger, tables.contribution, tables.cohort
     adds = (
         select(added.c.job)

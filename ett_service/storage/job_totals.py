@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, literal, select
 
 from ett_service.core.distribution import Tally
 from ett_service.core.totals import MEASURES, Totals
-from ett_service.storage.rollups import MONDAY_US, exact_sum, whole
+from ett_service.storage.rollups import exact_sum, start_of, whole
 from ett_service.storage.tables import cohort, contribution
 
 Machine: TypeAlias = tuple[str, str]
@@ -31,10 +31,9 @@ def job_totals(
     A step is an hour, a day or a week in microseconds, as for the fleet. Distributions are left
     out; see :func:`job_tally`.
     """
-    start: ColumnElement[int | None] = literal(None)
+    start: ColumnElement[Any] = literal(None)
     if step_us is not None:
-        hour = contribution.c.hour_us
-        start = hour - (hour - MONDAY_US) % step_us
+        start = start_of(contribution.c.hour_us, step_us)
     keys = [start.label("start"), cohort.c.hardware, cohort.c.precision]
     columns = [column for name in measures for column in exact_sum(conn, contribution.c[name])]
     statement = (

@@ -1,14 +1,12 @@
 """The jobs that weigh most in a group of cohorts, from what each added to its hours."""
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Float, and_, case, cast, func, or_, select
 
-from ett_service.storage.rollups import CohortFilter, conditions, label
+from ett_service.storage.rollups import CohortFilter, Span, conditions, label
 from ett_service.storage.tables import cohort, contribution, project
-
-Span: TypeAlias = tuple[int, int]
 
 
 class JobWeight(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum, auto
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from ett_service.core.interval import HOUR_US
 from ett_service.core.vocabulary import FAILURES, Category
-from ett_service.storage.rollups import CohortFilter, conditions
+from ett_service.storage.rollups import CohortFilter, Span, conditions, start_of
 from ett_service.storage.tables import (
     attempt_ledger,
     cohort,
@@ -31,8 +31,6 @@ from ett_service.storage.tables import (
     recovery,
     segment,
 )
-
-Span: TypeAlias = tuple[int, int]
 
 
 class Occurrence(NamedTuple):
@@ -158,12 +156,11 @@ def _begun(
 
 def _is_wanted(table: Table, wanted: CohortFilter) -> Exists:
     """Whether the job has time in a wanted cohort in the hour in which the row's began."""
-    began = table.c.started_us - table.c.started_us % HOUR_US
     return exists(
         _in_cohorts(select(contribution.c.job), wanted).where(
             contribution.c.project_id == table.c.project_id,
             contribution.c.job == table.c.job,
-            contribution.c.hour_us == began,
+            contribution.c.hour_us == start_of(table.c.started_us, HOUR_US),
         )
     )
 

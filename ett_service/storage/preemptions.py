@@ -25,7 +25,8 @@ from sqlalchemy import cast as sql_cast
 
 from ett_service.core.cohort import MOST_ACCELERATORS, size_of
 from ett_service.core.vocabulary import Outcome
-from ett_service.storage.rollups import MONDAY_US, CohortFilter, Place, Span, whole
+from ett_service.storage.corrections import EXCLUSION
+from ett_service.storage.rollups import CohortFilter, Place, Span, start_of, whole
 from ett_service.storage.tables import attempt_ledger, correction, job_ledger, project, recovery
 
 _LOW_BITS = 32
@@ -71,10 +72,9 @@ def losses(
     failure: of its attempts that had begun by then, the last had ended `failed` or `lost`, or
     came after one that did. Places are those of ``rollups.totals``.
     """
-    keys = [_label(conn, name) for name in group_by]
+    keys: list[ColumnElement[Any]] = [_label(conn, name) for name in group_by]
     if step is not None:
-        ended = _preempted.c.ended_us
-        keys.append(ended - (ended - MONDAY_US) % step)
+        keys.append(start_of(_preempted.c.ended_us, step))
     keys.append(_order())
     each = _each(conn, wanted, window, keys)
     named = [each.c[f"key_{place}"] for place in range(len(keys))]
@@ -182,7 +182,7 @@ def _excluded() -> ColumnElement[bool]:
     return exists().where(
         correction.c.project_id == _preempted.c.project_id,
         correction.c.job == _preempted.c.job,
-        correction.c.kind == "exclusion",
+        correction.c.kind == EXCLUSION,
         correction.c.taken_back_us.is_(None),
         or_(correction.c.from_us.is_(None), correction.c.from_us <= ended),
         or_(correction.c.to_us.is_(None), correction.c.to_us > ended),

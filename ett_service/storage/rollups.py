@@ -25,13 +25,10 @@ from sqlalchemy import (
 
 from ett_service.core.cohort import DIMENSIONS
 from ett_service.core.distribution import Tally
+from ett_service.core.interval import DAY_US, HOUR_US, MONDAY_US
 from ett_service.core.totals import MEASURES, Totals
 from ett_service.storage import tables
 from ett_service.storage.tables import cohort, project
-
-HOUR_US = 3_600_000_000
-DAY_US = 24 * HOUR_US
-WEEK_US = 7 * DAY_US
 
 LABELS = ("project", *DIMENSIONS, "other", "excluded")
 """What totals can be grouped by. ``other`` and ``excluded`` are ``"1"`` or empty."""
@@ -39,7 +36,6 @@ LABELS = ("project", *DIMENSIONS, "other", "excluded")
 JOBS = "jobs"
 """Beside the measures, in every total: how many jobs lived in the bucket, each counted once."""
 
-MONDAY_US = -62_135_596_800_000_000  #: 0001-01-01, a Monday, before every instant
 _LOW_BITS = 32
 
 Group: TypeAlias = tuple[str, ...]
@@ -187,6 +183,14 @@ def label(name: str) -> ColumnElement[str]:
     return cohort.c[name]
 
 
+def start_of(at_us: ColumnElement[int], step_us: int) -> ColumnElement[int]:
+    """Return the start of the hour, the day or the ISO week, of UTC, in which an instant lies.
+
+    It is counted from before every instant: in SQL the remainder of what is negative is negative.
+    """
+    return at_us - (at_us - MONDAY_US) % step_us
+
+
 def exact_sum(conn: Connection, amount: ColumnElement[int]) -> tuple[ColumnElement[int], ...]:
     """Sum 64-bit integers without overflow, in one column or two, for :func:`whole`.
 
@@ -201,8 +205,9 @@ def exact_sum(conn: Connection, amount: ColumnElement[int]) -> tuple[ColumnEleme
 
 def whole(parts: Sequence[Any]) -> int:
     """Put a sum together from the columns of :func:`exact_sum`."""
-    high, *low = (int(part or 0) for part in parts)
-    return (high << _LOW_BITS) + low[0] if low else high
+    # Spelled out: a long series asks half a million times.
+    high = int(parts[0] or 0)
+    return high if len(parts) == 1 else (high << _LOW_BITS) + int(parts[1] or 0)
 
 
 def _pieces(window: Span, step: int | None) -> Iterator[_Piece]:
@@ -227,7 +232,7 @@ def _keys(
         ladder = [(table.c.start_us < cut, literal(str(place))) for place, cut in enumerate(cuts)]
         keys.append(case(*ladder, else_=literal(str(len(cuts)))))
     if step is not None:
-        keys.append(table.c.start_us - _past_step(table, step))
+        keys.append(start_of(table.c.start_us, step))
     return keys
 
 
@@ -236,13 +241,10 @@ def _place(row: Row[*tuple[Any, ...]], keys: Sequence[object], step: int | None)
     return (None, labels) if step is None else (labels[-1], labels[:-1])
 
 
-def _past_step(table: Table, step: int) -> ColumnElement[int]:
-    return (table.c.start_us - MONDAY_US) % step
-
-
 def _is_first(table: Table, window: Span, step: int | None) -> ColumnElement[bool]:
-    begins: ColumnElement[bool] = table.c.start_us == window[0]
-    return begins if step is None else or_(begins, _past_step(table, step) == 0)
+    start: ColumnElement[int] = table.c.start_us
+    begins = start == window[0]
+    return begins if step is None else or_(begins, start == start_of(start, step))
 
 
 def _summing(

@@ -206,3 +206,14 @@ def test_several_workers_and_moves_leave_the_rollups_as_the_events_say(
     stop.set()
     moving.join()
     check_rollups(store)
+
+
+def test_time_before_1970_is_rolled_up_once(store: Store, project_id: int) -> None:
+    key, began = JobKey(project_id, "llm-70b"), -30 * HOUR
+    deliver(store, key, [facts(began), event(AttemptStarted, began, gpus=8)])
+    refreshed(store, key, began + MINUTE)
+    deliver(store, key, [event(PhaseStarted, began + HOUR, phase=Phase.TRAIN_LOOP)])
+    deliver(store, key, [event(AttemptEnded, 2 * HOUR, outcome=Outcome.FAILED)])
+    refreshed(store, key, 2 * HOUR)
+
+    check_rollups(store)

@@ -4,9 +4,9 @@ import pytest
 
 from ett_service.analysis.economy import Economy, Part, Price, Target
 from ett_service.analysis.peak_rates import PeakRate
+from ett_service.core.interval import DAY_US
 from ett_service.core.totals import Totals
 from ett_service.core.vocabulary import Category
-from ett_service.storage.rollups import DAY_US
 from tests.builders import NOON
 
 MIDNIGHT = NOON - DAY_US // 2

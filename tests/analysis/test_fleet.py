@@ -10,8 +10,8 @@ from ett_service.analysis.fleet import Group, groups, summary
 from ett_service.analysis.peak_rates import PeakRate
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
+from ett_service.core.interval import DAY_US
 from ett_service.core.vocabulary import Category
-from ett_service.storage.rollups import DAY_US
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, MINUTE, NOON
 from tests.engines import ON_ONE_ENGINE

@@ -10,8 +10,8 @@ from ett_service.analysis.question import BadQuestion
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.top_jobs import top_jobs
 from ett_service.analysis.window import Window
+from ett_service.core.interval import DAY_US
 from ett_service.core.vocabulary import Category
-from ett_service.storage.rollups import DAY_US
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, NOON
 from tests.engines import ON_ONE_ENGINE

@@ -4,7 +4,7 @@ import pytest
 
 from ett_service.analysis.question import BadQuestion
 from ett_service.analysis.window import MOST_POINTS, STEPS, Window, bucket_starts, window
-from ett_service.storage.rollups import DAY_US, HOUR_US
+from ett_service.core.interval import DAY_US, HOUR_US
 from tests.builders import MINUTE, NOON
 
 

@@ -12,16 +12,14 @@ import pytest
 from sqlalchemy import Connection, insert
 
 from ett_service.core.cohort import DIMENSIONS
+from ett_service.core.interval import DAY_US, HOUR_US, WEEK_US
 from ett_service.core.totals import Totals
 from ett_service.storage import tables
 from ett_service.storage.engine import Store
 from ett_service.storage.keys import create_project
 from ett_service.storage.rollups import (
-    DAY_US,
-    HOUR_US,
     JOBS,
     LABELS,
-    WEEK_US,
     CohortFilter,
     Group,
     cohorts_in_other,
