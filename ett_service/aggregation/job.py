@@ -147,7 +147,6 @@ def _fold_all(conn: Connection, key: JobKey, limits: Limits) -> JobFold:
 
 
 def due_us(ledger: JobLedger, open_every_us: int) -> int | None:
-    """Return when time alone will have outdated the ledger; None if it will not."""
     """Return when time alone will have outdated the ledger; None if it never will."""
     looks = [] if ledger.due_at is None else [ledger.due_at]
     if ledger.state in _OPEN:

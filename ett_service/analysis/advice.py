@@ -16,6 +16,7 @@ from ett_service.core.checkpointing import (
     flat_band_seconds,
 )
 from ett_service.core.distribution import Tally, value
+from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.renewal import best_interval
 from ett_service.core.totals import Totals
 from ett_service.core.vocabulary import Period
@@ -23,13 +24,11 @@ from ett_service.core.vocabulary import Period
 CHECKPOINT_BLOCKING = "checkpoint_blocking"
 """The tally of stops of the loop for a save."""
 
-YEAR_US = 365 * 86_400_000_000
+YEAR_US = 365 * DAY_US
 
 Counted = Literal["all", "infra"]
 Verdict = Literal["keep", "save_less_often", "save_more_often"]
 
-_SECOND_US = 1_000_000
-_GPU_HOUR_US = 3_600 * _SECOND_US
 _CURVE_FACTORS = tuple(2 ** (quarter / 4) for quarter in range(-12, 13))
 
 
@@ -61,7 +60,7 @@ class Measured:
     @property
     def interval_seconds(self) -> float | None:
         """The median between checkpoints; None without two of one attempt."""
-        return median(self.gaps_us) / _SECOND_US if self.gaps_us else None
+        return median(self.gaps_us) / SECOND_US if self.gaps_us else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def advise(measured: Measured, counted: Counted = "all") -> Advice:
     logarithm, of which the interval takes half of each, they are added as the root of squares.
     """
     failures = measured.infra_failures if counted == "infra" else measured.failures
-    training = measured.training_us / _SECOND_US
+    training = measured.training_us / SECOND_US
     save, mtbf = _save(measured.saves), _mtbf(measured.training_us, failures)
     current, best = measured.interval_seconds, _best(save, mtbf)
 
@@ -149,7 +148,7 @@ def _save(saves: Tally) -> Estimate:
     count, mean_us = saves.n, saves.mean_us
     if not mean_us:
         return Estimate(None, None, None)
-    mean = mean_us / _SECOND_US
+    mean = mean_us / SECOND_US
     if count < 2:  # noqa: PLR2004  # one has no spread
         return Estimate(mean, None, None)
     squares = sum(n * (value(place) - mean_us) ** 2 for place, n in saves.counts.items())
@@ -164,7 +163,7 @@ def _mtbf(training_us: int, failures: int) -> Estimate:
 
 
 def _seconds(us: float | None) -> float | None:
-    return None if us is None else us / _SECOND_US
+    return None if us is None else us / SECOND_US
 
 
 def _best(save: Estimate, mtbf: Estimate) -> Estimate:
@@ -194,7 +193,7 @@ def _gain(measured: Measured, wasted: float) -> Gain:
     wasted = max(0.0, wasted)  # at the best interval rounding may leave less than nothing
     if not measured.training_weighted_us:
         return Gain(wasted, None, None)
-    hours = wasted * measured.training_weighted_us / _GPU_HOUR_US
+    hours = wasted * measured.training_weighted_us / HOUR_US
     return Gain(wasted, hours, hours * YEAR_US / measured.window_us)
 
 

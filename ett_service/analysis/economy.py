@@ -6,10 +6,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ett_service.analysis.peak_rates import PEAK_RATES, PeakRate
+from ett_service.core.interval import HOUR_US
 from ett_service.core.totals import Totals
 from ett_service.core.vocabulary import Category
-
-_HOUR_US = 3_600_000_000
 
 
 class Price(NamedTuple):
@@ -104,7 +103,7 @@ class Economy:
                 if price is None:
                     unpriced[category] += us
                 else:
-                    money[category] += price * us / _HOUR_US
+                    money[category] += price * us / HOUR_US
         left = sum(unpriced.values())
         return Cost(
             None if left or not self.prices else float(sum(money.values())),

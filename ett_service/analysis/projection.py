@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ett_service.analysis.intervals import poisson_interval
+from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.core.renewal import (
-    NODE_DAY_SECONDS,
     best_interval,
     expected_ratio,
     failure_rate,
@@ -29,9 +29,6 @@ ASSUMPTION = (
     "recompiles, stalls and shutdown comes on top. Its bounds are those of the rate of failures "
     "(Poisson, 95 %)."
 )
-
-_SECOND_US = 1_000_000
-_NODE_DAY_US = NODE_DAY_SECONDS * _SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ def measured(totals: Totals, counted: Counted, accelerators_per_node: int) -> In
     mean stop of the loop. *totals* hold their tallies.
     """
     failures = _failures(totals, counted)
-    node_days = totals.gpu_us / accelerators_per_node / _NODE_DAY_US
+    node_days = totals.gpu_us / accelerators_per_node / DAY_US
     rate = Input(None, failures)
     if node_days:
         fewest, most = poisson_interval(failures)
@@ -115,7 +112,7 @@ def _failures(totals: Totals, counted: Counted) -> int:
 def _mean(totals: Totals, name: str) -> Input:
     tally = totals.tally(name)
     mean_us = tally.mean_us
-    return Input(None if mean_us is None else mean_us / _SECOND_US, tally.n)
+    return Input(None if mean_us is None else mean_us / SECOND_US, tally.n)
 
 
 def project(inputs: Inputs, scales: Sequence[int] = SCALES) -> list[Point]:

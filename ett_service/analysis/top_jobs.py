@@ -12,14 +12,13 @@ from ett_service.analysis.economy import Cost, Economy, Part
 from ett_service.analysis.question import BadQuestion
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
+from ett_service.core.interval import HOUR_US
 from ett_service.core.totals import Totals
 from ett_service.core.vocabulary import Category
 from ett_service.storage import job_sums
 from ett_service.storage.marks import JobKey
 
 LOST, COST, CATEGORY = "lost", "cost", "category:"
-
-_HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def _largest(
 ) -> list[JobKey]:
     if by == COST:
         rates = [
-            (hardware, from_us, float(price / _HOUR_US))
+            (hardware, from_us, float(price / HOUR_US))
             for hardware in job_sums.hardware_names(conn)
             for from_us in (window.from_us, *economy.cuts(*window))
             if (price := economy.price(hardware, from_us)) is not None

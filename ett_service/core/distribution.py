@@ -12,13 +12,14 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from ett_service.core.interval import SECOND_US
+
 K = TypeVar("K", bound=Hashable)
 
-_SECOND = 1_000_000
 _GROWTH_PERCENT = 104
 
 HISTOGRAM_BOUNDS_US: tuple[int, ...] = tuple(
-    _SECOND * tenths // 100
+    SECOND_US * tenths // 100
     for tenths in (
         10, 25, 50, 100, 200, 250, 500, 1_000, 1_500, 2_000, 3_000, 6_000, 9_000, 12_000, 18_000,
         30_000, 45_000, 60_000, 90_000, 120_000, 180_000, 270_000, 360_000, 540_000, 720_000,

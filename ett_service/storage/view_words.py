@@ -7,7 +7,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-_SECOND = 1_000_000
+from ett_service.core.interval import SECOND_US
 
 
 class instant(FunctionElement[Any]):  # noqa: N801 - it is written as the function that it is
@@ -24,7 +24,7 @@ class instant(FunctionElement[Any]):  # noqa: N801 - it is written as the functi
 
 def seconds(us: ColumnElement[Any]) -> ColumnElement[float]:
     """Turn microseconds into seconds."""
-    return divided(cast(us, Double), literal(float(_SECOND)))
+    return divided(cast(us, Double), literal(float(SECOND_US)))
 
 
 def divided(part: ColumnElement[float], by: ColumnElement[float]) -> ColumnElement[float]:
@@ -47,6 +47,6 @@ def _instant_on_postgresql(element: instant, compiler: SQLCompiler, **kw: Any) -
 def _instant_on_sqlite(element: instant, compiler: SQLCompiler, **kw: Any) -> str:
     us = f"({compiler.process(element.clauses, **kw)})"
     # Its % takes the sign of what is divided, and its / cuts off towards 0.
-    rest = f"(({us} % {_SECOND} + {_SECOND}) % {_SECOND})"
-    to_the_second = f"strftime('%Y-%m-%dT%H:%M:%S', ({us} - {rest}) / {_SECOND}, 'unixepoch')"
+    rest = f"(({us} % {SECOND_US} + {SECOND_US}) % {SECOND_US})"
+    to_the_second = f"strftime('%Y-%m-%dT%H:%M:%S', ({us} - {rest}) / {SECOND_US}, 'unixepoch')"
     return f"({to_the_second} || printf('.%06dZ', {rest}))"
