@@ -68,6 +68,13 @@ class Group:
         return self.economy.target(labels)
 
     @property
+    def distance(self) -> float | None:
+        """ETT% minus the target; None without a target or without weighted time."""
+        if self.target is None or not self.totals.weighted_us:
+            return None
+        return self.totals.ett_ratio - self.target
+
+    @property
     def between_failures(self) -> TimeBetween:
         """Running time of jobs between two failures of any kind."""
         return time_between(self.totals["failures"], self._running_us)

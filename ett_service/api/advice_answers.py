@@ -53,7 +53,7 @@ _ADVICE: dict[str, Any] = {
 }
 
 
-class EstimateAnswer(Answer):
+class BoundedAnswer(Answer):
     """A measured value and its bounds; each is null where nothing tells it."""
 
     value: float | None
@@ -107,7 +107,7 @@ class BandAnswer(Answer):
     within: float
 
 
-class GainAnswer(Answer):
+class AdviceGainAnswer(Answer):
     """What the best interval would have gained over the present one, in the same time."""
 
     wasted_ratio: TrainingRatio
@@ -126,8 +126,8 @@ class AdviceAnswer(Answer):
     failures_counted: Counted
     n: CountsAnswer
     training_seconds: float
-    save_seconds: EstimateAnswer = Field(description="How long the mean save stops the loop.")
-    mtbf_seconds: EstimateAnswer = Field(description="Training time a counted failure.")
+    save_seconds: BoundedAnswer = Field(description="How long the mean save stops the loop.")
+    mtbf_seconds: BoundedAnswer = Field(description="Training time a counted failure.")
     current: PresentAnswer | None = Field(description="Null where no attempt saved twice.")
     best: BestAnswer
     renewal_interval_seconds: float | None = Field(
@@ -137,7 +137,7 @@ class AdviceAnswer(Answer):
     verdict: Verdict | None = Field(
         description="`keep` inside the flat band or the bounds of the best interval."
     )
-    gain: GainAnswer | None
+    gain: AdviceGainAnswer | None
     curve: list[WasteAnswer] = Field(
         description="From an eighth of the best interval to eight times it, four points a doubling."
     )
@@ -219,8 +219,8 @@ def group_advice(group: GroupAdvice) -> GroupAdviceAnswer:
     return GroupAdviceAnswer(other=group.other, **members)
 
 
-def _estimate(estimate: Estimate) -> EstimateAnswer:
-    return EstimateAnswer(value=estimate.value, low=estimate.low, high=estimate.high)
+def _estimate(estimate: Estimate) -> BoundedAnswer:
+    return BoundedAnswer(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def _waste(point: CurvePoint) -> WasteAnswer:
@@ -256,8 +256,8 @@ def _band(advice: Advice) -> BandAnswer | None:
     return BandAnswer(low=low, high=high, within=FLAT)
 
 
-def _gain(gain: Gain) -> GainAnswer:
-    return GainAnswer(
+def _gain(gain: Gain) -> AdviceGainAnswer:
+    return AdviceGainAnswer(
         wasted_ratio=gain.wasted_ratio,
         gpu_hours=gain.gpu_hours,
         gpu_hours_a_year=gain.gpu_hours_a_year,

@@ -243,6 +243,13 @@ class ExclusionAnswer(Answer):
     made_at: Instant
 
 
+class IntervalAnswer(Answer):
+    """Where a figure lies with the probability `confidence`."""
+
+    low: float
+    high: float
+
+
 class ProductivityAnswer(Answer):
     """What jobs made of their effective training, of those that report it.
 

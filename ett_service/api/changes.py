@@ -17,12 +17,11 @@ from ett_service.analysis.changes import (
     changes,
     waterfall,
 )
-from ett_service.analysis.resampling import CONFIDENCE, Interval
+from ett_service.analysis.resampling import CONFIDENCE
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
 from ett_service.api.changes_answers import (
     CAUTION,
-    BoundsOfDifference,
     ChangeAnswer,
     ChangesAnswer,
     EffectAnswer,
@@ -38,9 +37,9 @@ from ett_service.api.fleet_question import AskedScope, AskedWindow
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parameters import Text
 from ett_service.api.problems import Kind, Problem, declared
-from ett_service.api.rendering import maybe_instant, maybe_seconds, seconds
+from ett_service.api.rendering import interval_answer, maybe_instant, maybe_seconds, seconds
 from ett_service.core.instant import rfc3339
-from ett_service.core.interval import DAY_US
+from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.core.marker import MarkerKind
 from ett_service.core.totals import ratio
 from ett_service.storage.markers import KeptMarker, MarkerFilter, markers
@@ -55,7 +54,7 @@ _MOST_MARKERS = 1_000  #: that may cut the time around another short, or are ste
 _REACH_DAYS = REACH_US // DAY_US
 
 
-class Ledger:
+class AskedChanges:
     """Which markers are looked at, and how far around them."""
 
     def __init__(
@@ -103,7 +102,7 @@ class Ledger:
 def list_changes(
     scope: AskedScope,
     window: AskedWindow,
-    asked: Annotated[Ledger, Depends()],
+    asked: Annotated[AskedChanges, Depends()],
     conn: Reader,
     parts: AppParts,
     form: FormatParameter = "json",
@@ -166,10 +165,10 @@ def _effect(effect: Effect) -> EffectAnswer:
         measure=effect.kind,
         before=_measured(effect.before),
         after=_measured(effect.after),
-        difference_seconds=_maybe(effect.mean_us),
-        difference_interval=_bounds(effect.mean_us_interval, 1e-6),
-        median_difference_seconds=_maybe(effect.median_us),
-        median_difference_interval=_bounds(effect.median_us_interval, 1e-6),
+        difference_seconds=maybe_seconds(effect.mean_us),
+        difference_interval=interval_answer(effect.mean_us_interval, 1 / SECOND_US),
+        median_difference_seconds=maybe_seconds(effect.median_us),
+        median_difference_interval=interval_answer(effect.median_us_interval, 1 / SECOND_US),
     )
 
 
@@ -177,8 +176,8 @@ def _measured(measured: Measured) -> MeasuredAnswer:
     return MeasuredAnswer(
         n=measured.n,
         jobs=measured.jobs,
-        mean_seconds=_maybe(measured.mean_us),
-        median_seconds=_maybe(measured.median_us),
+        mean_seconds=maybe_seconds(measured.mean_us),
+        median_seconds=maybe_seconds(measured.median_us),
     )
 
 
@@ -187,18 +186,8 @@ def _ett(effect: EttEffect) -> EttEffectAnswer:
         before=ratio(*effect.before_us),
         after=ratio(*effect.after_us),
         points=None if effect.ratio is None else 100 * effect.ratio,
-        points_interval=_bounds(effect.ratio_interval, 100),
+        points_interval=interval_answer(effect.ratio_interval, 100),
     )
-
-
-def _bounds(interval: Interval | None, factor: float) -> BoundsOfDifference | None:
-    if interval is None:
-        return None
-    return BoundsOfDifference(low=interval.low * factor, high=interval.high * factor)
-
-
-def _maybe(us: float | None) -> float | None:
-    return None if us is None else us / 1_000_000
 
 
 def _waterfall(steps: Sequence[Step]) -> WaterfallAnswer:

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from ett_service.analysis.resampling import CONFIDENCE
 from ett_service.analysis.scope import Exclusions
-from ett_service.api.answers import Answer, Instant, Ratio, Seconds
+from ett_service.api.answers import Answer, Instant, IntervalAnswer, Ratio, Seconds
 from ett_service.core.marker import MarkerKind
 from ett_service.storage import occurrences
 
@@ -106,13 +106,6 @@ class SpanAnswer(Answer):
     to: Instant
 
 
-class BoundsOfDifference(Answer):
-    """Where the difference lies with the probability `confidence`."""
-
-    low: float
-    high: float
-
-
 class MeasuredAnswer(Answer):
     """What began on one side of a marker."""
 
@@ -135,13 +128,13 @@ class EffectAnswer(Answer):
     difference_seconds: float | None = Field(
         description="Of the means, after minus before; null where a side has none."
     )
-    difference_interval: BoundsOfDifference | None = Field(
+    difference_interval: IntervalAnswer | None = Field(
         description="Null where a side has fewer than two jobs."
     )
     median_difference_seconds: float | None = Field(
         description="Of the medians: a few long ones move it less."
     )
-    median_difference_interval: BoundsOfDifference | None = Field(
+    median_difference_interval: IntervalAnswer | None = Field(
         description="Null, too, with more than 100,000 durations on a side."
     )
 
@@ -152,7 +145,7 @@ class EttEffectAnswer(Answer):
     before: Ratio
     after: Ratio
     points: float | None = Field(description="Percentage points; null where a side has no time.")
-    points_interval: BoundsOfDifference | None
+    points_interval: IntervalAnswer | None
 
 
 class ChangeAnswer(Answer):

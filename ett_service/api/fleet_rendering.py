@@ -21,15 +21,12 @@ from ett_service.api.fleet_answers import (
     TimedPhase,
     TopJobAnswer,
 )
-from ett_service.api.rendering import MICROSECONDS, productivity_answer, seconds
+from ett_service.api.rendering import maybe_seconds, productivity_answer, seconds
 from ett_service.core.distribution import Tally
 from ett_service.core.instant import rfc3339
 from ett_service.core.totals import FAILURE, PHASE, Totals
 from ett_service.core.vocabulary import Category, Cause, Origin, Period
 from ett_service.storage.preemptions import Loss, Order
-
-_THOUSAND_HOURS_US = 1000 * 3600 * MICROSECONDS
-_THOUSAND_DAYS_US = 24 * _THOUSAND_HOURS_US
 
 
 def asked_members(scope: Scope, window: Window, now_us: int) -> dict[str, Any]:
@@ -131,10 +128,8 @@ def _distributions(totals: Totals, *, known: bool) -> dict[str, Any]:
 
 
 def _distribution(tally: Tally) -> DistributionAnswer:
-    quantiles = (tally.quantile(q) for q in (0.5, 0.9, 0.99))
-    mean, p50, p90, p99 = (
-        None if us is None else us / MICROSECONDS for us in (tally.mean_us, *quantiles)
-    )
+    p50, p90, p99 = (maybe_seconds(tally.quantile(q)) for q in (0.5, 0.9, 0.99))
+    mean = maybe_seconds(tally.mean_us)
     return DistributionAnswer(count=tally.n, mean=mean, p50=p50, p90=p90, p99=p99)
 
 
@@ -143,8 +138,8 @@ def _failures(group: Group, *, known: bool) -> FailuresAnswer:
     return FailuresAnswer(
         total=totals["failures"],
         infra=totals["infra_failures"],
-        per_1000_gpu_hours=_rate(totals["failures"] * _THOUSAND_HOURS_US, totals.gpu_us),
-        per_1000_node_days=_rate(totals["failures"] * _THOUSAND_DAYS_US * per_node, totals.gpu_us),
+        per_1000_gpu_hours=totals.failures_per_1000_gpu_hours,
+        per_1000_node_days=totals.failures_per_1000_node_days(per_node),
         accelerators_per_node=per_node,
         by=_by_cause(totals) if known else None,
     )
@@ -167,11 +162,12 @@ def _by_cause(totals: Totals) -> list[FailureCountAnswer]:
 
 
 def _mtbf(found: TimeBetween) -> MtbfAnswer:
-    mean, low, high = (
-        None if us is None else us / MICROSECONDS for us in (found.us, found.low_us, found.high_us)
-    )
     return MtbfAnswer(
-        seconds=mean, low=low, high=high, confidence=found.confidence, failures=found.failures
+        seconds=maybe_seconds(found.us),
+        low=maybe_seconds(found.low_us),
+        high=maybe_seconds(found.high_us),
+        confidence=found.confidence,
+        failures=found.failures,
     )
 
 
@@ -180,7 +176,7 @@ def _preemption(group: Group) -> PreemptionAnswer:
     return PreemptionAnswer(
         preempted=totals["preemptions"],
         attempts=totals["attempts"],
-        ratio=_rate(totals["preemptions"], totals["attempts"]),
+        ratio=totals.preemption_ratio,
         first_order=_loss(group.preemption.of(Order.FIRST)),
         second_order=_loss(group.preemption.of(Order.SECOND)),
         unknown=_loss(group.preemption.of(Order.UNKNOWN)),
@@ -209,10 +205,4 @@ def _cost(group: Group) -> CostAnswer:
 def _target(group: Group) -> TargetAnswer | None:
     if group.target is None:
         return None
-    known = group.totals.weighted_us > 0
-    distance = group.totals.ett_ratio - group.target if known else None
-    return TargetAnswer(ett_ratio=group.target, distance=distance)
-
-
-def _rate(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+    return TargetAnswer(ett_ratio=group.target, distance=group.distance)

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ett_service.analysis.productivity import Productivity
+from ett_service.analysis.resampling import Interval
 from ett_service.api.answers import (
     AttemptAnswer,
     EvidenceAnswer,
     ExclusionAnswer,
     GapAnswer,
+    IntervalAnswer,
     JobAnswer,
     JobSummary,
     LedgerAnswer,
@@ -34,18 +36,18 @@ from ett_service.core.answer import (
 )
 from ett_service.core.definitions import definitions
 from ett_service.core.instant import rfc3339
+from ett_service.core.interval import SECOND_US
+from ett_service.core.totals import ratio
 from ett_service.core.vocabulary import WASTED, Category, JobState, Period
 from ett_service.storage.corrections import Correction
 
-MICROSECONDS = 1_000_000
 
-
-def seconds(us: int) -> float:
+def seconds(us: float) -> float:
     """Divide microseconds, last."""
-    return us / MICROSECONDS
+    return us / SECOND_US
 
 
-def maybe_seconds(us: int | None) -> float | None:
+def maybe_seconds(us: float | None) -> float | None:
     """Divide microseconds that may be unknown."""
     return None if us is None else seconds(us)
 
@@ -55,9 +57,11 @@ def maybe_instant(us: int | None) -> str | None:
     return None if us is None else rfc3339(us)
 
 
-def ratio(part: int, whole: int) -> float:
-    """Divide two sums of microseconds; 0 where there is nothing to divide by."""
-    return part / whole if whole else 0.0
+def interval_answer(interval: Interval | None, factor: float) -> IntervalAnswer | None:
+    """Answer where a figure lies, in units of which *factor* make one of its own."""
+    if interval is None:
+        return None
+    return IntervalAnswer(low=interval.low * factor, high=interval.high * factor)
 
 
 def in_seconds(us: Mapping[Category, int]) -> dict[Category, float]:

@@ -30,10 +30,7 @@ async def read_sent(request: Request, parts: Parts, kind: type[S]) -> S:
         Problem: 400, 408, 415 or 422.
         BodyTooLarge: If it is.
     """
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise Problem(Kind.UNSUPPORTED_MEDIA, "Send application/json.")
-    body = await read_body(request, most=LARGEST_BODY, deadline_s=parts.body_deadline_s)
+    body = await read_sent_bytes(request, parts)
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -44,6 +41,19 @@ async def read_sent(request: Request, parts: Parts, kind: type[S]) -> S:
         raise Problem(Kind.MALFORMED_JSON) from error
     except UnicodeDecodeError as error:
         raise Problem(Kind.BAD_ENCODING, "The body is not UTF-8.") from error
+
+
+async def read_sent_bytes(request: Request, parts: Parts) -> bytes:
+    """Read the body of *request*, which says that it is JSON.
+
+    Raises:
+        Problem: 408 or 415.
+        BodyTooLarge: If it is.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise Problem(Kind.UNSUPPORTED_MEDIA, "Send application/json.")
+    return await read_body(request, most=LARGEST_BODY, deadline_s=parts.body_deadline_s)
 
 
 def members(sent: msgspec.Struct, frame: Frame, pointer: str = "") -> dict[str, Any]:

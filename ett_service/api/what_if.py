@@ -8,12 +8,10 @@ from pydantic import ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.analysis.resampling import CONFIDENCE
-from ett_service.analysis.resampling import Interval as Bounds
 from ett_service.analysis.scope import Exclusions, Scope
 from ett_service.analysis.what_if import Gain, WhatIf, what_if
 from ett_service.analysis.window import Window
-from ett_service.api.answers import Answer, Instant, Ratio
-from ett_service.api.body import read_body
+from ett_service.api.answers import Answer, Instant, IntervalAnswer, Ratio
 from ett_service.api.deps import (
     AppParts,
     Reader,
@@ -25,6 +23,8 @@ from ett_service.api.fleet_question import Asked, AskedScope, AskedWindow, scope
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, declared, faults
+from ett_service.api.rendering import interval_answer
+from ett_service.api.sent import read_sent_bytes
 from ett_service.core.instant import rfc3339
 from ett_service.core.interval import HOUR_US
 from ett_service.core.scenario import GRAMMAR, CutFailures, Scenario, UnreadableScenario, parse
@@ -33,7 +33,6 @@ router = APIRouter(
     prefix="/v1/what-if", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
 )
 
-LARGEST_BODY = 16 << 10
 MOST_SCENARIOS = 20
 LONGEST_SCENARIO = 200
 
@@ -75,13 +74,6 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class BoundsAnswer(Answer):
-    """Where the figure lies with the probability `confidence`."""
-
-    low: float
-    high: float
-
-
 class BeforeAnswer(Answer):
     """The window as it was."""
 
@@ -89,15 +81,15 @@ class BeforeAnswer(Answer):
     gpu_hours: float = Field(description="Accelerators' hours that were held.")
 
 
-class GainAnswer(Answer):
+class WhatIfGainAnswer(Answer):
     """What one scenario would have gained, or several together."""
 
     scenarios: list[str]
     points: float = Field(description="By how many percentage points ETT% would be higher.")
-    points_interval: BoundsAnswer | None = Field(description="Null with fewer than two jobs.")
+    points_interval: IntervalAnswer | None = Field(description="Null with fewer than two jobs.")
     ett_ratio: Ratio = Field(description="What it would be.")
     gpu_hours: float = Field(description="Held accelerators' hours that would not be needed.")
-    gpu_hours_interval: BoundsAnswer | None = Field(description="Null with fewer than two jobs.")
+    gpu_hours_interval: IntervalAnswer | None = Field(description="Null with fewer than two jobs.")
     money: float | None = Field(
         description="What those hours cost; null where any of them has no price."
     )
@@ -127,8 +119,8 @@ class WhatIfAnswer(Answer):
         "its jobs, times all time over theirs."
     )
     jobs_without_accelerators: int = Field(description="Of those read: they weigh nothing.")
-    gains: list[GainAnswer]
-    together: GainAnswer
+    gains: list[WhatIfGainAnswer]
+    together: WhatIfGainAnswer
     additive: bool = Field(description="Always false.")
     note: str
 
@@ -183,7 +175,7 @@ def read_what_if(
     scenarios = [_parsed(text, f"/query/scenario/{place}") for place, text in enumerate(scenario)]
     told = what_if(conn, scope, window, scenarios, parts.economy)
     answer = _answer(scope, window, parts, told)
-    return listed(form, answer, answer.gains, of=GainAnswer, name="what-if")
+    return listed(form, answer, answer.gains, of=WhatIfGainAnswer, name="what-if")
 
 
 def _scope_of_key(request: Request, parts: AppParts, asked: Annotated[Asked, Depends()]) -> Scope:
@@ -205,9 +197,7 @@ async def ask_what_if(
     parts: AppParts,
 ) -> WhatIfAnswer:
     """Tell the same of the scenarios in the body."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise Problem(Kind.UNSUPPORTED_MEDIA, "Send application/json.")
-    body = await read_body(request, most=LARGEST_BODY, deadline_s=parts.body_deadline_s)
+    body = await read_sent_bytes(request, parts)
     return await run_in_threadpool(_asked, scope, window, parts, _scenarios(body))
 
 
@@ -259,23 +249,17 @@ def _answer(scope: Scope, window: Window, parts: Parts, told: WhatIf) -> WhatIfA
     )
 
 
-def _gain(gain: Gain, told: WhatIf) -> GainAnswer:
+def _gain(gain: Gain, told: WhatIf) -> WhatIfGainAnswer:
     of_failures = any(isinstance(scenario, CutFailures) for scenario in gain.scenarios)
-    return GainAnswer(
+    return WhatIfGainAnswer(
         scenarios=[scenario.text for scenario in gain.scenarios],
         points=100 * gain.ratio_gained(told.before),
-        points_interval=_bounds(gain.ratio_interval, 100),
+        points_interval=interval_answer(gain.ratio_interval, 100),
         ett_ratio=gain.after.ett_ratio,
         gpu_hours=gain.gpu_us / HOUR_US,
-        gpu_hours_interval=_bounds(gain.gpu_us_interval, 1 / HOUR_US),
+        gpu_hours_interval=interval_answer(gain.gpu_us_interval, 1 / HOUR_US),
         money=gain.money,
         failures=gain.failures if of_failures else None,
         jobs=gain.jobs,
         assumptions=list(dict.fromkeys(scenario.assumption for scenario in gain.scenarios)),
     )
-
-
-def _bounds(interval: Bounds | None, factor: float) -> BoundsAnswer | None:
-    if interval is None:
-        return None
-    return BoundsAnswer(low=interval.low * factor, high=interval.high * factor)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ett_service.core.distribution import RATIO_PLACES, Tally, summed
+from ett_service.core.interval import DAY_US, HOUR_US
 from ett_service.core.vocabulary import Category, Period
 
 
@@ -196,6 +197,20 @@ class Totals:
         """WTT% by wall time: wasted in the period ``training``; 0 where nothing trained."""
         return ratio(self["wasted_us"], self.period_us(Period.TRAINING))
 
+    @property
+    def preemption_ratio(self) -> float | None:
+        """Attempts that made room, over those that began; None where none began."""
+        return _rate(self["preemptions"], self["attempts"])
+
+    @property
+    def failures_per_1000_gpu_hours(self) -> float | None:
+        """Failures in so many hours of held accelerators; None where none were held."""
+        return _rate(1_000 * HOUR_US * self["failures"], self.gpu_us)
+
+    def failures_per_1000_node_days(self, accelerators_per_node: int) -> float | None:
+        """Failures in so many days of held nodes; None where none were held."""
+        return _rate(1_000 * DAY_US * accelerators_per_node * self["failures"], self.gpu_us)
+
 
 Totals.ZERO = Totals()
 
@@ -203,3 +218,7 @@ Totals.ZERO = Totals()
 def ratio(part: int, whole: int) -> float:
     """Divide, once and last; 0 for an empty whole."""
     return part / whole if whole else 0.0
+
+
+def _rate(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

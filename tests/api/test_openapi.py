@@ -115,3 +115,8 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert set(found) - known == set()
     assert "#/components/schemas/Event" in found
+
+
+def test_no_two_answers_share_a_name(document: dict[str, Any]) -> None:
+    # Of two of one name the schemas would be called by their modules, as `ett_service__api__...`.
+    assert [name for name in document["components"]["schemas"] if "__" in name] == []

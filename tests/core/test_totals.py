@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.core.distribution import Tally
+from ett_service.core.interval import HOUR_US
 from ett_service.core.totals import JOB_ETT, MEASURES, PLAIN, WEIGHTED, Totals, ratio
 from ett_service.core.vocabulary import Category, Period
 
@@ -93,3 +94,18 @@ def test_every_category_and_period_has_its_measures() -> None:
     assert {*PLAIN.categories, *PLAIN.periods} == {*Category, *Period}
     assert {*WEIGHTED.categories.values(), *PLAIN.periods.values()} <= {*MEASURES}
     assert len(set(MEASURES)) == len(MEASURES)
+
+
+def test_failures_are_counted_against_held_time() -> None:
+    held = {WEIGHTED.categories[Category.EFFECTIVE_TRAINING]: 16 * 24 * HOUR_US}
+    totals = Totals({"failures": 3, "attempts": 6, "preemptions": 1, **held})
+
+    assert totals.failures_per_1000_gpu_hours == 1000 * 3 / (16 * 24)
+    assert totals.failures_per_1000_node_days(8) == 1000 * 3 / 2
+    assert totals.preemption_ratio == 1 / 6
+
+
+def test_without_held_time_there_is_no_rate() -> None:
+    assert Totals({"failures": 3}).failures_per_1000_gpu_hours is None
+    assert Totals({"failures": 3}).failures_per_1000_node_days(8) is None
+    assert Totals.ZERO.preemption_ratio is None
