@@ -87,6 +87,28 @@ class _Adding:
         return Totals(self.sums, tallies)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The arguments of :func:`totals`."""
+
+    wanted: CohortFilter
+    window: Span
+    group_by: Sequence[str]
+    step: int | None
+    measures: Collection[str] = ()
+    cuts: Sequence[int] = ()
+
+    @property
+    def width(self) -> int:
+        """How many columns say what a row is of."""
+        return len(self.group_by) + bool(self.cuts) + (self.step is not None)
+
+    def place(self, row: Row[*tuple[Any, ...]]) -> Place:
+        """Return what the row is of."""
+        labels = tuple(row[: self.width])
+        return (None, labels) if self.step is None else (labels[-1], labels[:-1])
+
+
 def totals(
     conn: Connection,
     wanted: CohortFilter,
@@ -106,14 +128,13 @@ def totals(
     group's last label is how many of them lie at or before its time. Of the sums only *measures*
     are read, and ``JOBS``; without *tallies* no distributions are. What has no time is absent.
     """
+    asked = _Asked(wanted, window, group_by, step, measures, cuts)
     found: defaultdict[Place, _Adding] = defaultdict(_Adding)
     for piece in _pieces(window, step):
-        keys = _keys(piece.sums, group_by, step, cuts)
-        first = _is_first(piece.sums, window, step)
-        for row in conn.execute(_summing(conn, piece, wanted, keys, first, measures)):
-            found[_place(row, keys, step)].add_sums((JOBS, *measures), row[len(keys) :])
+        for row in conn.execute(_summing(conn, piece, asked)):
+            found[asked.place(row)].add_sums((JOBS, *measures), row[asked.width :])
         if tallies:
-            _count(conn, piece, wanted, _keys(piece.tallies, group_by, step, cuts), step, found)
+            _count(conn, piece, asked, found)
     return {place: adding.totals() for place, adding in found.items() if adding.sums}
 
 
@@ -125,22 +146,18 @@ def distributions(
     step: int | None = None,
 ) -> dict[Place, Totals]:
     """Read the tallies of a window alone; for the arguments see :func:`totals`."""
+    asked = _Asked(wanted, window, group_by, step)
     found: defaultdict[Place, _Adding] = defaultdict(_Adding)
     for piece in _pieces(window, step):
-        _count(conn, piece, wanted, _keys(piece.tallies, group_by, step, ()), step, found)
+        _count(conn, piece, asked, found)
     return {place: adding.totals() for place, adding in found.items()}
 
 
 def _count(
-    conn: Connection,
-    piece: _Piece,
-    wanted: CohortFilter,
-    keys: Sequence[ColumnElement[Any]],
-    step: int | None,
-    found: defaultdict[Place, _Adding],
+    conn: Connection, piece: _Piece, asked: _Asked, found: defaultdict[Place, _Adding]
 ) -> None:
-    for row in conn.execute(_tallying(conn, piece, wanted, keys)):
-        found[_place(row, keys, step)].add_tally(*row[len(keys) :])
+    for row in conn.execute(_tallying(conn, piece, asked)):
+        found[asked.place(row)].add_tally(*row[asked.width :])
 
 
 def cohorts_in_other(conn: Connection, wanted: CohortFilter, window: Span) -> int:
@@ -224,21 +241,18 @@ def _pieces(window: Span, step: int | None) -> Iterator[_Piece]:
             yield _Piece(tables.rollup_hourly, tables.tally_hourly, "jobs_hour", (start, end))
 
 
-def _keys(
-    table: Table, group_by: Sequence[str], step: int | None, cuts: Sequence[int]
-) -> list[ColumnElement[Any]]:
-    keys: list[ColumnElement[Any]] = [label(name) for name in group_by]
+def _times(
+    table: Table, step: int | None, cuts: Sequence[int]
+) -> list[tuple[str, ColumnElement[Any]]]:
+    """Name what a row's start is grouped by."""
+    start: ColumnElement[int] = table.c.start_us
+    times: list[tuple[str, ColumnElement[Any]]] = []
     if cuts:
-        ladder = [(table.c.start_us < cut, literal(str(place))) for place, cut in enumerate(cuts)]
-        keys.append(case(*ladder, else_=literal(str(len(cuts)))))
+        ladder = [(start < cut, literal(str(place))) for place, cut in enumerate(cuts)]
+        times.append(("cut", case(*ladder, else_=literal(str(len(cuts))))))
     if step is not None:
-        keys.append(start_of(table.c.start_us, step))
-    return keys
-
-
-def _place(row: Row[*tuple[Any, ...]], keys: Sequence[object], step: int | None) -> Place:
-    labels = tuple(row[: len(keys)])
-    return (None, labels) if step is None else (labels[-1], labels[:-1])
+        times.append(("bucket", start_of(start, step)))
+    return times
 
 
 def _is_first(table: Table, window: Span, step: int | None) -> ColumnElement[bool]:
@@ -247,51 +261,60 @@ def _is_first(table: Table, window: Span, step: int | None) -> ColumnElement[boo
     return begins if step is None else or_(begins, start == start_of(start, step))
 
 
-def _summing(
-    conn: Connection,
-    piece: _Piece,
-    wanted: CohortFilter,
-    keys: Sequence[ColumnElement[Any]],
-    first: ColumnElement[bool],
-    measures: Collection[str],
-) -> Select[Any]:
+def _summing(conn: Connection, piece: _Piece, asked: _Asked) -> Select[Any]:
     table = piece.sums
+    first = _is_first(table, asked.window, asked.step)
     jobs = case((first, table.c[piece.jobs]), else_=table.c.jobs_started)
-    amounts = [jobs, *(table.c[name] for name in measures)]
+    amounts = [jobs, *(table.c[name] for name in asked.measures)]
     columns = [column for amount in amounts for column in exact_sum(conn, amount)]
-    return _grouped(table, piece.span, wanted, keys, columns)
+    return _grouped(table, piece.span, asked, [], columns)
 
 
-def _tallying(
-    conn: Connection, piece: _Piece, wanted: CohortFilter, keys: Sequence[ColumnElement[Any]]
-) -> Select[Any]:
+def _tallying(conn: Connection, piece: _Piece, asked: _Asked) -> Select[Any]:
     table = piece.tallies
-    keys = [*keys, table.c.name, table.c.place]
+    keys = [("name", table.c.name), ("place", table.c.place)]
     columns = [func.sum(table.c.count), *exact_sum(conn, table.c.us)]
-    return _grouped(table, piece.span, wanted, keys, columns)
+    return _grouped(table, piece.span, asked, keys, columns)
 
 
 def _grouped(
     table: Table,
     span: Span,
-    wanted: CohortFilter,
-    keys: Sequence[ColumnElement[Any]],
+    asked: _Asked,
+    more: Sequence[tuple[str, ColumnElement[Any]]],
     columns: Sequence[ColumnElement[Any]],
 ) -> Select[Any]:
-    # By name: PostgreSQL takes two equal expressions for two where they hold parameters.
-    named = [key.label(f"key_{place}") for place, key in enumerate(keys)]
+    """Sum by cohort, and only then by what cohorts are called: numbers are sooner compared."""
+    keys = [*_times(table, asked.step, asked.cuts), *more]
     start_us, end_us = span
-    return (
-        select(*named, *columns)
-        .join_from(table, cohort, table.c.cohort_id == cohort.c.id)
-        .join(project, project.c.id == cohort.c.project_id)
+    wanted = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
+    # By name: PostgreSQL takes two equal expressions for two where they hold parameters.
+    by_cohort = (
+        select(
+            *([table.c.cohort_id] if asked.group_by else []),
+            *(key.label(name) for name, key in keys),
+            *(column.label(f"sum_{place}") for place, column in enumerate(columns)),
+        )
         .where(
-            *_of_projects(table, wanted),
+            *_of_projects(table, asked.wanted),
             table.c.start_us >= start_us,
             table.c.start_us < end_us,
-            *conditions(wanted),
+            table.c.cohort_id.in_(wanted.where(*conditions(asked.wanted))),
         )
-        .group_by(*(key.name for key in named))
+        .group_by(*([table.c.cohort_id] if asked.group_by else []), *(name for name, _ in keys))
+    )
+    if not asked.group_by:
+        return by_cohort
+    of_cohort = by_cohort.subquery()
+    labels = [label(name).label(f"label_{place}") for place, name in enumerate(asked.group_by)]
+    times = [of_cohort.c[name] for name, _ in keys]
+    sums = [func.sum(of_cohort.c[f"sum_{place}"]) for place in range(len(columns))]
+    columns = [*labels, *times, *sums]
+    return (
+        select(*columns)
+        .join_from(of_cohort, cohort, of_cohort.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .group_by(*(each.name for each in labels), *times)
     )
 
 
