@@ -21,6 +21,7 @@ from ett_service.analysis.peak_rates import PeakRate
 from ett_service.analysis.scope import Dimension
 from ett_service.core.answer import Limits
 from ett_service.core.errors import EttError
+from ett_service.core.interval import SECOND_US
 
 PREFIX = "ETT_"
 DEFAULT_FILE = Path("ett.toml")
@@ -201,7 +202,7 @@ def variable(name: str) -> str:
 
 
 def _midnight_us(day: date) -> int:
-    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * SECOND_US
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ett_service.core.checkpointing import (
 from ett_service.core.distribution import Tally, value
 from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.renewal import best_interval
-from ett_service.core.totals import Totals
+from ett_service.core.totals import WEIGHTED, Totals
 from ett_service.core.vocabulary import Period
 
 CHECKPOINT_BLOCKING = "checkpoint_blocking"
@@ -50,7 +50,7 @@ class Measured:
         return cls(
             window_us=window_us,
             training_us=totals.period_us(Period.TRAINING),
-            training_weighted_us=totals[f"{Period.TRAINING}_period_weighted_us"],
+            training_weighted_us=totals[WEIGHTED.periods[Period.TRAINING]],
             failures=totals["failures"],
             infra_failures=totals["infra_failures"],
             saves=totals.tally(CHECKPOINT_BLOCKING),

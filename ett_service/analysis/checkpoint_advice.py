@@ -17,15 +17,15 @@ from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
 from ett_service.core.answer import Checkpoint, JobLedger
 from ett_service.core.interval import HOUR_US
-from ett_service.core.totals import Totals
+from ett_service.core.totals import PLAIN, WEIGHTED, Totals
 from ett_service.core.vocabulary import Period
 from ett_service.storage import ledgers, rollups
 from ett_service.storage.checkpoints import MOST_GAPS, cohort_gaps
 from ett_service.storage.job_totals import job_tally, job_totals
 
 _MEASURES = (
-    f"{Period.TRAINING}_period_us",
-    f"{Period.TRAINING}_period_weighted_us",
+    PLAIN.periods[Period.TRAINING],
+    WEIGHTED.periods[Period.TRAINING],
     "failures",
     "infra_failures",
 )

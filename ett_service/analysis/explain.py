@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.window import Window
 from ett_service.core.decomposition import Part, decompose, in_units
-from ett_service.core.totals import Totals
+from ett_service.core.totals import PLAIN, WEIGHTED, Names, Totals
 from ett_service.core.vocabulary import Category
 from ett_service.storage import rollups
 from ett_service.storage.job_weights import JobWeight, heaviest
@@ -18,7 +18,7 @@ from ett_service.storage.rollups import JOBS
 
 Weighting = Literal["accelerators", "wall"]
 
-_SUFFIX: Mapping[Weighting, str] = {"accelerators": "_weighted_us", "wall": "_us"}
+_NAMES: Mapping[Weighting, Names] = {"accelerators": WEIGHTED, "wall": PLAIN}
 
 Group: TypeAlias = tuple[str, ...]
 """The values of the scope's dimensions, and whether it is ``other``."""
@@ -37,7 +37,7 @@ class Comparison:
 
     def measures(self, categories: Iterable[Category]) -> tuple[str, ...]:
         """Name the sums of these categories' time."""
-        return tuple(f"{category}{_SUFFIX[self.weighting]}" for category in categories)
+        return tuple(_NAMES[self.weighting].categories[category] for category in categories)
 
     def times(self, totals: Totals) -> dict[Category, int]:
         """Return the time by category."""

@@ -26,7 +26,7 @@ from ett_service.core.counterfactual import Counterfactual
 from ett_service.core.interval import HOUR_US
 from ett_service.core.scenario import CutFailures, Scenario
 from ett_service.core.stretches import Stretch, stretches
-from ett_service.core.totals import Totals, ratio
+from ett_service.core.totals import WEIGHTED, Totals, ratio
 from ett_service.core.vocabulary import Category
 from ett_service.storage import rollups
 from ett_service.storage.histories import History, histories, jobs_alive
@@ -34,8 +34,7 @@ from ett_service.storage.histories import History, histories, jobs_alive
 MOST_JOBS = 5_000
 """How many jobs one question reads."""
 
-_HELD = ("restart_wait_gpu_us",)
-_MEASURES = (*(f"{category}_weighted_us" for category in Category), *_HELD)
+_MEASURES = (*WEIGHTED.categories.values(), "restart_wait_gpu_us")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A value over time, with its target; and the same in the size of a word."""
+"""A value over time, with its target."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from ett_service.core.vocabulary import Category
 _WIDTH, _HEIGHT = 760.0, 240.0
 _TOP, _BOTTOM = 26.0, 200.0
 _LEFT, _RIGHT = 60.0, 656.0
-_SPARK = (110.0, 24.0)
 _FAINT = 0.18
 _LINE = 15.0
 
@@ -64,17 +63,6 @@ def trend(
     )
 
 
-def sparkline(ident: str, title: str, values: Sequence[float | None]) -> Markup:
-    """Draw the course of *values* alone, small enough for a cell of a table."""
-    width, height = _SPARK
-    known = [value for value in values if value is not None]
-    across = linear((0, max(len(values) - 1, 1)), (3, width - 3))
-    up = linear((min(known, default=0.0), max(known, default=1.0)), (height - 4, 4))
-    said = f"From {percent(known[0])} to {percent(known[-1])}." if known else "No values."
-    points = [Point("", value) for value in values]
-    return chart(ident, _SPARK, title, said, *_curve(points, across, up, dots=False))
-
-
 def _grid(marks: Sequence[float], up: Scale, shown: Callable[[float | None], str]) -> Markup:
     drawn = []
     for mark in marks:
@@ -105,17 +93,16 @@ def _stretches(points: Sequence[Point]) -> list[list[tuple[int, float]]]:
     return [stretch for stretch in stretches if stretch]
 
 
-def _curve(points: Sequence[Point], across: Scale, up: Scale, *, dots: bool = True) -> list[Markup]:
+def _curve(points: Sequence[Point], across: Scale, up: Scale) -> list[Markup]:
     drawn = []
     last = None
     for stretch in _stretches(points):
         places = [(across(place), up(value)) for place, value in stretch]
         drawn.append(element("path", d=path(places), fill="none", stroke=BETTER, stroke_width=2))
-        if dots:
-            drawn += [_dot(place, 3) for place in places]
+        drawn += [_dot(place, 3) for place in places]
         last = places[-1]
     if last is not None:
-        drawn.append(_dot(last, 4 if dots else 2.5))
+        drawn.append(_dot(last, 4))
     return drawn
 
 

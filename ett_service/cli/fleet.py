@@ -11,6 +11,7 @@ from ett_service.cli.exits import Exit
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask, fetch
 from ett_service.cli.window import add_by, add_scope, add_window, scope, window
+from ett_service.report.groups import ett_ratio, lost_gpu_seconds
 
 Answer = Mapping[str, Any]
 
@@ -77,7 +78,7 @@ def _write_summary(answer: Answer) -> None:
 
 def headline(total: Answer, answer: Answer) -> str:
     """Say in one line how the fleet did, and in which time."""
-    said = f"ETT {percent(total['ett_ratio'])} of {gpu_hours(total['gpu_seconds'])} GPU-hours"
+    said = f"ETT {percent(ett_ratio(total))} of {gpu_hours(total['gpu_seconds'])} GPU-hours"
     if total["target"] is not None:
         distance = total["target"]["distance"]
         said += f", {points(distance)} from the target {percent(total['target']['ett_ratio'])}"
@@ -91,17 +92,10 @@ def names(group: Answer, dimensions: Sequence[str]) -> list[str]:
     return [group["group"][dimension] or "(unknown)" for dimension in dimensions]
 
 
-def lost_gpu_seconds(group: Answer) -> float:
-    """Return the accelerators' time that was held and was not effective."""
-    effective: float = group["gpu_categories"].get("effective_training", 0.0)
-    held: float = group["gpu_seconds"]
-    return held - effective
-
-
 def _numbers(group: Answer) -> list[str]:
     return [
         count(group["jobs"]),
-        percent(group["ett_ratio"] if group["weighted_seconds"] else None),
+        percent(ett_ratio(group)),
         gpu_hours(group["gpu_seconds"]),
         gpu_hours(lost_gpu_seconds(group)),
         duration(group["time_to_start"]["p50"]),

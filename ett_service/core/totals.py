@@ -214,6 +214,9 @@ class Totals:
 
 Totals.ZERO = Totals()
 
+GPU_MEASURES = tuple(name for name in MEASURES if Totals({name: 1}).gpu_us)
+"""What :attr:`Totals.gpu_us` is the sum of, for what sums elsewhere."""
+
 
 def ratio(part: int, whole: int) -> float:
     """Divide, once and last; 0 for an empty whole."""

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from ett_service.core.interval import DAY_US
 from ett_service.core.marker import MarkerKind
 from ett_service.core.vocabulary import Cause, Origin
 from ett_service.ingest.limits import Limits
@@ -14,7 +15,7 @@ from ett_service.ingest.wire import Id, Instant, Labels, Word
 MOST_WINDOWS = 100
 
 #: People plan: a maintenance window or its exclusion may lie in the next year.
-_FURTHEST_US = 366 * 86_400_000_000
+_FURTHEST_US = 366 * DAY_US
 
 Why = Annotated[str, Meta(min_length=1, max_length=500, extra={"reads": "text"})]
 

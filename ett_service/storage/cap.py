@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from ett_service.core.interval import DAY_US
-from ett_service.core.totals import MEASURES, Totals
+from ett_service.core.totals import GPU_MEASURES, MEASURES
 from ett_service.storage import cohorts
 from ett_service.storage.additions import Additions, Sums, Tallies
 from ett_service.storage.contributions import Content, amounts
@@ -48,9 +48,6 @@ class Moves:
     back: Sequence[int]  #: to rollups of their own
     gone: Sequence[int]  #: nothing is left of them
 
-
-#: What the time of accelerators is summed from; the formula is the core's.
-_PAID = [name for name in MEASURES if Totals({name: 1}).gpu_us]
 
 _of_day = (
     cohort_day.c.project_id == bindparam("of_project"),
@@ -171,7 +168,7 @@ def forget(conn: Connection, day: Day, cohort_ids: Sequence[int]) -> None:
 
 
 def _weighed(conn: Connection, own: Select[Any], table: Table) -> Select[Any]:
-    paid: ColumnElement[int] = reduce(add, (table.c[name] for name in _PAID))
+    paid: ColumnElement[int] = reduce(add, (table.c[name] for name in GPU_MEASURES))
     return own.add_columns(*exact_sum(conn, paid)).group_by(cohort_day.c.cohort_id)
 
 

@@ -1,7 +1,7 @@
 """What each job adds to the hours of its cohorts, and rollups that equal the sum of it all."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from operator import sub
 from typing import Any, NamedTuple, TypeAlias
@@ -28,7 +28,10 @@ _NO_TALLIES = "{}"
 _DIMENSIONS_END = 3 + len(Cohort._fields)
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(dict[str, dict[int, tuple[int, int]]]).decode
+decoded: Callable[[str], Tallies] = msgspec.json.Decoder(
+    dict[str, dict[int, tuple[int, int]]]
+).decode
+"""Read tallies as they are stored."""
 
 
 class Content(NamedTuple):
@@ -98,7 +101,7 @@ def stored(conn: Connection, key: JobKey) -> dict[Place, Content]:
 
 def amounts(one: Content) -> tuple[Sums, Tallies]:
     """Return what is added, as sums and as tallies."""
-    return one.sums, _decode(one.tallies) if one.tallies != _NO_TALLIES else {}
+    return one.sums, decoded(one.tallies) if one.tallies != _NO_TALLIES else {}
 
 
 def replace(

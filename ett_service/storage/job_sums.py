@@ -19,7 +19,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from ett_service.core.totals import PLAIN, WEIGHTED, Totals
+from ett_service.core.totals import GPU_MEASURES, PLAIN, WEIGHTED, Totals
 from ett_service.core.vocabulary import Category
 from ett_service.storage.marks import JobKey
 from ett_service.storage.rollups import CohortFilter, Span, conditions, exact_sum, whole
@@ -62,13 +62,7 @@ def largest_by_rate(
     conn: Connection, wanted: CohortFilter, window: Span, rates: Sequence[Rate], limit: int
 ) -> list[JobKey]:
     """Return the jobs whose held accelerators count for most, by the latest rate of each."""
-    held = [
-        WEIGHTED.categories[one]
-        for one in Category
-        if one not in (Category.SCHEDULING, Category.RESTART_WAIT)
-    ]
-    columns = (contribution.c[name] for name in (*held, "restart_wait_gpu_us"))
-    gpu: ColumnElement[Any] = sum(columns, literal(0))
+    gpu: ColumnElement[Any] = sum((contribution.c[name] for name in GPU_MEASURES), literal(0))
     begun = [
         (and_(cohort.c.hardware == hardware, contribution.c.hour_us >= from_us), literal(rate))
         for hardware, from_us, rate in sorted(rates, key=lambda one: -one[1])

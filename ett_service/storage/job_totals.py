@@ -4,18 +4,16 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any, TypeAlias
 
-import msgspec
 from sqlalchemy import ColumnElement, Connection, literal, select
 
 from ett_service.core.distribution import Tally
 from ett_service.core.totals import MEASURES, Totals
+from ett_service.storage.contributions import decoded
 from ett_service.storage.rollups import exact_sum, start_of, whole
 from ett_service.storage.tables import cohort, contribution
 
 Machine: TypeAlias = tuple[str, str]
 """Hardware and precision; empty where unknown."""
-
-_decode = msgspec.json.Decoder(dict[str, dict[int, tuple[int, int]]]).decode
 
 
 def job_totals(
@@ -62,7 +60,7 @@ def job_tally(conn: Connection, project_id: int, job: str, name: str) -> Tally:
     counts: Counter[int] = Counter()
     us = 0
     for text in conn.scalars(statement):
-        for place, (count, length_us) in _decode(text).get(name, {}).items():
+        for place, (count, length_us) in decoded(text).get(name, {}).items():
             counts[place] += count
             us += length_us
     return Tally(counts, us)

@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 from ett_service.core.interval import HOUR_US
+from ett_service.core.totals import WEIGHTED
 from ett_service.core.vocabulary import FAILURES, Category
 from ett_service.storage.rollups import CohortFilter, Span, conditions, start_of
 from ett_service.storage.tables import (
@@ -80,8 +81,8 @@ def job_ett(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Jo
 
     Sums are floats, exact below 2^53: they are estimated with.
     """
-    weighted = [contribution.c[f"{category}_weighted_us"] for category in Category]
-    effective = contribution.c[f"{Category.EFFECTIVE_TRAINING}_weighted_us"]
+    weighted = [contribution.c[name] for name in WEIGHTED.categories.values()]
+    effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
     statement = (
         _in_cohorts(
             select(func.sum(cast(effective, Float)), func.sum(cast(sum(weighted, start=0), Float))),

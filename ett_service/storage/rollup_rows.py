@@ -55,7 +55,7 @@ _STARTS = {
     table: select(table.c.start_us).where(_of_project(table)).distinct() for table in MEASURES_OF
 }
 _OF_DAY = {
-    table: select(*(column for column in list(table.columns)[1:])).where(
+    table: select(*list(table.columns)[1:]).where(
         _of_project(table),
         table.c.start_us >= bindparam("since"),
         table.c.start_us < bindparam("until"),

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Label, Select, and_, case, fun
 from sqlalchemy.schema import CreateView
 
 from ett_service.core.cohort import DIMENSIONS
-from ett_service.core.totals import MEASURES
+from ett_service.core.totals import MEASURES, PLAIN, WEIGHTED
 from ett_service.core.vocabulary import FAILURES, WASTED, Category, JobState, Period
 from ett_service.storage import tables
 from ett_service.storage.tables import (
@@ -226,8 +226,8 @@ def _markers() -> Select[*tuple[Any, ...]]:
 
 
 def _rollup(rows: Any) -> Select[*tuple[Any, ...]]:
-    wall = [seconds(rows.c[f"{category}_us"]) for category in Category]
-    weighted = [seconds(rows.c[f"{category}_weighted_us"]) for category in Category]
+    wall = [seconds(rows.c[PLAIN.categories[category]]) for category in Category]
+    weighted = [seconds(rows.c[WEIGHTED.categories[category]]) for category in Category]
     return (
         select(
             project.c.name.label("project"),
@@ -252,7 +252,7 @@ def _gpu_seconds(rows: Any, category: Category) -> ColumnElement[float]:
         case Category.RESTART_WAIT:
             return seconds(rows.c.restart_wait_gpu_us)
         case _:
-            return seconds(rows.c[f"{category}_weighted_us"])
+            return seconds(rows.c[WEIGHTED.categories[category]])
 
 
 def _sum(parts: list[ColumnElement[float]]) -> ColumnElement[float]:

@@ -1,4 +1,4 @@
-from ett_service.charts.trend import Event, Point, sparkline, trend
+from ett_service.charts.trend import Event, Point, trend
 from tests.charts.drawing import SVG, read, texts
 
 WEEKS = [Point("W44", 0.89), Point("W45", None), Point("W46", 0.893), Point("W47", 0.884)]
@@ -50,10 +50,3 @@ def test_no_data_is_said() -> None:
         svg = trend("t", "ETT%", points)
         assert "no data" in texts(svg)
         assert "nan" not in svg
-
-
-def test_a_sparkline_has_no_words_but_its_name() -> None:
-    svg = sparkline("s", "ETT% of llm", [0.8, None, 0.9])
-    assert texts(svg) == []
-    assert read(svg).findtext(f"{SVG}desc") == "From 80.0% to 90.0%."
-    assert "nan" not in sparkline("s", "none", [])
