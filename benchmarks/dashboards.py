@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from rich.progress import track
 from sqlalchemy import Connection, text
 
+from ett_service.api.serve import settle
 from ett_service.core.cohort import DIMENSIONS
 from ett_service.core.distribution import place
 from ett_service.core.totals import MEASURES, Totals
@@ -172,6 +173,7 @@ def taken(store: Store, ask: Callable[[Connection], object], runs: int) -> Itera
 def measured(store: Store, jobs: int, runs: int) -> dict[str, dict[str, float]]:
     """Time every query beside the floor, and the raw one."""
     project_id = fill(store, jobs)
+    settle()
     found: dict[str, dict[str, float]] = {}
     for name, (ask, of_raw) in questions(project_id).items():
         list(taken(store, ask, 3))

@@ -1,5 +1,6 @@
 """Serves the application until told to stop."""
 
+import gc
 import logging
 import signal
 import socket
@@ -65,7 +66,18 @@ def serve(settings: Settings, make_worker: MakeWorker) -> None:
         shown = f"[{host}]" if ":" in host else host
         log.info("Serving on http://%s:%d", shown, port, extra={"event": "serving"})
         _tell_first_key(parts.store, parts.now_us())
+        settle()
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def settle() -> None:
+    """Take what is in memory by now out of the search for cycles.
+
+    It stays as long as the process: to search it again and again held up single requests by
+    70 ms.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def now_us() -> int:
