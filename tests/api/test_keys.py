@@ -19,12 +19,24 @@ READS = (
     "/v1/jobs/llm-70b/trace",
     "/v1/jobs/llm-70b/corrections",
     "/v1/jobs/llm-70b/attempts",
-    "/v1/fleet/summary",
-    "/v1/fleet/series",
+    "/v1/jobs/llm-70b/productivity",
+    "/v1/jobs/llm-70b/checkpoint-advice",
     "/v1/fleet/jobs/top",
 )
+#: Answers that name no job.
+OF_ALL_JOBS = (
+    "/v1/fleet/summary",
+    "/v1/fleet/series",
+    "/v1/fleet/explain",
+    "/v1/fleet/changes",
+    "/v1/fleet/checkpoint-advice",
+    "/v1/fleet/projection",
+    "/v1/estimate",
+    "/v1/what-if",
+)
 MAY: dict[str, set[str]] = {
-    **{f"GET {path}": {"read", "fleet"} for path in READS},
+    **{f"GET {path}": {"read", "fleet"} for path in (*READS, *OF_ALL_JOBS)},
+    "POST /v1/what-if": {"read", "fleet"},
     "POST /v1/events": {"write"},
     "GET /v1/markers": {"read", "fleet"},
     "POST /v1/markers": {"write", "admin"},
