@@ -38,7 +38,7 @@ def only_declared_parameters(request: Request) -> None:
     declared = get_flat_params(request.scope["route"].dependant)
     known = {one.alias for one in declared if isinstance(one.field_info, params.Query)}
     unknown = [
-        {"type": "unknown_parameter", "loc": ("query", name)}
+        {"type": "unknown_parameter", "loc": ("query", name), "msg": sorted(known)}
         for name in dict.fromkeys(request.query_params)
         if name not in known
     ]

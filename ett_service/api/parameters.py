@@ -22,7 +22,10 @@ def _instant(value: str | None) -> int | None:
     try:
         return parse_instant(value)
     except Fault as fault:
-        raise PydanticCustomError(fault.code.value, "not an instant") from fault
+        raise PydanticCustomError(
+            fault.code.value,
+            "It is an RFC 3339 instant with an offset, such as 2026-03-01T08:00:00Z.",
+        ) from fault
 
 
 At = Annotated[

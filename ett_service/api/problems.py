@@ -61,7 +61,7 @@ class Problem(Exception):
 
 
 class Fault(BaseModel):
-    """One thing that is wrong with a request."""
+    """One thing that is wrong with a request; `allowed` says what a query parameter may be."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -110,12 +110,18 @@ def render(request: Request, problem: Problem) -> Response:
     return Response(json.dumps(document), kind.status, problem.headers, MEDIA_TYPE)
 
 
-def faults(errors: Iterable[Mapping[str, Any]], root: str = "") -> list[dict[str, str]]:
-    """Turn the errors of a pydantic model into codes and pointers, without what was sent."""
-    found = []
+def faults(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Turn the errors of a pydantic model into codes and pointers, without what was sent.
+
+    Of a query parameter it is told, too, what it may be.
+    """
+    found: list[dict[str, Any]] = []
     for error in errors:
         place = "".join(f"/{_escaped(part)}" for part in error["loc"])
-        found.append({"code": str(error["type"]), "pointer": root + place})
+        fault = {"code": str(error["type"]), "pointer": place}
+        if error["loc"][:1] == ("query",):
+            fault["allowed"] = error["msg"]
+        found.append(fault)
     return found[:MOST_FAULTS]
 
 

@@ -112,7 +112,17 @@ def _refusal(answer: Response, args: argparse.Namespace) -> Failure:
 def _said(answer: Response) -> str:
     try:
         problem = json.loads(answer.body)
-        faults = [f"{fault['pointer']}: {fault['code']}." for fault in problem.get("errors", ())]
-        return " ".join(filter(None, [f"{problem['title']}.", problem.get("detail"), *faults]))
+        detail = problem.get("detail")
+        faults = [_fault(one, is_explained=bool(detail)) for one in problem.get("errors", ())]
+        return " ".join(filter(None, [f"{problem['title']}.", detail, *faults]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"the server answered with status {answer.status}"
+
+
+def _fault(fault: Mapping[str, Any], *, is_explained: bool) -> str:
+    said = f"{fault['pointer']}: {fault['code']}."
+    allowed = fault.get("allowed")
+    if is_explained or not allowed:
+        return said
+    words = allowed if isinstance(allowed, str) else f"It may be {', '.join(allowed)}"
+    return f"{said} {words.removesuffix('.')}."

@@ -86,3 +86,10 @@ def test_a_dimension_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().err
     assert "group_by" in said
     assert "code_version" in said
+
+
+def test_a_refused_parameter_says_what_it_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "--from", "2026-03-01T00:00:00"]) == 1
+    said = capsys.readouterr().err
+    assert "/query/from" in said
+    assert "RFC 3339 instant with an offset" in said
