@@ -18,14 +18,16 @@ from ett_service.frames.source import FrameError, Source
 __all__ = ["FrameError", "HttpSource", "Source", "connect"]
 
 
-def connect(url_or_database: str, key: str | None = None) -> Source:
+def connect(url_or_database: str, key: str | None = None, project: str | None = None) -> Source:
     """Return a source of frames: an ``http`` address with its *key*, or a database's address.
+
+    With *project* it is that project's alone; without, that of what the key, or the role, may read.
 
     Raises:
         FrameError: where neither can be told from *url_or_database*, or packages are missing.
     """
     if url_or_database.startswith(("http://", "https://")):
-        return HttpSource(url_or_database, key)
+        return HttpSource(url_or_database, key, project)
     if "://" not in url_or_database:
         raise FrameError(
             f"{url_or_database!r} is no address",
@@ -38,4 +40,4 @@ def connect(url_or_database: str, key: str | None = None) -> Source:
             f"reading a database needs the server's packages ({error.name} is missing)",
             "Install them: pip install 'ett-service[server]'",
         ) from None
-    return SqlSource(url_or_database)
+    return SqlSource(url_or_database, project)

@@ -4,7 +4,7 @@ A role that may read the views suffices, and nothing is written: a transaction o
 so, and SQLite's file is opened for reading.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,8 +31,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class SqlSource:
     """A database of the service, PostgreSQL or SQLite."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, project: str | None = None) -> None:
         self._engine = _engine(address)
+        self._own = {} if project is None else {"project": project}
 
     def close(self) -> None:
         """Close the connections."""
@@ -49,38 +50,31 @@ class SqlSource:
 
     def jobs(self, **where: str) -> pd.DataFrame:
         """Return a row a job, in the order of their names."""
+        where = {**self._own, **where}
         unknown = where.keys() - _FILTERS
         if unknown:
             raise FrameError(
                 f"jobs cannot be filtered by {', '.join(sorted(unknown))}",
                 f"What can be: {', '.join(sorted(_FILTERS))}.",
             )
-        conditions = [f"{name} = :{name}" for name in where]
         found = self.read(
-            f"SELECT * FROM ett_v_jobs{_where(conditions)}",  # noqa: S608 -- names of a closed list
+            f"SELECT * FROM ett_v_jobs{_where(_equal(where))}",  # noqa: S608 -- names of a closed list
             **where,
         )
         return cast(found.sort_values("job", ignore_index=True), columns.JOBS)
 
     def attempts(self, job: str) -> pd.DataFrame:
         """Return a row an attempt of *job*, in order."""
-        found = self.read("SELECT * FROM ett_v_attempts WHERE job = :job ORDER BY number", job=job)
-        self._refuse_missing(found, job)
-        return cast(found, columns.ATTEMPTS)
+        return cast(self._of_job("ett_v_attempts", "number", job), columns.ATTEMPTS)
 
     def ledger(self, job: str) -> pd.DataFrame:
         """Return a row a category: seconds, and their share of E2E."""
-        found = self.read("SELECT * FROM ett_v_jobs WHERE job = :job", job=job)
-        self._refuse_missing(found, job)
-        row = found.iloc[0]
+        row = self._of_job("ett_v_jobs", "job", job).iloc[0]
         return ledger_frame({name: float(row[f"{name}_seconds"]) for name in Category})
 
     def segments(self, job: str) -> pd.DataFrame:
         """Return the stretches that E2E of *job* is cut into, in order."""
-        sql = "SELECT * FROM ett_v_phases WHERE job = :job ORDER BY started_us"
-        found = self.read(sql, job=job)
-        self._refuse_missing(found, job)
-        return cast(found, columns.SEGMENTS)
+        return cast(self._of_job("ett_v_phases", "started_us", job), columns.SEGMENTS)
 
     def rollups(
         self,
@@ -95,10 +89,12 @@ class SqlSource:
         """Return the fleet's sums by step and group; see ``Source.rollups``."""
         window = _hours(begin, end)
         daily = step != "1h" and all((edge - _EPOCH) % _DAY == timedelta(0) for edge in window)
+        conditions = ["start_us >= :begin", "start_us < :end", *_equal(self._own)]
+        view = f"ett_v_rollup_{'daily' if daily else 'hourly'}"
         found = self.read(
-            f"SELECT * FROM ett_v_rollup_{'daily' if daily else 'hourly'} "  # noqa: S608 -- of two
-            "WHERE start_us >= :begin AND start_us < :end",
+            f"SELECT * FROM {view}{_where(conditions)}",  # noqa: S608 -- of two
             **dict(zip(("begin", "end"), map(_us, window), strict=True)),
+            **self._own,
         )
         if exclusions == "left_out":
             found = found[~found["excluded"].astype(bool)]
@@ -119,9 +115,11 @@ class SqlSource:
             "end": "at_us < :end",
         }
         chosen = [condition for name, condition in conditions.items() if asked[name] is not None]
+        chosen += _equal(self._own)
         found = self.read(
             f"SELECT * FROM ett_v_markers{_where(chosen)} ORDER BY at_us, id",  # noqa: S608 -- ours
             **{name: us for name, us in asked.items() if us is not None},
+            **self._own,
         )
         return cast(found, columns.MARKERS)
 
@@ -137,12 +135,24 @@ class SqlSource:
                 "Is it one of this service, of this version, and may this role read ett_v_*?",
             ) from error
 
-    def _refuse_missing(self, found: pd.DataFrame, job: str) -> None:
-        if not found.empty:
-            return
-        known = self.read("SELECT 1 FROM ett_v_jobs WHERE job = :job", job=job)
-        if known.empty:
+    def _of_job(self, view: str, order: str, job: str) -> pd.DataFrame:
+        """Return the rows of *job* in a view, by a column of it.
+
+        Raises:
+            FrameError: where there is no such job, or more than one project has it.
+        """
+        asked = {"job": job, **self._own}
+        where = _where(_equal(asked))
+        found = self.read(f"SELECT * FROM {view}{where} ORDER BY {order}", **asked)  # noqa: S608 -- ours
+        projects = sorted(set(found["project"]))
+        if len(projects) > 1:
+            raise FrameError(
+                f"several projects have a job {job!r}: {', '.join(projects)}",
+                "Name one: connect(..., project=...).",
+            )
+        if found.empty and self.read(f"SELECT 1 FROM ett_v_jobs{where}", **asked).empty:  # noqa: S608 -- ours
             raise FrameError(f"there is no job {job!r}", "`jobs()` returns those there are.")
+        return found
 
 
 def _engine(address: str) -> Engine:
@@ -164,6 +174,10 @@ def _read_only(url: URL) -> URL:
         raise FrameError(f"there is no database at {path}", "`ett serve` and `ett demo` make one.")
     query: Mapping[str, str] = {"mode": "ro", "uri": "true"}
     return url.set(database=path.absolute().as_uri(), query=query)
+
+
+def _equal(asked: Iterable[str]) -> list[str]:
+    return [f"{name} = :{name}" for name in asked]
 
 
 def _where(conditions: Sequence[str]) -> str:

@@ -1,4 +1,5 @@
 from contextlib import closing
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -8,7 +9,12 @@ from sqlalchemy import make_url
 from ett_service.frames import FrameError, connect
 from ett_service.frames.http import HttpSource
 from ett_service.frames.sql import SqlSource
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_project
+from ett_service.storage.marks import JobKey
 from ett_service.storage.views import READER
+from tests.aggregation.deliveries import LATE_IN_IT, deliver, refreshed, running_job
+from tests.builders import NOON
 from tests.frames.conftest import BEGIN, END, Told
 
 
@@ -99,3 +105,33 @@ def test_a_role_that_may_read_nothing_but_the_views_suffices(told: Told) -> None
         assert isinstance(source, SqlSource)
         with pytest.raises(FrameError, match="permission denied"):
             source.read("SELECT * FROM job_ledger")
+
+
+def test_a_project_is_read_alone(told: Told, over_sql: SqlSource) -> None:
+    asked = {"step": None, "begin": BEGIN, "end": END}
+    for project, jobs in (("research", 3), ("nobody", 0)):
+        with closing(SqlSource(told.database_url, project)) as source:
+            assert len(source.jobs()) == jobs
+            assert source.rollups(**asked)["jobs"].tolist() == [jobs]  # type: ignore[arg-type]
+            assert len(source.markers()) == bool(jobs)
+    with closing(SqlSource(told.database_url, "nobody")) as source, pytest.raises(FrameError):
+        source.attempts("llm-70b")
+    assert len(over_sql.jobs(project="nobody")) == 0
+    assert len(HttpSource(told.server.url, told.server.key, "research").jobs()) == 3
+    with pytest.raises(FrameError, match="No such project"):
+        HttpSource(told.server.url, told.server.key, "nobody").jobs()
+
+
+def test_a_job_of_two_projects_has_to_be_told_apart(store: Store, database_url: str) -> None:
+    for name in ("research", "zoo"):
+        project_id = store.write(partial(create_project, name=name, now_us=NOON))
+        key = JobKey(project_id, "llm-70b")
+        deliver(store, key, running_job())
+        refreshed(store, key, LATE_IN_IT)
+
+    with closing(SqlSource(database_url)) as both:
+        for frame in (both.attempts, both.ledger, both.segments):
+            with pytest.raises(FrameError, match="research, zoo"):
+                frame("llm-70b")
+    with closing(SqlSource(database_url, "zoo")) as one:
+        assert one.attempts("llm-70b")["number"].tolist() == [0]
