@@ -4,7 +4,7 @@ Differences are found in one state of the store and added to what is there later
 writers add meanwhile changes rollups and contributions alike.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from operator import sub
 
@@ -26,26 +26,15 @@ def repair(store: Store) -> int:
 
 def _differing(store: Store) -> Iterator[tuple[int, dict[Table, Amounts]]]:
     with store.reading() as conn:
-        for project_id in rollup_rows.projects(conn):
-            left = rollup_rows.days(conn, project_id)
-            for day_us, summed in rollup_rows.summed(conn, project_id):
-                left.discard(day_us)
-                yield from _of_day(project_id, rollup_rows.stored(conn, project_id, day_us), summed)
-            for day_us in sorted(left):
-                yield from _of_day(project_id, rollup_rows.stored(conn, project_id, day_us), {})
-
-
-def _of_day(
-    project_id: int, stored: Mapping[Table, Amounts], summed: Mapping[Table, Amounts]
-) -> Iterator[tuple[int, dict[Table, Amounts]]]:
-    changes = {
-        table: _missing(
-            stored.get(table, {}), summed.get(table, {}), (0,) * len(MEASURES_OF[table])
-        )
-        for table in MEASURES_OF
-    }
-    if any(changes.values()):
-        yield project_id, changes
+        for day in rollup_rows.days(conn):
+            changes = {
+                table: _missing(
+                    day.stored.get(table, {}), day.summed.get(table, {}), (0,) * len(measures)
+                )
+                for table, measures in MEASURES_OF.items()
+            }
+            if any(changes.values()):
+                yield day.project_id, changes
 
 
 def _missing(stored: Amounts, summed: Amounts, nothing: tuple[int, ...]) -> Amounts:

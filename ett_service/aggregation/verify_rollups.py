@@ -1,6 +1,6 @@
 """Whether the rollups are the sum of what the jobs contribute, to the last cell."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlalchemy import Table
@@ -8,6 +8,7 @@ from sqlalchemy import Table
 from ett_service.storage import rollup_rows
 from ett_service.storage.additions import MEASURES_OF, Amounts, Key
 from ett_service.storage.engine import Readable
+from ett_service.storage.rollup_rows import Day
 
 _ABSENT = "nothing"
 
@@ -38,29 +39,19 @@ def verify_rollups(store: Readable) -> Iterator[DayVerdict]:
     Jobs that wait to be folded make no difference: their rollups are as their contributions.
     """
     with store.reading() as conn:
-        for project_id in rollup_rows.projects(conn):
-            left = rollup_rows.days(conn, project_id)
-            for day_us, summed in rollup_rows.summed(conn, project_id):
-                left.discard(day_us)
-                stored = rollup_rows.stored(conn, project_id, day_us)
-                yield _compare(project_id, day_us, stored, summed)
-            for day_us in sorted(left):
-                stored = rollup_rows.stored(conn, project_id, day_us)
-                yield _compare(project_id, day_us, stored, {})
+        yield from map(_compare, rollup_rows.days(conn))
 
 
-def _compare(
-    project_id: int, day_us: int, stored: Mapping[Table, Amounts], summed: Mapping[Table, Amounts]
-) -> DayVerdict:
+def _compare(day: Day) -> DayVerdict:
     differences: list[RollupDifference] = []
     cells = 0
     for table in MEASURES_OF:
-        one, other = stored.get(table, {}), summed.get(table, {})
+        one, other = day.stored.get(table, {}), day.summed.get(table, {})
         keys = one.keys() | other.keys()
         cells += len(keys)
         for key in sorted((key for key in keys if one.get(key) != other.get(key)), key=str):
-            differences += _differences(project_id, table, key, one, other)
-    return DayVerdict(project_id, day_us, cells, tuple(differences))
+            differences += _differences(day.project_id, table, key, one, other)
+    return DayVerdict(day.project_id, day.day_us, cells, tuple(differences))
 
 
 def _differences(

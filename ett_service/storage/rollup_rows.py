@@ -1,8 +1,8 @@
 """The rollups as they are, and what they should be, day by day."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, and_, bindparam, case, select
 
@@ -64,12 +64,27 @@ _OF_DAY = {
 }
 
 
-def projects(conn: Connection) -> list[int]:
-    """Return the ids of all projects."""
-    return list(conn.scalars(select(project.c.id).order_by(project.c.id)))
+class Day(NamedTuple):
+    """A project's day: its rollups as they are stored, and as contributions sum up."""
+
+    project_id: int
+    day_us: int
+    stored: Mapping[Table, Amounts]
+    summed: Mapping[Table, Amounts]
 
 
-def days(conn: Connection, project_id: int) -> set[int]:
+def days(conn: Connection) -> Iterator[Day]:
+    """Yield every day that has rollups or contributions, project by project."""
+    for project_id in conn.scalars(select(project.c.id).order_by(project.c.id)).all():
+        left = _rolled_up_days(conn, project_id)
+        for day_us, summed in _summed(conn, project_id):
+            left.discard(day_us)
+            yield Day(project_id, day_us, _stored(conn, project_id, day_us), summed)
+        for day_us in sorted(left):
+            yield Day(project_id, day_us, _stored(conn, project_id, day_us), {})
+
+
+def _rolled_up_days(conn: Connection, project_id: int) -> set[int]:
     """Return the start of every day of which there are rollups."""
     of_project = {"project_id": project_id}
     return {
@@ -79,7 +94,7 @@ def days(conn: Connection, project_id: int) -> set[int]:
     }
 
 
-def stored(conn: Connection, project_id: int, day_us: int) -> dict[Table, Amounts]:
+def _stored(conn: Connection, project_id: int, day_us: int) -> dict[Table, Amounts]:
     """Read all rollups of a day."""
     of_day = {"project_id": project_id, "since": day_us, "until": day_us + DAY_US}
     found: dict[Table, Amounts] = {}
@@ -90,7 +105,7 @@ def stored(conn: Connection, project_id: int, day_us: int) -> dict[Table, Amount
     return found
 
 
-def summed(conn: Connection, project_id: int) -> Iterator[tuple[int, dict[Table, Amounts]]]:
+def _summed(conn: Connection, project_id: int) -> Iterator[tuple[int, dict[Table, Amounts]]]:
     """Sum the contributions of each day that has any; days come in order, one in memory."""
     if conn.dialect.name == "postgresql":
         conn.exec_driver_sql("SET LOCAL statement_timeout = 0")  # all of them are sorted at once
