@@ -81,6 +81,8 @@ def _write_groups(answer: Answer) -> None:
         ],
         right=numbers,
     )
+    write_line()
+    write_line(f"Assumed: {answer['total']['assumption']}")
 
 
 def _numbers(group: Answer) -> list[str]:

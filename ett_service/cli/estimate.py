@@ -155,6 +155,8 @@ def _write(answer: Answer) -> None:
         write_line("No price: name one with --price, or in the settings.")
     if answer.get("scales"):
         _write_scales(answer["scales"], currency)
+    write_line()
+    write_line(f"Assumed: {answer['assumption']}")
 
 
 def _machines(machines: Answer, currency: str) -> tuple[str, str, str]:

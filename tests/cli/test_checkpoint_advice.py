@@ -53,6 +53,7 @@ def test_cohorts_are_advised_in_a_row_each(capsys: pytest.CaptureFixture[str]) -
     (row,) = [line for line in lines if line.startswith("saver")]
     assert row.split()[1:3] == ["1", "12"]
     assert "11m 00s" in row
+    assert lines[-1].startswith("Assumed: ")
 
 
 def test_what_cannot_be_told_says_why(capsys: pytest.CaptureFixture[str]) -> None:

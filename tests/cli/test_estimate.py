@@ -41,7 +41,8 @@ def test_the_page_shows_what_is_printed(more: str, capsys: pytest.CaptureFixture
     page = (ROOT / "docs" / "howto" / "plan-a-run.md").read_text("utf-8")
 
     assert main(["estimate", *run.split(), *more.split()]) == 0
-    shown = capsys.readouterr().out.splitlines()
+    *shown, _, assumed = capsys.readouterr().out.splitlines()
+    assert assumed.startswith("Assumed: Accelerators run at MFU times their peak")
     last = shown[-4:-1] if "--scale" in more else shown[-3:]
     assert "\n".join(last) in page
     assert more.removeprefix("--price 3.5 ") in page
