@@ -105,7 +105,7 @@ def test_no_body_and_no_encoding_makes_it_fail(service: Service, body: bytes, wo
     _post(service, body, **{"Content-Type": f"application/x-ndjson; {plain}"})
 
 
-@QUIET
+@settings(QUIET, max_examples=25)
 @given(st.lists(good_events, min_size=1, max_size=6), sent_at)
 def test_every_page_of_a_job_can_be_read_whatever_was_told(
     service: Service, events: list[dict[str, Any]], sent: str | None

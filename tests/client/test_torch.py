@@ -14,7 +14,7 @@ from ett_service.client.torch.compiles import facts_of, laid_out, stages_of
 from tests.client.recording import environment, run_ett
 from tests.client.web import serving
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
 
 HERE = Path(__file__).parent
 CORPUS = Path(os.environ.get("ETT_CORPUS", HERE.parents[1] / ".." / "shared" / "corpus"))
