@@ -1,9 +1,9 @@
 """How long a dashboard waits for PostgreSQL, from rollups and from the ledgers below them.
 
 90 days of daily rollups in 500 cohorts are made up, 100,000 jobs a day, with their distributions.
-Each query is asked as the API asks it. The floor is `SELECT 1`. The same answers are then taken
-from raw ledgers in SQL: from one day's jobs only, as 90 days of them do not fit on a small disk. So
-the raw query has a ninetieth of the data to read, and its time is not scaled up.
+Each query is asked as the API asks it. The floor is `SELECT 1`. The answers for one of those days
+are then taken from its raw ledgers in SQL, and from the rollups again: 90 days of raw ledgers do
+not fit on a small disk, and nothing is scaled up.
 """
 
 import argparse
@@ -44,6 +44,7 @@ TALLIES = ("time_to_start", "time_to_recover", "checkpoint_blocking", "phase:pt2
 PLACES = 12
 WEIGHTED = tuple(f"{category}_weighted_us" for category in Category)
 WINDOW = (START, START + DAYS * DAY)
+FIRST_DAY = (START, START + DAY)
 
 _LONG = "SET LOCAL statement_timeout = 0"
 _RAW = """
@@ -129,11 +130,11 @@ def fill(store: Store, jobs: int) -> int:
 Question = tuple[Callable[[Connection], object], dict[str, Any]]
 
 
-def questions(project_id: int) -> dict[str, Question]:
+def questions(project_id: int, window: tuple[int, int]) -> dict[str, Question]:
     """Return by name how each answer is taken from rollups, and what the raw query is asked."""
 
     def asked(wanted: CohortFilter, *by: str, step: int | None = None) -> Callable[..., Any]:
-        return lambda conn: totals(conn, wanted, WINDOW, by, step, measures=WEIGHTED, tallies=False)
+        return lambda conn: totals(conn, wanted, window, by, step, measures=WEIGHTED, tallies=False)
 
     def lost_most(conn: Connection) -> list[tuple[object, Totals]]:
         found = asked(all_of_it, "team", "model")(conn)
@@ -156,7 +157,7 @@ def raw(keys: str, where: str = "", **_: object) -> Callable[[Connection], objec
 
     def asked(conn: Connection) -> object:
         conn.execute(text(_LONG))
-        return conn.execute(statement, {"from_us": WINDOW[0], "to_us": WINDOW[1]}).all()
+        return conn.execute(statement, {"from_us": FIRST_DAY[0], "to_us": FIRST_DAY[1]}).all()
 
     return asked
 
@@ -175,17 +176,20 @@ def measured(store: Store, jobs: int, runs: int) -> dict[str, dict[str, float]]:
     project_id = fill(store, jobs)
     settle()
     found: dict[str, dict[str, float]] = {}
-    for name, (ask, of_raw) in questions(project_id).items():
+    of_day = questions(project_id, FIRST_DAY)
+    for name, (ask, of_raw) in questions(project_id, WINDOW).items():
         list(taken(store, ask, 3))
         hundredths = statistics.quantiles(taken(store, ask, runs), n=100, method="inclusive")
-        slow = min(taken(store, raw(**of_raw), 2))
+        slow = min(taken(store, raw(**of_raw), 3))
+        quick = statistics.median(taken(store, of_day[name][0], runs))
         floor = statistics.median(taken(store, lambda conn: conn.execute(text("SELECT 1")), runs))
         found[name] = {
             "p50_s": hundredths[49],
             "p99_s": hundredths[98],
             "floor_s": floor,
-            "raw_s": slow,
-            "ratio": slow / hundredths[49],
+            "day_raw_s": slow,
+            "day_p50_s": quick,
+            "ratio": slow / quick,
         }
     return found
 
@@ -215,7 +219,8 @@ def main() -> int:
                 f"{name:20} p50 {one['p50_s'] * 1000:6.1f} ms  p99 {one['p99_s'] * 1000:6.1f} ms"
                 f"  (goal: p99 under {GOAL_SECONDS * 1000:.0f} ms)"
                 f"  floor {one['floor_s'] * 1000:.1f} ms"
-                f"  raw {one['raw_s']:.2f} s, {one['ratio']:.0f} times (goal {GOAL_RATIO:.0f})"
+                f"  one day {one['day_p50_s'] * 1000:.1f} ms, from raw ledgers"
+                f" {one['day_raw_s']:.2f} s: {one['ratio']:.0f} times (goal {GOAL_RATIO:.0f})"
             )
     met = all(one["p99_s"] < GOAL_SECONDS and one["ratio"] >= GOAL_RATIO for one in found.values())
     return 0 if met else 3
