@@ -29,9 +29,8 @@ from tests.conftest import clear
 from tests.core.laws import in_batches
 from tests.core.strategies import Timeline, timelines
 
-_LAWS = 10_000
-#: As many as ``make laws`` asks for, else a few: each is a fleet's life in a database.
-_EXAMPLES = _LAWS if settings().max_examples >= _LAWS else 15
+#: More where ``make laws`` asks for more than usual; each is a fleet's life in a database.
+_EXAMPLES = 1_000 if settings().max_examples > 1_000 else 15
 _SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _chances = st.integers(0, 2**32).map(Random)
 _fleets = st.lists(timelines, min_size=1, max_size=3)
