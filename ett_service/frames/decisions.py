@@ -1,4 +1,8 @@
-"""Frames of what the server decides from ledgers: causes of a change, gains, advice."""
+"""Frames of what the server decides from ledgers: causes of a change, gains, advice.
+
+What an answer says beside its rows stands in the frame's ``attrs``: the window, how much was
+measured, and what was assumed.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,6 +29,7 @@ _GAINS: Columns = {
     "currency": TEXT,
     "failures": COUNT,
     "jobs": COUNT,
+    "assumption": TEXT,
 }
 
 _PARTS: Columns = {
@@ -53,6 +58,7 @@ _ADVICE: Columns = {
     "gpu_hours": HOURS,
     "verdict": TEXT,
     "reason": TEXT,
+    "assumption": TEXT,
 }
 
 _EFFECTS: Columns = {
@@ -90,7 +96,7 @@ _SCALES: Columns = {
 
 def scales_frame(answer: Answer) -> pd.DataFrame:
     """Return a row a number of accelerators of a projection."""
-    return typed(answer["points"], _SCALES)
+    return _told(answer, "points", typed(answer["points"], _SCALES))
 
 
 def parts_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
@@ -104,7 +110,7 @@ def parts_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
         }
         for part in answer["parts"]
     ]
-    return typed(rows, {**dict.fromkeys(group_by, TEXT), **_PARTS})
+    return _told(answer, "parts", typed(rows, {**dict.fromkeys(group_by, TEXT), **_PARTS}))
 
 
 def gains_frame(answer: Answer) -> pd.DataFrame:
@@ -117,10 +123,11 @@ def gains_frame(answer: Answer) -> pd.DataFrame:
             **_bounds("change", gain["points_interval"], 100),
             **_bounds("gpu_hours", gain["gpu_hours_interval"], 1),
             "currency": answer["currency"],
+            "assumption": " ".join(gain["assumptions"]),
         }
         for gain in answer["gains"]
     ]
-    return typed(rows, _GAINS)
+    return _told(answer, "gains", typed(rows, _GAINS))
 
 
 def effects_frame(answer: Answer) -> pd.DataFrame:
@@ -130,13 +137,19 @@ def effects_frame(answer: Answer) -> pd.DataFrame:
         for change in answer["changes"]
         for effect in change["effects"]
     ]
-    return typed(rows, _EFFECTS)
+    return _told(answer, "changes", typed(rows, _EFFECTS))
 
 
 def advice_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
     """Return a row a group, or one for all where nothing was grouped by."""
     groups = answer["groups"] if group_by else [{"group": {}, **answer["total"]}]
-    return typed(map(_advised, groups), {**dict.fromkeys(group_by, TEXT), **_ADVICE})
+    columns = {**dict.fromkeys(group_by, TEXT), **_ADVICE}
+    return _told(answer, "groups", typed(map(_advised, groups), columns))
+
+
+def _told(answer: Answer, rows: str, frame: pd.DataFrame) -> pd.DataFrame:
+    frame.attrs = {name: value for name, value in answer.items() if name != rows}
+    return frame
 
 
 def _bounds(name: str, interval: Answer | None, unit: float) -> dict[str, float | None]:
@@ -185,4 +198,5 @@ def _advised(group: Answer) -> dict[str, Any]:
         "gpu_hours": gain.get("gpu_hours"),
         "verdict": group["verdict"],
         "reason": group["reason"],
+        "assumption": group["assumption"],
     }

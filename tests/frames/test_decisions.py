@@ -52,6 +52,15 @@ def test_a_projection_is_a_row_a_scale(over_http: HttpSource) -> None:
     assert scales["mtbf_seconds"][0] == pytest.approx(86_400 / 0.0065 / 128)
 
 
+def test_a_frame_says_what_was_measured_and_assumed(over_http: HttpSource) -> None:
+    gains = over_http.what_if("halve infra failures", begin=BEGIN, end=END)
+    advice = over_http.checkpoint_advice(begin=BEGIN, end=END)
+
+    assert "same chance" in gains["assumption"][0]
+    assert gains.attrs["additive"] is False
+    assert "half an interval" in advice["assumption"][0]
+
+
 def test_frames_of_no_decisions_have_their_columns() -> None:
     empty = {"parts": [], "gains": [], "groups": [], "changes": [], "currency": "USD"}
     assert "team" in parts_frame(empty, ["team"])
