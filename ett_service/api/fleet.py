@@ -14,7 +14,6 @@ from ett_service.api.deps import AppParts, Reader, only_declared_parameters
 from ett_service.api.fleet_answers import (
     FleetSeries,
     FleetSummary,
-    GroupAnswer,
     PointAnswer,
     TopJobAnswer,
     TopJobs,
@@ -27,6 +26,9 @@ from ett_service.api.fleet_rendering import (
     top_job_answer,
 )
 from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.group_answers import (
+    GroupAnswer,
+)
 from ett_service.api.problems import declared
 from ett_service.core.instant import rfc3339
 

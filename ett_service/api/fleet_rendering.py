@@ -8,7 +8,8 @@ from ett_service.analysis.intervals import TimeBetween
 from ett_service.analysis.scope import Scope
 from ett_service.analysis.top_jobs import TopJob
 from ett_service.analysis.window import Window
-from ett_service.api.fleet_answers import (
+from ett_service.api.fleet_answers import TopJobAnswer
+from ett_service.api.group_answers import (
     CostAnswer,
     DistributionAnswer,
     FailureCountAnswer,
@@ -19,7 +20,6 @@ from ett_service.api.fleet_answers import (
     PreemptionAnswer,
     TargetAnswer,
     TimedPhase,
-    TopJobAnswer,
 )
 from ett_service.api.rendering import maybe_seconds, productivity_answer, seconds
 from ett_service.core.distribution import Tally

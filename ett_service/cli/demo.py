@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ett_service.cli.arguments import add_json
 from ett_service.cli.demo_loading import Teller, keep_alive, load
 from ett_service.cli.demo_server import LOG, DemoServer, served
 from ett_service.cli.exits import Exit, Failure
+from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json, write_line
 from ett_service.demo.generator import LEAST_DAYS, MOST_DAYS, Fleet, generate
 
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 def loaded(args: argparse.Namespace, folder: Path) -> Iterator[Demo]:
     """Make the fleet in *folder* and serve it until the block ends. Raises ``Failure``."""
     teller = Teller()
-    end_us = args.end or _now_us()
+    end_us = args.end or now_us()
     with served(folder, args.port) as server:
         fleet = generate(seed=args.seed, days=args.days, end_us=end_us)
         counts = fleet.truth["counts"]
@@ -120,7 +120,7 @@ def _serve(demo: Demo, *, follows_time: bool) -> None:
                 demo.server.process.wait(_SIGN_EVERY_S)
             except subprocess.TimeoutExpired:
                 if follows_time:
-                    keep_alive(demo.server, demo.fleet, _now_us())
+                    keep_alive(demo.server, demo.fleet, now_us())
             else:
                 raise Failure("the demo's server ended", f"Its log is {demo.server.folder / LOG}.")
     except KeyboardInterrupt:
@@ -184,7 +184,3 @@ def instant(text: str) -> int:
     if at.year < _FIRST_YEAR or at > datetime.now(UTC):
         raise argparse.ArgumentTypeError(f"must lie between the year {_FIRST_YEAR} and now")
     return round(at.timestamp() * 1_000_000)
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

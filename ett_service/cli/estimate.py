@@ -1,7 +1,6 @@
 """``ett estimate``: what a planned run would take, on demand, on spot machines and by scale."""
 
 import argparse
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.estimate_arguments import add_run, add_scales, add_share, add_spot
 from ett_service.cli.exits import Exit, Failure
+from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json, write_line, write_table
 from ett_service.cli.remote import ask
 from ett_service.cli.window import scope, window
@@ -56,11 +56,11 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         Failure: where something needed is missing or impossible.
     """
-    economy, now_us = loaded(args).settings.economy, time.time_ns() // 1000
+    economy, at_us = loaded(args).settings.economy, now_us()
     try:
-        answer = _estimate(args, _question(args), economy, now_us)
+        answer = _estimate(args, _question(args), economy, at_us)
         if args.scale:
-            answer["scales"] = _scales(args, economy, now_us)
+            answer["scales"] = _scales(args, economy, at_us)
     except BadQuestion as bad:
         flag = _FLAGS.get(bad.parameter, "--" + bad.parameter.replace("_", "-"))
         raise Failure(f"{flag}: {bad.allowed}", "`ett estimate --help` explains all.") from bad
@@ -92,18 +92,18 @@ def _question(args: argparse.Namespace) -> PlanQuestion:
 
 
 def _estimate(
-    args: argparse.Namespace, asked: PlanQuestion, economy: Economy, now_us: int
+    args: argparse.Namespace, asked: PlanQuestion, economy: Economy, at_us: int
 ) -> dict[str, Any]:
     measured, jobs = None, None
     if args.measured and args.ett is None:
         query = {**window(args), **scope(args), "distributions": "false"}
         total = ask(args, "/v1/fleet/summary", query)["total"]
         measured, jobs = total["ett_ratio"], total["jobs"]
-    found = plan(asked, economy, now_us, measured)
+    found = plan(asked, economy, at_us, measured)
     return estimate_answer(found, economy.currency, jobs).model_dump(mode="json")
 
 
-def _scales(args: argparse.Namespace, economy: Economy, now_us: int) -> list[dict[str, Any]]:
+def _scales(args: argparse.Namespace, economy: Economy, at_us: int) -> list[dict[str, Any]]:
     if args.failures_per_node_day is None:
         raise BadQuestion("failures_per_node_day", "missing", "Give it with --scale.")
     inputs = Inputs(
@@ -113,17 +113,17 @@ def _scales(args: argparse.Namespace, economy: Economy, now_us: int) -> list[dic
         interval=args.interval,
         accelerators_per_node=economy.accelerators_per_node,
     )
-    return [_scale(args, point, economy, now_us) for point in project(inputs, args.scale)]
+    return [_scale(args, point, economy, at_us) for point in project(inputs, args.scale)]
 
 
-def _scale(args: argparse.Namespace, point: Point, economy: Economy, now_us: int) -> dict[str, Any]:
+def _scale(args: argparse.Namespace, point: Point, economy: Economy, at_us: int) -> dict[str, Any]:
     asked = replace(
         _question(args), accelerators=point.accelerators, ett=point.ett_ratio, discount=None
     )
     if point.ett_ratio == 0:
         machines = {"gpu_hours": None, "wall_hours": None, "cost": None}
     else:
-        found = estimate_answer(plan(asked, economy, now_us), economy.currency)
+        found = estimate_answer(plan(asked, economy, at_us), economy.currency)
         machines = found.on_demand.model_dump(mode="json")
     return {**scale_answer(point).model_dump(mode="json"), "on_demand": machines}
 

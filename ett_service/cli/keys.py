@@ -6,7 +6,6 @@ it is asked instead, with a key of scope ``admin``.
 
 import argparse
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from sqlalchemy import Connection
 from ett_service.cli.arguments import add_json
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit, Failure
+from ett_service.cli.now import now_us
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask
 from ett_service.core.instant import rfc3339
@@ -69,7 +69,7 @@ def _create(args: argparse.Namespace) -> None:
     if args.url:
         key = ask(args, "/v1/keys", method="POST", body=asked)["key"]
     else:
-        key = _write(args, lambda conn: create_key(conn, **asked, now_us=_now_us()))
+        key = _write(args, lambda conn: create_key(conn, **asked, now_us=now_us()))
     if args.json:
         write_json({**asked, "key": key})
     else:
@@ -100,7 +100,7 @@ def _list(args: argparse.Namespace) -> None:
 def _revoke(args: argparse.Namespace) -> None:
     if args.url:
         ask(args, f"/v1/keys/{args.prefix}", method="DELETE")
-    elif not _write(args, lambda conn: revoke_key(conn, args.prefix, _now_us())):
+    elif not _write(args, lambda conn: revoke_key(conn, args.prefix, now_us())):
         raise Failure(
             f"no key that stands begins with {args.prefix}",
             "`ett keys list` shows the prefixes; a revoked key stays revoked.",
@@ -143,7 +143,3 @@ def _write(args: argparse.Namespace, work: Callable[[Connection], T]) -> T:
         return store.write(work)
     finally:
         store.close()
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

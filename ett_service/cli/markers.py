@@ -1,13 +1,13 @@
 """``ett markers``: deploys, launches and maintenance windows, beside which numbers are read."""
 
 import argparse
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit
+from ett_service.cli.now import now_us
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask
 from ett_service.core.instant import rfc3339
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _add(args: argparse.Namespace) -> None:
     sent = {
-        "at": args.at or rfc3339(time.time_ns() // 1000),
+        "at": args.at or rfc3339(now_us()),
         "end": args.end,
         "kind": args.kind,
         "title": args.title,

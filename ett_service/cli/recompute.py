@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import time
 
 from rich.console import Console
 from rich.progress import (
@@ -18,6 +17,7 @@ from ett_service.aggregation.recompute import recompute
 from ett_service.cli.arguments import add_json
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
+from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json, write_line
 from ett_service.storage.position import Position
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
         done = recompute(
             settings.database_url,
-            _now_us,
+            now_us,
             report,
             settings.limits,
             processes=args.processes,
@@ -78,7 +78,3 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError("1 or more")
     return number
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

@@ -3,11 +3,11 @@
 import argparse
 import signal
 import sys
-import time
 from contextlib import closing
 
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
+from ett_service.cli.now import now_us
 from ett_service.logs import configure
 from ett_service.storage.engine import open_store
 from ett_service.worker.loop import Worker
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     with closing(open_store(settings.database_url)) as store:
         worker = Worker(
             store,
-            _now_us,
+            now_us,
             settings.limits,
             poll_seconds=settings.worker_poll_seconds,
             cohorts_a_day=settings.cohorts_a_day,
@@ -40,7 +40,3 @@ def run(args: argparse.Namespace) -> int:
         signal.sigwait(_STOP)
         worker.stop()
     return Exit.DONE
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

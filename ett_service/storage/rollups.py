@@ -23,15 +23,11 @@ from sqlalchemy import (
     select,
 )
 
-from ett_service.core.cohort import DIMENSIONS
 from ett_service.core.distribution import Tally
 from ett_service.core.interval import DAY_US, HOUR_US, MONDAY_US
 from ett_service.core.totals import MEASURES, Totals
 from ett_service.storage import tables
 from ett_service.storage.tables import cohort, project
-
-LABELS = ("project", *DIMENSIONS, "other", "excluded")
-"""What totals can be grouped by. ``other`` and ``excluded`` are ``"1"`` or empty."""
 
 JOBS = "jobs"
 """Beside the measures, in every total: how many jobs lived in the bucket, each counted once."""

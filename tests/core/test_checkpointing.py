@@ -8,11 +8,11 @@ from ett_service.core.checkpointing import (
     best_interval_seconds,
     blocking_seconds,
     curve,
-    daly_interval_seconds,
     flat_band_seconds,
     unsaved_seconds,
     wasted_ratio,
 )
+from tests.core.daly import daly_interval_seconds
 
 DAY = 86_400.0
 SAVE = 15.0

@@ -14,7 +14,6 @@ from ett_service.core.checkpointing import (
     best_interval_seconds,
     blocking_seconds,
     curve,
-    daly_interval_seconds,
     unsaved_seconds,
     wasted_ratio,
 )
@@ -25,6 +24,7 @@ from ett_service.core.renewal import failure_rate
 from ett_service.core.stages import rank_spans, stage_times
 from ett_service.core.vocabulary import Outcome, Phase
 from tests.core.corpus import FOLDER
+from tests.core.daly import daly_interval_seconds
 
 DAY = 86_400.0
 HOUR = 3600.0

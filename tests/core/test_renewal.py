@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.checkpointing import daly_interval_seconds
 from ett_service.core.renewal import (
     best_interval,
     expected_ratio,
     failure_rate,
     published_ratio,
 )
+from tests.core.daly import daly_interval_seconds
 from tests.core.renewal_simulation import simulated_ratio
 
 HOUR = 3600.0

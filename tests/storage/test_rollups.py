@@ -19,7 +19,6 @@ from ett_service.storage.engine import Store
 from ett_service.storage.keys import create_project
 from ett_service.storage.rollups import (
     JOBS,
-    LABELS,
     CohortFilter,
     Group,
     cohorts_in_other,
@@ -39,6 +38,8 @@ WINDOWS = (
     (START + 18 * HOUR_US, START + 22 * HOUR_US),
     (START - 5 * HOUR_US, START + 43 * HOUR_US),
 )
+
+EVERY_LABEL = ("project", *DIMENSIONS, "other", "excluded")
 
 
 @dataclass
@@ -200,7 +201,7 @@ def _grouped(fleet: Fleet, chosen: Sequence[int], by: Sequence[str]) -> dict[Gro
         (CohortFilter(), ()),
         (CohortFilter(exclusions=True), ("project", "excluded")),
         (CohortFilter(where={"team": frozenset({"a", ""})}), ("team", "cluster", "other")),
-        (CohortFilter(where={"project": frozenset({"p1"})}), LABELS),
+        (CohortFilter(where={"project": frozenset({"p1"})}), EVERY_LABEL),
         (CohortFilter(project_ids=()), ()),
     ],
     ids=["all", "with-exclusions", "two-values", "a-project", "no-project"],
