@@ -20,6 +20,15 @@ from tests.builders import RECEIVED_AT
 
 DIALECTS = ("sqlite", "postgresql")
 
+LONGEST_NAME = 80
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name long bytes and texts by their length: a name made of them could be megabytes long."""
+    if isinstance(val, bytes | str) and len(val) > LONGEST_NAME:
+        return f"{argname} of {len(val)}"
+    return None
+
 
 def clear(store: Store) -> None:
     """Forget all that *store* holds but its own name."""

@@ -134,13 +134,13 @@ REFUSED_REQUESTS: dict[str, tuple[bytes, dict[str, str], int, str]] = {
     "not UTF-8": (b'{"events": ["\xff"]}', JSON, 400, "bad-encoding"),
     "not gzip": (GOOD, {**JSON, "Content-Encoding": "gzip"}, 400, "bad-encoding"),
     "half of a gzip": (
-        gzip.compress(GOOD)[:-9],
+        gzip.compress(GOOD, mtime=0)[:-9],
         {**JSON, "Content-Encoding": "gzip"},
         400,
         "bad-encoding",
     ),
     "more behind the gzip": (
-        gzip.compress(GOOD) + b"x",
+        gzip.compress(GOOD, mtime=0) + b"x",
         {**JSON, "Content-Encoding": "gzip"},
         400,
         "bad-encoding",
@@ -152,7 +152,7 @@ REFUSED_REQUESTS: dict[str, tuple[bytes, dict[str, str], int, str]] = {
     "no type": (GOOD, {}, 415, "unsupported-media"),
     "too long": (b" " * (LIMITS.max_body_bytes + 1), JSON, 413, "too-large"),
     "a bomb": (
-        gzip.compress(b" " * (LIMITS.max_inflated_bytes + 1)),
+        gzip.compress(b" " * (LIMITS.max_inflated_bytes + 1), mtime=0),
         {**JSON, "Content-Encoding": "gzip"},
         413,
         "too-large",
