@@ -15,6 +15,7 @@ from tests.stories import failing_job
 
 JOB = "Größe 7B (v2) ?#%"
 JSON = {"Content-Type": "application/json"}
+GZIP = {**JSON, "Content-Encoding": "gzip"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
 AT = "2026-03-01T12:00:00Z"
 BEAT: Json = {"type": "heartbeat", "job": JOB, "at": AT}
@@ -95,14 +96,14 @@ def same_but_for_the_request(answer: httpx2.Response) -> Json:
         (b'{"events": [', JSON, 400, "malformed-json"),
         (b'{"events": [{"a": NaN}]}', JSON, 400, "malformed-json"),
         (b"\xff\xfe", JSON, 400, "bad-encoding"),
-        (b"not gzip", {**JSON, "Content-Encoding": "gzip"}, 400, "bad-encoding"),
-        (gzip.compress(b"{}", mtime=0)[:-1], {**JSON, "Content-Encoding": "gzip"}, 400, "bad-encoding"),
+        (b"not gzip", GZIP, 400, "bad-encoding"),
+        (gzip.compress(b"{}", mtime=0)[:-1], GZIP, 400, "bad-encoding"),
         (b"not zstd", {**JSON, "Content-Encoding": "zstd"}, 400, "bad-encoding"),
         (b"{}", {**JSON, "Content-Encoding": "br"}, 415, "unsupported-media"),
         (b"{}", {"Content-Type": "text/plain"}, 415, "unsupported-media"),
         (b"{}", {}, 415, "unsupported-media"),
         (b" " * (9 << 20), JSON, 413, "too-large"),
-        (gzip.compress(b" " * (65 << 20), mtime=0), {**JSON, "Content-Encoding": "gzip"}, 413, "too-large"),
+        (gzip.compress(b" " * (65 << 20), mtime=0), GZIP, 413, "too-large"),
         (b'{"events": [' + b"{}," * 10_000 + b"{}]}", JSON, 413, "too-large"),
         (b"{}", JSON, 422, "validation-failed"),
         (b"[]", JSON, 422, "validation-failed"),
