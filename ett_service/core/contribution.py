@@ -17,9 +17,10 @@ from ett_service.core.cohort import Cohort, Frame, fits, is_weighted, last_at
 from ett_service.core.distribution import place
 from ett_service.core.interval import DAY_US, HOUR_US
 from ett_service.core.occasions import occasions, unlike
+from ett_service.core.saves import saves
 from ett_service.core.span import NEVER
 from ett_service.core.totals import PLAIN, WEIGHTED, Names
-from ett_service.core.vocabulary import WASTED, Category, Outcome, Period
+from ett_service.core.vocabulary import WASTED, Category, Period
 
 Stretch: TypeAlias = tuple[int, int, int, Category, Period, bool]
 """``(start, end, attempt, category, period, whether accelerators were held)``"""
@@ -218,16 +219,10 @@ def _add_saves(
     cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
 ) -> None:
     """Count each stop for a save that is over."""
-    segments = ledger.segments
-    for one in segments[max(0, bisect_left(segments, (first,)) - 1) :]:
-        if one.category is not Category.CHECKPOINT_BLOCKING or one.number is None:
-            continue
-        attempt = ledger.attempts[one.number]
-        is_open = attempt.outcome is Outcome.RUNNING and one.end_at == attempt.ended_at
-        if one.end_at >= first and not is_open:
-            us = one.end_at - one.start_at
-            cell = cells[hour_of(one.end_at), frame.cohort(one.number, one.end_at)]
-            cell.count("checkpoint_blocking", place(us), us)
+    for one in saves(ledger, first):
+        us = one.end_at - one.start_at
+        cell = cells[hour_of(one.end_at), frame.cohort(one.number, one.end_at)]
+        cell.count("checkpoint_blocking", place(us), us)
 
 
 def _add_work(

@@ -15,7 +15,9 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.schema import SchemaItem
 
@@ -38,6 +40,12 @@ Flag = Boolean(create_constraint=False).with_variant(Integer, "sqlite")
 
 def _table(name: str, *items: SchemaItem) -> Table:
     return Table(name, metadata, *items, sqlite_strict=True)
+
+
+def _index_above_0(name: str, flag: str, *columns: str) -> Index:
+    """Return an index of the rows in which a number is not 0."""
+    condition = text(f"{flag} > 0")
+    return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
 
 
 def _of_a_job() -> tuple[Column[int], Column[str]]:
@@ -360,4 +368,69 @@ correction = _table(
     Column("taken_back_by", Text),
     Column("taken_back_us", Int64),
     _belongs_to_a_job(),
+)
+
+#: What a job adds to the counters of /metrics, by key of ``core.counters``, as JSON: what its
+#: ledger says (``said``) and what of that the counters hold (``counted``). ``fresh`` is 1 until
+#: both were compared, then 0. ``ident`` names the job where its name must not stand, and with a
+#: number behind it an attempt; ``open_since``, ``heard`` and ``heard_us`` are its ``OpenWork``.
+counted = _table(
+    "counted",
+    *_of_a_job(),
+    Column("ident", Text, nullable=False),
+    Column("cluster", Text, nullable=False),
+    Column("cohort", Text, nullable=False),
+    Column("kept_out", Flag, nullable=False),
+    Column("said", Text, nullable=False),
+    Column("seen", Text, nullable=False),
+    Column("open_since", Text, nullable=False),
+    Column("heard", Text, nullable=False),
+    Column("heard_us", Int64),
+    Column("running", Integer, nullable=False),
+    Column("counted", Text, nullable=False),
+    Column("fresh", Integer, nullable=False),
+    _belongs_to_a_job(),
+    _index_above_0("ix_counted_fresh", "fresh", "project_id", "job"),
+    _index_above_0("ix_counted_running", "running", "cluster", "cohort"),
+    Index(None, "ident"),
+)
+
+#: The words that label counters: a cluster or cohort that is not shown counts under ``other``.
+label_value = _table(
+    "label_value",
+    Column("kind", Text, primary_key=True),
+    Column("value", Text, primary_key=True),
+    Column("shown", Flag, nullable=False),
+)
+
+#: The counters: ``sums`` is what is known now, ``marks`` the most that was ever published, which
+#: never goes down. ``cohort`` is empty where a family does not tell cohorts apart.
+counter = _table(
+    "counter",
+    Column("cluster", Text, primary_key=True),
+    Column("cohort", Text, primary_key=True),
+    Column("sums", Text, nullable=False),
+    Column("marks", Text, nullable=False),
+    Column("excess_us", Int64, nullable=False),
+)
+
+#: The latest duration in each bucket of a histogram. ``attempt_id`` is opaque.
+exemplar = _table(
+    "exemplar",
+    Column("cluster", Text, primary_key=True),
+    Column("cohort", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("at_us", Int64, nullable=False),
+    Column("us", Int64, nullable=False),
+    Column("attempt_id", Text, nullable=False),
+)
+
+#: What else /metrics shows, as JSON by name, and when it was worked out. Its writers wait for the
+#: row ``turn``.
+published = _table(
+    "published",
+    Column("name", Text, primary_key=True),
+    Column("revision", Int64, nullable=False),
+    Column("at_us", Int64, nullable=False),
+    Column("body", Text, nullable=False),
 )

@@ -1,6 +1,6 @@
 import pytest
 
-from ett_service.exposition.label import UNKNOWN, kept, label
+from ett_service.core.label import UNKNOWN, label
 
 
 @pytest.mark.parametrize("value", [None, ""])
@@ -15,7 +15,3 @@ def test_what_could_break_a_line_is_replaced(value: str) -> None:
 
 def test_a_long_word_is_cut() -> None:
     assert len(label("x" * 1000)) == 128
-
-
-def test_the_heaviest_are_kept_and_of_two_as_heavy_the_first_by_name() -> None:
-    assert kept({"c": 1, "b": 1, "a": 0, "d": 9}, 2) == {"d", "b"}

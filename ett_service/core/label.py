@@ -1,7 +1,6 @@
-"""Label values: words that users made up, made safe and few."""
+"""Label values: words that users made up, made safe for any parser."""
 
 import re
-from collections.abc import Mapping
 
 UNKNOWN = "unknown"
 OTHER = "other"
@@ -15,9 +14,3 @@ def label(value: str | None) -> str:
     if not value:
         return UNKNOWN
     return _UNPRINTABLE.sub("\ufffd", value)[:_LONGEST]
-
-
-def kept(weights: Mapping[str, float], most: int) -> frozenset[str]:
-    """Return the *most* heaviest labels; of two as heavy the first by name."""
-    heaviest = sorted(weights, key=lambda name: (-weights[name], name))
-    return frozenset(heaviest[:most])

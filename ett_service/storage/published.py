@@ -1,0 +1,88 @@
+"""What /metrics shows of the fleet: marks, exemplars and gauges as they were last published."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+from sqlalchemy import Connection, bindparam, select
+
+from ett_service.storage.tables import counter, exemplar, published
+
+TURN = "turn"
+"""The row that tells how often anything was published; its writers wait for it."""
+
+GAUGES = "gauges"
+
+Labels: TypeAlias = tuple[str, str]
+"""Cluster and cohort; the cohort is empty where a family does not tell cohorts apart."""
+
+Marks: TypeAlias = Mapping[str, int]
+"""Counters by key of ``core.counters``; those that were never above 0 may be absent."""
+
+Samples: TypeAlias = Sequence[tuple[Sequence[str], float]]
+"""The values of a gauge, each with the values of its labels."""
+
+
+class Exemplar(NamedTuple):
+    """The latest duration in a bucket, and the attempt that spent it."""
+
+    at_us: int
+    us: int
+    attempt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Everything that was published; of one revision it is the same everywhere."""
+
+    revision: int
+    at_us: int  #: 0 where nothing ever was
+    marks: Mapping[Labels, Marks]
+    exemplars: Mapping[Labels, Mapping[str, Exemplar]]
+    gauges: Mapping[str, Samples]  #: by the name of the family
+    excess_us: int
+
+
+_REVISION = select(published.c.revision, published.c.at_us).where(published.c.name == TURN)
+_BODY = select(published.c.body).where(published.c.name == bindparam("of_name"))
+_MARKS = select(counter.c.cluster, counter.c.cohort, counter.c.marks, counter.c.excess_us).order_by(
+    counter.c.cluster, counter.c.cohort
+)
+_EXEMPLARS = select(
+    exemplar.c.cluster,
+    exemplar.c.cohort,
+    exemplar.c.key,
+    *(exemplar.c[n] for n in Exemplar._fields),
+)
+
+_marks = msgspec.json.Decoder(dict[str, int]).decode
+_gauges = msgspec.json.Decoder(dict[str, list[tuple[tuple[str, ...], float]]]).decode
+
+
+def revision(conn: Connection) -> int:
+    """Return the revision alone; 0 where nothing was published yet."""
+    row = conn.execute(_REVISION).first()
+    return 0 if row is None else int(row.revision)
+
+
+def read(conn: Connection) -> Published:
+    """Read it all."""
+    turn = conn.execute(_REVISION).first()
+    body = conn.execute(_BODY, {"of_name": GAUGES}).scalar()
+    marks: dict[Labels, Marks] = {}
+    excess_us = 0
+    for cluster, cohort, told, excess in conn.execute(_MARKS):
+        marks[cluster, cohort] = _marks(told)
+        excess_us += excess
+    exemplars: dict[Labels, dict[str, Exemplar]] = {}
+    for cluster, cohort, key, *told in conn.execute(_EXEMPLARS):
+        exemplars.setdefault((cluster, cohort), {})[key] = Exemplar(*told)
+    return Published(
+        revision=0 if turn is None else int(turn.revision),
+        at_us=0 if turn is None else int(turn.at_us),
+        marks=marks,
+        exemplars=exemplars,
+        gauges={} if body is None else _gauges(body),
+        excess_us=excess_us,
+    )
