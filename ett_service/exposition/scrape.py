@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select
 
 from ett_service.core.vocabulary import Category, Phase
 from ett_service.exposition import totals
-from ett_service.exposition.label import OTHER, kept, label
+from ett_service.core.label import OTHER, label
 
 MOST_COHORTS = 50
 MOST_CLUSTERS = 20
@@ -33,6 +33,12 @@ DEDUCTIONS = (
 
 Cohort = tuple[str, str]
 """The labels ``cluster`` and ``cohort``."""
+
+
+def kept(weights: "dict[str, float]", most: int) -> frozenset[str]:
+    """Return the *most* heaviest labels; of two as heavy the first by name."""
+    heaviest = sorted(weights, key=lambda name: (-weights[name], name))
+    return frozenset(heaviest[:most])
 
 
 class _Attempt(msgspec.Struct):
