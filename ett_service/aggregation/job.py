@@ -16,7 +16,7 @@ from ett_service.core.contribution import contribution, first_difference
 from ett_service.core.correction import corrected
 from ett_service.core.fold import JobFold
 from ett_service.core.vocabulary import JobState
-from ett_service.storage import clocks, contributions, corrections, ledgers, marks, reads
+from ett_service.storage import clocks, contributions, corrections, counting, ledgers, marks, reads
 from ett_service.storage.ledger_rows import Head
 from ett_service.storage.marks import JobKey
 
@@ -109,7 +109,7 @@ def refresh(
 def roll_up(
     conn: Connection, folded: Folded, ledger: JobLedger, previous: Folded | None = None
 ) -> None:
-    """Carry what the job adds to the fleet into the rollups.
+    """Carry what the job adds to the fleet into the rollups, and tell what it counts.
 
     Where *previous* is what was stored before, only from the first hour on that differs.
     """
@@ -118,6 +118,7 @@ def roll_up(
         since = first_difference(previous.ledger, ledger, folded.fold.changed_from)
     cells = contribution(ledger, folded.exclusions, since)
     contributions.replace(conn, folded.key, cells, since)
+    counting.put(conn, [(folded.key, counting.saying(folded.key, ledger, folded.exclusions))])
 
 
 def is_outdated(head: Head | None, now_us: int) -> bool:

@@ -11,7 +11,7 @@ from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, Limits
 from ett_service.core.contribution import contribution
 from ett_service.core.correction import corrected
 from ett_service.core.fold import JobFold
-from ett_service.storage import contribution_rewriting, corrections, many, rewriting
+from ett_service.storage import contribution_rewriting, corrections, counting, many, rewriting
 from ett_service.storage.contribution_rewriting import ContributionChanges, Ids
 from ett_service.storage.corrections import Corrections
 from ett_service.storage.ledger_rows import Head, rows
@@ -46,11 +46,13 @@ class Refolded:
     chunk: Chunk
     ledgers: Changes = field(default_factory=Changes)
     contributions: ContributionChanges = field(default_factory=ContributionChanges)
+    sayings: list[tuple[JobKey, counting.Saying]] = field(default_factory=list)
 
     def write(self, conn: Connection, known: Ids) -> None:
         """Write it; *known* are the project's cohorts, and learns of new ones."""
         self.ledgers.write(conn)
         self.contributions.write(conn, self.chunk.project_id, known)
+        counting.put(conn, self.sayings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ def refold(
     found = Refolded(chunk)
     stored = _Stored(conn, chunk)
     known |= stored.cohorts(conn, chunk.project_id, known)
+    said = counting.stored(conn, *chunk)
     for job, events in many.events(conn, *chunk):
         fold = JobFold(limits)
         fold.add(events, read.clocks.get(job, {}))
@@ -93,6 +96,10 @@ def refold(
             found.ledgers.compare(table, stored.of(table.name, job), after)
         cells = contribution(ledger, stands.exclusions)
         found.contributions.compare(job, stored.of(contributed.name, job), cells, known)
+        key = JobKey(chunk.project_id, job)
+        saying = counting.saying(key, ledger, stands.exclusions)
+        if said.get(job) != saying:
+            found.sayings.append((key, saying))
     return found
 
 

@@ -15,7 +15,6 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    TextClause,
     UniqueConstraint,
     text,
 )
@@ -395,12 +394,14 @@ counted = _table(
     Index(None, "ident"),
 )
 
-#: The words that label counters: a cluster or cohort that is not shown counts under ``other``.
+#: The words that label counters: a cluster or cohort that is not shown (1, else 0) counts under
+#: ``other``.
 label_value = _table(
     "label_value",
     Column("kind", Text, primary_key=True),
     Column("value", Text, primary_key=True),
-    Column("shown", Flag, nullable=False),
+    Column("shown", Integer, nullable=False),
+    Index(None, "kind", "shown"),
 )
 
 #: The counters: ``sums`` is what is known now, ``marks`` the most that was ever published, which

@@ -67,10 +67,11 @@ def _label_value() -> None:
     op.create_table(
         "label_value",
         *_texts("kind", "value"),
-        sa.Column("shown", FLAG, nullable=False),
+        sa.Column("shown", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("kind", "value", name="pk_label_value"),
         sqlite_strict=True,
     )
+    op.create_index("ix_label_value_kind_shown", "label_value", ["kind", "shown"])
 
 
 def _counter() -> None:

@@ -1,0 +1,105 @@
+"""What jobs say of the counters of /metrics, written with their ledgers.
+
+One row a job, which nobody else's writes touch; the publisher carries it on to the counters.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, bindparam, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from ett_service.core.answer import Exclusion, JobLedger
+from ett_service.core.cohort import Frame, last_at
+from ett_service.core.counters import OpenWork, counted, open_work
+from ett_service.core.label import label
+from ett_service.storage import tables
+from ett_service.storage.marks import JobKey
+
+NOTHING = "{}"
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Saying(NamedTuple):
+    """The columns of ``counted`` that a ledger gives."""
+
+    ident: str
+    cluster: str
+    cohort: str
+    kept_out: bool
+    said: str
+    seen: str
+    open_since: str
+    heard: str
+    heard_us: int | None
+    running: int
+
+
+def _upsert(insert: type[postgresql.Insert] | type[sqlite.Insert]) -> Any:
+    statement = insert(tables.counted).values(
+        {name: bindparam(name) for name in (*JobKey._fields, *Saying._fields)}
+        | {"counted": NOTHING, "fresh": 1}
+    )
+    said = {name: statement.excluded[name] for name in (*Saying._fields, "fresh")}
+    return statement.on_conflict_do_update(index_elements=JobKey._fields, set_=said)
+
+
+_PUT = {"sqlite": _upsert(sqlite.Insert), "postgresql": _upsert(postgresql.Insert)}
+_STORED = select(tables.counted.c.job, *(tables.counted.c[name] for name in Saying._fields)).where(
+    tables.counted.c.project_id == bindparam("of_project"),
+    tables.counted.c.job.in_(bindparam("jobs", expanding=True)),
+)
+
+
+def saying(key: JobKey, ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Saying:
+    """Return what the ledger says of the counters.
+
+    A job that is excluded at its last instant is kept out: it moves no counter, and what it has
+    moved before stays.
+    """
+    told, work = counted(ledger), open_work(ledger)
+    return Saying(
+        ident=ident(key),
+        cluster=label(ledger.facts.cluster),
+        cohort=label(ledger.facts.model),
+        kept_out=Frame(ledger, exclusions).excluded(last_at(ledger)),
+        said=_text(told.sums),
+        seen=_text(told.seen),
+        open_since=_text(work.open_since),
+        heard=_text(work.heard),
+        heard_us=work.last_heard_at,
+        running=_running(work),
+    )
+
+
+def put(conn: Connection, sayings: Iterable[tuple[JobKey, Saying]]) -> None:
+    """Write what jobs say, for the publisher to find."""
+    rows = [key._asdict() | one._asdict() for key, one in sayings]
+    if rows:
+        conn.execute(_PUT[conn.dialect.name], rows)
+
+
+def stored(conn: Connection, project_id: int, jobs: Sequence[str]) -> dict[str, Saying]:
+    """Read what jobs of a project said, by job."""
+    asked = {"of_project": project_id, "jobs": list(jobs)}
+    return {
+        job: Saying(*told)._replace(kept_out=bool(told[Saying._fields.index("kept_out")]))
+        for job, *told in conn.execute(_STORED, asked)
+    }
+
+
+def ident(key: JobKey) -> str:
+    """Return what stands for the job where its name must not: 16 hexadecimal digits."""
+    told = f"{key.project_id}/{key.job}".encode("utf-8", "surrogatepass")
+    return blake2b(told, digest_size=8).hexdigest()
+
+
+def _running(work: OpenWork) -> int:
+    return len(work.heard)
+
+
+def _text(told: object) -> str:
+    return _encode(told).decode()
