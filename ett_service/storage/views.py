@@ -25,6 +25,7 @@ from ett_service.storage.tables import (
     recovery,
     segment,
     share,
+    stage_time,
 )
 from ett_service.storage.view_words import divided, flag, instant, seconds
 
@@ -128,20 +129,53 @@ def _names(pattern: str, words: type[Category] | type[Period]) -> list[str]:
     return [pattern.format(word.value) for word in words]
 
 
+_KNOWN_BY = ("team", "model", "cluster", "hardware", "kind")
+
+
 def _attempts() -> Select[*tuple[Any, ...]]:
-    columns = attempt_ledger.c
-    return select(
-        project.c.name.label("project"),
-        *(columns[name] for name in ("job", "number", "launch", "attempt", "cycle")),
-        *_instants(columns.started_us, "started"),
-        *_instants(columns.ended_us, "ended"),
-        seconds(columns.ended_us - columns.started_us).label("seconds"),
-        *(columns[name] for name in ("outcome", "origin", "cause", "gpus", "code_version")),
-        seconds(columns.effective_us).label("effective_training_seconds"),
-        seconds(columns.unsaved_us).label("unsaved_training_seconds"),
-        columns.last_step,
-        columns.preempted_by,
-    ).join_from(attempt_ledger, project, _of_project(attempt_ledger))
+    columns, ledger = attempt_ledger.c, job_ledger.c
+    # The period of training begins with a loop: an attempt's part of it with its first.
+    loop_us = _first_segment(
+        segment.c.started_us,
+        attempt_ledger,
+        segment.c.period == Period.TRAINING.value,
+        segment.c.started_us >= columns.started_us,
+    )
+    return (
+        select(
+            project.c.name.label("project"),
+            *(columns[name] for name in ("job", "number", "launch", "attempt", "cycle")),
+            *(ledger[name] for name in _KNOWN_BY),
+            *_instants(columns.started_us, "started"),
+            *_instants(columns.ended_us, "ended"),
+            seconds(columns.ended_us - columns.started_us).label("seconds"),
+            *(columns[name] for name in ("outcome", "origin", "cause")),
+            flag(columns.corrected).label("corrected"),
+            *(columns[name] for name in ("rule", "evidence", "gpus", "code_version")),
+            seconds(loop_us - columns.started_us).label("time_to_loop_seconds"),
+            seconds(columns.effective_us).label("effective_training_seconds"),
+            seconds(columns.unsaved_us).label("unsaved_training_seconds"),
+            columns.last_step,
+            columns.preempted_by,
+        )
+        .join_from(attempt_ledger, job_ledger, _of_job(attempt_ledger, job_ledger))
+        .join(project, _of_project(attempt_ledger))
+    )
+
+
+def _first_segment(
+    value: ColumnElement[Any], rows: Any, *where: ColumnElement[bool], last: bool = False
+) -> Any:
+    """Return a value of the first, or last, segment of a row's attempt; null without any."""
+    began = segment.c.started_us
+    return (
+        select(value)
+        .where(_of_job(segment, rows), segment.c.number == rows.c.number, *where)
+        .order_by(began.desc() if last else began)
+        .limit(1)
+        .correlate(rows)
+        .scalar_subquery()
+    )
 
 
 def _phases() -> Select[*tuple[Any, ...]]:
@@ -175,33 +209,42 @@ def _failures() -> Select[*tuple[Any, ...]]:
 
 
 def _recoveries() -> Select[*tuple[Any, ...]]:
-    columns = recovery.c
+    columns, ledger = recovery.c, job_ledger.c
+    return (
+        select(
+            project.c.name.label("project"),
+            *(columns[name] for name in ("job", "interrupted", "resumed")),
+            *(ledger[name] for name in _KNOWN_BY),
+            *_instants(columns.started_us, "started"),
+            *_instants(columns.started_us + columns.us, "ended"),
+            seconds(columns.us).label("seconds"),
+            columns.outcome,
+            seconds(columns.stalled_us).label("stalled_seconds"),
+            seconds(columns.repeated_us).label("repeated_seconds"),
+        )
+        .join_from(recovery, job_ledger, _of_job(recovery, job_ledger))
+        .join(project, _of_project(recovery))
+    )
+
+
+def _stages() -> Select[*tuple[Any, ...]]:
+    columns = stage_time.c
     return select(
         project.c.name.label("project"),
-        *(columns[name] for name in ("job", "interrupted", "resumed")),
-        *_instants(columns.started_us, "started"),
-        *_instants(columns.started_us + columns.us, "ended"),
-        seconds(columns.us).label("seconds"),
-        columns.outcome,
-        seconds(columns.stalled_us).label("stalled_seconds"),
-        seconds(columns.repeated_us).label("repeated_seconds"),
-    ).join_from(recovery, project, _of_project(recovery))
+        *(columns[name] for name in ("job", "number", "phase", "stage", "spans")),
+        seconds(columns.inclusive_us).label("inclusive_seconds"),
+        seconds(columns.exclusive_us).label("exclusive_seconds"),
+    ).join_from(stage_time, project, _of_project(stage_time))
 
 
 def _checkpoints() -> Select[*tuple[Any, ...]]:
     columns = checkpoint.c
-    blocked = (
-        select(segment.c.ended_us - segment.c.started_us)
-        .where(
-            _of_job(segment, checkpoint),
-            segment.c.number == columns.number,
-            segment.c.category == Category.CHECKPOINT_BLOCKING.value,
-            segment.c.started_us <= columns.saved_us,
-        )
-        .order_by(segment.c.started_us.desc())
-        .limit(1)
-        .correlate(checkpoint)
-        .scalar_subquery()
+    blocked = _first_segment(
+        segment.c.ended_us - segment.c.started_us,
+        checkpoint,
+        segment.c.category == Category.CHECKPOINT_BLOCKING.value,
+        segment.c.started_us <= columns.saved_us,
+        last=True,
     )
     return select(
         project.c.name.label("project"),
@@ -273,6 +316,7 @@ VIEWS: dict[str, Select[*tuple[Any, ...]]] = {
     "ett_v_jobs": _jobs(),
     "ett_v_attempts": _attempts(),
     "ett_v_phases": _phases(),
+    "ett_v_stages": _stages(),
     "ett_v_rollup_hourly": _rollup(tables.rollup_hourly),
     "ett_v_rollup_daily": _rollup(tables.rollup_daily),
     "ett_v_failures": _failures(),

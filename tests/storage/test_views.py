@@ -23,6 +23,7 @@ from ett_service.core.event import (
     JobFacts,
     PhaseEnded,
     PhaseStarted,
+    SpanOver,
 )
 from ett_service.core.fold import fold
 from ett_service.core.vocabulary import Category, Outcome, Period, Phase
@@ -46,6 +47,13 @@ def trained_twice() -> list[Event]:
         event(JobFacts, team="nlp", hardware="h100", name="the long one"),
         event(AttemptStarted, gpus=64),
         event(PhaseStarted, phase=Phase.LAUNCHER_INIT),
+        event(
+            SpanOver,
+            NOON + 4 * MINUTE,
+            start=NOON + MINUTE,
+            phase=Phase.LAUNCHER_INIT,
+            stage="pre_train",
+        ),
         event(PhaseStarted, NOON + 5 * MINUTE, phase=Phase.TRAIN_LOOP),
         *(progress(step, NOON + (5 + step) * MINUTE) for step in range(1, 25)),
         event(PhaseStarted, NOON + 30 * MINUTE, **saving),
@@ -229,6 +237,39 @@ def test_attempts_segments_and_recoveries_are_those_of_the_ledger(
     assert (recovery["interrupted"], recovery["resumed"]) == (0, 1)
 
 
+def test_an_attempt_stands_with_its_time_to_the_loop_its_evidence_and_its_stages(
+    store: Store, ledgers: dict[str, JobLedger]
+) -> None:
+    attempts = read(store, "SELECT * FROM ett_v_attempts WHERE job = 'twice' ORDER BY number")
+    stages = read(store, "SELECT * FROM ett_v_stages")
+
+    assert ledgers
+    assert [row["time_to_loop_seconds"] for row in attempts] == [300.0, 180.000001]
+    assert [row["evidence"] for row in attempts] == ["signal=9", None]
+    assert {(row["team"], row["hardware"]) for row in attempts} == {("nlp", "h100")}
+    assert [
+        (row["job"], row["number"], row["phase"], row["stage"], row["inclusive_seconds"])
+        for row in stages
+    ] == [("twice", 0, "launcher_init", "pre_train", 180.0)]
+
+
+def test_the_loop_in_the_view_is_the_loop_of_the_ledger(store: Store, project_id: int) -> None:
+    expected = {}
+    for seed in range(10):
+        key, events = JobKey(project_id, f"story-{seed}"), told(NOON, Random(seed))
+        deliver(store, key, events)
+        refreshed(store, key, NOON + 100 * HOUR)
+        for one in fold(events, {}, NOON + 100 * HOUR).attempts:
+            began = one.loop_started_at
+            took = None if began is None else (began - one.started_at) / SECOND
+            expected[key.job, one.number] = took
+
+    rows = read(store, "SELECT job, number, time_to_loop_seconds FROM ett_v_attempts")
+
+    assert {(row["job"], row["number"]): row["time_to_loop_seconds"] for row in rows} == expected
+    assert len(set(expected.values()) - {None}) > 5
+
+
 def test_a_checkpoint_stands_with_the_time_for_which_it_blocked(
     store: Store, dialect: str, ledgers: dict[str, JobLedger]
 ) -> None:
@@ -315,4 +356,5 @@ def test_a_story_of_any_kind_can_be_read(store: Store, project_id: int) -> None:
         deliver(store, key, told(NOON, Random(seed)))
         refreshed(store, key, NOON + 100 * HOUR)
 
-    assert all(read(store, all_of(view)) for view in VIEWS if view != "ett_v_markers")
+    not_told = {"ett_v_markers", "ett_v_stages"}
+    assert all(read(store, all_of(view)) for view in VIEWS.keys() - not_told)
