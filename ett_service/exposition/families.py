@@ -28,7 +28,7 @@ class Family:
 
     ``known`` are values of the labels behind ``cluster`` and ``cohort`` that are exposed at 0
     before anything was counted, ``bounds_us`` the upper bounds of a histogram's buckets but the
-    last. ``of_process`` is told by each process of itself.
+    last.
     """
 
     name: str
@@ -36,7 +36,6 @@ class Family:
     labels: tuple[str, ...]
     text: str
     known: Sequence[tuple[str, ...]] = ()
-    of_process: bool = False
 
     @property
     def key(self) -> str:
@@ -152,3 +151,35 @@ GAUGES: tuple[Family, ...] = (
     Family("ett_db_size_bytes", Kind.GAUGE, (), "Size of the database."),
 )  # fmt: skip
 """The state of the fleet, as it was last published."""
+
+OWN: tuple[Family, ...] = (
+    Family("ett_ingest_events_total", Kind.COUNTER, ("source",),
+           "Events taken in, duplicates apart; import is what came marked as history.",
+           (("events",), ("traces",), ("import",))),
+    Family("ett_ingest_events_rejected_total", Kind.COUNTER, ("code",),
+           "Events refused, by the code that their sender was told."),
+    Family("ett_ingest_events_duplicate_total", Kind.COUNTER, (),
+           "Events that were known already."),
+    Family("ett_ingest_event_lag_seconds", Kind.HISTOGRAM, (),
+           "From the instant that an event names to its arrival; what came as history is left "
+           "out."),
+    Family("ett_ingest_last_event_timestamp_seconds", Kind.GAUGE, (),
+           "When an event last came in that was no history; the process's start before any did."),
+    Family("ett_http_requests_total", Kind.COUNTER, ("method", "route", "status"),
+           "Requests answered, by the template of their route."),
+    Family("ett_http_request_duration_seconds", Kind.HISTOGRAM, ("route",),
+           "From a request's first byte to its answer's last."),
+    Family("ett_collector_duration_seconds", Kind.GAUGE, (),
+           "How long the fleet's part of this page took."),
+    Family("ett_collector_errors_total", Kind.COUNTER, (),
+           "What had to be left out of this page: samples, or once the fleet's whole part."),
+    Family("ett_build_info", Kind.INFO, ("version",), "The running build."),
+    Family("ett_schema_info", Kind.INFO, ("revision",), "The schema that it reads and writes."),
+)  # fmt: skip
+"""What a process tells of itself; to be summed over replicas."""
+
+OF_THE_LIBRARY: tuple[str, ...] = (
+    "process_virtual_memory_bytes", "process_resident_memory_bytes", "process_start_time_seconds",
+    "process_cpu_seconds_total", "process_open_fds", "process_max_fds", "python_info",
+)  # fmt: skip
+"""What prometheus_client tells of a process, where the system has it."""
