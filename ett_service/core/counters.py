@@ -64,7 +64,7 @@ OF_A_CLUSTER = frozenset({"failures", "phase_duration_seconds"})
 
 _TIMES = {"time_to_start": "time_to_start_seconds", "time_to_recover": "time_to_recover_seconds"}
 _SILENT = f"{Phase.TRAIN_LOOP}/{Category.STALLED}"
-_OPEN_AS = {
+_OWNERS = {
     Category.EFFECTIVE_TRAINING: Phase.TRAIN_LOOP.value,
     Category.REPEATED_TRAINING: Phase.TRAIN_LOOP.value,
     Category.RECOMPILE: Phase.PT2_COMPILE.value,
@@ -114,13 +114,12 @@ def counted(ledger: JobLedger) -> Counted:
             weighted_us = attempt.silent_tail_us * frame.weights[attempt.number]
             sums[f"deducted_weighted_seconds:{_SILENT}"] -= weighted_us
         sums["attempts_started:" + ("restart" if attempt.number else "first")] += 1
-    for key, one in _durations(ledger):
+    for key, one in durations(ledger):
         sums[key] += 1
         sums[f"{key.partition('#')[0]}#us"] += one.us
         seen[key] = max(one, seen.get(key, one))
-    for occasion in occasions(ledger):
-        if occasion.tally and occasion.tally[0].startswith(FAILURE):
-            sums[f"failures:{occasion.tally[0].removeprefix(FAILURE)}"] += 1
+    for _, key in failures(ledger):
+        sums[key] += 1
     return Counted({key: amount for key, amount in sums.items() if amount}, seen)
 
 
@@ -144,6 +143,11 @@ def reported_phase(category: Category, phase: Phase | None) -> str:
     return Category.UNATTRIBUTED.value if phase is None else phase.value
 
 
+def owner(category: Category) -> str:
+    """Return the same of a whole category; of ``stalled`` that of a reported stall."""
+    return _OWNERS.get(category, category.value)
+
+
 def _add_share(sums: defaultdict[str, int], share: Share, *, weighted: bool) -> None:
     phase = reported_phase(share.category, share.phase)
     sums[f"phase_seconds:{phase}"] += share.us
@@ -159,7 +163,8 @@ def _add_share(sums: defaultdict[str, int], share: Share, *, weighted: bool) -> 
         sums[f"deducted_weighted_seconds:{phase}/{share.category}"] += share.weighted_us
 
 
-def _durations(ledger: JobLedger) -> Iterator[tuple[str, Seen]]:
+def durations(ledger: JobLedger) -> Iterator[tuple[str, Seen]]:
+    """Yield every duration that a histogram counts, with the key of its bucket."""
     for at, number, _, _, tally in occasions(ledger):
         if tally is None or number is None:
             continue
@@ -172,6 +177,13 @@ def _durations(ledger: JobLedger) -> Iterator[tuple[str, Seen]]:
     for save in saves(ledger):
         seen = Seen(save.end_at, save.end_at - save.start_at, save.number)
         yield _in_bucket("checkpoint_blocking_seconds", seen)
+
+
+def failures(ledger: JobLedger) -> Iterator[tuple[int, str]]:
+    """Yield when each failure was, and the key that counts it."""
+    for occasion in occasions(ledger):
+        if occasion.tally and occasion.tally[0].startswith(FAILURE):
+            yield occasion.at, f"failures:{occasion.tally[0].removeprefix(FAILURE)}"
 
 
 def _in_bucket(family: str, seen: Seen, label: str = "") -> tuple[str, Seen]:
@@ -190,4 +202,4 @@ def _open_stretch(ledger: JobLedger, attempt: AttemptLedger) -> tuple[str, int] 
         found = one.category, one.start_at
     if found is None or found[0] in {Category.UNATTRIBUTED, Category.RESTART_WAIT}:
         return None
-    return _OPEN_AS.get(found[0], found[0].value), found[1]
+    return owner(found[0]), found[1]
