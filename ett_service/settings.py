@@ -109,6 +109,11 @@ class Settings(BaseModel):
     max_future_seconds: PositiveInt = 86_400
     body_deadline_seconds: PositiveFloat = 30.0
     cohorts_a_day: PositiveInt = 500  #: those of a project that keep rollups of their own
+    publish_every_seconds: PositiveFloat = 5.0  #: how often ``/metrics`` moves on
+    metrics_clusters: PositiveInt = 20  #: shown as labels; the rest is ``other``
+    metrics_cohorts: PositiveInt = 50  #: likewise
+    metrics_cohort_histograms: bool = True  #: whether cohorts have histograms of their own
+    metrics_jobs: tuple[Name, ...] = ()  #: patterns of running jobs that are shown by name
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "USD"
     accelerators_per_node: PositiveInt = 8
     prices: tuple[PriceRow, ...] = ()
@@ -122,7 +127,7 @@ class Settings(BaseModel):
             raise ValueError(f"must start with {' or '.join(DATABASES)}")
         return url
 
-    @field_validator("prices", "peak_rates", "targets", mode="before")
+    @field_validator("prices", "peak_rates", "targets", "metrics_jobs", mode="before")
     @classmethod
     def _read_json(cls, given: object) -> object:
         if not isinstance(given, str):

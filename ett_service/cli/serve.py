@@ -2,13 +2,11 @@
 
 import argparse
 
-from ett_service.api.serve import now_us, serve
+from ett_service.api.serve import serve
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
+from ett_service.cli.working import worker
 from ett_service.logs import configure
-from ett_service.settings import Settings
-from ett_service.storage.engine import Store
-from ett_service.worker.loop import Worker
 
 
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -23,15 +21,5 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     settings = loaded(args, {"ETT_HOST": args.host, "ETT_PORT": args.port}).settings
     configure(settings.log_level, settings.log_format)
-    serve(settings, _worker)
+    serve(settings, worker)
     return Exit.DONE
-
-
-def _worker(settings: Settings, store: Store) -> Worker:
-    return Worker(
-        store,
-        now_us,
-        settings.limits,
-        poll_seconds=settings.worker_poll_seconds,
-        cohorts_a_day=settings.cohorts_a_day,
-    )

@@ -7,10 +7,9 @@ from contextlib import closing
 
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
-from ett_service.cli.now import now_us
+from ett_service.cli.working import worker
 from ett_service.logs import configure
 from ett_service.storage.engine import open_store
-from ett_service.worker.loop import Worker
 
 _STOP = {signal.SIGINT, signal.SIGTERM}
 
@@ -26,17 +25,11 @@ def run(args: argparse.Namespace) -> int:
     settings = loaded(args).settings
     configure(settings.log_level, settings.log_format)
     with closing(open_store(settings.database_url)) as store:
-        worker = Worker(
-            store,
-            now_us,
-            settings.limits,
-            poll_seconds=settings.worker_poll_seconds,
-            cohorts_a_day=settings.cohorts_a_day,
-        )
+        working = worker(settings, store)
         # Blocked before the threads begin, which inherit it: the signals come to sigwait alone.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
-        worker.start()
+        working.start()
         sys.stderr.write("Working; stop with Ctrl-C.\n")
         signal.sigwait(_STOP)
-        worker.stop()
+        working.stop()
     return Exit.DONE

@@ -7,6 +7,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 from sqlalchemy import Connection, bindparam, select
 
+from ett_service.core.label import OTHER
+from ett_service.storage import label_values
 from ett_service.storage.tables import counter, exemplar, published
 
 TURN = "turn"
@@ -67,17 +69,20 @@ def revision(conn: Connection) -> int:
 
 
 def read(conn: Connection) -> Published:
-    """Read it all."""
+    """Read it all, but for counters of words that are not shown any more."""
+    shown = label_values.read(conn)
     turn = conn.execute(_REVISION).first()
     body = conn.execute(_BODY, {"of_name": GAUGES}).scalar()
     marks: dict[Labels, Marks] = {}
     excess_us = 0
     for cluster, cohort, told, excess in conn.execute(_MARKS):
-        marks[cluster, cohort] = _marks(told)
         excess_us += excess
+        if shown.of(cluster, cohort or OTHER) == (cluster, cohort or OTHER):
+            marks[cluster, cohort] = _marks(told)
     exemplars: dict[Labels, dict[str, Exemplar]] = {}
     for cluster, cohort, key, *told in conn.execute(_EXEMPLARS):
-        exemplars.setdefault((cluster, cohort), {})[key] = Exemplar(*told)
+        if (cluster, cohort) in marks:
+            exemplars.setdefault((cluster, cohort), {})[key] = Exemplar(*told)
     return Published(
         revision=0 if turn is None else int(turn.revision),
         at_us=0 if turn is None else int(turn.at_us),

@@ -15,6 +15,7 @@ from ett_service.storage.engine import Store
 from ett_service.storage.errors import StorageUnavailable
 from ett_service.storage.marks import JobKey
 from ett_service.worker.capping import COHORTS_A_DAY, Capping
+from ett_service.worker.publishing import Publication, Publishing
 from ett_service.worker.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ class Worker:
 
     Several may work on one PostgreSQL database. *now_us* tells the time in microseconds since
     the Unix epoch; *open_every_us* is how often the numbers of an open job are run on, and
-    *cohorts_a_day* how many cohorts of a project keep rollups of their own on a day.
+    *cohorts_a_day* how many cohorts of a project keep rollups of their own on a day;
+    *publication* says what /metrics is told, and how often.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Worker:
         poll_seconds: float = 0.2,
         open_every_us: int = OPEN_EVERY_US,
         cohorts_a_day: int = COHORTS_A_DAY,
+        publication: Publication | None = None,
     ) -> None:
         self._store = store
         self._now_us = now_us
@@ -54,6 +57,7 @@ class Worker:
         self._poll_seconds = poll_seconds
         self._open_every_us = open_every_us
         self._capping = Capping(store, now_us, cohorts_a_day)
+        self._publishing = Publishing(store, now_us, publication)
         self._folds = Folds()
         self._turns = Turns()
         #: Jobs to be folded whole under the lock: facts overtook what was read outside of it.
@@ -75,11 +79,13 @@ class Worker:
         """Run in a thread of its own until :meth:`stop`."""
         self._thread = threading.Thread(target=self.run, name="ett-worker", daemon=True)
         self._thread.start()
+        self._publishing.start()
 
     def stop(self) -> None:
         """End the loop after the jobs that it is at; wait for that if it has its own thread."""
         self._stopped.set()
         self._awake.set()
+        self._publishing.stop()
         if self._thread is not None:
             self._thread.join()
 

@@ -1,0 +1,213 @@
+"""From what jobs say to what /metrics shows: counters that never go down.
+
+A job's row in ``counted`` tells what its ledger says now and what of that the counters hold. The
+difference goes to the cluster and cohort that the job has now: one that moves, is kept out or
+deleted takes nothing along, and what it moved before stays. ``sums`` may go down, where a late
+fact gives time to another category; ``marks``, which are shown, are the most they ever were.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from ett_service.core.counters import OF_A_CLUSTER, Seen
+from ett_service.core.distribution import summed
+from ett_service.core.job import MOST
+from ett_service.storage import label_values
+from ett_service.storage.counting import NOTHING
+from ett_service.storage.label_values import Most
+from ett_service.storage.published import GAUGES, TURN, Exemplar, Labels, Samples
+from ett_service.storage.tables import counted, counter, exemplar, job_history, published
+from ett_service.storage.writes import insert_new
+
+AT_ONCE = 500
+"""Jobs that are carried on in one transaction."""
+
+_WALL = "phase_seconds:"
+_OF_JOB = (counted.c.project_id == bindparam("of_project"), counted.c.job == bindparam("of_job"))
+
+_TURN = (
+    select(published.c.revision).where(published.c.name == TURN).with_for_update(skip_locked=True)
+)
+_PUBLISHED = (
+    update(published)
+    .where(published.c.name == TURN)
+    .values(revision=published.c.revision + 1, at_us=bindparam("now_us"))
+)
+_FRESH = (
+    select(
+        counted.c.project_id,
+        counted.c.job,
+        counted.c.ident,
+        counted.c.cluster,
+        counted.c.cohort,
+        counted.c.kept_out,
+        counted.c.said,
+        counted.c.seen,
+        counted.c.counted,
+        job_history.c.job.is_not(None).label("is_history"),
+    )
+    .outerjoin(
+        job_history,
+        (job_history.c.project_id == counted.c.project_id) & (job_history.c.job == counted.c.job),
+    )
+    .where(counted.c.fresh > 0)
+    .order_by(counted.c.project_id, counted.c.job)
+    .limit(bindparam("most"))
+    .with_for_update(of=counted, skip_locked=True)
+)
+_SETTLE = update(counted).where(*_OF_JOB).values(counted=bindparam("now_counted"), fresh=0)
+_COUNTERS = select(counter).where(
+    tuple_(counter.c.cluster, counter.c.cohort).in_(bindparam("labels", expanding=True))
+)
+_EXEMPLARS = select(exemplar).where(
+    tuple_(exemplar.c.cluster, exemplar.c.cohort).in_(bindparam("labels", expanding=True))
+)
+
+_sums = msgspec.json.Decoder(dict[str, int]).decode
+_seen = msgspec.json.Decoder(dict[str, Seen]).decode
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def _upsert(table: Any, insert: type[postgresql.Insert] | type[sqlite.Insert]) -> Any:
+    statement = insert(table)
+    keys = [column.name for column in table.primary_key]
+    values = {
+        column.name: statement.excluded[column.name]
+        for column in table.columns
+        if column.name not in keys
+    }
+    return statement.on_conflict_do_update(index_elements=keys, set_=values)
+
+
+_PUT = {
+    (dialect, table.name): _upsert(table, insert)
+    for dialect, insert in (("sqlite", sqlite.Insert), ("postgresql", postgresql.Insert))
+    for table in (counter, exemplar, published)
+}
+
+
+@dataclass(slots=True)
+class _Additions:
+    """What is to be added, by label."""
+
+    sums: dict[Labels, dict[str, int]] = field(default_factory=dict)
+    seen: defaultdict[Labels, dict[str, Exemplar]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+
+    def add(self, labels: Labels, row: Row[Any]) -> None:
+        """Add what a job says beyond what was counted of it."""
+        cluster, cohort = labels
+        own = self.sums.setdefault((cluster, cohort), {})
+        clusters = self.sums.setdefault((cluster, ""), {})
+        rises = set()
+        for key, amount in summed(_sums(row.said), _sums(row.counted), -1).items():
+            into = clusters if _family(key) in OF_A_CLUSTER else own
+            into[key] = into.get(key, 0) + amount
+            if amount > 0:
+                rises.add(key)
+        for key, (at_us, us, number) in _seen(row.seen).items():
+            if key in rises and _family(key) not in OF_A_CLUSTER:
+                latest = Exemplar(at_us, us, f"{row.ident}-{number}")
+                self.seen[labels][key] = max(latest, self.seen[labels].get(key, latest))
+
+
+def begin(conn: Connection, now_us: int) -> None:
+    """Make the row that publishers take turns with."""
+    insert_new(conn, published, [{"name": TURN, "revision": 0, "at_us": now_us, "body": NOTHING}])
+
+
+def carry_on(conn: Connection, now_us: int, most: Most) -> int | None:
+    """Carry up to ``AT_ONCE`` jobs on to the counters, and return how many.
+
+    None where another publisher is at it. *most* bounds the labels.
+    """
+    if conn.scalar(_TURN) is None:
+        return None
+    fresh = conn.execute(_FRESH, {"most": AT_ONCE}).all()
+    if not fresh:
+        return 0
+    shown = label_values.learn(
+        conn, (row.cluster for row in fresh), (row.cohort for row in fresh), most
+    )
+    additions = _Additions()
+    for row in fresh:
+        if not (row.is_history or row.kept_out):
+            additions.add(shown.of(row.cluster, row.cohort), row)
+    _write_counters(conn, additions.sums)
+    _write_exemplars(conn, additions.seen)
+    conn.execute(
+        _SETTLE,
+        [
+            {"of_project": row.project_id, "of_job": row.job, "now_counted": row.said}
+            for row in fresh
+        ],
+    )
+    conn.execute(_PUBLISHED, {"now_us": now_us})
+    return len(fresh)
+
+
+def put_gauges(conn: Connection, gauges: Mapping[str, Samples], now_us: int) -> bool:
+    """Publish the gauges of the fleet, by family; False where another publisher is at it."""
+    if conn.scalar(_TURN) is None:
+        return False
+    body = _encode(gauges).decode()
+    row = {"name": GAUGES, "revision": 0, "at_us": now_us, "body": body}
+    conn.execute(_PUT[conn.dialect.name, published.name], row)
+    conn.execute(_PUBLISHED, {"now_us": now_us})
+    return True
+
+
+def _family(key: str) -> str:
+    return key.partition("#")[0].partition(":")[0]
+
+
+def _write_counters(conn: Connection, additions: Mapping[Labels, Mapping[str, int]]) -> None:
+    if not additions:
+        return
+    known = {
+        (row.cluster, row.cohort): (_sums(row.sums), _sums(row.marks))
+        for row in conn.execute(_COUNTERS, {"labels": list(additions)})
+    }
+    rows = []
+    for labels, added in sorted(additions.items()):
+        sums, marks = known.get(labels, ({}, {}))
+        sums = summed(sums, added, 1)
+        marks = marks | {key: amount for key, amount in sums.items() if amount > marks.get(key, 0)}
+        rows.append(_counter(labels, sums, marks))
+    conn.execute(_PUT[conn.dialect.name, counter.name], rows)
+
+
+def _counter(labels: Labels, sums: Mapping[str, int], marks: Mapping[str, int]) -> dict[str, Any]:
+    excess_us = sum(mark - sums.get(key, 0) for key, mark in marks.items() if key.startswith(_WALL))
+    cluster, cohort = labels
+    return {
+        "cluster": cluster,
+        "cohort": cohort,
+        "sums": _encode(sums).decode(),
+        "marks": _encode(marks).decode(),
+        "excess_us": min(excess_us, MOST),
+    }
+
+
+def _write_exemplars(conn: Connection, seen: Mapping[Labels, Mapping[str, Exemplar]]) -> None:
+    if not seen:
+        return
+    known = {
+        (row.cluster, row.cohort, row.key): Exemplar(row.at_us, row.us, row.attempt_id)
+        for row in conn.execute(_EXEMPLARS, {"labels": list(seen)})
+    }
+    rows: list[dict[str, Any]] = []
+    for (cluster, cohort), of_labels in sorted(seen.items()):
+        for key, one in sorted(of_labels.items()):
+            if one > known.get((cluster, cohort, key), Exemplar(0, 0, "")):
+                place = {"cluster": cluster, "cohort": cohort, "key": key}
+                rows.append(place | one._asdict())
+    if rows:
+        conn.execute(_PUT[conn.dialect.name, exemplar.name], rows)

@@ -1,0 +1,104 @@
+"""Publishes what /metrics shows: counters moved on, and gauges worked out anew."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from ett_service.analysis import standing
+from ett_service.analysis.standing import Asked, Gauges
+from ett_service.storage import label_values, published, publishing
+from ett_service.storage.engine import Store
+from ett_service.storage.label_values import CLUSTER, COHORT, Most
+
+log = logging.getLogger(__name__)
+
+EVERY_US = 5_000_000
+"""How often counters move on and what runs now is told, in microseconds."""
+
+_WINDOWS_EVERY = 12  #: times as long, as they are summed over days
+_LABELS_EVERY_US = 3_600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What is published, and how often."""
+
+    every_us: int = EVERY_US
+    most: Most = field(default_factory=Most)
+    asked: Asked = field(default_factory=Asked)
+
+
+class Publishing:
+    """Goes on in a thread of its own, so that sums over days keep no job waiting.
+
+    Of several workers on one database one publishes at a time, and the others pass.
+    """
+
+    def __init__(
+        self, store: Store, now_us: Callable[[], int], publication: Publication | None = None
+    ) -> None:
+        self._store = store
+        self._now_us = now_us
+        self._publication = publication or Publication()
+        self._windows: Gauges = {}
+        self._windows_due_us = 0
+        self._labels_due_us = 0
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin the thread."""
+        self._thread = threading.Thread(target=self._run, name="ett-publisher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after what it is at."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def publish(self) -> None:
+        """Move the counters on and tell how the fleet stands."""
+        now_us, began = self._now_us(), time.perf_counter()
+        self._store.write(partial(publishing.begin, now_us=now_us))
+        self._choose_labels(now_us)
+        while self._carried_on(now_us) == publishing.AT_ONCE and not self._stopped.is_set():
+            pass
+        asked = self._publication.asked
+        with self._store.reading() as conn:
+            shown = label_values.read(conn)
+            if now_us >= self._windows_due_us:
+                self._windows = standing.windows(conn, shown, asked, now_us)
+                self._windows_due_us = now_us + _WINDOWS_EVERY * self._publication.every_us
+            before = published.read(conn)
+            gauges = self._windows | standing.current(conn, shown, asked, now_us, before)
+        gauges["ett_counter_excess_seconds"] = [((), before.excess_us / 1_000_000)]
+        gauges["ett_publish_duration_seconds"] = [((), time.perf_counter() - began)]
+        self._store.write(partial(publishing.put_gauges, gauges=gauges, now_us=now_us))
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self.publish()
+            except Exception:  # the thread outlives all trouble: log it, wait, go on
+                log.exception("Nothing could be published.", extra={"event": "publish_trouble"})
+            self._stopped.wait(self._publication.every_us / 1_000_000)
+
+    def _carried_on(self, now_us: int) -> int | None:
+        most = self._publication.most
+        return self._store.write(partial(publishing.carry_on, now_us=now_us, most=most))
+
+    def _choose_labels(self, now_us: int) -> None:
+        if now_us < self._labels_due_us:
+            return
+        self._labels_due_us = now_us + _LABELS_EVERY_US
+        with self._store.reading() as conn:
+            weights = standing.weights(conn, now_us)
+        for kind in (CLUSTER, COHORT):
+            most = self._publication.most.of(kind)
+            self._store.write(
+                partial(label_values.choose, kind=kind, weights=weights[kind], most=most)
+            )
