@@ -1,0 +1,79 @@
+"""Programs that a test starts and ends, each with a log and a sign that it is ready."""
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+PATIENCE_S = 20.0
+
+_SHOWN = 2000  #: characters of a log that a failure shows
+
+
+class Program:
+    """A running program; its output lies in *log*."""
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.log = folder / f"{Path(command[0]).name}-{time.monotonic_ns()}.log"
+        with self.log.open("w") as output:
+            self._process = subprocess.Popen(
+                command, cwd=folder, env=environment, stdout=output, stderr=output
+            )
+
+    def ready(self, url: str) -> None:
+        """Wait until it answers at *url*."""
+
+        def answers() -> bool:
+            assert self._process.poll() is None, self.told()
+            try:
+                return httpx2.get(url).status_code == 200
+            except httpx2.TransportError:
+                return False
+
+        eventually(answers, self.told)
+
+    def stop(self) -> None:
+        """Ask it to end, and wait until it has."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait(PATIENCE_S)
+
+    def told(self) -> str:
+        """Return the end of its log."""
+        return f"{self.log.name}:\n{self.log.read_text()[-_SHOWN:]}"
+
+
+def eventually(
+    look: Callable[[], Any], told: Callable[[], str] = str, *, patience_s: float = PATIENCE_S
+) -> Any:
+    """Look until there is something to see, and return it; *told* says what else there was."""
+    until = time.monotonic() + patience_s
+    while time.monotonic() < until:
+        if found := look():
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"it did not come about in {patience_s} s\n{told()}")
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def needed(program: str, package: str) -> str:
+    """Return where *program* lies, or skip the test and name Debian's package that has it."""
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed (Debian: apt install {package})")
+    return found

@@ -1,0 +1,135 @@
+"""A real Prometheus that scrapes often, keeps its own data and is asked in PromQL."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+
+from tests.live.programs import Program, eventually, free_port, needed
+
+SCRAPE_JOB = "ett"
+
+_RETENTION = "400d"
+
+
+class Sample(NamedTuple):
+    """One series of an answer, with its points: instant in seconds and value."""
+
+    labels: Mapping[str, str]
+    points: Sequence[tuple[float, float]]
+
+    @property
+    def value(self) -> float:
+        """The last value."""
+        return self.points[-1][1]
+
+
+@dataclass
+class Prometheus:
+    """One server; *targets* and *alertmanager* are addresses without a scheme."""
+
+    folder: Path
+    targets: Sequence[str] = ()
+    rules: Sequence[Path] = ()
+    alertmanager: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    _program: Program | None = None
+
+    @property
+    def blocks(self) -> Path:
+        """Where its blocks lie; it reads new ones when it starts."""
+        return self.folder / "blocks"
+
+    def start(self) -> None:
+        """Start it, and wait until it is ready."""
+        address = f"127.0.0.1:{free_port()}"
+        self.blocks.mkdir(parents=True, exist_ok=True)
+        (self.folder / "prometheus.yml").write_text(json.dumps(self._config()))
+        self._program = Program(
+            [
+                needed("prometheus", "prometheus"),
+                f"--config.file={self.folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={self.blocks}",
+                f"--storage.tsdb.retention.time={_RETENTION}",
+                f"--web.listen-address={address}",
+                "--rules.alert.resend-delay=1s",
+                "--enable-feature=exemplar-storage",
+            ],
+            self.folder,
+        )
+        self.url = f"http://{address}"
+        self._program.ready(f"{self.url}/-/ready")
+
+    def stop(self) -> None:
+        """End it."""
+        if self._program is not None:
+            self._program.stop()
+
+    def told(self) -> str:
+        """Return the end of its log."""
+        return "" if self._program is None else self._program.told()
+
+    def query(self, expression: str, at: float | None = None) -> list[Sample]:
+        """Evaluate *expression* at one instant, in seconds since the Unix epoch."""
+        moment = {} if at is None else {"time": f"{at:.3f}"}
+        found = self.ask("query", query=expression, **moment)
+        if found["resultType"] == "scalar":
+            return [Sample({}, [_point(found["result"])])]
+        return [_sample(one) for one in found["result"]]
+
+    def over(self, expression: str, start: float, end: float, step_s: float) -> list[Sample]:
+        """Evaluate *expression* at every step from *start* to *end*."""
+        found = self.ask(
+            "query_range", query=expression, start=f"{start:.3f}", end=f"{end:.3f}", step=step_s
+        )
+        return [_sample(one) for one in found["result"]]
+
+    def ask(self, what: str, **parameters: Any) -> Any:
+        """Read one answer of its API, which must be a success."""
+        answer = httpx2.post(f"{self.url}/api/v1/{what}", data=parameters, timeout=30)
+        said = answer.json()
+        assert said["status"] == "success", f"{said.get('error')}: {parameters.get('query')}"
+        return said["data"]
+
+    def has_scraped(self, since: float | None = None) -> None:
+        """Wait for a scrape that began after *since*, in seconds since the Unix epoch."""
+        after = time.time() if since is None else since
+        scraped = f'count(timestamp(up{{job="{SCRAPE_JOB}"}} == 1) > {after})'
+        eventually(
+            lambda: any(one.value >= len(self.targets) for one in self.query(scraped)), self.told
+        )
+
+    def _config(self) -> dict[str, Any]:
+        alerting = {}
+        if self.alertmanager is not None:
+            alerting = {"alertmanagers": [{"static_configs": [{"targets": [self.alertmanager]}]}]}
+        scrape = {
+            "job_name": SCRAPE_JOB,
+            "static_configs": [{"targets": list(self.targets)}],
+        }
+        return {
+            "global": {
+                "scrape_interval": "1s",
+                "scrape_timeout": "1s",
+                "evaluation_interval": "1s",
+                "external_labels": dict(self.labels),
+            },
+            "rule_files": [str(path) for path in self.rules],
+            "alerting": alerting,
+            "scrape_configs": [scrape],
+        }
+
+
+def _sample(found: Mapping[str, Any]) -> Sample:
+    told = found.get("values") or [found["value"]]
+    return Sample(found["metric"], [_point(one) for one in told])
+
+
+def _point(told: Sequence[Any]) -> tuple[float, float]:
+    at, value = told
+    return float(at), float(value)
