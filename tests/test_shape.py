@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TREES = ("ett_service", "tests", "benchmarks", "examples", "migrations")
+TREES = ("ett_service", "tests", "benchmarks", "dashboards", "examples", "migrations")
 LONGEST_MODULE = 400
 LONGEST_FUNCTION = 60
 BANNED_WORDS = frozenset(

@@ -1,0 +1,61 @@
+"""How single series, columns and values of a panel are drawn."""
+
+from collections.abc import Iterator
+
+from grafana_foundation_sdk.builders.dashboard import DashboardFieldConfigSourceOverrides
+from grafana_foundation_sdk.models.dashboard import (
+    DynamicConfigValue,
+    MatcherConfig,
+    ValueMap,
+    ValueMappingResult,
+)
+
+from dashboards.build.colours import PHASE_COLOURS
+from dashboards.build.kit import Field, Link, Paint, Panel
+
+
+def overrides(panel: Panel) -> list[DashboardFieldConfigSourceOverrides]:
+    """Return what differs by name: the colours of categories, then what the panel says."""
+    painted = PHASE_COLOURS if panel.paint is Paint.SERIES else {}
+    named = [Field(name=name, colour=colour) for name, colour in painted.items()]
+    return [_override(one) for one in (*named, *panel.fields)]
+
+
+def mappings(panel: Panel) -> list[ValueMap]:
+    """Return the colours of values: of categories, and what the panel says."""
+    painted = PHASE_COLOURS if panel.paint is Paint.VALUES else {}
+    colours = {**painted, **panel.value_colours}
+    shown = {
+        value: ValueMappingResult(color=colour, index=place, text=value)
+        for place, (value, colour) in enumerate(colours.items())
+    }
+    return [ValueMap(shown)] if shown else []
+
+
+def link_json(link: Link) -> dict[str, object]:
+    """Return a link from a value; a page outside Grafana opens beside it."""
+    return {"title": link.title, "url": link.url, "targetBlank": not link.url.startswith("/")}
+
+
+def _override(one: Field) -> DashboardFieldConfigSourceOverrides:
+    return (
+        DashboardFieldConfigSourceOverrides()
+        .matcher(MatcherConfig(id_val="byName", options=one.name))
+        .properties([DynamicConfigValue(name, value) for name, value in _properties(one)])
+    )
+
+
+def _properties(one: Field) -> Iterator[tuple[str, object]]:
+    colour = {"mode": "fixed", "fixedColor": one.colour} if one.colour else None
+    wanted: dict[str, object] = {
+        "displayName": one.title,
+        "unit": one.unit,
+        "decimals": one.decimals,
+        "color": colour,
+        "custom.hidden": one.hidden,
+        "custom.lineStyle": {"fill": "dash", "dash": [8, 6]} if one.dashed else None,
+        "custom.fillBelowTo": one.fill_down_to,
+        "custom.width": one.width,
+        "links": [link_json(link) for link in one.links],
+    }
+    return ((name, value) for name, value in wanted.items() if value not in (None, "", False, []))
