@@ -78,7 +78,9 @@ def _signs(story: Story, events: Sequence[Told], since_us: int, until_us: int) -
         last = events[before - 1].event
         if last["type"] in _ENDINGS or last.get("phase") == "queued":
             continue
-        named = {name: last[name] for name in ("launch", "attempt", "cycle") if name in last}
+        named: WireEvent = {
+            name: last[name] for name in ("launch", "attempt", "cycle") if name in last
+        }
         sign: WireEvent = {"type": "heartbeat", "at": rfc3339(at), "job": story.job.name, **named}
         yield Told(at, sign)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ett_service.client.transport import request
 from ett_service.core.instant import rfc3339
 from ett_service.core.interval import SECOND_US
 from ett_service.demo.generator import Fleet, generate
@@ -61,6 +62,15 @@ def send(server: Server, events: list[Any], **batch: Any) -> None:
         answer = server.send(part, **batch)
         assert answer.status == 200, answer.body[:500]
         assert json.loads(answer.body)["rejected"] == 0, answer.body[:500]
+
+
+def ask(server: Server, method: str, path: str, body: object = None) -> Any:
+    """Send one request, which must succeed, and return the answer."""
+    sent = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    answer = request(method, server.url + path, server.key, sent, headers)
+    assert answer.status < 300, answer.body
+    return json.loads(answer.body) if answer.body else None
 
 
 def settled(server: Server) -> None:

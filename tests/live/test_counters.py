@@ -1,22 +1,97 @@
 """Counters go up and never down, whatever comes late, is corrected or starts again."""
 
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pytest
 
+from tests.builders import MINUTE
 from tests.live import page
-from tests.live.conftest import Live, send, settled
+from tests.live.conftest import Live, ask, send, settled
+from tests.live.page import Series
+from tests.scenarios.conftest import Server
+from tests.stories import failing_job, told
 
 pytestmark = pytest.mark.xdist_group("live")
 
+_HELD_UP = 6
+"""Minutes that the loop of the job ``held-up`` is thought to stand still for a save."""
 
-def test_a_restart_loses_nothing_of_what_was_counted(live: Live) -> None:
+
+@dataclass(frozen=True)
+class Quiet:
+    """The fleet after all its jobs have ended: what a page said before and after a restart."""
+
+    live: Live
+    before: Mapping[Series, float]
+    after: Mapping[Series, float]
+
+
+@pytest.fixture(scope="module")
+def quiet(live: Live) -> Quiet:
+    """End what runs, tell of jobs that ended long ago, and start the server again."""
     send(live.server, list(live.running()))
+    for job in ("judged", "kept-out", "deleted", "moved"):
+        send(live.server, failing_job(job, model=job))
+    send(live.server, _held_up())
     settled(live.server)
     before = page.read(live.server.url)
+    live.prometheus.has_scraped()
     live.server.stop()
     live.server.start()
     settled(live.server)
-    after = page.read(live.server.url)
-    fleets = [series for series in before if series[0] in page.counted()]
-    assert len(fleets) > 1000
-    assert {s: after.get(s) for s in fleets} == {s: before[s] for s in fleets}
+    return Quiet(live, before, page.read(live.server.url))
+
+
+def _held_up() -> list[dict[str, object]]:
+    """Tell of a job that begins a save and is never heard to end it."""
+    job = "held-up"
+    return [
+        told("job", 0, job, model=job, cluster="a", gpus=8),
+        told("attempt_started", 0, job),
+        told("phase_started", 0, job, phase="train_loop"),
+        told("phase_started", 10, job, phase="checkpoint_blocking"),
+        told("attempt_ended", 10 + _HELD_UP, job, outcome="completed"),
+    ]
+
+
+def _correct(server: Server) -> None:
+    """Let late facts and people take time, a failure and whole jobs back."""
+    send(server, [told("progress", 11, "held-up", step=1)])
+    send(server, [told("job", 100, "moved", model="elsewhere")])
+    why = {"why": "a drill"}
+    ask(server, "PUT", "/v1/jobs/judged/attempts/0/verdict", why | {"cause": "network"})
+    ask(server, "PUT", "/v1/jobs/kept-out/exclusion", why)
+    ask(server, "DELETE", "/v1/jobs/deleted")
+
+
+def _fleets(samples: Mapping[Series, float]) -> dict[Series, float]:
+    names = page.counted()
+    return {series: value for series, value in samples.items() if series[0] in names}
+
+
+def test_a_restart_takes_nothing_from_what_was_counted(quiet: Quiet) -> None:
+    before, after = _fleets(quiet.before), _fleets(quiet.after)
+    assert sum(value > 0 for value in before.values()) > 500
+    assert after == before
+
+
+def test_no_counter_goes_down_though_a_late_fact_takes_time_from_a_phase(quiet: Quiet) -> None:
+    server, prometheus = quiet.live.server, quiet.live.prometheus
+    excess = page.one(quiet.after, "ett_counter_excess_seconds")
+    _correct(server)
+    settled(server)
+    held_back_s = (_HELD_UP - 1) * MINUTE / 1_000_000
+    now = page.read(server.url)
+    prometheus.has_scraped()
+    assert page.one(now, "ett_counter_excess_seconds") == pytest.approx(excess + held_back_s)
+    fallen = {
+        s: (v, now.get(s)) for s, v in _fleets(quiet.after).items() if not now.get(s, -1) >= v
+    }
+    assert fallen == {}
+    names = "|".join(sorted(page.counted()))
+    since_s = round(time.time() - quiet.live.began_us / 1_000_000) + 10
+    resets = prometheus.query(f'resets({{__name__=~"{names}"}}[{since_s}s])')
+    assert len(resets) > 1000
+    assert [one for one in resets if one.value] == []
