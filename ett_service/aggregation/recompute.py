@@ -78,6 +78,17 @@ def recompute(
         return run.place
 
 
+def chunks(store: Readable, after: JobKey | None = None) -> Iterator[tuple[Chunk, int]]:
+    """Yield all jobs behind *after*, each chunk with how many events it has."""
+    while True:
+        with store.reading() as conn:
+            found = many.following(conn, after, MOST_JOBS)
+        if not found:
+            return
+        after = found[-1][0]
+        yield from _cut(found)
+
+
 class _Run:
     """Chunks handed out in the order of their jobs, and committed in it."""
 
@@ -97,7 +108,8 @@ class _Run:
     def chunks(self, ahead: int) -> Iterator[Position]:
         """Yield the place after each chunk."""
         tasks: deque[_Task] = deque()
-        for number, (chunk, events) in enumerate(self._todo(), 1):
+        last = self.place.last if self.place else None
+        for number, (chunk, events) in enumerate(chunks(self._store, last), 1):
             tasks.append(_Task(chunk, events, self._pool.submit(_do, chunk, self._now_us())))
             # SQLite can write its log from the start again only while nobody reads.
             most_left = 0 if number % _PAUSE_EVERY == 0 else ahead - 1
@@ -105,16 +117,6 @@ class _Run:
                 yield self._settle(tasks.popleft())
         while tasks:
             yield self._settle(tasks.popleft())
-
-    def _todo(self) -> Iterator[tuple[Chunk, int]]:
-        after = self.place.last if self.place else None
-        while True:
-            with self._store.reading() as conn:
-                found = many.following(conn, after, MOST_JOBS)
-            if not found:
-                return
-            after = found[-1][0]
-            yield from _cut(found)
 
     def _settle(self, task: _Task) -> Position:
         refolded = task.future.result()

@@ -11,7 +11,15 @@ from ett_service.core.event import Event
 from ett_service.storage.body import DECODERS
 from ett_service.storage.ledger_rows import Head
 from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import correction, dirty, event, job, job_ledger, producer
+from ett_service.storage.tables import (
+    correction,
+    dirty,
+    event,
+    job,
+    job_history,
+    job_ledger,
+    producer,
+)
 
 
 def _of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
@@ -54,6 +62,7 @@ _CORRECTED = (
     .where(*_of_jobs(correction), correction.c.taken_back_us.is_(None))
     .distinct()
 )
+_OF_HISTORY = select(job_history.c.job).where(*_of_jobs(job_history))
 _HEADS = select(
     job_ledger.c.job,
     job_ledger.c.revision,
@@ -125,6 +134,11 @@ def clock_corrections(
 def corrected(conn: Connection, project_id: int, jobs: Sequence[str]) -> set[str]:
     """Return those about which a correction stands."""
     return set(conn.scalars(_CORRECTED, _of(project_id, jobs)))
+
+
+def of_history(conn: Connection, project_id: int, jobs: Sequence[str]) -> set[str]:
+    """Return those that a batch of ``history`` ever touched."""
+    return set(conn.scalars(_OF_HISTORY, _of(project_id, jobs)))
 
 
 def _keyed(conn: Connection, statement: Any, place: dict[str, Any]) -> list[tuple[JobKey, int]]:
