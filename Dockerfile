@@ -1,0 +1,45 @@
+FROM python:3.11.15-slim-trixie AS interpreter
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+
+FROM interpreter AS wheel
+WORKDIR /source
+RUN pip install --no-cache-dir build==1.3.0
+COPY pyproject.toml README.md LICENSE ./
+COPY dashboards dashboards
+COPY migrations migrations
+COPY ett_service ett_service
+RUN python -m build --wheel --outdir /wheels
+
+FROM interpreter AS environment
+COPY deploy/constraints.txt /constraints.txt
+COPY --from=wheel /wheels /wheels
+# Without pip of its own: nothing can be installed into it later.
+RUN python -m venv --without-pip /venv \
+    && wheel="$(echo /wheels/*.whl)" \
+    && pip --python /venv/bin/python install --no-cache-dir --only-binary :all: \
+        --constraint /constraints.txt "${wheel}[server]" \
+    && python -m compileall -q /venv
+
+FROM interpreter
+LABEL org.opencontainers.image.title="ett-service" \
+      org.opencontainers.image.description="Effective Training Time (ETT%) of a fleet of training jobs" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0"
+RUN pip uninstall --yes --quiet pip \
+    && groupadd --gid 10001 ett \
+    && useradd --uid 10001 --gid ett --no-create-home --home-dir /nonexistent \
+        --shell /usr/sbin/nologin ett \
+    # A new volume takes over whose its folder in the image is.
+    && install --directory --owner ett --group ett /data /keys
+COPY --from=environment /venv /venv
+ENV PATH=/venv/bin:$PATH \
+    ETT_DATABASE_URL=sqlite:////data/ett.db \
+    ETT_HOST=0.0.0.0
+WORKDIR /data
+USER 10001:10001
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
+    CMD ["python", "-c", "import urllib.request as web; web.urlopen('http://127.0.0.1:8080/readyz', timeout=4)"]
+ENTRYPOINT ["ett"]
+CMD ["serve"]
