@@ -1,0 +1,93 @@
+"""One number, however it is asked for: the API, the view, a gauge and sums of counters."""
+
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from ett_service.core.instant import rfc3339
+from ett_service.core.interval import SECOND_US
+from ett_service.demo.generator import Fleet
+from ett_service.demo.tape import WireEvent
+from tests.live.compressed import instant
+from tests.live.conftest import Live, ask, send, settled
+from tests.live.programs import eventually
+from tests.live.prometheus import Prometheus, Sample
+
+pytestmark = pytest.mark.xdist_group("live")
+
+CLUSTER = "quiet"
+JOBS = 60
+
+#: Marks stand on the truth where a job is told whole, after its end.
+ETT_OF_COUNTERS = """
+  (
+      sum by (cohort) (max without (instance, pod)
+        (ett_phase_weighted_seconds_total{{cluster="{cluster}", phase="train_loop"}}))
+    -
+      sum by (cohort) (max without (instance, pod)
+        (ett_deducted_weighted_seconds_total{{cluster="{cluster}", phase="train_loop"}}))
+  )
+/
+  sum by (cohort) (max without (instance, pod)
+    (ett_phase_weighted_seconds_total{{cluster="{cluster}"}}))
+"""
+
+ETT_OF_VIEW = """
+SELECT model, SUM(effective_training_weighted_seconds) / SUM(weighted_seconds)
+FROM ett_v_rollup_hourly WHERE cluster = ? AND NOT excluded GROUP BY model
+"""
+
+
+@pytest.fixture(scope="module")
+def quiet(live: Live, fleet: Fleet) -> Mapping[str, float]:
+    """Tell of jobs that have ended, and return the ETT% of each model as the API has it."""
+    ended = [story for story in fleet.stories if story.ended_at is not None][:JOBS]
+    events = [event for story in ended for event in story.events]
+    send(live.server, list(_moved(events)))
+    settled(live.server)
+    live.prometheus.has_scraped()
+    question = f"where=cluster:{CLUSTER}&group_by=model&from=30d&limit=100"
+    answer = ask(live.server, "GET", f"/v1/fleet/summary?{question}")
+    return {group["group"]["model"]: group["ett_ratio"] for group in answer["groups"]}
+
+
+def _moved(events: Iterable[WireEvent]) -> Iterable[WireEvent]:
+    """Return the events in a cluster of their own, so late that the last is of a minute ago."""
+    told = list(events)
+    later = time.time_ns() // 1000 - 60 * SECOND_US - max(instant(one["at"]) for one in told)
+    for event in told:
+        moved = {**event, "job": f"quiet-{event['job']}"}
+        for name in ("at", "start", "submitted_at"):
+            if name in event:
+                moved[name] = rfc3339(instant(event[name]) + later)
+        yield moved | ({"cluster": CLUSTER} if event["type"] == "job" else {})
+
+
+def _by_cohort(found: Iterable[Sample]) -> dict[str, float]:
+    return {one.labels["cohort"]: one.value for one in found}
+
+
+def _gauges(prometheus: Prometheus) -> dict[str, float]:
+    selector = f'{{cluster="{CLUSTER}", window="7d", weighting="accelerators"}}'
+    return _by_cohort(prometheus.query(f"max without (instance, pod) (ett_window_ratio{selector})"))
+
+
+def test_counters_in_promql_say_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
+    assert len(quiet) >= 10
+    found = _by_cohort(live.prometheus.query(ETT_OF_COUNTERS.format(cluster=CLUSTER)))
+    assert found == pytest.approx(dict(quiet), rel=0, abs=1e-9)
+
+
+def test_the_window_gauge_says_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
+    agreed = pytest.approx(dict(quiet), rel=0, abs=1e-9)
+    eventually(lambda: _gauges(live.prometheus) == agreed, lambda: str(_gauges(live.prometheus)))
+
+
+def test_the_view_says_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
+    path = live.server.folder / "ett.db"
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as conn:
+        found = dict(conn.execute(ETT_OF_VIEW, (CLUSTER,)).fetchall())
+    conn.close()
+    assert found == pytest.approx(dict(quiet), rel=0, abs=1e-9)
