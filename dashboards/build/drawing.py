@@ -18,6 +18,7 @@ from grafana_foundation_sdk.models.common import (
     BarGaugeDisplayMode,
     BigValueColorMode,
     BigValueGraphMode,
+    BigValueTextMode,
     GraphDrawStyle,
     HeatmapCellLayout,
     LegendDisplayMode,
@@ -67,6 +68,8 @@ def _described(builder: Drawn, panel: Panel) -> Drawn:
     _bounded(builder, panel)
     builder.overrides(list(overrides(panel)))
     builder.mappings(list(mappings(panel)))
+    if panel.step:
+        builder.interval(panel.step)
     builder.data_links([_data_link(link.title, link.url) for link in panel.links])
     builder.transformations(
         [
@@ -132,6 +135,8 @@ def _time_series(panel: Panel) -> Drawn:
 
 def _stat(panel: Panel) -> Drawn:
     shown = stat.Panel().reduce_options(_latest(panel)).color_mode(BigValueColorMode.VALUE)
+    if panel.named:
+        shown.text_mode(BigValueTextMode.VALUE_AND_NAME)
     over_time = any(not query.instant for query in panel.queries)
     return shown.graph_mode(BigValueGraphMode.AREA if over_time else BigValueGraphMode.NONE)
 

@@ -51,12 +51,17 @@ class Paint(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question in PromQL or SQL. ``legend`` names its series, by labels as ``{{label}}``."""
+    """A question in PromQL or SQL. ``legend`` names its series, by labels as ``{{label}}``.
+
+    One beside others may be left unanswered where ``may_be_empty`` says why.
+    """
 
     text: str
     legend: str = ""
     format: Format = Format.TIME_SERIES
     instant: bool = False  #: at the end of the range only; SQL takes no notice
+    exemplars: bool = False  #: show the attempts behind a histogram; SQL takes no notice
+    may_be_empty: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +125,13 @@ class Panel:
     decimals: int | None = None
     low: float | None = None
     high: float | None = None
+    step: str = ""  #: a point stands for so long at least, as in ``1h``
     stack: Stack = Stack.NONE
     paint: Paint = Paint.NOWHERE
     horizontal: bool = False
     x_field: str = ""  #: of a bar chart
     sort_by: str = ""  #: of a table: its column, largest first
+    named: bool = False  #: of a stat: the name of each value beside it
     no_value: str = "-"
     thresholds: tuple[Threshold, ...] = ()
     fields: tuple[Field, ...] = ()
@@ -242,15 +249,21 @@ def ett_url(first: str = "http://127.0.0.1:8080") -> Variable:
     )
 
 
-def to_dashboard(uid: str, **variables: str) -> str:
-    """Return the path of a dashboard that keeps the time range and sets *variables*.
+def to_dashboard(uid: str, *kept: str, **chosen: str) -> str:
+    """Return the path of a dashboard that keeps the time range and the variables *kept*.
 
-    A value is what Grafana fills in, such as ``${__field.labels.cohort}``.
+    *chosen* sets others to what Grafana fills in: a label of the series as
+    ``__field.labels.cohort``, a column of the row as ``__data.fields.cohort``.
     """
-    parts: Iterable[str] = (f"var-{name}={value}" for name, value in variables.items())
-    return "&".join((f"/d/{uid}?${{__url_time_range}}", *parts))
+    parts: Iterable[str] = (
+        "${__url_time_range}",
+        *(f"${{{name}:queryparam}}" for name in kept),
+        *(f"var-{name}=${{{value}:percentencode}}" for name, value in chosen.items()),
+    )
+    return f"/d/{uid}?{'&'.join(parts)}"
 
 
-def to_trace(job: str, project: str) -> str:
-    """Return the address of a job's trace at the service; both are what Grafana fills in."""
-    return f"${{ett_url}}/v1/jobs/{job}/trace?project={project}"
+def to_trace(project: str, job: str) -> str:
+    """Return the address of a job's trace at the service; *project* and *job* as above."""
+    path = f"/v1/jobs/${{{job}:percentencode}}/trace"
+    return f"${{ett_url}}{path}?project=${{{project}:percentencode}}"

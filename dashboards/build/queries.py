@@ -58,6 +58,7 @@ def _promql(query: Query, letter: str) -> prometheus.Dataquery:
         .expr(query.text)
         .format(PromQueryFormat(query.format.value))
         .legend_format(query.legend or "__auto")
+        .exemplar(query.exemplars)
         .ref_id(letter)
     )
     return asked.instant() if query.instant else asked.range()
