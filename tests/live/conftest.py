@@ -22,8 +22,8 @@ from tests.live.prometheus import Prometheus
 from tests.scenarios.conftest import Server
 
 LIVE_S = 40
-FLEET_SEED = 2
-FLEET_ENDS = "2026-03-04T18:00:00Z"
+FLEET_SEED = 16
+FLEET_ENDS = "2026-03-04T14:20:00Z"
 
 QUICK = {
     "ETT_PUBLISH_EVERY_SECONDS": "0.5",

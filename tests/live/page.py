@@ -7,7 +7,7 @@ from typing import TypeAlias
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
-from ett_service.exposition.families import COUNTERS, Kind
+from ett_service.exposition.families import COUNTERS, GAUGES, Kind
 
 Series: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
 """The name of a sample and its labels."""
@@ -35,3 +35,8 @@ def counted() -> AbstractSet[str]:
         if family.kind is Kind.HISTOGRAM:
             names |= {f"{family.name}_{part}" for part in ("bucket", "sum", "count")}
     return names
+
+
+def of_the_fleet() -> AbstractSet[str]:
+    """Return the names of the samples that every replica tells alike."""
+    return counted() | {family.name for family in GAUGES}

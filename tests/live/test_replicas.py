@@ -1,0 +1,69 @@
+"""Two replicas on one PostgreSQL tell the same of the fleet."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from ett_service.storage.migrate import migrate
+from tests.conftest import new_postgresql
+from tests.live import page
+from tests.live.conftest import QUICK, send, settled
+from tests.live.page import Series
+from tests.live.programs import Program
+from tests.scenarios.conftest import Server
+from tests.stories import failing_job
+
+pytestmark = pytest.mark.xdist_group("live")
+
+ROUNDS = 40
+
+
+@pytest.fixture(scope="module")
+def replicas(
+    postgres_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Server, Server]]:
+    """Return two servers that compute nothing, with an ``ett worker`` beside them."""
+    folder = tmp_path_factory.mktemp("replicas")
+    with ExitStack() as stack:
+        database_url = stack.enter_context(new_postgresql(postgres_url))
+        migrate(database_url)
+        pair = [
+            Server(database_url, folder, ETT_EMBEDDED_WORKER="false", **QUICK) for _ in range(2)
+        ]
+        ett = str(Path(sys.executable).with_name("ett"))
+        worker = Program([ett, "worker"], folder, pair[0].environment)
+        stack.callback(worker.stop)
+        for server in pair:
+            stack.callback(server.stop)
+            server.start()
+        yield pair[0], pair[1]
+
+
+def _fleets(server: Server) -> Mapping[Series, float]:
+    names = page.of_the_fleet()
+    return {series: value for series, value in page.read(server.url).items() if series[0] in names}
+
+
+def test_two_replicas_tell_the_same_of_the_fleet_while_it_moves(
+    replicas: tuple[Server, Server],
+) -> None:
+    first, second = replicas
+    settled(first)
+    compared, revisions = 0, set()
+    for number in range(ROUNDS):
+        send(replicas[number % 2], failing_job(f"job-{number}", model=f"model-{number % 5}"))
+        before, other, after = _fleets(first), _fleets(second), _fleets(first)
+        revisions.add(page.one(after, "ett_published_timestamp_seconds"))
+        if before == after:
+            assert other == after
+            compared += 1
+        time.sleep(0.05)
+    assert compared >= ROUNDS / 2
+    assert len(revisions) >= 3
+    settled(first)
+    assert _fleets(first) == _fleets(second)
+    assert len(_fleets(first)) > 500
