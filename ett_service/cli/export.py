@@ -1,4 +1,4 @@
-"""``ett export``: lists of the service as files for other programs."""
+"""``ett export``: lists of the service, and the past of its metrics, as files."""
 
 import argparse
 import json
@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ett_service.cli import export_openmetrics
 from ett_service.cli.arguments import add_server
 from ett_service.cli.exits import Exit, Failure
-from ett_service.cli.output import counted
+from ett_service.cli.output import counted, whole_file
 from ett_service.cli.remote import fetch
 from ett_service.cli.window import add_by, add_scope, add_window, scope, window
 from ett_service.client.transport import Response
@@ -29,6 +30,7 @@ class Listing:
 
     path: str
     member: str
+    summary: str
     query: Callable[[argparse.Namespace], Query]
     page: int | None = None  #: rows a page, where it has pages
 
@@ -56,12 +58,14 @@ def _of_jobs(args: argparse.Namespace) -> Query:
 
 
 LISTS: Mapping[str, Listing] = {
-    "jobs": Listing("/v1/jobs", "jobs", _of_jobs, 1000),
-    "attempts": Listing("/v1/jobs/{job}/attempts", "attempts", _of_job),
-    "segments": Listing("/v1/jobs/{job}/ledger", "segments", _of_job),
-    "events": Listing("/v1/jobs/{job}/events", "events", _of_job, 10_000),
-    "summary": Listing("/v1/fleet/summary", "groups", _of_fleet),
-    "series": Listing("/v1/fleet/series", "points", _of_series),
+    "jobs": Listing("/v1/jobs", "jobs", "jobs with their numbers", _of_jobs, 1000),
+    "attempts": Listing("/v1/jobs/{job}/attempts", "attempts", "a job's attempts", _of_job),
+    "segments": Listing(
+        "/v1/jobs/{job}/ledger", "segments", "a job's time, cut by category", _of_job
+    ),
+    "events": Listing("/v1/jobs/{job}/events", "events", "what a job sent", _of_job, 10_000),
+    "summary": Listing("/v1/fleet/summary", "groups", "the fleet's numbers", _of_fleet),
+    "series": Listing("/v1/fleet/series", "points", "the same over time", _of_series),
 }
 """What can be exported, by the word for it."""
 
@@ -70,12 +74,18 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     """Declare the verb."""
     parser = verbs.add_parser(
         "export",
-        help="write lists as CSV, Parquet or JSON",
+        help="write lists, or the past of the metrics, to files",
         epilog="Examples: `ett export jobs -o jobs.parquet`, "
         "`ett export series --by team --step 1w -o weeks.csv`, "
         "`ett export segments --job llm-70b`.",
     )
-    parser.add_argument("what", choices=tuple(LISTS))
+    whats = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    for what, listing in LISTS.items():
+        _add_list(whats.add_parser(what, help=listing.summary))
+    export_openmetrics.add_parser(whats)
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", help="whose attempts, segments or events")
     add_by(parser)
     parser.add_argument("--step", choices=("1h", "1d", "1w"), help="of a series (default 1d)")
@@ -87,7 +97,9 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the list; a FILE is there when it is whole, and not before."""
+    """Write what was asked for; a FILE is there when it is whole, and not before."""
+    if args.what == export_openmetrics.WHAT:
+        return export_openmetrics.run(args)
     form = args.format or _format_of(args.output)
     wanted = LISTS[args.what]
     if ("{job}" in wanted.path) != bool(args.job):
@@ -100,13 +112,8 @@ def run(args: argparse.Namespace) -> int:
         _WRITERS[form](pages, sys.stdout.buffer.write)
         sys.stdout.buffer.flush()
         return Exit.DONE
-    part = args.output.with_name(f"{args.output.name}.part")
-    try:
-        with part.open("wb") as file:
-            _WRITERS[form](pages, file.write)
-        part.replace(args.output)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(args.output) as file:
+        _WRITERS[form](pages, file.write)
     return Exit.DONE
 
 

@@ -3,7 +3,9 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeVar
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -76,6 +78,18 @@ def counted(items: Iterable[T], what: str) -> Iterator[T]:
         disable=not console.is_terminal,
     ) as progress:
         yield from progress.track(items, description=what)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that is at *path* once it is whole, and not before."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def shown(value: object) -> str:
