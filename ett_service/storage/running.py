@@ -50,11 +50,12 @@ _RUNNING = (
     )
     .where(counted.c.running > 0)
 )
-_WAITING = select(func.count(), func.min(dirty.c.marked_us)).select_from(
-    select(func.min(dirty.c.marked_us).label("marked_us"))
+_MARKED = (
+    select(func.min(dirty.c.marked_us).label("since_us"))
     .group_by(dirty.c.project_id, dirty.c.job)
-    .subquery("dirty")
+    .subquery()
 )
+_WAITING = select(func.count(), func.min(_MARKED.c.since_us)).select_from(_MARKED)
 _MARKERS = select(marker.c.kind, func.max(marker.c.at_us)).group_by(marker.c.kind)
 _SIZE = {
     "sqlite": text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"),

@@ -1,0 +1,151 @@
+"""How the fleet stands, in the words of /metrics, is what the API says of the same window."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from ett_service.analysis import fleet, standing
+from ett_service.analysis.economy import Economy, Price, Target
+from ett_service.analysis.scope import Scope
+from ett_service.analysis.standing import Asked, Gauges
+from ett_service.analysis.window import Window
+from ett_service.core.interval import DAY_US
+from ett_service.core.vocabulary import Category
+from ett_service.storage import label_values, published
+from ett_service.storage.label_values import Shown
+from tests.api.conftest import Service, service
+from tests.builders import HOUR, MINUTE, NOON
+from tests.stories import failing_job, spent, told
+
+__all__ = ["service"]
+
+ECONOMY = Economy(
+    prices=(Price("H100", 0, Fraction(2)),),
+    targets=(Target({}, 0.9), Target({"model": "llm-70b"}, 0.8)),
+)
+SHOWN = Shown(frozenset({"a"}), frozenset({"llm-70b", "vit"}))
+
+
+@pytest.fixture
+def told_service(service: Service) -> Service:
+    """Two cohorts of one cluster, the larger one with prices known."""
+    service.told(failing_job(hardware="H100"))
+    service.told(failing_job("small", model="vit", gpus=1, hardware="H100"))
+    service.clock.us = NOON + 2 * HOUR
+    return service
+
+
+def windows(service: Service, shown: Shown = SHOWN, economy: Economy = ECONOMY) -> Gauges:
+    with service.store.reading() as conn:
+        return standing.windows(conn, shown, Asked(economy), service.clock.us)
+
+
+def current(service: Service, **asked: Any) -> Gauges:
+    with service.store.reading() as conn:
+        before = published.read(conn)
+        return standing.current(conn, SHOWN, Asked(**asked), service.clock.us, before)
+
+
+def test_the_ratio_of_a_cohort_is_that_of_the_api(told_service: Service) -> None:
+    ratios = dict(windows(told_service)["ett_window_ratio"])
+
+    with told_service.store.reading() as conn:
+        window = Window(NOON + 2 * HOUR - 7 * DAY_US, NOON + 2 * HOUR)
+        groups = fleet.summary(conn, Scope(group_by=("model",)), window, ECONOMY).groups
+    for group in groups:
+        of_cohort = ("a", group.labels["model"], "7d")
+        assert ratios[*of_cohort, "accelerators"] == group.totals.ett_ratio
+        assert ratios[*of_cohort, "wall"] == group.totals.ett_ratio_wall
+    assert len(ratios) == 2 * len(groups) * len(standing.WINDOWS)
+
+
+def test_cohorts_that_are_not_shown_are_added_up(told_service: Service) -> None:
+    ratios = windows(told_service, Shown(frozenset({"a"}), frozenset()))["ett_window_ratio"]
+    assert {labels[:2] for labels, _ in ratios} == {("a", "other")}
+
+
+def test_gpu_time_costs_what_the_prices_say(told_service: Service) -> None:
+    gauges = windows(told_service)
+    hours = {
+        labels: us / 3600 for labels, us in gauges["ett_window_gpu_seconds"] if labels[1] == "1d"
+    }
+    effective = hours["a", "1d", Category.EFFECTIVE_TRAINING.value]
+    assert effective == pytest.approx((8 + 8) * 34 / 60)
+    costs = dict(gauges["ett_window_cost"])
+    assert costs["a", "1d", Category.EFFECTIVE_TRAINING.value, "USD"] == pytest.approx(
+        2 * effective
+    )
+    assert gauges["ett_gpu_hour_price"] == [(("H100", "USD"), 2.0)]
+
+
+def test_without_a_price_nothing_costs_nothing(told_service: Service) -> None:
+    assert "ett_window_cost" not in windows(told_service, economy=Economy())
+
+
+def test_targets_are_told_for_clusters_and_cohorts(told_service: Service) -> None:
+    gauges = windows(told_service)
+    assert gauges["ett_target_ratio"] == [(("a",), 0.9)]
+    assert dict(gauges["ett_cohort_target_ratio"]) == {("a", "llm-70b"): 0.8, ("a", "vit"): 0.9}
+
+
+def test_percentiles_are_of_the_attempts_that_left_the_phase(told_service: Service) -> None:
+    p99 = dict(windows(told_service)["ett_phase_p99_seconds"])
+    assert p99["a", "launcher_init"] == pytest.approx(300, rel=0.02)
+    assert p99["a", "pt2_compile"] == pytest.approx(120, rel=0.02)
+
+
+def opened(service: Service, job: str, minute: float) -> None:
+    service.told(
+        [
+            told("job", minute, job=job, model="vit", cluster="a"),
+            spent("scheduling", minute - 1, minute, job=job),
+            told("phase_started", minute, job=job, phase="launcher_init"),
+        ]
+    )
+
+
+def test_what_runs_and_what_was_not_heard_of_is_counted(service: Service) -> None:
+    service.clock.us = NOON + 20 * MINUTE
+    opened(service, "early", 10)
+    opened(service, "late", 18)
+
+    gauges = current(service)
+
+    vit = ("a", "vit")
+    assert gauges["ett_attempts_running"] == [(vit, 2)]
+    assert gauges["ett_attempts_silent"] == [(vit, 1)]
+    since = gauges["ett_oldest_open_phase_start_timestamp_seconds"]
+    assert since == [((*vit, "launcher_init"), (NOON + 10 * MINUTE) / 1e6)]
+    assert gauges["ett_cohort_last_event_timestamp_seconds"] == [(vit, (NOON + 18 * MINUTE) / 1e6)]
+
+
+def test_no_job_is_named_but_those_that_were_asked_for(service: Service) -> None:
+    service.clock.us = NOON + 20 * MINUTE
+    opened(service, "llm-1", 10)
+    opened(service, "secret", 10)
+
+    assert current(service)["ett_job_ratio"] == []
+    named = current(service, jobs=("llm-*",))["ett_job_ratio"]
+    assert named == [(("research", "llm-1"), 0.0)]
+
+
+def test_the_watermark_is_when_the_oldest_waiting_fact_came_in(service: Service) -> None:
+    service.send(failing_job())
+    came_in = service.clock.us
+    service.clock.us += HOUR
+
+    gauges = current(service)
+    assert gauges["ett_jobs_waiting"] == [((), 1)]
+    assert gauges["ett_aggregation_watermark_timestamp_seconds"] == [((), came_in / 1e6)]
+
+    service.settle()
+    watermark = current(service)["ett_aggregation_watermark_timestamp_seconds"]
+    assert watermark == [((), service.clock.us / 1e6)]
+
+
+def test_the_weight_of_a_word_is_its_gpu_time(told_service: Service) -> None:
+    with told_service.store.reading() as conn:
+        weights = standing.weights(conn, told_service.clock.us)
+    assert weights[label_values.COHORT].keys() == {"llm-70b", "vit"}
+    assert weights[label_values.CLUSTER]["a"] == sum(weights[label_values.COHORT].values())

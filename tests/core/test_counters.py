@@ -1,0 +1,86 @@
+"""What a job counts is its ledger said in other words."""
+
+from hypothesis import given
+
+from ett_service.core.answer import JobLedger
+from ett_service.core.cohort import is_weighted
+from ett_service.core.counters import DEDUCTIONS, PHASES, Counted, counted, open_work
+from ett_service.core.event import AttemptStarted, Event, PhaseStarted, SpanOver
+from ett_service.core.fold import fold
+from ett_service.core.vocabulary import Category, Outcome, Phase
+from tests.builders import HOUR, MINUTE, NOON, event, progress
+from tests.core.strategies import Timeline, timelines
+
+
+def category_us(told: Counted, category: Category, weight: str = "") -> int:
+    """Put a category together from gross time and deductions, as readers of /metrics do."""
+    phase = "train_loop" if category is Category.EFFECTIVE_TRAINING else category.value
+    gross = sum(
+        us
+        for key, us in told.sums.items()
+        if key == f"phase{weight}_seconds:{phase}"
+        or key.startswith(f"phase{weight}_seconds:{phase}/")
+    )
+    deducted = {
+        pair: told.sums.get(f"deducted{weight}_seconds:{'/'.join(pair)}", 0) for pair in DEDUCTIONS
+    }
+    out = sum(us for (source, _), us in deducted.items() if source == phase)
+    into = sum(us for (_, target), us in deducted.items() if target == category)
+    return gross - out + into
+
+
+def without_running_tails(ledger: JobLedger) -> bool:
+    return not any(one.silent_tail_us for one in ledger.attempts if one.outcome is Outcome.RUNNING)
+
+
+@given(timelines)
+def test_gross_time_and_deductions_make_up_each_category(timeline: Timeline) -> None:
+    ledger = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
+    told = counted(ledger)
+    if not told.sums:
+        return
+    assert sum(told.sums.get(f"phase_seconds:{phase}", 0) for phase in PHASES) == ledger.e2e_us
+    if not without_running_tails(ledger):
+        return
+    for category in Category:
+        of_category = [share for share in ledger.shares if share.category is category]
+        assert category_us(told, category) == sum(share.us for share in of_category)
+        if is_weighted(ledger):
+            weighted_us = sum(share.weighted_us or 0 for share in of_category)
+            assert category_us(told, category, "_weighted") == weighted_us
+
+
+def hanging(as_of: int) -> JobLedger:
+    told: list[Event] = [
+        event(AttemptStarted, gpus=8),
+        event(SpanOver, NOON + MINUTE, phase=Phase.LAUNCHER_INIT, start=NOON),
+        event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
+        *(progress(step, NOON + (step + 1) * MINUTE) for step in range(4)),
+    ]
+    return fold(told, {}, as_of)
+
+
+def test_a_running_silent_tail_is_not_deducted_but_open() -> None:
+    ledger = hanging(NOON + 12 * MINUTE)
+    assert ledger.attempts[0].silent_tail_us == 6 * MINUTE
+
+    assert counted(ledger).sums["phase_seconds:train_loop"] == 11 * MINUTE
+    assert not any(key.startswith("deducted") for key in counted(ledger).sums)
+    assert open_work(ledger).open_since == {"stalled": NOON + 6 * MINUTE}
+
+
+def test_an_attempt_that_was_lost_counts_up_to_its_last_sign() -> None:
+    sums = counted(hanging(NOON + HOUR)).sums
+    assert sums["phase_seconds:train_loop"] == 3 * MINUTE
+
+
+def test_what_is_open_began_where_its_stretch_did() -> None:
+    told = [event(AttemptStarted), event(PhaseStarted, NOON + MINUTE, phase=Phase.LAUNCHER_INIT)]
+    work = open_work(fold(told, {}, NOON + 5 * MINUTE))
+    assert work.open_since == {"launcher_init": NOON + MINUTE}
+    assert work.heard == (NOON + MINUTE,)
+
+
+def test_a_job_that_is_left_out_of_the_fleet_counts_nothing() -> None:
+    told = [event(AttemptStarted, 0), event(AttemptStarted, NOON, attempt=1)]
+    assert counted(fold(told, {}, NOON)).sums == {}

@@ -1,0 +1,212 @@
+"""What is published: counters that equal the ledgers and never go down, and gauges beside them."""
+
+import random
+from functools import partial
+from typing import Any
+
+from sqlalchemy import select
+
+from ett_service.core.answer import Exclusion
+from ett_service.core.counters import DURATION_BOUNDS_US
+from ett_service.storage import corrections, deletion, label_values, published
+from ett_service.storage.counting import ident
+from ett_service.storage.label_values import COHORT, Most
+from ett_service.storage.marks import JobKey
+from ett_service.storage.published import Labels, Published
+from ett_service.storage.tables import job as jobs
+from ett_service.worker.publishing import Publication, Publishing
+from tests.api.conftest import Service, parts, service
+from tests.builders import HOUR, MINUTE, NOON
+from tests.stories import failing_job, spent, told
+
+__all__ = ["parts", "service"]
+
+LLM = ("a", "llm-70b")
+
+
+def publish(service: Service, most: Most | None = None) -> Published:
+    """Publish, and read what a scrape would."""
+    publication = Publication(most=most or Most())
+    Publishing(service.store, service.clock.now, publication).publish()
+    with service.store.reading() as conn:
+        return published.read(conn)
+
+
+def key_of(service: Service, job: str) -> JobKey:
+    with service.store.reading() as conn:
+        return JobKey(conn.execute(select(jobs.c.project_id)).scalars().first() or 0, job)
+
+
+def minutes(found: Published, labels: Labels, family: str) -> dict[str, float]:
+    """Return the counters of one family that are not 0, in minutes."""
+    return {
+        key.removeprefix(f"{family}:"): us / MINUTE
+        for key, us in found.marks[labels].items()
+        if key.startswith(f"{family}:")
+    }
+
+
+def starting(job: str, model: str, minute: float = 0, **facts: Any) -> list[dict[str, Any]]:
+    """Tell a job that initialises for ten minutes and then ends."""
+    return [
+        told("job", minute, job=job, model=model, cluster="a", gpus=8, **facts),
+        spent("launcher_init", minute, minute + 10, job=job),
+        told("attempt_ended", minute + 10, job=job, outcome="completed"),
+    ]
+
+
+def test_counters_say_what_the_ledger_says(service: Service) -> None:
+    service.told(failing_job())
+
+    found = publish(service)
+
+    assert minutes(found, LLM, "phase_seconds") == {
+        "scheduling": 1, "hardware_setup": 2, "launcher_init": 8, "pt2_compile": 2,
+        "train_loop": 44, "checkpoint_blocking": 1, "restart_wait": 2, "shutdown": 2,
+    }  # fmt: skip
+    assert minutes(found, LLM, "deducted_seconds") == {"train_loop/repeated_training": 10}
+    assert minutes(found, LLM, "deducted_weighted_seconds") == {"train_loop/repeated_training": 80}
+    held = minutes(found, LLM, "phase_weighted_seconds")
+    assert (held["train_loop/true"], held["scheduling/false"]) == (8 * 44, 8)
+    assert sum(held.values()) == 8 * 62
+    marks = found.marks[LLM]
+    assert (marks["attempts_started:first"], marks["attempts_started:restart"]) == (1, 1)
+    assert marks["time_to_start_seconds#us"] == 9 * MINUTE
+    assert marks[f"time_to_start_seconds#{DURATION_BOUNDS_US.index(10 * MINUTE)}"] == 1
+    assert marks["time_to_recover_seconds#us"] == 5 * MINUTE
+    assert marks["checkpoint_blocking_seconds#us"] == MINUTE
+    of_cluster = found.marks["a", ""]
+    assert of_cluster["failures:unknown/unknown"] == 1
+    assert of_cluster["phase_duration_seconds:launcher_init#us"] == 8 * MINUTE
+
+
+def test_publishing_again_counts_nothing_twice(service: Service) -> None:
+    service.told(failing_job())
+
+    assert publish(service).marks == publish(service).marks
+
+
+def test_any_order_of_arrival_ends_at_the_same_counters_or_above(service: Service) -> None:
+    described, *events = failing_job()
+    for seed in range(3):
+        random.Random(seed).shuffle(events)
+        job, before = f"shuffled-{seed}", publish(service).marks.get(LLM, {})
+        for event in (described, *events):
+            service.told([event | {"job": job, "id": f"{event['id']}-{seed}"}])
+            now = publish(service).marks.get(LLM, {})
+            assert all(now[key] >= mark for key, mark in before.items())
+            before = now
+    found = publish(service)
+    gross = sum(minutes(found, LLM, "phase_seconds").values())
+    assert gross == 3 * 62 + found.excess_us / MINUTE
+
+
+def test_a_late_fact_leaves_the_mark_standing_until_it_is_passed(service: Service) -> None:
+    service.told(failing_job("first"))
+    before = publish(service)
+
+    service.told([spent("evaluation", 50, 55, job="first", attempt=1)])
+    late = publish(service)
+    assert minutes(late, LLM, "phase_seconds")["train_loop"] == 44
+    assert minutes(late, LLM, "phase_seconds")["evaluation"] == 5
+    assert (before.excess_us, late.excess_us) == (0, 5 * MINUTE)
+
+    service.told(failing_job("second"))
+    passed = publish(service)
+    assert minutes(passed, LLM, "phase_seconds")["train_loop"] == 39 + 44
+    assert passed.excess_us == 0
+
+
+def test_a_deleted_job_takes_nothing_out(service: Service) -> None:
+    service.told(failing_job("gone"))
+    before = publish(service).marks
+
+    service.store.write(partial(deletion.delete_job, key=key_of(service, "gone")))
+    assert publish(service).marks == before
+
+    service.told(failing_job("next"))
+    assert minutes(publish(service), LLM, "phase_seconds")["train_loop"] == 88
+
+
+def test_an_excluded_job_counts_no_further(service: Service) -> None:
+    service.told(starting("job", "llm-70b"))
+    publish(service)
+    key = key_of(service, "job")
+    exclude = partial(
+        corrections.put_exclusion, key=key, windows=[Exclusion()], why="a test",
+        made_by="ett_00000000", now_us=NOON,
+    )  # fmt: skip
+    service.store.write(exclude)
+    service.told(starting("job", "llm-70b", 20, attempt=1))
+    assert minutes(publish(service), LLM, "phase_seconds") == {"launcher_init": 10}
+
+
+def test_a_job_that_moves_leaves_its_past_where_it_was(service: Service) -> None:
+    service.told(starting("job", "before"))
+    publish(service)
+    service.told([told("job", 30, job="job", model="after", cluster="a")])
+    service.told([spent("launcher_init", 40, 45, job="job", attempt=1)])
+
+    found = publish(service)
+
+    assert minutes(found, ("a", "before"), "phase_seconds") == {"launcher_init": 10}
+    assert minutes(found, ("a", "after"), "phase_seconds")["launcher_init"] == 5
+
+
+def test_imported_history_moves_no_counter_but_is_seen_to_run(service: Service) -> None:
+    service.told(failing_job("past"), history=True)
+    opened = [
+        told("job", 60, job="now", model="llm-70b", cluster="a"),
+        told("phase_started", 60, job="now", phase="launcher_init"),
+    ]
+    service.clock.us = NOON + HOUR + MINUTE
+    service.told(opened, history=True)
+
+    found = publish(service)
+
+    assert found.marks == {}
+    assert found.gauges["ett_attempts_running"] == [(LLM, 1)]
+    opened_at = (NOON + HOUR) / 1_000_000
+    assert found.gauges["ett_oldest_open_phase_start_timestamp_seconds"] == [
+        ((*LLM, "launcher_init"), opened_at)
+    ]
+
+
+def test_cohorts_beyond_the_cap_count_under_other_and_are_told(service: Service) -> None:
+    for model in "abcd":
+        service.told(starting(model, model))
+        found = publish(service, Most(cohorts=2))
+
+    assert sorted(cohort for _, cohort in found.marks) == ["", "a", "b", "other"]
+    assert minutes(found, ("a", "other"), "phase_seconds") == {"launcher_init": 20}
+    assert dict(found.gauges["ett_label_values_folded"]) == {("cluster",): 0, ("cohort",): 2}
+
+
+def test_a_cohort_that_comes_to_be_shown_begins_at_0(service: Service) -> None:
+    for model in "ab":
+        service.told(starting(model, model))
+        publish(service, Most(cohorts=1))
+    choose = partial(label_values.choose, kind=COHORT, weights={"a": 1.0, "b": 2.0}, most=1)
+    service.store.write(choose)
+    service.told(starting("b-again", "b", 30))
+
+    found = publish(service, Most(cohorts=1))
+
+    assert sorted(cohort for _, cohort in found.marks) == ["", "b", "other"]
+    assert minutes(found, ("a", "b"), "phase_seconds") == {"launcher_init": 10}
+    assert minutes(found, ("a", "other"), "phase_seconds") == {"launcher_init": 10}
+
+
+def test_an_exemplar_names_the_attempt_and_not_the_job(service: Service) -> None:
+    service.told(failing_job())
+
+    found = publish(service).exemplars[LLM]
+
+    bucket = DURATION_BOUNDS_US.index(5 * MINUTE)
+    recovery = found[f"time_to_recover_seconds#{bucket}"]
+    assert recovery == (NOON + 35 * MINUTE, 5 * MINUTE, f"{ident(key_of(service, 'llm-70b'))}-1")
+
+
+def test_what_is_published_has_a_revision_that_rises(service: Service) -> None:
+    revisions = [publish(service).revision for _ in range(3)]
+    assert revisions == sorted(set(revisions))
