@@ -1,6 +1,8 @@
 """What is published: counters that equal the ledgers and never go down, and gauges beside them."""
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -175,7 +177,9 @@ def test_imported_history_moves_no_counter_but_is_seen_to_run(service: Service) 
 def test_cohorts_beyond_the_cap_count_under_other_and_are_told(service: Service) -> None:
     for model in "abcd":
         service.told(starting(model, model))
-        found = publish(service, Most(cohorts=2))
+        publish(service, Most(cohorts=2))
+
+    found = publish(service, Most(cohorts=2))
 
     assert sorted(cohort for _, cohort in found.marks) == ["", "a", "b", "other"]
     assert minutes(found, ("a", "other"), "phase_seconds") == {"launcher_init": 20}
@@ -210,3 +214,24 @@ def test_an_exemplar_names_the_attempt_and_not_the_job(service: Service) -> None
 def test_what_is_published_has_a_revision_that_rises(service: Service) -> None:
     revisions = [publish(service).revision for _ in range(3)]
     assert revisions == sorted(set(revisions))
+
+
+def test_publishers_beside_writers_count_everything_once(service: Service) -> None:
+    publishing = [Publishing(service.store, service.clock.now) for _ in range(3)]
+    done = threading.Event()
+
+    def publish_on(one: Publishing) -> None:
+        while not done.is_set():
+            one.publish()
+
+    with ThreadPoolExecutor(len(publishing)) as pool:
+        running = [pool.submit(publish_on, one) for one in publishing]
+        for number in range(12):
+            service.told(failing_job(f"job-{number}"))
+        done.set()
+    for one in running:
+        one.result()
+
+    found = publish(service)
+    assert sum(minutes(found, LLM, "phase_seconds").values()) == 12 * 62
+    assert found.excess_us == 0
