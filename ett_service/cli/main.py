@@ -53,6 +53,7 @@ VERBS: Mapping[str, Verb] = {
     "estimate": Verb("find what a planned run would take", "ett_service.cli.estimate"),
     "report": Verb("write up a week of the fleet", "ett_service.cli.report"),
     "export": Verb("write lists, or the past of the metrics, to files", "ett_service.cli.export"),
+    "rules": Verb("write rules for Prometheus", "ett_service.cli.rules"),
     "verify": Verb("recompute everything and print the differences", "ett_service.cli.verify"),
     "recompute": Verb("fold every job anew and rewrite its numbers", "ett_service.cli.recompute"),
     "keys": Verb("create, list and revoke API keys", "ett_service.cli.keys"),
