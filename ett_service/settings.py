@@ -86,6 +86,16 @@ class TargetRow(Row):
     ett_ratio: Annotated[float, Field(gt=0, le=1)]
 
 
+class MetricsTable(Row):
+    """What ``/metrics`` shows of the fleet, and how often it moves on."""
+
+    every_seconds: PositiveFloat = 5.0
+    clusters: PositiveInt = 20  #: shown as labels; the rest is ``other``
+    cohorts: PositiveInt = 50  #: likewise
+    cohort_histograms: bool = True  #: whether cohorts have histograms of their own
+    jobs: tuple[Name, ...] = ()  #: patterns of running jobs that are shown by name
+
+
 class Settings(BaseModel):
     """What an operator may choose. Durations are in seconds, sizes in bytes."""
 
@@ -109,11 +119,7 @@ class Settings(BaseModel):
     max_future_seconds: PositiveInt = 86_400
     body_deadline_seconds: PositiveFloat = 30.0
     cohorts_a_day: PositiveInt = 500  #: those of a project that keep rollups of their own
-    publish_every_seconds: PositiveFloat = 5.0  #: how often ``/metrics`` moves on
-    metrics_clusters: PositiveInt = 20  #: shown as labels; the rest is ``other``
-    metrics_cohorts: PositiveInt = 50  #: likewise
-    metrics_cohort_histograms: bool = True  #: whether cohorts have histograms of their own
-    metrics_jobs: tuple[Name, ...] = ()  #: patterns of running jobs that are shown by name
+    metrics: MetricsTable = MetricsTable()
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "USD"
     accelerators_per_node: PositiveInt = 8
     prices: tuple[PriceRow, ...] = ()
@@ -127,7 +133,7 @@ class Settings(BaseModel):
             raise ValueError(f"must start with {' or '.join(DATABASES)}")
         return url
 
-    @field_validator("prices", "peak_rates", "targets", "metrics_jobs", mode="before")
+    @field_validator("prices", "peak_rates", "targets", "metrics", mode="before")
     @classmethod
     def _read_json(cls, given: object) -> object:
         if not isinstance(given, str):

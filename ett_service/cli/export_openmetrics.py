@@ -86,10 +86,10 @@ def run(args: argparse.Namespace) -> int:
         steps,
         -NEVER if args.begin is None else args.begin,
         dict(args.labels),
-        settings.metrics_cohort_histograms,
+        settings.metrics.cohort_histograms,
     )
     _refuse_nothing(past, scope, only_history=not args.all)
-    past.fold(settings.metrics_clusters, settings.metrics_cohorts)
+    past.fold(settings.metrics.clusters, settings.metrics.cohorts)
     if args.output is None:
         sys.stdout.writelines(past.text(scope))
         return Exit.DONE

@@ -12,7 +12,7 @@ from ett_service.worker.publishing import Publication
 
 def worker(settings: Settings, store: Store) -> Worker:
     """Make the worker of a store; it is still to be started."""
-    limits = settings.limits
+    limits, metrics = settings.limits, settings.metrics
     return Worker(
         store,
         now_us,
@@ -20,8 +20,8 @@ def worker(settings: Settings, store: Store) -> Worker:
         poll_seconds=settings.worker_poll_seconds,
         cohorts_a_day=settings.cohorts_a_day,
         publication=Publication(
-            every_us=round(settings.publish_every_seconds * SECOND_US),
-            most=Most(settings.metrics_clusters, settings.metrics_cohorts),
-            asked=Asked(settings.economy, limits.lost_after_us, settings.metrics_jobs),
+            every_us=round(metrics.every_seconds * SECOND_US),
+            most=Most(metrics.clusters, metrics.cohorts),
+            asked=Asked(settings.economy, limits.lost_after_us, metrics.jobs),
         ),
     )

@@ -26,10 +26,9 @@ FLEET_SEED = 16
 FLEET_ENDS = "2026-03-04T14:20:00Z"
 
 QUICK = {
-    "ETT_PUBLISH_EVERY_SECONDS": "0.5",
+    "ETT_METRICS": '{"every_seconds": 0.5}',
     "ETT_LOST_AFTER_SECONDS": "15",
     "ETT_WORKER_POLL_SECONDS": "0.1",
-    "ETT_LOG_LEVEL": "warning",
 }
 """A clock 60 times faster: an attempt is lost after 15 seconds, not minutes."""
 
