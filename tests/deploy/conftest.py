@@ -1,0 +1,85 @@
+"""What deploys the service, as the programs understand it that will read it."""
+
+import importlib.util
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+
+Parsed = dict[str, Any]
+
+
+class Composed(NamedTuple):
+    """What a run of Compose said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def compose(*arguments: str, folder: Path = ROOT) -> Composed:
+    """Run Compose itself, as the wrapper that comes with it ends with 0 whatever it says."""
+    found = importlib.util.find_spec("compose")
+    assert found is not None
+    assert found.origin is not None
+    program = Path(found.origin).with_name("docker-compose")
+    done = subprocess.run(
+        [program, "--project-directory", folder, *arguments],
+        cwd=folder,
+        env={"PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return Composed(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="session")
+def project() -> Parsed:
+    """Return the Compose project as it is with `.env.example` as `.env`."""
+    told = compose("--env-file", ".env.example", "config", "--format", "json")
+    assert told.returncode == 0, told.stderr
+    parsed: Parsed = json.loads(told.stdout)
+    return parsed
+
+
+@pytest.fixture(scope="session")
+def services(project: Parsed) -> Parsed:
+    """Return the containers of the Compose project by name."""
+    found: Parsed = project["services"]
+    return found
+
+
+@pytest.fixture(scope="session")
+def objects() -> list[Parsed]:
+    """Return every object that the Kubernetes example makes, without the generated ones."""
+    return [
+        made
+        for path in sorted(KUBERNETES.glob("*.yaml"))
+        if path.name != "kustomization.yaml"
+        for made in yaml.safe_load_all(path.read_text("utf-8"))
+    ]
+
+
+def pods(objects: list[Parsed]) -> dict[str, Parsed]:
+    """Return the pods that *objects* run, by the name of what runs them."""
+    return {
+        made["metadata"]["name"]: made["spec"]["template"]["spec"]
+        for made in objects
+        if "template" in made.get("spec", {})
+    }
+
+
+def variables(path: Path) -> dict[str, str]:
+    """Read a file of lines NAME=VALUE."""
+    lines = (line.strip() for line in path.read_text("utf-8").splitlines())
+    told = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    return {name: value for name, _, value in told}

@@ -1,0 +1,124 @@
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.deploy.conftest import ROOT, Parsed
+
+HADOLINT = Path(sys.executable).with_name("hadolint")
+DOCKERFILE = ROOT / "Dockerfile"
+CONSTRAINTS = ROOT / "deploy" / "constraints.txt"
+
+
+def _instructions() -> list[tuple[str, str]]:
+    text = re.sub(r"^\s*#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE)
+    lines = text.replace("\\\n", " ").splitlines()
+    return [(word, rest) for line in lines if line for word, _, rest in [line.partition(" ")]]
+
+
+def _of(word: str) -> list[str]:
+    return [rest for found, rest in _instructions() if found == word]
+
+
+def _last_stage() -> list[tuple[str, str]]:
+    instructions = _instructions()
+    begins = [place for place, (word, _) in enumerate(instructions) if word == "FROM"]
+    return instructions[begins[-1] :]
+
+
+def test_the_linter_has_nothing_to_say() -> None:
+    done = subprocess.run([HADOLINT, DOCKERFILE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_one_interpreter_of_one_version_is_in_every_stage() -> None:
+    first, *others = _of("FROM")
+    assert re.match(r"python:3\.1[1-9]\.\d+-slim-[a-z]+ AS interpreter$", first)
+    assert {stage.split()[0] for stage in others} == {"interpreter"}
+
+
+def test_the_image_runs_as_the_user_that_the_deployments_name(services: Parsed) -> None:
+    (user,) = _of("USER")
+    assert ("USER", user) in _last_stage()
+    assert user == services["ett"]["user"]
+    assert user == "10001:10001"
+
+
+def test_the_last_stage_takes_over_the_environment_and_nothing_to_build_with() -> None:
+    copied = [rest for word, rest in _last_stage() if word == "COPY"]
+    assert copied == ["--from=environment /venv /venv"]
+    installs = " ".join(rest for word, rest in _last_stage() if word == "RUN")
+    assert "apt-get" not in installs
+    assert "pip uninstall" in installs
+
+
+def test_what_is_copied_is_there_and_let_through() -> None:
+    allowed = {
+        line[1:]
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    copied = {
+        source
+        for rest in _of("COPY")
+        if not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    }
+    assert copied == allowed
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+
+
+def test_the_wheel_is_built_from_all_that_goes_into_it() -> None:
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
+    wheel = hatch["build"]["targets"]["wheel"]
+    sources = {path.partition("/")[0] for path in (*wheel["packages"], *wheel["force-include"])}
+    assert sources <= set(" ".join(_of("COPY")).split())
+
+
+def test_the_image_is_labelled_with_the_version_that_it_holds() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    (labels,) = _of("LABEL")
+    assert f'org.opencontainers.image.version="{version}"' in labels
+
+
+def test_the_image_asks_itself_what_compose_asks_it(services: Parsed) -> None:
+    (check,) = _of("HEALTHCHECK")
+    asked = services["ett"]["healthcheck"]["test"][-1]
+    assert f'"{asked}"' in check
+    assert _of("ENTRYPOINT") == ['["ett"]']
+    assert _of("CMD") == ['["serve"]']
+
+
+def _constrained() -> dict[str, str]:
+    lines = [line for line in CONSTRAINTS.read_text().splitlines() if not line.startswith("#")]
+    told = [line.partition("==") for line in lines]
+    assert all(version for _, _, version in told)
+    return {canonicalize_name(name): version for name, _, version in told}
+
+
+def _needed(name: str, extras: frozenset[str], found: dict[str, list[Requirement]]) -> None:
+    for text in distribution(name).requires or []:
+        needed = Requirement(text)
+        marker = needed.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in (extras or {""})):
+            continue
+        canonical = canonicalize_name(needed.name)
+        known = canonical in found
+        found.setdefault(canonical, []).append(needed)
+        if not known or needed.extras:
+            _needed(needed.name, frozenset(needed.extras), found)
+
+
+def test_every_package_in_the_image_has_one_version_that_all_who_need_it_take() -> None:
+    needed: dict[str, list[Requirement]] = {}
+    _needed("ett-service", frozenset({"server"}), needed)
+    constrained = _constrained()
+    assert set(needed) == set(constrained)
+    for name, asked in needed.items():
+        version = constrained[name]
+        assert all(one.specifier.contains(version) for one in asked), name
