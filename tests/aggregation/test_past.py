@@ -1,0 +1,69 @@
+"""Jobs are folded for their past as everywhere else: with clocks, verdicts and exclusions."""
+
+import pytest
+from sqlalchemy import Connection, insert
+
+from ett_service.aggregation.past import told
+from ett_service.core.answer import Exclusion
+from ett_service.core.correction import AttemptKey, Verdict
+from ett_service.core.event import AttemptEnded, AttemptStarted
+from ett_service.core.vocabulary import Cause, Origin, Outcome
+from ett_service.storage import corrections
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_key
+from ett_service.storage.marks import JobKey
+from ett_service.storage.tables import job_history
+from tests.aggregation.deliveries import deliver, recomputed, refreshed, running_job
+from tests.builders import HOUR, NOON, event
+
+LATER = NOON + 2 * HOUR
+
+
+@pytest.fixture
+def keys(store: Store, project_id: int) -> list[JobKey]:
+    """Tell of two jobs; the second was sent as history."""
+    made = [JobKey(project_id, name) for name in ("live", "past")]
+    for key in made:
+        deliver(store, key, running_job(), {"p": 7_000_000})
+    store.write(lambda conn: conn.execute(insert(job_history), made[1]._asdict()))
+    return made
+
+
+def test_only_jobs_sent_as_history_are_folded_unless_all_are_asked_for(
+    store: Store, keys: list[JobKey]
+) -> None:
+    assert len(list(told(store, LATER, only_history=True))) == 1
+    assert len(list(told(store, LATER, only_history=False))) == len(keys)
+
+
+def test_a_ledger_is_what_the_events_say_with_all_that_is_not_stored(
+    store: Store, keys: list[JobKey]
+) -> None:
+    (found,) = told(store, LATER, only_history=True)
+
+    assert found.ledger.segments == recomputed(store, keys[1], LATER).segments
+    assert found.exclusions == ()
+
+
+def test_verdicts_and_exclusions_stand(store: Store, keys: list[JobKey]) -> None:
+    key = keys[1]
+    failed = [
+        event(AttemptStarted, NOON + HOUR, attempt=1, gpus=8),
+        event(AttemptEnded, NOON + HOUR + 1, attempt=1, cycle=0, outcome=Outcome.FAILED),
+    ]
+    deliver(store, key, failed)
+    refreshed(store, key, LATER)
+    out = Exclusion(NOON, NOON + 1)
+
+    def correct(conn: Connection) -> None:
+        create_key(conn, project="research", name="k", scopes=["write"], now_us=NOON)
+        verdict = Verdict(Origin.INFRA, Cause.NETWORK, "a test", "k", NOON)
+        assert corrections.attempt_key(conn, key, 1)[0] == AttemptKey("", 1, 0)
+        corrections.put_verdict(conn, key, 1, verdict)
+        corrections.put_exclusion(conn, key, [out], why="a test", made_by="k", now_us=NOON)
+
+    store.write(correct)
+
+    (found,) = told(store, LATER, only_history=True)
+    assert found.ledger.attempts[1].cause is Cause.NETWORK
+    assert found.exclusions == (out,)
