@@ -44,7 +44,11 @@ class Access:
         try:
             await self.app(scope, receive, send_marked)
         finally:
-            _write_line(scope, request_id, status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            # The route rather than the path: a path holds names that a client made up.
+            route = getattr(scope.get("route"), "path", None)
+            scope["state"]["own"].count_request(scope["method"], route, status, seconds)
+            _write_line(scope, request_id, route, status, seconds)
 
 
 def mark(headers: MutableHeaders, request_id: str) -> None:
@@ -59,19 +63,19 @@ def _request_id(scope: Scope) -> str:
     return sent if _ACCEPTABLE_ID.fullmatch(sent) else uuid4().hex
 
 
-def _write_line(scope: Scope, request_id: str, status: int, seconds: float) -> None:
-    # The route rather than the path: a path holds names that a client made up.
-    route = scope.get("route")
+def _write_line(
+    scope: Scope, request_id: str, route: str | None, status: int, seconds: float
+) -> None:
     log.info(
         "%s %s %d",
         scope["method"],
-        getattr(route, "path", "-"),
+        route or "-",
         status,
         extra={
             "event": "request",
             "request_id": request_id,
             "method": scope["method"],
-            "route": getattr(route, "path", None),
+            "route": route,
             "status": status,
             "seconds": round(seconds, 6),
             "key": scope["state"].get("key_prefix"),

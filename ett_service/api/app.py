@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TypedDict
 
 from fastapi import FastAPI
-from prometheus_client import CollectorRegistry
 from starlette.middleware import Middleware
 
 from ett_service.api import (
@@ -33,8 +32,10 @@ from ett_service.api.access import Access
 from ett_service.api.description import describe
 from ett_service.api.parts import Parts
 from ett_service.api.refusals import add_handlers
-from ett_service.exposition.collector import LedgerCollector
-from ett_service.storage import reads
+from ett_service.exposition.fleet import FleetPart
+from ett_service.exposition.own import OwnMetrics
+from ett_service.ingest.refusal import Code
+from ett_service.storage import migrate, reads
 
 ROUTERS = (
     events.router,
@@ -65,7 +66,9 @@ class State(TypedDict):
     """What routes find in ``request.state``."""
 
     parts: Parts
-    registry: CollectorRegistry
+    own: OwnMetrics
+    fleet_part: FleetPart
+    scrapers: metrics.Scrapers
     store_epoch: str
 
 
@@ -77,7 +80,7 @@ def create_app(open_parts: PartsOpener) -> FastAPI:
         with open_parts() as parts:
             with parts.store.reading() as conn:
                 epoch = reads.store_epoch(conn)
-            yield {"parts": parts, "registry": _registry(parts), "store_epoch": epoch}
+            yield _state(parts, epoch)
 
     app = Described(
         title="ETT service",
@@ -103,8 +106,14 @@ class Described(FastAPI):
         return describe(self)
 
 
-def _registry(parts: Parts) -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(LedgerCollector(parts.store.reading, parts.version))
-    registry.register(parts.own)
-    return registry
+def _state(parts: Parts, store_epoch: str) -> State:
+    revision = migrate.schema_revision()
+    return {
+        "parts": parts,
+        "own": OwnMetrics(
+            version=parts.version, revision=revision, codes=Code, now_us=parts.now_us()
+        ),
+        "fleet_part": FleetPart(parts.store.reading, cohort_histograms=parts.cohort_histograms),
+        "scrapers": metrics.Scrapers(),
+        "store_epoch": store_epoch,
+    }

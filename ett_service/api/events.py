@@ -109,7 +109,13 @@ async def accept_events(request: Request, key: WritingKey, parts: AppParts) -> B
     verdicts = await asyncio.wrap_future(parts.store.submit(write))
     if verdicts.marked and parts.worker is not None:
         parts.worker.wake()
-    parts.own.count_events(verdicts.accepted, history=batch.history)
+    request.state.own.count_events(
+        verdicts.accepted_at,
+        duplicate=verdicts.duplicate,
+        rejected=[error.code for error in verdicts.errors],
+        now_us=now_us,
+        history=batch.history,
+    )
     if batch.dropped:
         said = {"event": "sender_dropped", "dropped": dict(batch.dropped)}
         _log.warning("A sender had to drop events of its own.", extra=said)

@@ -1,26 +1,76 @@
 """The page that Prometheus scrapes."""
 
+import hashlib
+import logging
+import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from ett_service.api.deps import AppParts, known_key, require
-from ett_service.api.problems import declared
+from ett_service.api.problems import Problem, declared
+from ett_service.exposition.negotiation import chosen
+from ett_service.exposition.notation import Form
+from ett_service.storage.errors import StorageUnavailable
+
+log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["metrics"])
 
 _EXAMPLE = 'ett_phase_seconds_total{cluster="a",cohort="llm-70b",phase="train_loop"} 6300.0\n'
 _PAGE: dict[str, Any] = {
-    "content": {"text/plain": {"schema": {"type": "string"}, "example": _EXAMPLE}}
+    "content": {
+        form.value.partition(";")[0]: {"schema": {"type": "string"}, "example": _EXAMPLE}
+        for form in Form
+    }
 }
+
+_MOST_SCRAPERS = 16
+
+
+class Scrapers:
+    """Who may scrape, as far as is known without the database, by the digest of their keys."""
+
+    def __init__(self) -> None:
+        self._digests: dict[bytes, None] = {}
+
+    def admit(self, authorization: str) -> None:
+        """Keep in mind one whose key was found good."""
+        self._digests[_digest(authorization)] = None
+        while len(self._digests) > _MOST_SCRAPERS:
+            self._digests.pop(next(iter(self._digests)), None)
+
+    def forget(self, authorization: str) -> None:
+        """Forget one whose key is good no more."""
+        self._digests.pop(_digest(authorization), None)
+
+    def know(self, authorization: str) -> bool:
+        """Whether the key was good when it was last looked up."""
+        return _digest(authorization) in self._digests
+
+
+def _digest(authorization: str) -> bytes:
+    return hashlib.sha256(authorization.encode()).digest()
 
 
 def _may_scrape(request: Request, parts: AppParts) -> None:
-    if not parts.open_metrics:
+    if parts.open_metrics:
+        return
+    scrapers: Scrapers = request.state.scrapers
+    authorization = request.headers.get("authorization", "")
+    try:
         with parts.store.reading() as conn:
             require(known_key(request, conn), "fleet")
+    except Problem:
+        scrapers.forget(authorization)
+        raise
+    except StorageUnavailable:
+        # While the database is away this process has to be watched more than ever.
+        if not scrapers.know(authorization):
+            raise
+    else:
+        scrapers.admit(authorization)
 
 
 @router.get(
@@ -30,8 +80,19 @@ def _may_scrape(request: Request, parts: AppParts) -> None:
     responses={200: _PAGE, **declared(401, 403, 503)},
 )
 def read_metrics(request: Request, _: Annotated[None, Depends(_may_scrape)]) -> Response:
-    """Show the counters of the whole fleet in the text format of Prometheus.
+    """Show the counters of the whole fleet, and what this process says of itself.
 
-    A service that listens on loopback shows them to any reader; others ask for `fleet`.
+    In Prometheus' text format or, where `Accept` asks for it, in OpenMetrics. The fleet's part is
+    the same from every replica, and missing while the database cannot be read. A service that
+    listens on loopback shows the page to any reader; others ask for `fleet`.
     """
-    return Response(generate_latest(request.state.registry), media_type=CONTENT_TYPE_LATEST)
+    form = chosen(request.headers.get("accept"))
+    own = request.state.own
+    began = time.perf_counter()
+    try:
+        fleet, left_out = request.state.fleet_part.read(form)
+    except Exception:  # whatever is wrong with the fleet's part, the process has to be seen
+        log.exception("The page goes without the fleet.", extra={"event": "scrape_trouble"})
+        fleet, left_out = b"", 1
+    own.count_scrape(time.perf_counter() - began, left_out)
+    return Response(fleet + own.text(form), media_type=form.value)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ett_service.analysis.economy import Economy
-from ett_service.exposition.own import OwnMetrics
 from ett_service.ingest.limits import Limits
 from ett_service.storage.engine import Store
 
@@ -32,5 +31,5 @@ class Parts:
     version: str = "0"
     open_metrics: bool = False  #: ``/metrics`` without a key, for one who listens on loopback
     body_deadline_s: float = 30.0  #: for the whole body of a request
-    own: OwnMetrics = field(default_factory=OwnMetrics)
+    cohort_histograms: bool = True  #: on ``/metrics``
     economy: Economy = field(default_factory=Economy)

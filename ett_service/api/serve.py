@@ -106,6 +106,7 @@ def _opened(settings: Settings, make_worker: MakeWorker) -> Iterator[Parts]:
             worker=worker,
             version=version("ett-service"),
             open_metrics=settings.open_metrics or _is_loopback(settings.host),
+            cohort_histograms=settings.metrics.cohort_histograms,
             body_deadline_s=settings.body_deadline_seconds,
             economy=settings.economy,
         )

@@ -25,10 +25,15 @@ class Verdicts:
     """What became of each event of a batch; what is accepted or a duplicate stands."""
 
     batch_id: str  #: the sender's, else one of our own
-    accepted: int
+    accepted_at: tuple[int, ...]  #: the instants of the events that are new
     duplicate: int
     errors: tuple[Refusal, ...]  #: one an event that was refused, in their order
     marked: tuple[str, ...]  #: the jobs whose ledgers this outdates
+
+    @property
+    def accepted(self) -> int:
+        """How many events are new."""
+        return len(self.accepted_at)
 
     @property
     def rejected(self) -> int:
@@ -100,12 +105,12 @@ def _verdicts(
         if each.content != kept.get(key, firsts[key].content):
             pointer = f"/events/{each.index}/id"
             conflicts.append(Refusal(Code.CONFLICT, pointer, each.index, each.event.id))
-    accepted = len(firsts) - len(kept)
+    accepted_at = tuple(each.event.at for key, each in firsts.items() if key not in kept)
     errors = sorted((*batch.refusals, *conflicts), key=lambda error: error.index or 0)
     return Verdicts(
         batch_id=batch.batch_id or f"{number:016x}",
-        accepted=accepted,
-        duplicate=len(batch.arrivals) - accepted - len(conflicts),
+        accepted_at=accepted_at,
+        duplicate=len(batch.arrivals) - len(accepted_at) - len(conflicts),
         errors=tuple(errors),
         marked=marked,
     )

@@ -43,6 +43,12 @@ def require_current(conn: Connection) -> None:
         raise WrongStore("The database's schema is not this version's.", "Run: ett migrate")
 
 
+def schema_revision() -> str:
+    """Return the name of the schema that this version reads and writes."""
+    (head,) = _heads()
+    return head
+
+
 def address(url: str) -> URL:
     """Parse *url*, raising ``WrongStore`` unless it names SQLite in a file, or PostgreSQL."""
     hint = "Use sqlite:///ett.db or postgresql+psycopg://user@host/database"

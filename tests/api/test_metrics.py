@@ -1,32 +1,148 @@
 """Who may scrape, and that what is scraped can be read."""
 
+import logging
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
+import pytest
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts
+from ett_service.exposition.notation import Form
+from ett_service.ingest.refusal import Code
+from ett_service.storage.keys import create_key, revoke_key
+from ett_service.worker.publishing import Publishing
 from tests.api.conftest import Service
+from tests.api.test_health import OutOfReach
 from tests.engines import ON_ONE_ENGINE
-from tests.exposition.conftest import labelled, parsed
-from tests.stories import failing_job
+from tests.exposition.pages import Page, families, labelled, parsed
+from tests.stories import failing_job, told
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
-def test_the_page_shows_ledgers_and_what_came_in(service: Service) -> None:
+def _published(service: Service) -> None:
+    Publishing(service.store, service.clock.now).publish()
+
+
+def _page(service: Service, form: Form = Form.PLAIN) -> Page:
+    answer = service.client.get("/metrics", headers={"Accept": form.value})
+    assert answer.headers["content-type"] == form.value
+    return parsed(answer.text, form)
+
+
+@pytest.mark.parametrize("form", Form)
+def test_the_page_shows_the_fleet_and_what_came_in(service: Service, form: Form) -> None:
     service.told(failing_job())
-    answer = service.client.get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain")
-    page = parsed(answer.text)
+    _published(service)
+    page = _page(service, form)
     assert sum(page["ett_phase_seconds_total"].values()) == 62 * 60
     assert page["ett_ingest_events_total"][labelled(source="events")] == 23
+    assert page["ett_build_info"] == {labelled(version="0"): 1}
+    assert page["ett_collector_duration_seconds"][()] > 0
+    assert page["ett_collector_errors_total"][()] == 0
 
 
 def test_imported_events_are_counted_apart_and_move_no_other_counter(service: Service) -> None:
     service.told(failing_job(), history=True)
-    page = parsed(service.client.get("/metrics").text)
+    _published(service)
+    page = _page(service)
     assert page["ett_ingest_events_total"][labelled(source="import")] == 23
+    assert page["ett_ingest_event_lag_seconds_count"][()] == 0
     assert not any(page.get("ett_phase_seconds_total", {}).values())
+
+
+@ON_ONE_ENGINE
+def test_what_is_refused_or_known_is_counted_as_such(service: Service) -> None:
+    good, bad = told("heartbeat", 1), {**told("heartbeat", 2), "job": ""}
+    service.send([good, bad])
+    service.send([good])
+    page = _page(service)
+    assert page["ett_ingest_events_total"][labelled(source="events")] == 1
+    assert page["ett_ingest_events_duplicate_total"][()] == 1
+    refused = page["ett_ingest_events_rejected_total"]
+    assert refused[labelled(code="bad_job")] == 1
+    assert {dict(labels)["code"] for labels in refused} == set(Code)
+
+
+@ON_ONE_ENGINE
+def test_requests_are_counted_by_the_template_of_their_route(service: Service) -> None:
+    for path in ("/v1/jobs/a", "/v1/jobs/b", "/v1/nowhere", "/a%0Ab"):
+        service.client.get(path)
+    service.client.request("BREW", "/v1/jobs")
+    requests = _page(service)["ett_http_requests_total"]
+    counted = {tuple(dict(labels).values()): value for labels, value in requests.items()}
+    assert counted == {
+        ("GET", "/v1/jobs/{job}", "404"): 2,
+        ("GET", "unmatched", "404"): 2,
+        ("other", "/v1/jobs", "405"): 1,
+    }
+
+
+@ON_ONE_ENGINE
+def test_an_exemplar_leads_to_its_attempt(service: Service) -> None:
+    service.told(failing_job())
+    _published(service)
+    text = service.client.get("/metrics", headers={"Accept": OPENMETRICS}).text
+    exemplars = {
+        sample.name: sample.exemplar.labels["attempt_id"]
+        for family in families(text, Form.OPENMETRICS)
+        for sample in family.samples
+        if sample.exemplar
+    }
+    assert set(exemplars) == {
+        "ett_time_to_start_seconds_bucket",
+        "ett_time_to_recover_seconds_bucket",
+        "ett_checkpoint_blocking_seconds_bucket",
+    }
+
+
+@ON_ONE_ENGINE
+def test_without_the_database_the_process_is_still_watched(
+    parts: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = OutOfReach(parts.store)
+    without = replace(parts, store=store, open_metrics=True)
+    with TestClient(create_app(lambda: nullcontext(without))) as client:
+        store.reachable = False
+        with caplog.at_level(logging.CRITICAL):
+            pages = [parsed(client.get("/metrics").text) for _ in range(2)]
+        store.reachable = True
+        pages.append(parsed(client.get("/metrics").text))
+    assert [page["ett_collector_errors_total"][()] for page in pages] == [1, 2, 2]
+    assert pages[0]["ett_build_info"][labelled(version="0")] == 1
+    assert "ett_jobs_waiting" not in pages[0]
+
+
+@ON_ONE_ENGINE
+def test_without_the_database_a_key_that_scraped_before_still_does(
+    parts: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = {
+        name: parts.store.write(
+            partial(create_key, project="p", name=name, scopes={scope}, now_us=0)
+        )
+        for name, scope in (("scraper", "fleet"), ("another", "fleet"), ("reader", "read"))
+    }
+    store = OutOfReach(parts.store)
+    with TestClient(create_app(lambda: nullcontext(replace(parts, store=store)))) as client:
+
+        def scrape(name: str) -> int:
+            headers = {"Authorization": f"Bearer {keys[name]}"}
+            return client.get("/metrics", headers=headers).status_code
+
+        assert [scrape("scraper"), scrape("reader")] == [200, 403]
+        store.reachable = False
+        with caplog.at_level(logging.CRITICAL):
+            assert [scrape(name) for name in keys] == [200, 503, 503]
+        store.reachable = True
+        prefix = keys["scraper"][:12]
+        parts.store.write(lambda conn: revoke_key(conn, prefix, now_us=1))
+        assert scrape("scraper") == 401
+        store.reachable = False
+        assert scrape("scraper") == 503
 
 
 @ON_ONE_ENGINE

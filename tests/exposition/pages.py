@@ -1,0 +1,51 @@
+"""Pages of metrics, read back by the parsers of prometheus_client and by promtool."""
+
+import shutil
+import subprocess
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_families
+from prometheus_client.parser import text_string_to_metric_families as plain_families
+
+from ett_service.exposition.notation import END, Form
+
+Labels = tuple[tuple[str, str], ...]
+Page = dict[str, dict[Labels, float]]
+
+PROMTOOL = shutil.which("promtool")
+
+
+def families(page: str, form: Form = Form.PLAIN) -> list[Metric]:
+    """Parse a page; in OpenMetrics a part of one, which needs no end."""
+    if form is Form.PLAIN:
+        return list(plain_families(page))
+    return list(open_families(page if page.endswith(END) else page + END))  # type: ignore[no-untyped-call]
+
+
+def parsed(page: str, form: Form = Form.PLAIN) -> Page:
+    """Parse a page, each of whose samples comes once."""
+    found: Page = {}
+    for family in families(page, form):
+        for sample in family.samples:
+            samples = found.setdefault(sample.name, {})
+            labels = labelled(**sample.labels)
+            assert labels not in samples
+            samples[labels] = sample.value
+    return found
+
+
+def labelled(**labels: str) -> Labels:
+    """Build the labels of a sample."""
+    return tuple(sorted(labels.items()))
+
+
+def lint(page: bytes) -> str:
+    """Return what promtool has to say about a page in the plain format, which it can read."""
+    if PROMTOOL is None:
+        pytest.skip("promtool is not installed: it comes with Debian's package prometheus")
+    command = [PROMTOOL, "check", "metrics"]
+    checked = subprocess.run(command, input=page, capture_output=True, check=False)
+    said = checked.stdout.decode() + checked.stderr.decode()
+    assert checked.returncode in (0, 3), said
+    return said
