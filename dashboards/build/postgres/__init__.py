@@ -1,0 +1,9 @@
+"""The pack over PostgreSQL: what the views ``ett_v_*`` tell, exact and job by job."""
+
+from dashboards.build.kit import Pack
+from dashboards.build.postgres.changes import CHANGES
+from dashboards.build.postgres.compare import COMPARE
+from dashboards.build.postgres.fleet import FLEET
+from dashboards.build.postgres.job import JOB
+
+POSTGRES = Pack("postgres", (FLEET, JOB, COMPARE, CHANGES))

@@ -1,0 +1,151 @@
+"""What did each deploy change?"""
+
+from dashboards.build.kit import (
+    Dashboard,
+    Field,
+    Format,
+    Kind,
+    Panel,
+    Query,
+    Row,
+    Source,
+    Stack,
+    Variable,
+    VariableKind,
+)
+from dashboards.build.postgres.choosing import (
+    DATASOURCE,
+    ETT_URL,
+    MARKERS,
+    PROJECT,
+    instant,
+    number,
+    ratio,
+    seconds,
+)
+from dashboards.build.sql import changes
+from ett_service.core.marker import MarkerKind
+
+_KIND = Variable(
+    name="kind",
+    label="Kind",
+    description="Kinds of markers to list.",
+    query=",".join(MarkerKind),
+    kind=VariableKind.CHOICE,
+    several=True,
+)
+_REACH = Variable(
+    name="reach",
+    label="Days before and after",
+    description="How far around a marker is looked, where no marker of its kind lies between.",
+    query="14,28,7,3,1",
+    kind=VariableKind.CHOICE,
+)
+_CAUTION = "Other things change at the same time: a difference is associated, not caused."
+_QUIET_FLEET = "A fleet in which nobody posted a marker has none."
+
+_LEDGER = Row(
+    "Marker by marker",
+    (
+        Panel(
+            title="Before and after",
+            description=(
+                "Each marker with ETT (by accelerators, full hours), mean time to start and mean "
+                f"blocking of a save on both sides. {_CAUTION}"
+            ),
+            queries=(Query(changes.EFFECTS, format=Format.TABLE),),
+            unit="short",
+            may_be_empty=_QUIET_FLEET,
+            kind=Kind.TABLE,
+            width=24,
+            height=12,
+            fields=(
+                instant("at", "at (UTC)"),
+                Field(name="title", unit="none", width=260),
+                ratio("ett_ratio_before", "ETT before"),
+                ratio("ett_ratio_after", "after"),
+                ratio("ett_difference", "ETT difference"),
+                seconds("time_to_start_before", "start before"),
+                seconds("time_to_start_after", "start after"),
+                seconds("time_to_start_difference", "start difference"),
+                seconds("blocking_before", "save before"),
+                seconds("blocking_after", "save after"),
+                seconds("blocking_difference", "save difference"),
+                number("starts_before", "jobs before", 0),
+                number("starts_after", "jobs after", 0),
+                number("saving_before", "saving attempts before", 0),
+                number("saving_after", "saving attempts after", 0),
+            ),
+        ),
+    ),
+)
+
+_TOGETHER = Row(
+    "All together",
+    (
+        Panel(
+            title="Time to start, deploy by deploy",
+            description=(
+                "By how much the mean time to start moved at each deploy or launch, and since "
+                f"the beginning of the range; the steps sum to that. {_CAUTION}"
+            ),
+            queries=(Query(changes.WATERFALL, format=Format.TABLE),),
+            unit="s",
+            kind=Kind.TABLE,
+            width=24,
+            fields=(
+                instant("time", "from (UTC)"),
+                Field(name="title", unit="none", width=260),
+                number("starts", "jobs that began", 0),
+                seconds("time_to_start", "mean time to start"),
+                seconds("step", "step"),
+                seconds("since_the_first", "since the first"),
+            ),
+        ),
+        Panel(
+            title="Cumulative effect",
+            description="The same over time: the change since the beginning of the range.",
+            queries=(Query(changes.CUMULATIVE),),
+            unit="s",
+            fields=(seconds("since_the_first", "mean time to start"),),
+        ),
+        Panel(
+            title="ETT by day",
+            description="By accelerators. Lines across it are markers.",
+            queries=(Query(changes.ETT_BY_DAY),),
+            unit="percentunit",
+            high=1,
+            step="1d",
+            fields=(ratio("ett_ratio", "ETT"),),
+        ),
+        Panel(
+            title="Time to start by day",
+            description="Of the jobs that began on a day: mean, which outliers move, and median.",
+            queries=(Query(changes.STARTS_BY_DAY),),
+            unit="s",
+            step="1d",
+            stack=Stack.NONE,
+        ),
+        Panel(
+            title="Blocking of a save by day",
+            description="For how long a save stopped the loop: mean and nine tenths.",
+            queries=(Query(changes.SAVES_BY_DAY),),
+            unit="s",
+            step="1d",
+        ),
+    ),
+)
+
+CHANGES = Dashboard(
+    uid="ett-sql-changes",
+    title="What did each deploy change?",
+    description=(
+        "Markers with what was before and after them, as in the API's change ledger, which has "
+        "intervals, too: `ett changes`."
+    ),
+    source=Source.POSTGRES,
+    variables=(DATASOURCE, ETT_URL, PROJECT, _KIND, _REACH),
+    annotations=(MARKERS,),
+    rows=(_LEDGER, _TOGETHER),
+    since="now-60d",
+)

@@ -1,0 +1,85 @@
+"""What the dashboards over PostgreSQL share: what a reader chooses, and ways onwards."""
+
+from dashboards.build.colours import QUIET
+from dashboards.build.kit import (
+    Annotation,
+    Field,
+    Link,
+    Source,
+    Variable,
+    datasource,
+    ett_url,
+    to_trace,
+)
+from dashboards.build.sql import fleet
+from dashboards.build.sql.scope import EVERYTHING, values_of
+
+DATASOURCE = datasource(Source.POSTGRES)
+ETT_URL = ett_url()
+
+
+def several(name: str, label: str, description: str, query: str) -> Variable:
+    """Return a variable of several values, of which all are chosen at first."""
+    return Variable(
+        name=name,
+        label=label,
+        description=description,
+        query=query,
+        several=True,
+        all_value=EVERYTHING,
+    )
+
+
+PROJECT = several("project", "Project", "Projects to look at.", values_of("project"))
+FLEET_DIMENSIONS = (
+    PROJECT,
+    several("team", "Team", "Teams whose jobs to look at.", values_of("team")),
+    several("model", "Model", "Models whose jobs to look at.", values_of("model")),
+    several("cluster", "Cluster", "Clusters to look at.", values_of("cluster")),
+    several("hardware", "Hardware", "Accelerators to look at.", values_of("hardware")),
+)
+
+MARKERS = Annotation(name="Markers", query=fleet.MARKERS, colour=QUIET)
+
+
+def job_link(project: str = "__data.fields.project") -> Link:
+    """Return the link from a row with ``job``, ``from_ms`` and ``to_ms`` to the job's time."""
+    return Link(
+        "Where its time went",
+        "/d/ett-sql-job?from=${__data.fields.from_ms}&to=${__data.fields.to_ms}"
+        f"&${{datasource:queryparam}}&var-project=${{{project}:percentencode}}"
+        "&var-job=${__data.fields.job:percentencode}",
+    )
+
+
+TRACE_LINK = Link("Its trace", to_trace("__data.fields.project", "__data.fields.job"))
+
+
+def ratio(name: str, title: str) -> Field:
+    """Return a column that is a share."""
+    return Field(name=name, title=title, unit="percentunit", decimals=2)
+
+
+def seconds(name: str, title: str) -> Field:
+    """Return a column that is a duration."""
+    return Field(name=name, title=title, unit="s", decimals=1)
+
+
+def number(name: str, title: str, decimals: int | None = None) -> Field:
+    """Return a column that counts or adds up."""
+    return Field(name=name, title=title, unit="short", decimals=decimals)
+
+
+def text(name: str, title: str) -> Field:
+    """Return a column of words, or of names."""
+    return Field(name=name, title=title, unit="none")
+
+
+def instant(name: str, title: str) -> Field:
+    """Return a column of instants."""
+    return Field(name=name, title=title, unit="dateTimeAsIso", width=170)
+
+
+def hidden(*names: str) -> tuple[Field, ...]:
+    """Return columns that only links need."""
+    return tuple(Field(name=name, hidden=True) for name in names)

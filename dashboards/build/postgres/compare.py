@@ -1,0 +1,148 @@
+"""What differs between these two sets of runs?"""
+
+from collections.abc import Iterator
+
+from dashboards.build.kit import (
+    Dashboard,
+    Format,
+    Kind,
+    Paint,
+    Panel,
+    Query,
+    Row,
+    Source,
+    Stack,
+    Variable,
+)
+from dashboards.build.postgres.choosing import (
+    DATASOURCE,
+    ETT_URL,
+    MARKERS,
+    PROJECT,
+    number,
+    ratio,
+    seconds,
+    several,
+    text,
+)
+from dashboards.build.sql import compare
+
+_SET = (
+    "A set is the attempts that began in the range and have what its variables choose; time "
+    "between attempts counts with the one before."
+)
+
+
+def _choices() -> Iterator[Variable]:
+    for name in compare.SETS:
+        for dimension in compare.DIMENSIONS:
+            words = dimension.replace("_", " ")
+            yield several(
+                f"{name}_{dimension}",
+                f"{name.upper()}: {words}",
+                f"What set {name.upper()} has as its {words}.",
+                compare.values_of(dimension),
+            )
+
+
+def _table(query: str) -> tuple[Query, ...]:
+    return (Query(query, format=Format.TABLE),)
+
+
+_SIDE_BY_SIDE = Row(
+    "A and B",
+    (
+        Panel(
+            title="The two sets",
+            description=f"{_SET} Failures are rated by accelerators' time in all.",
+            queries=_table(compare.SUMMARY),
+            unit="short",
+            kind=Kind.TABLE,
+            width=24,
+            height=5,
+            fields=(
+                number("jobs", "jobs", 0),
+                number("attempts", "attempts", 0),
+                number("accelerator_hours", "accelerator hours"),
+                ratio("ett_ratio", "ETT"),
+                seconds("time_to_loop_p50", "time to loop, p50"),
+                seconds("time_to_loop_p90", "time to loop, p90"),
+                number("failures", "failures", 0),
+                number("failures_per_1000_hours", "failures / 1,000 h", 3),
+                number("unsaved_gpu_hours", "unsaved GPU-hours"),
+            ),
+        ),
+        Panel(
+            title="Categories side by side",
+            description=f"What the accelerators' time of each set was spent on. {_SET}",
+            queries=_table(compare.SHARES),
+            unit="percentunit",
+            kind=Kind.BAR_CHART,
+            stack=Stack.PERCENT,
+            paint=Paint.SERIES,
+            horizontal=True,
+            x_field="set",
+            width=14,
+            height=11,
+        ),
+        Panel(
+            title="What differs most",
+            description="B's share of a category minus A's; the differences sum to 0.",
+            queries=_table(compare.DIFFERENCES),
+            unit="percentunit",
+            kind=Kind.TABLE,
+            paint=Paint.VALUES,
+            width=10,
+            height=11,
+            fields=(
+                text("category", "category"),
+                ratio("a", "A"),
+                ratio("b", "B"),
+                ratio("difference", "B minus A"),
+            ),
+        ),
+    ),
+)
+
+_DISTRIBUTIONS = Row(
+    "Starts and failures",
+    (
+        Panel(
+            title="Time to the loop",
+            description=(
+                "Share of each set's attempts that took so long from their start to their first "
+                "loop. Attempts that reached none are left out."
+            ),
+            queries=_table(compare.TIME_TO_LOOP),
+            unit="percentunit",
+            kind=Kind.BAR_CHART,
+            x_field="time_to_loop",
+            fields=(ratio("a", "A"), ratio("b", "B")),
+        ),
+        Panel(
+            title="Failures by cause",
+            description="Failures of each set in 1,000 hours of its accelerators.",
+            queries=_table(compare.FAILURES_BY_CAUSE),
+            unit="short",
+            decimals=3,
+            may_be_empty="Where nothing failed there is no cause.",
+            kind=Kind.BAR_CHART,
+            x_field="cause",
+            fields=(number("a", "A", 3), number("b", "B", 3)),
+        ),
+    ),
+)
+
+COMPARE = Dashboard(
+    uid="ett-sql-compare",
+    title="What differs between these two sets of runs?",
+    description=(
+        "Choose by team, model, cluster, hardware, code version or job what is in A and what is "
+        "in B. That they differ does not tell why."
+    ),
+    source=Source.POSTGRES,
+    variables=(DATASOURCE, ETT_URL, PROJECT, *_choices()),
+    annotations=(MARKERS,),
+    rows=(_SIDE_BY_SIDE, _DISTRIBUTIONS),
+    since="now-28d",
+)
