@@ -13,8 +13,9 @@ from ett_service.core.correction import corrected
 from ett_service.core.fold import JobFold
 from ett_service.core.totals import MEASURES, Totals
 from ett_service.core.vocabulary import Category
-from ett_service.storage import contributions, corrections, ledgers, marks, reads, tables
+from ett_service.storage import contributions, corrections, counting, ledgers, marks, reads, tables
 from ett_service.storage.contributions import Content, Place, content
+from ett_service.storage.counting import Saying
 from ett_service.storage.engine import Readable
 from ett_service.storage.ledger_rows import Columns, Head, rows
 from ett_service.storage.marks import JobKey
@@ -58,7 +59,8 @@ def check(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Ver
     if head is None:
         return Verdict(key, False, (Difference(key, "job_ledger", _ABSENT, "a ledger"),))
     stored, cells = ledgers.stored_rows(conn, key), contributions.stored(conn, key)
-    recomputed, recomputed_cells = _recomputed(conn, key, head, limits)
+    recomputed, recomputed_cells, saying = _recomputed(conn, key, head, limits)
+    said = counting.stored(conn, key.project_id, [key.job]).get(key.job)
     found = [
         *(
             difference
@@ -67,13 +69,14 @@ def check(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Ver
         ),
         *_differences(*_unlike_cells(cells, recomputed_cells)),
         *_differences(*_sums(recomputed_cells.values(), recomputed)),
+        *_differences(_counted(said), _counted(saying)),
     ]
     return Verdict(key, False, tuple(Difference(key, *one) for one in found))
 
 
 def _recomputed(
     conn: Connection, key: JobKey, head: Head, limits: Limits
-) -> tuple[dict[Table, list[Columns]], dict[Place, Content]]:
+) -> tuple[dict[Table, list[Columns]], dict[Place, Content], Saying]:
     fold = JobFold(limits)
     fold.add(reads.events(conn, *key), reads.offsets(conn, *key))
     stands = corrections.of_job(conn, key)
@@ -82,6 +85,7 @@ def _recomputed(
     return (
         rows(ledger, replace(head, event_count=fold.event_count)),
         {place: content(cell) for place, cell in cells.items()},
+        counting.saying(key, ledger, stands.exclusions),
     )
 
 
@@ -97,6 +101,10 @@ def _values(table: Table, stored: Iterable[Columns]) -> dict[str, object]:
         members |= {f"answer.{name}": value for name, value in answer.items()}
         found |= {f"{place} {name}": value for name, value in members.items()}
     return found
+
+
+def _counted(saying: Saying | None) -> dict[str, object]:
+    return {f"counted {name}": value for name, value in saying._asdict().items()} if saying else {}
 
 
 def _unlike_cells(

@@ -88,6 +88,8 @@ def test_a_job_without_a_ledger_is_a_difference(store: Store, project_id: int) -
         (tables.checkpoint, "step", 1),
         (tables.contribution, "failures", 7),
         (tables.contribution, "tallies", '{"queue_wait":{"0":[7,0]}}'),
+        (tables.counted, "said", '{"failures:infra/host":7}'),
+        (tables.counted, "running", 7),
     ],
 )
 def test_a_planted_difference_is_found(
@@ -115,6 +117,7 @@ def test_a_planted_difference_is_found(
         tables.stage_time,
         tables.checkpoint,
         tables.contribution,
+        tables.counted,
     ],
 )
 def test_a_missing_row_is_found(store: Store, key: JobKey, table: Table) -> None:
