@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
+from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.demo.generator import Fleet
 from ett_service.demo.tape import WireEvent
 from tests.live.compressed import instant
@@ -48,7 +48,8 @@ def quiet(live: Live, fleet: Fleet) -> Mapping[str, float]:
     send(live.server, list(_moved(events)))
     settled(live.server)
     live.prometheus.has_scraped()
-    question = f"where=cluster:{CLUSTER}&group_by=model&from=30d&limit=100"
+    since = rfc3339(time.time_ns() // 1000 - 7 * DAY_US)
+    question = f"where=cluster:{CLUSTER}&group_by=model&from={since}&limit=100"
     answer = ask(live.server, "GET", f"/v1/fleet/summary?{question}")
     return {group["group"]["model"]: group["ett_ratio"] for group in answer["groups"]}
 
