@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,9 @@ class Composed(NamedTuple):
     stderr: str
 
 
-def compose(*arguments: str, folder: Path = ROOT) -> Composed:
+def compose(
+    *arguments: str, folder: Path = ROOT, variables: Mapping[str, str] | None = None
+) -> Composed:
     """Run Compose itself, as the wrapper that comes with it ends with 0 whatever it says."""
     found = importlib.util.find_spec("compose")
     assert found is not None
@@ -33,7 +36,7 @@ def compose(*arguments: str, folder: Path = ROOT) -> Composed:
     done = subprocess.run(
         [program, "--project-directory", folder, *arguments],
         cwd=folder,
-        env={"PATH": os.defpath},
+        env={"PATH": os.defpath, **(variables or {})},
         capture_output=True,
         text=True,
         check=False,
