@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 
 from ett_service.api import (
     advice,
+    attempts,
     changes,
     corrections,
     deletion,
@@ -42,6 +43,7 @@ ROUTERS = (
     jobs.router,
     job_events.router,
     timeline.router,
+    attempts.router,
     productivity.router,
     fleet.router,
     corrections.router,

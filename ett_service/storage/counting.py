@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Row, Select, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.answer import Exclusion, JobLedger
@@ -53,6 +53,16 @@ _STORED = select(tables.counted.c.job, *(tables.counted.c[name] for name in Sayi
     tables.counted.c.job.in_(bindparam("jobs", expanding=True)),
 )
 
+_NAMED: Select[int, str, str] = (
+    select(
+        tables.counted.c.project_id, tables.project.c.name.label("project"), tables.counted.c.job
+    )
+    .join_from(tables.counted, tables.project, tables.counted.c.project_id == tables.project.c.id)
+    .where(tables.counted.c.ident == bindparam("of_ident"))
+    .order_by(tables.counted.c.project_id, tables.counted.c.job)
+    .limit(1)
+)
+
 
 def saying(key: JobKey, ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Saying:
     """Return what the ledger says of the counters.
@@ -95,6 +105,11 @@ def ident(key: JobKey) -> str:
     """Return what stands for the job where its name must not: 16 hexadecimal digits."""
     told = f"{key.project_id}/{key.job}".encode("utf-8", "surrogatepass")
     return blake2b(told, digest_size=8).hexdigest()
+
+
+def job_of(conn: Connection, ident: str) -> Row[int, str, str] | None:
+    """Return ``(project_id, project, job)`` of what an ident stands for; None for nothing."""
+    return conn.execute(_NAMED, {"of_ident": ident}).first()
 
 
 def _running(work: OpenWork) -> int:

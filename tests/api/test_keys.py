@@ -36,6 +36,7 @@ OF_ALL_JOBS = (
 )
 MAY: dict[str, set[str]] = {
     **{f"GET {path}": {"read", "fleet"} for path in (*READS, *OF_ALL_JOBS)},
+    "GET /v1/attempts/9f86d081884c7d65-1": {"read", "fleet"},
     "POST /v1/what-if": {"read", "fleet"},
     "POST /v1/events": {"write"},
     "GET /v1/markers": {"read", "fleet"},
@@ -51,7 +52,8 @@ MAY: dict[str, set[str]] = {
     "DELETE /v1/keys/ett_00000000": {"admin"},
     "GET /metrics": {"fleet"},
 }
-NAMES = {"job": "llm-70b", "prefix": "ett_00000000", "number": 0, "marker_id": "deploy"}
+NAMES = {"job": "llm-70b", "prefix": "ett_00000000", "number": 0, "marker_id": "deploy",
+         "attempt_id": "9f86d081884c7d65-1"}  # fmt: skip
 
 
 def _ask(service: Service, request: str, key: str | None) -> Response:

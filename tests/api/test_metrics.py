@@ -17,10 +17,8 @@ from ett_service.worker.publishing import Publishing
 from tests.api.conftest import Service
 from tests.api.test_health import OutOfReach
 from tests.engines import ON_ONE_ENGINE
-from tests.exposition.pages import Page, families, labelled, parsed
+from tests.exposition.pages import Page, labelled, parsed
 from tests.stories import failing_job, told
-
-OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 def _published(service: Service) -> None:
@@ -78,24 +76,6 @@ def test_requests_are_counted_by_the_template_of_their_route(service: Service) -
         ("GET", "/v1/jobs/{job}", "404"): 2,
         ("GET", "unmatched", "404"): 2,
         ("other", "/v1/jobs", "405"): 1,
-    }
-
-
-@ON_ONE_ENGINE
-def test_an_exemplar_leads_to_its_attempt(service: Service) -> None:
-    service.told(failing_job())
-    _published(service)
-    text = service.client.get("/metrics", headers={"Accept": OPENMETRICS}).text
-    exemplars = {
-        sample.name: sample.exemplar.labels["attempt_id"]
-        for family in families(text, Form.OPENMETRICS)
-        for sample in family.samples
-        if sample.exemplar
-    }
-    assert set(exemplars) == {
-        "ett_time_to_start_seconds_bucket",
-        "ett_time_to_recover_seconds_bucket",
-        "ett_checkpoint_blocking_seconds_bucket",
     }
 
 

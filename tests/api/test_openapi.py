@@ -43,6 +43,7 @@ def test_operation_ids_are_the_ones_that_clients_were_generated_from(
         "GET /v1/jobs/{job}/events": "list_job_events",
         "GET /v1/jobs/{job}/stages": "read_stages",
         "GET /v1/jobs/{job}/trace": "read_trace",
+        "GET /v1/attempts/{attempt_id}": "read_attempt",
         "GET /v1/jobs/{job}/productivity": "read_productivity",
         "GET /v1/jobs/{job}/checkpoint-advice": "advise_job",
         "GET /v1/fleet/checkpoint-advice": "advise_fleet",

@@ -1,0 +1,80 @@
+"""From the exemplar of a histogram to the attempt that it stands for."""
+
+import pytest
+
+from ett_service.exposition.notation import Form
+from ett_service.worker.publishing import Publishing
+from tests.api.conftest import Service
+from tests.engines import ON_ONE_ENGINE
+from tests.exposition.pages import families
+from tests.stories import failing_job
+
+JOB = "Größe 7B (v2) ?#%"
+
+
+def _exemplars(service: Service) -> dict[str, str]:
+    Publishing(service.store, service.clock.now).publish()
+    answer = service.client.get("/metrics", headers={"Accept": Form.OPENMETRICS.value})
+    return {
+        sample.name: sample.exemplar.labels["attempt_id"]
+        for family in families(answer.text, Form.OPENMETRICS)
+        for sample in family.samples
+        if sample.exemplar
+    }
+
+
+def test_an_exemplar_leads_to_its_attempt_and_on_to_its_trace(service: Service) -> None:
+    service.told(failing_job(JOB))
+    exemplars = _exemplars(service)
+    assert set(exemplars) == {
+        "ett_time_to_start_seconds_bucket",
+        "ett_time_to_recover_seconds_bucket",
+        "ett_checkpoint_blocking_seconds_bucket",
+    }
+    found = service.get(f"/v1/attempts/{exemplars['ett_time_to_recover_seconds_bucket']}")
+    links = found.pop("links")
+    assert found == {
+        "project": "research", "job": JOB, "number": 1, "launch": "", "attempt": 1, "cycle": 0,
+    }  # fmt: skip
+    assert service.get(links["job"])["job"] == JOB
+    assert service.get(links["ledger"])["job"] == JOB
+    assert service.get(links["trace"])["traceEvents"]
+
+
+@ON_ONE_ENGINE
+def test_only_keys_that_may_read_the_project_learn_what_an_id_stands_for(service: Service) -> None:
+    service.told(failing_job(JOB))
+    path = f"/v1/attempts/{_exemplars(service)['ett_time_to_start_seconds_bucket']}"
+    told = {
+        (project, scope): service.client.get(
+            path, headers={"Authorization": f"Bearer {service.key({scope}, project)}"}
+        ).status_code
+        for project in ("research", "another")
+        for scope in ("read", "fleet", "write")
+    }
+    assert told == {
+        ("research", "read"): 200,
+        ("research", "fleet"): 200,
+        ("research", "write"): 403,
+        ("another", "read"): 404,
+        ("another", "fleet"): 200,
+        ("another", "write"): 403,
+    }
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("number", ["-2", "-0" * 9, "", "-1x", "-%31", "-999999999"])
+def test_an_id_of_no_attempt_is_404(service: Service, number: str) -> None:
+    service.told(failing_job(JOB))
+    ident = _exemplars(service)["ett_time_to_start_seconds_bucket"].partition("-")[0]
+    status = 200 if number == "-%31" else 404
+    service.get(f"/v1/attempts/{ident}{number}", status)
+    service.get("/v1/attempts/0000000000000000-0", 404)
+
+
+@ON_ONE_ENGINE
+def test_what_a_deleted_job_left_on_the_page_leads_nowhere(service: Service) -> None:
+    service.told(failing_job(JOB))
+    attempt_id = _exemplars(service)["ett_time_to_start_seconds_bucket"]
+    service.client.delete(f"/v1/jobs/{JOB.replace('?', '%3F').replace('#', '%23')}")
+    service.get(f"/v1/attempts/{attempt_id}", 404)
