@@ -144,7 +144,7 @@ GAUGES: tuple[Family, ...] = (
     Family("ett_published_timestamp_seconds", Kind.GAUGE, (),
            "When the numbers of this page were last worked out."),
     Family("ett_publish_duration_seconds", Kind.GAUGE, (), "How long that took."),
-    Family("ett_counter_excess_seconds", Kind.GAUGE, (),
+    Family("ett_mark_excess_seconds", Kind.GAUGE, (),
            "Wall seconds by which counters stand above what is known now."),
     Family("ett_label_values_folded", Kind.GAUGE, ("label",),
            'Clusters and cohorts that count under "other".'),

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 EVERY_US = 5_000_000
 """How often counters move on and what runs now is told, in microseconds."""
 
-_WINDOWS_EVERY = 12  #: times as long, as they are summed over days
+_WINDOWS_SHARE = 20  #: sums over days are worked out again after so many times what they took
 _LABELS_EVERY_US = 3_600_000_000
 
 
@@ -72,10 +72,11 @@ class Publishing:
             shown = label_values.read(conn)
             if now_us >= self._windows_due_us:
                 self._windows = standing.windows(conn, shown, asked, now_us)
-                self._windows_due_us = now_us + _WINDOWS_EVERY * self._publication.every_us
+                took_us = self._now_us() - now_us
+                self._windows_due_us = now_us + _WINDOWS_SHARE * took_us
             before = published.read(conn)
             gauges = self._windows | standing.current(conn, shown, asked, now_us, before)
-        gauges["ett_counter_excess_seconds"] = [((), before.excess_us / 1_000_000)]
+        gauges["ett_mark_excess_seconds"] = [((), before.excess_us / 1_000_000)]
         gauges["ett_publish_duration_seconds"] = [((), time.perf_counter() - began)]
         self._store.write(partial(publishing.put_gauges, gauges=gauges, now_us=now_us))
 
