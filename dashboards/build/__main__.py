@@ -1,9 +1,15 @@
-"""Write every dashboard beside this program."""
+"""Write every dashboard beside this program, and Grafana's copy of the alerts."""
 
 from pathlib import Path
 
 from dashboards.build import PACKS
+from dashboards.build.alerting import COPY, alerting
 from dashboards.build.writing import write
+from ett_service.rules.objective import Objective
+from ett_service.rules.rule import Links
+
+ROOT = Path(__file__).parents[1]
 
 if __name__ == "__main__":
-    write(PACKS, Path(__file__).parents[1])
+    write(PACKS, ROOT)
+    (ROOT / COPY).write_text(alerting(Objective(), Links()), "utf-8")

@@ -10,6 +10,9 @@ from ett_service.rules.files import groups
 from ett_service.rules.objective import Objective
 from ett_service.rules.rule import Alert, Group, Links, Scale
 
+COPY = "provisioning/alerting/ett.yaml.disabled"
+"""Where it stands below ``dashboards/``, under a name that Grafana does not load."""
+
 FOLDER = "ETT alerts"
 DATASOURCE_UID = "ett-prometheus"
 """Alerts cannot ask a variable; ``provisioning/datasources/ett.yaml`` gives it this one."""
