@@ -1,30 +1,28 @@
 """Are we at target, and what costs most?"""
 
-from dashboards.build.kit import Dashboard, Kind, Panel, Query, Row, Source
-from dashboards.build.prometheus.reading import BASE, COHORT, MARKERS, SAME_EVERYWHERE
-
-_TREND = Panel(
-    title="ETT by cluster",
-    description="Effective training per accelerator-hour.",
-    unit="percentunit",
-    queries=(
-        Query(
-            'cluster:ett_effective_per_weighted_seconds:ratio_rate1h{job="$job", '
-            'cluster=~"$cluster"}',
-            "{{cluster}}",
-        ),
-    ),
-    unmatched=SAME_EVERYWHERE,
-    kind=Kind.TIME_SERIES,
-    width=24,
-)
+from dashboards.build.kit import Dashboard, Row, Source
+from dashboards.build.prometheus.fleet_cohorts import NAMED_JOBS, RUNNING, STUCK, TOP_COHORTS
+from dashboards.build.prometheus.fleet_loss import LOST_HOURS, LOST_POINTS, WEEKS
+from dashboards.build.prometheus.fleet_standing import NOW, TREND
+from dashboards.build.prometheus.fleet_times import FAILURES, RECOVERIES, STARTS
+from dashboards.build.prometheus.reading import MARKERS, OF_COHORTS, TO_JOBS
 
 FLEET = Dashboard(
     uid="ett-fleet",
     title="Are we at target, and what costs most?",
-    description="The fleet's ETT.",
+    description="ETT of the fleet, weighted by accelerators: where it stands, what is lost to "
+    "which category, and which model families to look at first.",
     source=Source.PROMETHEUS,
-    variables=(*BASE, COHORT),
+    variables=OF_COHORTS,
     annotations=(MARKERS,),
-    rows=(Row("Over time", (_TREND,)),),
-)
+    links=(TO_JOBS,),
+    rows=(
+        Row("Are we at target?", NOW),
+        Row("What costs most?", (LOST_POINTS, LOST_HOURS, WEEKS)),
+        Row("Is it getting better?", TREND),
+        Row("Which model families?", (TOP_COHORTS,)),
+        Row("How long do starts and recoveries take, and what breaks?",
+            (STARTS, RECOVERIES, FAILURES)),
+        Row("What happens now?", (RUNNING, STUCK, NAMED_JOBS)),
+    ),
+)  # fmt: skip

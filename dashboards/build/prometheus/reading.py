@@ -1,14 +1,38 @@
-"""What the dashboards over Prometheus share: whose series they read, and what a reader chooses."""
+"""What the dashboards over Prometheus share: what a reader chooses, and what stands beside."""
 
-from dashboards.build.colours import QUIET
-from dashboards.build.kit import Annotation, Source, Variable, datasource
+from functools import partial
+
+from dashboards.build.colours import ALARM, BAD, GOOD, QUIET
+from dashboards.build.kit import (
+    Annotation,
+    Link,
+    Panel,
+    Source,
+    Threshold,
+    Variable,
+    datasource,
+    to_dashboard,
+)
 
 SAME_EVERYWHERE = (
     "Every replica tells the same of the fleet; the largest value of all instances is taken."
 )
 """Why a query of the fleet matches no instance."""
 
-CLUSTER = Variable(
+FleetPanel = partial(Panel, unmatched=SAME_EVERYWHERE)
+
+NO_WEEK_BEFORE = "Prometheus has not read this service for two weeks."
+NO_PRICE = "Some of the hardware has no price in the setting `prices`."
+NO_BASELINE = "No attempt has ended that phase in 28 days."
+NO_TARGET = "The setting `targets` is empty."
+
+_JOB = Variable(
+    name="job",
+    label="Service",
+    description="The scrape job of the service: one for each ett-service that Prometheus reads.",
+    query="label_values(ett_build_info, job)",
+)
+_CLUSTER = Variable(
     name="cluster",
     label="Cluster",
     description="Clusters to look at; small ones are counted under other.",
@@ -16,7 +40,7 @@ CLUSTER = Variable(
     several=True,
     all_value=".+",
 )
-COHORT = Variable(
+_COHORT = Variable(
     name="cohort",
     label="Cohort",
     description="Model families to look at; small ones are counted under other.",
@@ -24,13 +48,17 @@ COHORT = Variable(
     several=True,
     all_value=".+",
 )
-SCRAPE_JOB = Variable(
-    name="job",
-    label="Service",
-    description="The scrape job of the service: one for each ett-service that Prometheus reads.",
-    query="label_values(ett_build_info, job)",
+_INSTANCE = Variable(
+    name="instance",
+    label="Instance",
+    description="Replicas to look at.",
+    query='label_values(ett_build_info{job="$job"}, instance)',
+    several=True,
+    all_value=".+",
 )
-BASE = (datasource(Source.PROMETHEUS), SCRAPE_JOB, CLUSTER)
+OF_SERVICE = (datasource(Source.PROMETHEUS), _JOB, _INSTANCE)
+OF_CLUSTERS = (datasource(Source.PROMETHEUS), _JOB, _CLUSTER)
+OF_COHORTS = (*OF_CLUSTERS, _COHORT)
 
 MARKERS = Annotation(
     name="Markers",
@@ -38,5 +66,26 @@ MARKERS = Annotation(
     '(changes(ett_last_marker_timestamp_seconds{job="$job"}[$__rate_interval])) > 0',
     colour=QUIET,
     title="{{marker}}",
-    text="A marker was posted: deploy, launch or maintenance.",
+    text="A marker of a deploy, a launch or a maintenance was posted.",
 )
+
+KEPT = ("datasource", "job")
+TO_COHORT = Link(
+    "What changed in this model family?",
+    to_dashboard(
+        "ett-cohort",
+        *KEPT,
+        cluster="__field.labels.cluster",
+        cohort="__field.labels.cohort",
+    ),
+)
+TO_COHORT_OF_ROW = Link(
+    "What changed in this model family?",
+    to_dashboard(
+        "ett-cohort", *KEPT, cluster="__data.fields.cluster", cohort="__data.fields.cohort"
+    ),
+)
+TO_JOBS = Link("Job by job, from the database", to_dashboard("ett-sql-fleet"))
+
+BELOW_ZERO_IS_BAD = (Threshold(None, BAD), Threshold(0, GOOD))
+ABOVE_ZERO_IS_BAD = (Threshold(None, GOOD), Threshold(1, ALARM))

@@ -1,0 +1,154 @@
+"""Where the time of model families goes, and how much of the fleet's each takes."""
+
+from dashboards.build.kit import Field, Format, Kind, Paint, Query, Stack
+from dashboards.build.prometheus.promql import (
+    RATIO,
+    WEEK_AGO,
+    WEIGHTED,
+    by_category,
+    cohorts,
+    dated,
+    once,
+    rate,
+    ratio,
+)
+from dashboards.build.prometheus.reading import (
+    BELOW_ZERO_IS_BAD,
+    NO_TARGET,
+    FleetPanel,
+)
+from dashboards.build.prometheus.weeks import LAST_WEEK, THIS_WEEK, TO_MATRIX, WEEK_COLUMN
+
+_BY = " by (cluster, cohort)"
+_NAME = "{{cluster}} {{cohort}}"
+_TARGET = f"max{_BY} ({once(cohorts('ett_cohort_target_ratio'))})"
+_STARTED = "ett_attempts_started_total"
+
+NOW = (
+    FleetPanel(
+        title="ETT, last 7 days",
+        description="Effective training over all accelerator time of the chosen model families in "
+        "the last 7 days, restated with late facts.",
+        kind=Kind.STAT,
+        unit="percentunit",
+        decimals=2,
+        queries=(Query(ratio("7d"), "ETT", instant=True),),
+        width=6,
+        height=5,
+    ),
+    FleetPanel(
+        title="Above target, last 7 days",
+        description="ETT of the last 7 days less the target of each model family. Below zero, read "
+        "on.",
+        kind=Kind.STAT,
+        unit="percentunit",
+        decimals=2,
+        queries=(
+            Query(f"({ratio('7d', _BY)})\n- on (cluster, cohort)\n{_TARGET}", _NAME, instant=True),
+        ),
+        may_be_empty=NO_TARGET,
+        thresholds=BELOW_ZERO_IS_BAD,
+        named=True,
+        width=6,
+        height=5,
+    ),
+    FleetPanel(
+        title="Attempts that run",
+        description="Of the chosen model families, now.",
+        kind=Kind.STAT,
+        unit="short",
+        decimals=0,
+        queries=(
+            Query(f"sum ({once(cohorts('ett_attempts_running'))})", "attempts", instant=True),
+        ),
+        width=6,
+        height=5,
+    ),
+    FleetPanel(
+        title="Last sign of life",
+        description="How long ago any attempt of the chosen model families told of itself. Minutes "
+        "while attempts run mean that trainers cannot reach the service.",
+        kind=Kind.STAT,
+        unit="s",
+        decimals=0,
+        queries=(
+            Query(
+                f"time() - max ({once(cohorts('ett_cohort_last_event_timestamp_seconds'))})",
+                "ago",
+                instant=True,
+            ),
+        ),
+        width=6,
+        height=5,
+    ),
+)
+
+SPENT = (
+    FleetPanel(
+        title="ETT",
+        description="Each point is the day before it. A step beside a marker has its first "
+        "suspect.",
+        unit="percentunit",
+        high=1,
+        queries=(
+            Query(cohorts(RATIO), _NAME),
+            Query(_TARGET, "target of " + _NAME, may_be_empty=NO_TARGET),
+        ),
+        width=8,
+        height=10,
+    ),
+    FleetPanel(
+        title="Accelerator time by category",
+        description="Parts of the accelerator time of each stretch. The part that grows where ETT "
+        "falls is what to look into.",
+        unit="short",
+        stack=Stack.PERCENT,
+        paint=Paint.SERIES,
+        step="6h",
+        queries=(Query(by_category(effective=True), "{{category}}"),),
+        width=8,
+        height=10,
+    ),
+    FleetPanel(
+        title="This week and the week before",
+        description="Parts of the accelerator time of 7 days, by category: before and after.",
+        kind=Kind.BAR_CHART,
+        unit="short",
+        stack=Stack.PERCENT,
+        paint=Paint.SERIES,
+        x_field=WEEK_COLUMN,
+        queries=(
+            Query(
+                f"{dated(THIS_WEEK, by_category('7d', effective=True))}\nor\n"
+                f"{dated(LAST_WEEK, by_category('7d', WEEK_AGO, effective=True))}",
+                format=Format.TABLE,
+                instant=True,
+            ),
+        ),
+        transformations=(TO_MATRIX,),
+        width=8,
+        height=10,
+    ),
+)
+
+MIX = (
+    FleetPanel(
+        title="Share of accelerator time by model family",
+        description="Parts of the accelerator time of the chosen families. Where shares move, "
+        "fleet ETT moves although no family got better or worse.",
+        unit="short",
+        stack=Stack.PERCENT,
+        step="6h",
+        queries=(Query(f"sum{_BY} ({cohorts(WEIGHTED)}) > 0", _NAME),),
+    ),
+    FleetPanel(
+        title="Attempts started, first and restarted",
+        description="Attempts a day. More restarts at the same firsts are failures: see what "
+        "breaks.",
+        unit="short",
+        low=0,
+        step="6h",
+        queries=(Query(f"86400 * sum by (start) ({rate(cohorts(_STARTED))})", "{{start}}"),),
+        fields=(Field(name="first", colour="blue"), Field(name="restart", colour="orange")),
+    ),
+)

@@ -1,0 +1,119 @@
+"""How long the starts and recoveries of model families take."""
+
+from dashboards.build.kit import Format, Kind, Panel, Query
+from dashboards.build.prometheus.promql import WEEK_AGO, cohorts, grown, quantile, rate
+from dashboards.build.prometheus.reading import NO_WEEK_BEFORE, FleetPanel
+from ett_service.core.vocabulary import Phase
+
+_NAME = "{{cluster}} {{cohort}}"
+_STARTS = cohorts("ett_time_to_start_seconds_bucket")
+_RECOVERIES = cohorts("ett_time_to_recover_seconds_bucket")
+_RECORDED = "cluster_cohort:ett_time_to_start_seconds:{}_1d"
+
+
+def _per_attempt(phase: Phase, what: str) -> Panel:
+    spent = rate(cohorts("ett_phase_seconds_total", f'phase="{phase}"'), "1d")
+    started = rate(cohorts("ett_attempts_started_total"), "1d")
+    return FleetPanel(
+        title=f"{phase} for each attempt",
+        description=f"Seconds of {phase} over attempts started, in the day before each point. "
+        + what,
+        unit="s",
+        low=0,
+        queries=(
+            Query(
+                f"sum by (cluster, cohort) ({spent})\n/\n"
+                f"(sum by (cluster, cohort) ({started}) > 0)",
+                _NAME,
+            ),
+        ),
+        width=6,
+        height=7,
+    )
+
+
+def _distribution(title: str, description: str, ago: str = "", may_be_empty: str = "") -> Panel:
+    return FleetPanel(
+        title=title,
+        description=description,
+        kind=Kind.BAR_GAUGE,
+        unit="short",
+        decimals=0,
+        low=0,
+        queries=(
+            Query(
+                f"sum by (le) ({grown(_STARTS, '7d', ago)})",
+                "{{le}}",
+                format=Format.HEATMAP,
+                instant=True,
+            ),
+        ),
+        may_be_empty=may_be_empty,
+    )
+
+
+START_ROW = (
+    _per_attempt(Phase.SCHEDULING, "It grows with a cluster that is full, or requests that fit "
+                 "nowhere."),
+    _per_attempt(Phase.HARDWARE_SETUP, "It grows with images, mounts and health checks of nodes."),
+    _per_attempt(Phase.LAUNCHER_INIT, "It grows with imports, process groups and the restore of "
+                 "checkpoints."),
+    _per_attempt(Phase.PT2_COMPILE, "It grows where the compile cache misses."),
+    FleetPanel(
+        title="Time to start",
+        description="From hardware allocated to the first loop, of the day before each point, by "
+        "model family.",
+        unit="s",
+        low=0,
+        queries=tuple(
+            Query(cohorts(_RECORDED.format(q)), f"{q} {_NAME}") for q in ("p50", "p90")
+        ),
+    ),
+    FleetPanel(
+        title="Times to start",
+        description="How many starts took how long: a second band is a second kind of start, such "
+        "as one that failed first or missed the cache. A point is an attempt.",
+        kind=Kind.HEATMAP,
+        unit="s",
+        step="6h",
+        queries=(
+            Query(
+                f"sum by (le) ({grown(_STARTS)})",
+                "{{le}}",
+                format=Format.HEATMAP,
+                exemplars=True,
+            ),
+        ),
+    ),
+    _distribution(
+        "Times to start, last 7 days",
+        "Starts of the last 7 days, by the upper bound of how many seconds they took.",
+    ),
+    _distribution(
+        "Times to start, the 7 days before",
+        "The same of the 7 days before them: compare the shapes.",
+        WEEK_AGO,
+        NO_WEEK_BEFORE,
+    ),
+)  # fmt: skip
+
+RECOVERY_ROW = (
+    FleetPanel(
+        title="Time to recover",
+        description="From the end of the interrupted loop to the next loop, of the recoveries of "
+        "the day before each point, all chosen families together. A point is an attempt.",
+        unit="s",
+        low=0,
+        queries=(
+            Query(quantile(0.5, _RECOVERIES), "p50"),
+            Query(quantile(0.9, _RECOVERIES), "p90", exemplars=True),
+        ),
+    ),
+    FleetPanel(
+        title="Time to recover, p90 by model family",
+        description="Nine of ten recoveries of the day before each point took no longer.",
+        unit="s",
+        low=0,
+        queries=(Query(cohorts("cluster_cohort:ett_time_to_recover_seconds:p90_1d"), _NAME),),
+    ),
+)

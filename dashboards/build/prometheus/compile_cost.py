@@ -1,0 +1,203 @@
+"""What does PT2 compile cost?"""
+
+from dashboards.build.kit import Dashboard, Format, Kind, Paint, Query, Row, Source
+from dashboards.build.prometheus.promql import (
+    HOUR_S,
+    clusters,
+    cohorts,
+    grown,
+    once,
+    quantile,
+    rate,
+)
+from dashboards.build.prometheus.reading import (
+    MARKERS,
+    NO_PRICE,
+    OF_COHORTS,
+    TO_COHORT,
+    TO_JOBS,
+    FleetPanel,
+)
+from ett_service.core.vocabulary import Category, Phase
+
+_COMPILE = f'phase="{Phase.PT2_COMPILE}"'
+_CATEGORIES = f'category=~"{Category.PT2_COMPILE}|{Category.RECOMPILE}"'
+_RECOMPILE = f'category="{Category.RECOMPILE}"'
+_ALL = cohorts("ett_phase_weighted_seconds_total")
+_COMPILES = cohorts("ett_phase_weighted_seconds_total", _COMPILE)
+_BY = "cluster, cohort"
+_NAME = "{{cluster}} {{cohort}}"
+_DURATIONS = clusters("ett_phase_duration_seconds_bucket", _COMPILE)
+_GPU_TIME = once(clusters("ett_window_gpu_seconds", 'window="7d"', _CATEGORIES))
+_HELD = once(clusters("ett_window_gpu_seconds", 'window="7d"'))
+_COST = once(clusters("ett_window_cost", 'window="7d"', _CATEGORIES))
+_RATE1D = "cluster_phase:ett_phase_weighted_seconds:rate1d"
+
+
+def _for_each(part: str, whole: str, window: str) -> str:
+    parts = (rate(selector, window) for selector in (part, whole))
+    over, under = (f"sum by ({_BY}) ({text})" for text in parts)
+    return f"{over}\n/\n({under} > 0)"
+
+
+_NOW = (
+    FleetPanel(
+        title="GPU-hours compiling, last 7 days",
+        description="Hours of held accelerators in compiles before the first progress, and in "
+        "later ones (recompile), of all cohorts of the clusters.",
+        kind=Kind.STAT,
+        unit="short",
+        decimals=0,
+        paint=Paint.SERIES,
+        queries=(
+            Query(f"sum by (category) ({_GPU_TIME}) / {HOUR_S}", "{{category}}", instant=True),
+        ),
+        named=True,
+        width=8,
+        height=5,
+    ),
+    FleetPanel(
+        title="Of all GPU time",
+        description="Compiles' part of the time of held accelerators in the last 7 days.",
+        kind=Kind.STAT,
+        unit="percentunit",
+        decimals=2,
+        queries=(Query(f"sum ({_GPU_TIME})\n/\nsum ({_HELD})", "compile", instant=True),),
+        width=8,
+        height=5,
+    ),
+    FleetPanel(
+        title="Cost, last 7 days",
+        description="What those GPU-hours cost at the configured prices; the name is the currency.",
+        kind=Kind.STAT,
+        unit="short",
+        decimals=0,
+        queries=(Query(f"sum by (currency) ({_COST})", "{{currency}}", instant=True),),
+        may_be_empty=NO_PRICE,
+        named=True,
+        width=8,
+        height=5,
+    ),
+)
+_LONG = (
+    FleetPanel(
+        title="Time in compile of an attempt",
+        description="What attempts spent on PT2 compile before their first loop, in the day before "
+        "each point. A p50 that doubles is a cache that everybody misses.",
+        unit="s",
+        low=0,
+        queries=tuple(
+            Query(quantile(q, _DURATIONS, "cluster, "), f"p{q * 100:g} {{{{cluster}}}}")
+            for q in (0.5, 0.9)
+        ),
+    ),
+    FleetPanel(
+        title="Times in compile",
+        description="How many attempts compiled for how long. Two bands are cache hits and misses.",
+        kind=Kind.HEATMAP,
+        unit="s",
+        step="6h",
+        queries=(
+            Query(
+                f"sum by (le) ({grown(_DURATIONS)})",
+                "{{le}}",
+                format=Format.HEATMAP,
+            ),
+        ),
+    ),
+    FleetPanel(
+        title="Compile for each attempt, by model family",
+        description="Seconds of compile over attempts started, in the day before each point. The "
+        "family whose line jumped changed its model, its shapes or its versions.",
+        unit="s",
+        low=0,
+        queries=(
+            Query(
+                _for_each(
+                    cohorts("ett_phase_seconds_total", _COMPILE),
+                    cohorts("ett_attempts_started_total"),
+                    "1d",
+                ),
+                _NAME,
+            ),
+        ),
+        links=(TO_COHORT,),
+    ),
+    FleetPanel(
+        title="Longest usual compile",
+        description="99 % of attempts of 28 days spent no longer on compile, by cluster. "
+        "EttPhaseStuck fires at three times that.",
+        unit="s",
+        low=0,
+        queries=(
+            Query(
+                f"max by (cluster) ({once(clusters('ett_phase_p99_seconds', _COMPILE))})",
+                "p99 {{cluster}}",
+            ),
+        ),
+    ),
+)
+_WHERE = (
+    FleetPanel(
+        title="Share of accelerator time, by cluster",
+        description="Compile's part of all accelerator time in the day before each point.",
+        unit="percentunit",
+        low=0,
+        queries=(
+            Query(
+                f"sum by (cluster) ({clusters(_RATE1D, _COMPILE)})\n/\n"
+                f"(sum by (cluster) ({clusters(_RATE1D)}) > 0)",
+                "{{cluster}}",
+            ),
+        ),
+        width=8,
+    ),
+    FleetPanel(
+        title="Ten families that compile most, last 7 days",
+        description="Compile's part of the accelerator time of each model family in the last 7 "
+        "days. Short jobs that restart often gain most from a shared cache.",
+        kind=Kind.BAR_GAUGE,
+        unit="percentunit",
+        decimals=2,
+        low=0,
+        horizontal=True,
+        queries=(
+            Query(f"sort_desc(topk(10, {_for_each(_COMPILES, _ALL, '7d')}))", _NAME, instant=True),
+        ),
+        links=(TO_COHORT,),
+        width=8,
+    ),
+    FleetPanel(
+        title="Recompiles, by model family",
+        description="Recompile's part of the accelerator time in the 7 days before each point: "
+        "compiles after the first progress, as new shapes set them off. Mark dynamic shapes, or "
+        "pad.",
+        unit="percentunit",
+        low=0,
+        queries=(
+            Query(
+                _for_each(cohorts("ett_deducted_weighted_seconds_total", _RECOMPILE), _ALL, "7d"),
+                _NAME,
+            ),
+        ),
+        links=(TO_COHORT,),
+        width=8,
+    ),
+)
+
+COMPILE = Dashboard(
+    uid="ett-compile",
+    title="What does PT2 compile cost?",
+    description="How much accelerator time compiles take, how long they last, and which model "
+    "families to look at. Stages of a compile, and first against restarted attempts, are in the "
+    "database.",
+    source=Source.PROMETHEUS,
+    variables=OF_COHORTS,
+    annotations=(MARKERS,),
+    links=(TO_JOBS,),
+    rows=(
+        Row("What does it cost?", _NOW),
+        Row("How long does it take?", _LONG),
+        Row("Where is it worth a look?", _WHERE),
+    ),
+)

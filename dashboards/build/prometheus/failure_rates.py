@@ -1,0 +1,149 @@
+"""How often attempts fail, by cause and by who owns it."""
+
+from dashboards.build.colours import ALARM, BAD, GOOD, QUIET
+from dashboards.build.kit import Field, Format, Kind, Query, Stack, Transformation
+from dashboards.build.prometheus.promql import (
+    HOUR_S,
+    WEEK_AGO,
+    clusters,
+    failures_per_1000_gpu_hours,
+    rate,
+)
+from dashboards.build.prometheus.reading import NO_WEEK_BEFORE, FleetPanel
+
+_FAILURES = clusters("ett_failures_total")
+_PREEMPTED = clusters("ett_failures_total", 'origin="preemption"')
+_FIRST = clusters("ett_attempts_started_total", 'start="first"')
+_RESTARTS = clusters("ett_attempts_started_total", 'start="restart"')
+_BY_CAUSE = "origin, cause"
+_RECORDED = clusters("cluster:ett_infra_failures_per_gpu_seconds:ratio_rate1d")
+_OWNERS = (
+    Field(name="infra", colour=ALARM),
+    Field(name="user", colour=GOOD),
+    Field(name="preemption", colour=BAD),
+    Field(name="unknown", colour=QUIET),
+)
+
+NOW = (
+    FleetPanel(
+        title="Failures per 1,000 GPU-hours, last 7 days",
+        description="Attempts that ended failed, preempted or lost, over the time of held "
+        "accelerators. Compare with the table below, cause by cause.",
+        kind=Kind.STAT,
+        unit="short",
+        decimals=2,
+        queries=(Query(failures_per_1000_gpu_hours("7d"), "failures", instant=True),),
+        width=6,
+        height=5,
+    ),
+    FleetPanel(
+        title="Of them infrastructure and preemptions, last day",
+        description="Failures of origin infra or preemption per 1,000 GPU-hours of the day "
+        "before, by cluster: what the platform owns.",
+        kind=Kind.STAT,
+        unit="short",
+        decimals=2,
+        queries=(Query(f"{_RECORDED} * {1000 * HOUR_S}", "{{cluster}}", instant=True),),
+        named=True,
+        width=6,
+        height=5,
+    ),
+    FleetPanel(
+        title="Preempted, of all failures",
+        description="Share of preemptions in the failures of the last 7 days. They are a choice of "
+        "the scheduler's rules, not a fault: see to priorities, or to cheaper restarts.",
+        kind=Kind.STAT,
+        unit="percentunit",
+        decimals=1,
+        queries=(
+            Query(
+                f"sum ({rate(_PREEMPTED, '7d')})\n/\nsum ({rate(_FAILURES, '7d')})",
+                "preempted",
+                instant=True,
+            ),
+        ),
+        width=6,
+        height=5,
+    ),
+    FleetPanel(
+        title="Restarts for each job that starts",
+        description="Restarted attempts over first attempts in the last 7 days.",
+        kind=Kind.STAT,
+        unit="short",
+        decimals=2,
+        queries=(
+            Query(
+                f"sum ({rate(_RESTARTS, '7d')})\n/\nsum ({rate(_FIRST, '7d')})",
+                "restarts",
+                instant=True,
+            ),
+        ),
+        width=6,
+        height=5,
+    ),
+)
+
+CAUSES = (
+    FleetPanel(
+        title="Failures per 1,000 GPU-hours, by cause, last 7 days",
+        description="Begin with the longest bar: who owns it stands in the table.",
+        kind=Kind.BAR_GAUGE,
+        unit="short",
+        decimals=2,
+        low=0,
+        horizontal=True,
+        queries=(
+            Query(
+                f"sort_desc({failures_per_1000_gpu_hours('7d', by='cause')} > 0)",
+                "{{cause}}",
+                instant=True,
+            ),
+        ),
+        width=8,
+        height=10,
+    ),
+    FleetPanel(
+        title="Whose failures they are",
+        description="Parts of the failures of each day by origin: infra and preemption are the "
+        "platform's, user is the owner's of the job, unknown wants better evidence.",
+        unit="short",
+        stack=Stack.PERCENT,
+        step="1d",
+        queries=(Query(f"sum by (origin) ({rate(_FAILURES)})", "{{origin}}"),),
+        fields=_OWNERS,
+        width=8,
+        height=10,
+    ),
+    FleetPanel(
+        title="Cause by cause, this week and the week before",
+        description="Failures per 1,000 GPU-hours of the last 7 days and of the 7 days before "
+        "them. What grew is what to ask its owner about.",
+        kind=Kind.TABLE,
+        unit="short",
+        decimals=2,
+        queries=(
+            Query(
+                f"{failures_per_1000_gpu_hours('7d', by=_BY_CAUSE)} > 0",
+                format=Format.TABLE,
+                instant=True,
+            ),
+            Query(
+                f"{failures_per_1000_gpu_hours('7d', by=_BY_CAUSE, ago=WEEK_AGO)} > 0",
+                format=Format.TABLE,
+                instant=True,
+                may_be_empty=NO_WEEK_BEFORE,
+            ),
+        ),
+        transformations=(
+            Transformation("merge", {}),
+            Transformation("organize", {"excludeByName": {"Time": True}}),
+        ),
+        fields=(
+            Field(name="Value #A", title="Last 7 days"),
+            Field(name="Value #B", title="7 days before"),
+        ),
+        sort_by="Last 7 days",
+        width=8,
+        height=10,
+    ),
+)

@@ -1,0 +1,140 @@
+"""Which model families to look at, what of them runs, and what stands still."""
+
+from dashboards.build.kit import (
+    Field,
+    Format,
+    Kind,
+    Link,
+    Query,
+    Transformation,
+    to_dashboard,
+    to_trace,
+)
+from dashboards.build.prometheus.promql import (
+    HOUR_S,
+    OPEN_FOR,
+    WEEK_AGO,
+    clusters,
+    cohorts,
+    once,
+    ratio,
+    weight_of,
+    whole,
+)
+from dashboards.build.prometheus.reading import (
+    NO_BASELINE,
+    NO_WEEK_BEFORE,
+    TO_COHORT,
+    TO_COHORT_OF_ROW,
+    FleetPanel,
+)
+from ett_service.core.vocabulary import Phase
+
+_BY = " by (cluster, cohort)"
+_RATIO = ratio("7d", _BY)
+_HOURS = f"sum{_BY} ({weight_of('7d')}) / {HOUR_S}"
+_LOST = f"topk(10, (1 - {_RATIO}) * ({_HOURS}))"
+_CHANGE = f"({_RATIO})\n-\n({ratio('7d', _BY, WEEK_AGO)})"
+_OPEN = cohorts(OPEN_FOR, f'phase!="{Phase.TRAIN_LOOP}"')
+_OPEN_FOR = f"max by (cluster, cohort, phase) ({_OPEN})"
+_P99 = f"max by (cluster, phase) ({once(clusters('ett_phase_p99_seconds'))})"
+
+
+def _only_top(text: str) -> str:
+    return f"({text})\nand on (cluster, cohort)\n{_LOST}"
+
+
+def _in_table(text: str, may_be_empty: str = "") -> Query:
+    return Query(text, format=Format.TABLE, instant=True, may_be_empty=may_be_empty)
+
+
+_MERGED = (
+    Transformation("merge", {}),
+    Transformation("organize", {"excludeByName": {"Time": True}}),
+)
+
+TOP_COHORTS = FleetPanel(
+    title="The ten that lose most, last 7 days",
+    description="Model families by accelerator-hours that were not effective training. Follow the "
+    "link of the first whose change is below zero.",
+    kind=Kind.TABLE,
+    unit="short",
+    queries=(
+        _in_table(_LOST),
+        _in_table(_only_top(_HOURS)),
+        _in_table(_only_top(_RATIO)),
+        _in_table(_only_top(_CHANGE), NO_WEEK_BEFORE),
+    ),
+    transformations=_MERGED,
+    fields=(
+        Field(name="Value #A", title="Hours lost", decimals=0),
+        Field(name="Value #B", title="Accelerator-hours", decimals=0),
+        Field(name="Value #C", title="ETT", unit="percentunit", decimals=2),
+        Field(name="Value #D", title="Change of ETT", unit="percentunit", decimals=2),
+        Field(name="cohort", links=(TO_COHORT_OF_ROW,)),
+    ),
+    sort_by="Hours lost",
+    width=24,
+    height=9,
+)
+RUNNING = FleetPanel(
+    title="Attempts that run",
+    description="By model family. One that falls to nothing while others run has been stopped, or "
+    "its trainers no longer tell of themselves.",
+    unit="short",
+    decimals=0,
+    low=0,
+    queries=(
+        Query(f"sum{_BY} ({once(cohorts('ett_attempts_running'))})", "{{cluster}} {{cohort}}"),
+    ),
+    links=(TO_COHORT,),
+    width=8,
+)
+STUCK = FleetPanel(
+    title="Open longest",
+    description="For how long running attempts have been in a phase other than training, the "
+    "longest of each model family, and how many times what 99 % of attempts stay below. A stalled "
+    "is a loop that tells of no progress. Ask the owner once it passes three times.",
+    kind=Kind.TABLE,
+    unit="s",
+    queries=(
+        _in_table(f"topk(10, {_OPEN_FOR})"),
+        _in_table(f"({_OPEN_FOR})\n/ on (cluster, phase) group_left ()\n{_P99}", NO_BASELINE),
+    ),
+    may_be_empty="Every running attempt trains.",
+    transformations=_MERGED,
+    fields=(
+        Field(name="Value #A", title="Open for"),
+        Field(name="Value #B", title="Times p99", unit="short", decimals=1),
+        Field(name="cohort", links=(TO_COHORT_OF_ROW,)),
+    ),
+    sort_by="Open for",
+    width=8,
+)
+NAMED_JOBS = FleetPanel(
+    title="Named jobs that run",
+    description="ETT so far of the running jobs that the setting `metrics_jobs` names. The trace "
+    "opens in Perfetto.",
+    kind=Kind.TABLE,
+    unit="percentunit",
+    decimals=2,
+    queries=(_in_table(f"max by (project, training_job) ({once(whole('ett_job_ratio'))})"),),
+    may_be_empty="The setting `metrics_jobs` is empty, or no such job runs.",
+    transformations=_MERGED[1:],
+    fields=(
+        Field(
+            name="training_job",
+            title="Job",
+            links=(
+                Link("Trace", to_trace("__data.fields.project", "__data.fields.training_job")),
+                Link(
+                    "Where did this run's time go?",
+                    to_dashboard("ett-sql-job", job="__data.fields.training_job"),
+                ),
+            ),
+        ),
+        Field(name="Value", title="ETT"),
+    ),
+    sort_by="ETT",
+    width=8,
+)

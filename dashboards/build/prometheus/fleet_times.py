@@ -1,0 +1,46 @@
+"""How long the fleet's starts and recoveries take, and how often it fails."""
+
+from dashboards.build.kit import Query
+from dashboards.build.prometheus.promql import (
+    cohorts,
+    failures_per_1000_gpu_hours,
+    quantile,
+)
+from dashboards.build.prometheus.reading import FleetPanel
+
+_STARTS = cohorts("ett_time_to_start_seconds_bucket")
+_RECOVERIES = cohorts("ett_time_to_recover_seconds_bucket")
+
+STARTS = FleetPanel(
+    title="Time to start",
+    description="From hardware allocated to the first training loop, of the jobs that reached it "
+    "in the day before each point. Where p90 leaves p50 behind, some starts fail first.",
+    unit="s",
+    low=0,
+    queries=(
+        Query(quantile(0.5, _STARTS), "p50"),
+        Query(quantile(0.9, _STARTS), "p90"),
+    ),
+    width=8,
+)
+RECOVERIES = FleetPanel(
+    title="Time to recover",
+    description="From the end of the interrupted loop to the next loop, of the recoveries of the "
+    "day before each point. The failures dashboard says what to fix.",
+    unit="s",
+    low=0,
+    queries=(
+        Query(quantile(0.5, _RECOVERIES), "p50"),
+        Query(quantile(0.9, _RECOVERIES), "p90"),
+    ),
+    width=8,
+)
+FAILURES = FleetPanel(
+    title="Failures per 1,000 GPU-hours, by cause",
+    description="Attempts that ended failed, preempted or lost in the day before each point, over "
+    "the time of held accelerators: of all cohorts of the clusters.",
+    unit="short",
+    low=0,
+    queries=(Query(f"{failures_per_1000_gpu_hours('1d', by='cause')}\n> 0", "{{cause}}"),),
+    width=8,
+)

@@ -1,0 +1,143 @@
+"""The pieces that the queries are made of.
+
+A fleet's series are the same at every replica. Where a recording rule has made one series of them
+that outlives each replica, a rate is taken of that; else the largest rate of all instances counts.
+Ratios are of sums, divided last.
+"""
+
+from collections.abc import Mapping
+
+from ett_service.core.vocabulary import Category, Phase
+
+EFFECTIVE = "cluster_cohort:ett_effective_weighted_seconds:rate1d"
+WEIGHTED = "cluster_cohort:ett_phase_weighted_seconds:rate1d"
+RATIO = "cluster_cohort:ett_effective_per_weighted_seconds:ratio_rate1d"
+OPEN_FOR = "cluster_cohort_phase:ett_oldest_open_phase_seconds:max"
+
+INEFFECTIVE = f'category!="{Category.EFFECTIVE_TRAINING}"'
+HOUR_S = 3600
+WEEK_AGO = " offset 7d"
+
+_MERGED: Mapping[str, str] = {
+    "ett_phase_weighted_seconds_total": "cluster_cohort_phase_held",
+    "ett_deducted_weighted_seconds_total": "cluster_cohort_phase_category",
+    "ett_failures_total": "cluster_origin_cause",
+    "ett_time_to_start_seconds_bucket": "cluster_cohort_le",
+    "ett_time_to_recover_seconds_bucket": "cluster_cohort_le",
+    "ett_checkpoint_blocking_seconds_bucket": "cluster_cohort_le",
+}
+"""Labels of the counters that are recorded as one series."""
+
+_JOB = 'job="$job"'
+_CLUSTERS = 'cluster=~"$cluster"'
+_COHORTS = 'cohort=~"$cohort"'
+_INSTANCES = 'instance=~"$instance"'
+
+
+def whole(name: str, *matchers: str) -> str:
+    """Select series that know neither cluster nor cohort."""
+    return _selected(name, _JOB, *matchers)
+
+
+def clusters(name: str, *matchers: str) -> str:
+    """Select the chosen clusters."""
+    return _selected(name, _JOB, _CLUSTERS, *matchers)
+
+
+def cohorts(name: str, *matchers: str) -> str:
+    """Select the chosen cohorts of the chosen clusters."""
+    return _selected(name, _JOB, _CLUSTERS, _COHORTS, *matchers)
+
+
+def own(name: str, *matchers: str) -> str:
+    """Select what the chosen instances tell of themselves."""
+    return _selected(name, _JOB, _INSTANCES, *matchers)
+
+
+def once(text: str) -> str:
+    """Take what every replica tells once."""
+    return f"max without (instance, pod) ({text})"
+
+
+def rate(selector: str, window: str = "$__rate_interval", ago: str = "") -> str:
+    """A fleet's counter per second, over what a point stands for or a fixed window."""
+    return _over("rate", selector, window, ago)
+
+
+def grown(selector: str, window: str = "$__rate_interval", ago: str = "") -> str:
+    """By how much a fleet's counter grew, likewise."""
+    return _over("increase", selector, window, ago)
+
+
+def quantile(q: float, selector: str, by: str = "") -> str:
+    """A quantile of a fleet's histogram over the day before.
+
+    *by* are labels to tell apart, with commas behind.
+    """
+    name, _, matchers = selector.partition("{")
+    level = _MERGED.get(name)
+    rated = f"{level}:{name}:rate1d{{{matchers}" if level else rate(selector, "1d")
+    return f"histogram_quantile({q:g}, sum by ({by}le) ({rated}))"
+
+
+def ratio(days: str, by: str = "", ago: str = "") -> str:
+    """ETT over ``1d``, ``7d`` or ``28d``, restated; *ago* is an ``offset``."""
+    told = once(cohorts("ett_window_ratio", f'window="{days}"', 'weighting="accelerators"') + ago)
+    weight = weight_of(days, ago)
+    return f"sum{by} ({told} * ignoring (weighting) {weight})\n/\nsum{by} ({weight})"
+
+
+def weight_of(days: str, ago: str = "") -> str:
+    """Accelerator-seconds of each cohort over a window; what its ratio divides by."""
+    return once(cohorts("ett_window_weighted_seconds", f'window="{days}"') + ago)
+
+
+def gpu_hours(days: str, *matchers: str, ago: str = "") -> str:
+    """Hours of held accelerators by category over a window, restated."""
+    held = once(clusters("ett_window_gpu_seconds", f'window="{days}"', *matchers) + ago)
+    return f"sum by (category) ({held}) / {HOUR_S}"
+
+
+def failures_per_1000_gpu_hours(window: str, *matchers: str, by: str = "", ago: str = "") -> str:
+    """Failures over the time of held accelerators, of the chosen clusters."""
+    failed = rate(clusters("ett_failures_total", *matchers), window, ago)
+    held = rate(clusters("ett_phase_weighted_seconds_total", 'held="true"'), window, ago)
+    return f"sum by ({by}) ({failed})\n/ on () group_left ()\n(sum ({held}) / {1000 * HOUR_S})"
+
+
+def by_category(window: str = "$__rate_interval", ago: str = "", *, effective: bool) -> str:
+    """Accelerator-seconds per second by category, of the chosen cohorts.
+
+    Phases, less what is deducted from them, and what is deducted from others; without *effective*
+    training, which is the loop less its deductions.
+    """
+    of = () if effective else (f'phase!="{Phase.TRAIN_LOOP}"',)
+    gross = rate(cohorts("ett_phase_weighted_seconds_total", *of), window, ago)
+    found = rate(cohorts("ett_deducted_weighted_seconds_total"), window, ago)
+    taken = rate(cohorts("ett_deducted_weighted_seconds_total", *of), window, ago)
+    lost = f"-sum without (category) ({taken})"
+    return f"sum by (category) (\n{_named(gross)}\nor\n{found}\nor\n{_named(lost)}\n)"
+
+
+def dated(week: str, text: str) -> str:
+    """Put *week* on each series, to tell one week's from another's."""
+    return f'label_replace({text}, "week", "{week}", "", "")'
+
+
+def _over(function: str, selector: str, window: str, ago: str) -> str:
+    name, _, matchers = selector.partition("{")
+    level = _MERGED.get(name)
+    if level:
+        return f"{function}({level}:{name}:max{{{matchers}[{window}]{ago})"
+    return once(f"{function}({selector}[{window}]{ago})")
+
+
+def _named(text: str) -> str:
+    """Name the category of a phase: its own name, but of the loop."""
+    named = f'label_replace({text}, "category", "$1", "phase", "(.+)")'
+    loop = f'"category", "{Category.EFFECTIVE_TRAINING}", "phase", "{Phase.TRAIN_LOOP}"'
+    return f"label_replace({named}, {loop})"
+
+
+def _selected(name: str, *matchers: str) -> str:
+    return f"{name}{{{', '.join(matchers)}}}"
