@@ -56,14 +56,8 @@ def _merged(scale: Scale) -> Iterator[Recording]:
     yield Recording(WEIGHTED, counter("ett_phase_weighted_seconds_total"))
     yield Recording(DEDUCTED, counter("ett_deducted_weighted_seconds_total"))
     yield Recording(ALL, f"sum without (phase, held) ({WEIGHTED})")
-    yield Recording(
-        INEFFECTIVE,
-        _lines(
-            f'  sum without (phase, held) ({WEIGHTED}{{phase!="train_loop"}})',
-            "+",
-            f"  sum without (phase, category) ({DEDUCTED}{_LOOP})",
-        ),
-    )
+    lost = f'{WEIGHTED}{{phase!="train_loop"}} or {DEDUCTED}{_LOOP}'
+    yield Recording(INEFFECTIVE, f"sum without (phase, held, category) ({lost})")
     yield Recording(FAILURES, counter("ett_failures_total"))
     for histogram in HISTOGRAMS:
         yield Recording(f"cluster_cohort_le:{histogram}_bucket:max", counter(f"{histogram}_bucket"))
