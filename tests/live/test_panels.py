@@ -25,7 +25,7 @@ def _unanswered(viewer: Viewer, dashboard: Dashboard) -> Iterator[tuple[str, str
     for panel in dashboard.panels:
         for query in panel.queries:
             found = viewer.ask(query, chosen)
-            if panel.needs_data and not found:
+            if panel.needs_data and not query.may_be_empty and not found:
                 yield panel.title, query.text
 
 

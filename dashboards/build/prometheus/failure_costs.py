@@ -13,8 +13,8 @@ COSTS = (
     FleetPanel(
         title="GPU-hours around failures, 7 days",
         description="Hours of held accelerators in the 7 days before each point: training done "
-        "again, loops that stood still, and waits for a restart inside an allocation. More of repeated_training "
-        "asks for checkpoints, more of stalled for a shorter timeout.",
+        "again, loops that stood still, and waits for a restart inside an allocation. More of "
+        "repeated_training asks for checkpoints, more of stalled for a shorter timeout.",
         unit="short",
         decimals=0,
         low=0,
