@@ -1,38 +1,27 @@
-"""A fleet that lives 60 times faster, scraped by a real Prometheus."""
+"""A fleet that lives 60 times faster, and services in trouble, watched by the real programs."""
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import pytest
 
-from ett_service.client.transport import request
 from ett_service.core.instant import rfc3339
 from ett_service.core.interval import SECOND_US
 from ett_service.demo.generator import Fleet, generate
-from ett_service.storage.migrate import migrate
-from tests.live import page
-from tests.live.compressed import Clock, Player, Told, instant, tape
-from tests.live.programs import eventually, free_port
+from tests.live import trouble
+from tests.live.alerting import Alertmanager, Receiver
+from tests.live.compressed import FASTER, Clock, Player, Told, instant, tape
 from tests.live.prometheus import Prometheus
+from tests.live.serving import send, serving, settled
 from tests.scenarios.conftest import Server
 
 LIVE_S = 40
 FLEET_SEED = 16
 FLEET_ENDS = "2026-03-04T14:20:00Z"
-
-QUICK = {
-    "ETT_METRICS": '{"every_seconds": 0.5}',
-    "ETT_LOST_AFTER_SECONDS": "15",
-    "ETT_WORKER_POLL_SECONDS": "0.1",
-}
-"""A clock 60 times faster: an attempt is lost after 15 seconds, not minutes."""
-
-_A_BATCH = 5000
+"""In the minutes before, jobs start, fail, are preempted, recover, save, stall and end."""
 
 
 @dataclass
@@ -54,29 +43,13 @@ class Live:
                 yield {**last, **ending, "at": rfc3339(self.ended_us)}
 
 
-def send(server: Server, events: list[Any], **batch: Any) -> None:
-    """Post events, all of which must be taken."""
-    rest = iter(events)
-    while part := list(islice(rest, _A_BATCH)):
-        answer = server.send(part, **batch)
-        assert answer.status == 200, answer.body[:500]
-        assert json.loads(answer.body)["rejected"] == 0, answer.body[:500]
+@dataclass
+class Troubled:
+    """Services in trouble, and who is called; alerts come within *patience_s*."""
 
-
-def ask(server: Server, method: str, path: str, body: object = None) -> Any:
-    """Send one request, which must succeed, and return the answer."""
-    sent = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json"}
-    answer = request(method, server.url + path, server.key, sent, headers)
-    assert answer.status < 300, answer.body
-    return json.loads(answer.body) if answer.body else None
-
-
-def settled(server: Server) -> None:
-    """Wait until all that came in is in the numbers, and these are published."""
-    eventually(lambda: server.get("/readyz")["waiting_jobs"] == 0)
-    since = time.time()
-    eventually(lambda: page.one(page.read(server.url), "ett_published_timestamp_seconds") > since)
+    receiver: Receiver
+    without_worker: Server
+    patience_s: float
 
 
 @pytest.fixture(scope="session")
@@ -86,37 +59,60 @@ def fleet() -> Fleet:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Serve a new SQLite file, on a port that stays its own when it starts again."""
-    folder = tmp_path_factory.mktemp("served")
-    database_url = f"sqlite:///{folder / 'ett.db'}"
-    migrate(database_url)
-    server = Server(database_url, folder, ETT_PORT=str(free_port()), **QUICK)
-    with ExitStack() as stack:
-        stack.callback(server.stop)
-        server.start()
-        yield server
+def is_long(pytestconfig: pytest.Config) -> bool:
+    """Tell whether the tests may take many minutes, as in ``make laws``."""
+    return bool(pytestconfig.getoption("--hypothesis-profile") == "laws")
 
 
 @pytest.fixture(scope="session")
-def live(served: Server, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """Tell the fleet's last minutes as they happen, to their end, while it is scraped."""
-    began_us = time.time_ns() // 1000
-    ended_us = began_us + LIVE_S * SECOND_US
-    fleet_began_us = instant(FLEET_ENDS) - 60 * LIVE_S * SECOND_US
-    told = tape(fleet, Clock(fleet_began_us, began_us), ended_us)
-    send(served, [one.event for one in told if one.due_us <= began_us])
-    settled(served)
-    prometheus = Prometheus(
-        tmp_path_factory.mktemp("prometheus"), targets=[served.url.removeprefix("http://")]
-    )
-    player = Player(
-        [one for one in told if one.due_us > began_us], lambda events: send(served, events)
-    )
+def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
+    """Let trouble begin; what comes of it arrives while the fleet is played."""
     with ExitStack() as stack:
+        receiver = Receiver()
+        stack.callback(receiver.stop)
+        manager = Alertmanager(tmp_path_factory.mktemp("alertmanager"), receiver)
+        stack.callback(manager.stop)
+        manager.start()
+        lagging = stack.enter_context(trouble.without_worker(tmp_path_factory.mktemp("lagging")))
+        server = stack.enter_context(serving(tmp_path_factory.mktemp("troubled")))
+        watch = trouble.Watch(tmp_path_factory.mktemp("watch"), manager.address, stack)
+        watch.begin("without-worker", lagging, FASTER)
+        send(server, trouble.before(time.time_ns() // 1000), history=True)
+        settled(server)
+        # Hours of waiting are minutes here; a test run has but seconds for them.
+        slow_scale = FASTER if is_long else 5 * FASTER
+        watch.begin("troubled", server, FASTER)
+        watch.begin("waited", server, slow_scale).has_scraped()
+        tape = list(trouble.tape(time.time_ns() // 1000))
+        player = Player(tape, lambda events: trouble.tell(server, events))
+        stack.callback(player.stop)
+        player.start()
+        yield Troubled(receiver, lagging, patience_s=60 * FASTER / slow_scale)
+
+
+@pytest.fixture(scope="session")
+def live(
+    troubled: Troubled,  # noqa: ARG001 -- begun before, so that both are waited for at once
+    fleet: Fleet,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Live]:
+    """Tell the fleet's last minutes as they happen, to their end, while it is scraped."""
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(tmp_path_factory.mktemp("served")))
+        began_us = time.time_ns() // 1000
+        ended_us = began_us + LIVE_S * SECOND_US
+        fleet_began_us = instant(FLEET_ENDS) - FASTER * LIVE_S * SECOND_US
+        told = tape(fleet, Clock(fleet_began_us, began_us), ended_us)
+        send(server, [one.event for one in told if one.due_us <= began_us])
+        settled(server)
+        folder = tmp_path_factory.mktemp("prometheus")
+        rules = trouble.rules(folder, FASTER)
+        prometheus = Prometheus(folder, targets=[server.url], rules=rules)
         stack.callback(prometheus.stop)
         prometheus.start()
+        to_come = [one for one in told if one.due_us > began_us]
+        player = Player(to_come, lambda events: send(server, events))
         stack.callback(player.stop)
         player.start()
         player.finish()
-        yield Live(served, prometheus, told, began_us, ended_us)
+        yield Live(server, prometheus, told, began_us, ended_us)

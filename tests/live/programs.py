@@ -71,6 +71,12 @@ def free_port() -> int:
         return port
 
 
+def run(command: Sequence[str]) -> None:
+    """Run a program to its end, which must be a success."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-_SHOWN:] + done.stderr[-_SHOWN:]
+
+
 def needed(program: str, package: str) -> str:
     """Return where *program* lies, or skip the test and name Debian's package that has it."""
     found = shutil.which(program)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from tests.live.programs import Program, eventually, free_port, needed
+from tests.live.programs import Program, eventually, free_port, needed, run
 
 SCRAPE_JOB = "ett"
 
@@ -30,13 +30,14 @@ class Sample(NamedTuple):
 
 @dataclass
 class Prometheus:
-    """One server; *targets* and *alertmanager* are addresses without a scheme."""
+    """One server. *targets* are addresses with ``http://``, that of *alertmanager* is without."""
 
     folder: Path
     targets: Sequence[str] = ()
     rules: Sequence[Path] = ()
     alertmanager: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    every: str = "1s"
     url: str = ""
     _program: Program | None = None
 
@@ -110,19 +111,25 @@ class Prometheus:
             alerting = {"alertmanagers": [{"static_configs": [{"targets": [self.alertmanager]}]}]}
         scrape = {
             "job_name": SCRAPE_JOB,
-            "static_configs": [{"targets": list(self.targets)}],
+            "static_configs": [{"targets": [one.removeprefix("http://") for one in self.targets]}],
         }
         return {
             "global": {
-                "scrape_interval": "1s",
-                "scrape_timeout": "1s",
-                "evaluation_interval": "1s",
+                "scrape_interval": self.every,
+                "scrape_timeout": self.every,
+                "evaluation_interval": self.every,
                 "external_labels": dict(self.labels),
             },
             "rule_files": [str(path) for path in self.rules],
             "alerting": alerting,
             "scrape_configs": [scrape],
         }
+
+
+def backfill(samples: Path, blocks: Path) -> None:
+    """Make blocks of a file in the OpenMetrics text format."""
+    promtool = needed("promtool", "prometheus")
+    run([promtool, "tsdb", "create-blocks-from", "openmetrics", str(samples), str(blocks)])
 
 
 def _sample(found: Mapping[str, Any]) -> Sample:

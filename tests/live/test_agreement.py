@@ -11,9 +11,10 @@ from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.demo.generator import Fleet
 from ett_service.demo.tape import WireEvent
 from tests.live.compressed import instant
-from tests.live.conftest import Live, ask, send, settled
+from tests.live.conftest import Live
 from tests.live.programs import eventually
 from tests.live.prometheus import Prometheus, Sample
+from tests.live.serving import ask, send, settled
 
 pytestmark = pytest.mark.xdist_group("live")
 

@@ -8,8 +8,9 @@ import pytest
 
 from tests.builders import MINUTE
 from tests.live import page
-from tests.live.conftest import Live, ask, send, settled
+from tests.live.conftest import Live
 from tests.live.page import Series
+from tests.live.serving import ask, send, settled
 from tests.scenarios.conftest import Server
 from tests.stories import failing_job, told
 

@@ -11,9 +11,9 @@ import pytest
 from ett_service.storage.migrate import migrate
 from tests.conftest import new_postgresql
 from tests.live import page
-from tests.live.conftest import QUICK, send, settled
 from tests.live.page import Series
 from tests.live.programs import Program
+from tests.live.serving import QUICK, send, settled
 from tests.scenarios.conftest import Server
 from tests.stories import failing_job
 

@@ -1,0 +1,62 @@
+"""A real service with its clocks 60 times faster, and what it is told and asked."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ett_service.client.transport import request
+from ett_service.storage.migrate import migrate
+from tests.live import page
+from tests.live.programs import eventually, free_port
+from tests.scenarios.conftest import Server
+
+QUICK = {
+    "ETT_METRICS": '{"every_seconds": 0.5}',
+    "ETT_LOST_AFTER_SECONDS": "15",
+    "ETT_WORKER_POLL_SECONDS": "0.1",
+}
+"""An attempt is lost after 15 seconds, not minutes."""
+
+_A_BATCH = 5000
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Server]:
+    """Serve a new SQLite file, on a port that stays its own when it starts again."""
+    database_url = f"sqlite:///{folder / 'ett.db'}"
+    migrate(database_url)
+    server = Server(database_url, folder, ETT_PORT=str(free_port()), **QUICK)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def send(server: Server, events: list[Any], **batch: Any) -> None:
+    """Post events, all of which must be taken."""
+    rest = iter(events)
+    while part := list(islice(rest, _A_BATCH)):
+        answer = server.send(part, **batch)
+        assert answer.status == 200, answer.body[:500]
+        assert json.loads(answer.body)["rejected"] == 0, answer.body[:500]
+
+
+def ask(server: Server, method: str, path: str, body: object = None) -> Any:
+    """Send one request, which must succeed, and return the answer."""
+    sent = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    answer = request(method, server.url + path, server.key, sent, headers)
+    assert answer.status < 300, answer.body
+    return json.loads(answer.body) if answer.body else None
+
+
+def settled(server: Server) -> None:
+    """Wait until all that came in is in the numbers, and these are published."""
+    eventually(lambda: server.get("/readyz")["waiting_jobs"] == 0)
+    since = time.time()
+    eventually(lambda: page.one(page.read(server.url), "ett_published_timestamp_seconds") > since)

@@ -1,0 +1,67 @@
+"""Each alert is brought about by what a service is told, and arrives at who is called."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ett_service.rules.files import groups
+from ett_service.rules.objective import Objective
+from ett_service.rules.rule import Alert as Rule
+from tests.live.alerting import Alert
+from tests.live.conftest import Troubled
+
+pytestmark = pytest.mark.xdist_group("live")
+
+RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+PATIENCE_S = 45.0
+
+#: Where each alert is waited for, and the labels that tell what it is about.
+EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "EttWatchdog": ("troubled", {"severity": "none"}),
+    "EttBudgetBurnFast": ("troubled", {"severity": "page", "cluster": "troubled"}),
+    "EttPhaseStuck": (
+        "troubled",
+        {"severity": "ticket", "cohort": "llm", "phase": "launcher_init"},
+    ),
+    "EttCohortSilent": ("troubled", {"severity": "ticket", "cohort": "mute"}),
+    "EttIngestRejecting": ("troubled", {"severity": "ticket", "code": "unknown_type"}),
+    "EttIngestStalled": ("troubled", {"severity": "page"}),
+    "EttFailureRateHigh": ("waited", {"severity": "ticket", "cause": "preemption"}),
+    "EttBudgetBurnSlow": ("waited", {"severity": "ticket", "cluster": "troubled"}),
+    "EttAggregationLagging": ("without-worker", {"severity": "ticket"}),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_alert_arrives_with_all_that_who_is_called_needs(troubled: Troubled, name: str) -> None:
+    stack, labels = EXPECTED[name]
+    alert = troubled.receiver.hears(name, troubled.patience_s, stack=stack, **labels)
+    _is_told_well(alert)
+
+
+def test_a_server_that_is_gone_is_told_of(troubled: Troubled) -> None:
+    troubled.receiver.hears("EttAggregationLagging", PATIENCE_S, stack="without-worker")
+    troubled.without_worker.stop()
+    _is_told_well(troubled.receiver.hears("EttDown", PATIENCE_S, stack="without-worker"))
+
+
+def test_each_alert_that_there_is_was_made_to_fire() -> None:
+    named = {
+        rule.alert
+        for of_file in groups(Objective()).values()
+        for group in of_file
+        for rule in group.rules
+        if isinstance(rule, Rule)
+    }
+    assert named == {*EXPECTED, "EttDown"}
+
+
+def _is_told_well(alert: Alert) -> None:
+    name, annotations = alert["labels"]["alertname"], alert["annotations"]
+    assert (RUNBOOKS / Path(annotations["runbook_url"]).name).exists()
+    assert annotations["runbook_url"].endswith(f"/{name.lower()}.md")
+    for told in (annotations["summary"], annotations["description"], annotations["dashboard_url"]):
+        assert told
+        assert not re.search(r"<no value>|\{\{|NaN|Inf", told), told

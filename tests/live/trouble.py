@@ -1,0 +1,148 @@
+"""A service with its troubles: what each alert is to fire on, told to it through ingest."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ett_service.core.instant import rfc3339
+from ett_service.core.interval import SECOND_US
+from ett_service.demo.tape import WireEvent
+from ett_service.rules.files import files
+from ett_service.rules.objective import Objective
+from ett_service.rules.rule import Links, Scale
+from tests.live.compressed import FASTER, Told
+from tests.live.prometheus import SCRAPE_JOB, Prometheus, backfill
+from tests.live.serving import send, serving, settled
+from tests.scenarios.conftest import Server
+
+CLUSTER = "troubled"
+LASTS_S = 24
+"""How long the troubled service is told anything."""
+
+_MINUTE_US = 60 * SECOND_US
+_WASTED_GPUS = 512
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Has services watched, each by a Prometheus of its own, up to the end of *stack*."""
+
+    folder: Path
+    alertmanager: str
+    stack: ExitStack
+
+    def begin(self, name: str, server: Server, scale: int) -> Prometheus:
+        """Watch *server* with the rules *scale* times shorter; its alerts say ``stack=name``."""
+        folder = self.folder / name
+        folder.mkdir()
+        prometheus = Prometheus(
+            folder,
+            targets=[server.url],
+            rules=rules(folder, scale),
+            alertmanager=self.alertmanager,
+            labels={"stack": name},
+            every="1s" if scale == FASTER else "250ms",
+        )
+        _make_quiet_week(prometheus, scale, time.time())
+        self.stack.callback(prometheus.stop)
+        prometheus.start()
+        return prometheus
+
+
+@contextmanager
+def without_worker(folder: Path) -> Iterator[Server]:
+    """Serve what was published once, with nobody who publishes any more."""
+    with serving(folder) as server:
+        settled(server)
+        server.stop()
+        server.environment["ETT_EMBEDDED_WORKER"] = "false"
+        server.start()
+        yield server
+
+
+def rules(folder: Path, scale: int) -> list[Path]:
+    """Write the rules for a clock *scale* times faster, and return where they lie."""
+    told = files(Objective(), Links(), Scale(scale))
+    written = []
+    for name in ("recording.yaml", "alerts.yaml"):
+        path = folder / name
+        path.write_text(told[name])
+        written.append(path)
+    return written
+
+
+def before(now_us: int) -> list[WireEvent]:
+    """Tell of jobs that came out of their launcher in a second: what a stuck one is held to."""
+    return [
+        event
+        for number in range(20)
+        for event in _started(f"before-{number}", now_us - _MINUTE_US, SECOND_US)
+    ]
+
+
+def tape(now_us: int) -> Iterator[Told]:
+    """Yield what is told from now on, second by second.
+
+    A job a second spends ten minutes on its start and is preempted; another stays in its
+    launcher and says that it lives; a third, of a cohort of its own, tells of a loop once.
+    """
+    yield from _at(now_us, _mute(now_us))
+    stuck = {"job": "stuck", "attempt": 0}
+    yield from _at(now_us, _started("stuck", now_us - 20 * SECOND_US, None))
+    for second in range(LASTS_S):
+        at = now_us + second * SECOND_US
+        yield Told(at, {"type": "heartbeat", "at": rfc3339(at), **stuck})
+        yield from _at(at, _preempted(f"wasted-{second}", at))
+
+
+def tell(server: Server, events: list[WireEvent]) -> None:
+    """Send events, and one that no server may take."""
+    send(server, events)
+    answer = server.send([{"type": "no such type", "job": "stuck", "at": rfc3339(0)}])
+    assert json.loads(answer.body)["rejected"] == 1, answer.body
+
+
+def _at(due_us: int, events: list[WireEvent]) -> Iterator[Told]:
+    return (Told(due_us, event) for event in events)
+
+
+def _started(job: str, at: int, length_us: int | None, model: str = "llm") -> list[WireEvent]:
+    """Tell of an attempt in its launcher, for so long or up to now."""
+    named = {"job": job, "attempt": 0}
+    begun: list[WireEvent] = [
+        {"type": "job", "at": rfc3339(at), "job": job, "cluster": CLUSTER, "model": model},
+        {"type": "attempt_started", "at": rfc3339(at), "gpus": _WASTED_GPUS, **named},
+        {"type": "phase_started", "at": rfc3339(at), "phase": "launcher_init", **named},
+    ]
+    if length_us is None:
+        return begun
+    loop = rfc3339(at + length_us)
+    return [*begun, {"type": "phase_started", "at": loop, "phase": "train_loop", **named}]
+
+
+def _preempted(job: str, at: int) -> list[WireEvent]:
+    began = at - 10 * _MINUTE_US
+    ending = {"type": "attempt_ended", "outcome": "preempted", "job": job, "attempt": 0}
+    return [*_started(job, began, None), {**ending, "at": rfc3339(at)}]
+
+
+def _mute(at: int) -> list[WireEvent]:
+    return _started("mute", at - SECOND_US, SECOND_US, model="mute")
+
+
+def _make_quiet_week(prometheus: Prometheus, scale: int, now_s: float) -> None:
+    """Make blocks of a week, *scale* times shorter, in which no attempt was preempted.
+
+    What is many failures is told by the week before.
+    """
+    labels = f'cluster="{CLUSTER}",origin="preemption",cause="preemption",job="{SCRAPE_JOB}"'
+    name = "cluster_origin_cause:ett_failures_total:max"
+    week_s, day_s = 7 * 86_400 // scale, 86_400 // scale
+    instants = range(int(now_s) - week_s - day_s, int(now_s) - 1)
+    lines = [f"# TYPE {name} gauge", *(f"{name}{{{labels}}} 0 {at}" for at in instants), "# EOF\n"]
+    path = prometheus.folder / "week.om"
+    path.write_text("\n".join(lines))
+    backfill(path, prometheus.blocks)
