@@ -82,6 +82,7 @@ TESTED_IN = {
     "ett_service/demo/fleet.py": "tests/demo/test_generator.py",
     "ett_service/demo/truth.py": "tests/demo/test_planted.py",
     "ett_service/demo/units.py": "tests/demo/test_draws.py",
+    "ett_service/exposition/marked.py": "tests/exposition/test_counters.py",
     "ett_service/storage/job_weights.py": "tests/analysis/test_explain.py",
     "ett_service/storage/rollup_rows.py": "tests/aggregation/test_verify_rollups.py",
     "ett_service/frames/asking.py": "tests/frames/test_http.py",

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 
 import pytest
 from prometheus_client import Metric
@@ -9,6 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
 from ett_service.exposition.notation import END, Form
+from ett_service.storage import published as storage
 
 Labels = tuple[tuple[str, str], ...]
 Page = dict[str, dict[Labels, float]]
@@ -33,6 +35,15 @@ def parsed(page: str, form: Form = Form.PLAIN) -> Page:
             assert labels not in samples
             samples[labels] = sample.value
     return found
+
+
+def published(
+    marks: Mapping[storage.Labels, storage.Marks] | None = None,
+    gauges: Mapping[str, storage.Samples] | None = None,
+    exemplars: Mapping[storage.Labels, Mapping[str, storage.Exemplar]] | None = None,
+) -> storage.Published:
+    """Build what was published as if it were read."""
+    return storage.Published(1, 1, marks or {}, exemplars or {}, gauges or {}, 0)
 
 
 def labelled(**labels: str) -> Labels:
