@@ -54,7 +54,8 @@ class Staged:
         if not self._spans:
             return ()
         start, end = bounds
-        key = (self._changes, start, max(0, self._latest_end - end))
+        # An end beyond all stages cuts none of them; one of length 0 at the end is not inside.
+        key = (self._changes, start, min(end, self._latest_end + 1))
         if self._open or self._summed[0] != key:
             self._summed = (key, tuple(_sums(self._spans, bounds, phases)))
         return self._summed[1]
@@ -71,7 +72,7 @@ def _sums(
             end = _inferred(span, phases) if span.own_end is None else span.own_end
             begin = max(span.begin, bounds[0])
             placed.append((begin, max(begin, min(end, bounds[1])), (span.phase, stage)))
-    placed.sort(key=lambda one: (one[0], RANK_OF_PHASE[one[2][0]], -one[1]))
+    placed.sort(key=_outer_first)
     inclusive: dict[_Key, list[int]] = {}
     exclusive: dict[_Key, int] = {}
     for begin, end, key in placed:
@@ -81,6 +82,11 @@ def _sums(
     for key in sorted(inclusive, key=lambda key: (RANK_OF_PHASE[key[0]], key[1])):
         lengths = inclusive[key]
         yield StageSum(*key, len(lengths), sum(lengths), exclusive.get(key, 0))
+
+
+def _outer_first(placed: tuple[int, int, _Key]) -> tuple[int, int, int, str]:
+    begin, end, (phase, stage) = placed
+    return (begin, RANK_OF_PHASE[phase], -end, stage)
 
 
 def _inferred(span: Span, phases: Mapping[Phase, Sequence[Span]]) -> int:

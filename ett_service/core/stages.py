@@ -126,8 +126,9 @@ def _one_rank(attempt: AttemptLedger, rank: int | None, items: Sequence[Placed])
     return sorted([*phases, *stages], key=_outer_first)
 
 
-def _outer_first(span: RankSpan) -> tuple[int, bool, int, int]:
-    return (span.start_at, span.stage is not None, RANK_OF_PHASE[span.phase], -span.end_at)
+def _outer_first(span: RankSpan) -> tuple[int, bool, int, int, str]:
+    rank = RANK_OF_PHASE[span.phase]
+    return (span.start_at, span.stage is not None, rank, -span.end_at, span.stage or "")
 
 
 def _cut(start: int, end: int, attempt: AttemptLedger) -> Interval:

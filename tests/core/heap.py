@@ -33,6 +33,7 @@ _WEIGHTS: dict[type[Event], int] = {
     Heartbeat: 1,
 }
 _LOOP_HEAVY = [*Phase, *[Phase.TRAIN_LOOP] * 5, Phase.PT2_COMPILE, Phase.QUEUED]
+_STAGED = 0.2  #: of edges and spans, those of a stage
 _OUTCOMES = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPLETED)
 
 
@@ -79,7 +80,7 @@ def _own_members(kind: type[Event], chance: Random) -> dict[str, Any]:
             "cause": chance.choice([None, None, Cause.HOST, Cause.OOM, Cause.UNKNOWN]),
         }
     if kind in (PhaseStarted, PhaseEnded, SpanOver):
-        stage = "save" if chance.random() < 0.1 else None
+        stage = chance.choice(["save", "staging"]) if chance.random() < _STAGED else None
         return {"phase": chance.choice(_LOOP_HEAVY), "stage": stage}
     if kind in (Progress, CheckpointSaved, CheckpointRestored):
         return {"step": chance.randrange(10)}

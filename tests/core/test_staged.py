@@ -1,5 +1,7 @@
 """Stages: summed inside their attempt, what lies inside another counted once as its own."""
 
+from itertools import permutations
+
 import pytest
 
 from ett_service.core.answer import StageSum
@@ -76,6 +78,25 @@ def test_stages_that_come_one_by_one_are_summed_like_all_at_once() -> None:
         job.ledger(10**9)
 
     assert job.ledger(10**12).attempts[0].stages == sums(*RUN, *edges)
+
+
+def test_a_stage_without_length_counts_once_its_attempt_has_passed_it() -> None:
+    job = JobFold()
+    job.add([started(0), stage("dynamo", 10, 10)], {})
+
+    assert job.ledger(10 * SECOND).attempts[0].stages == ()
+    assert job.ledger(11 * SECOND).attempts[0].stages == (StageSum(COMPILE, "dynamo", 1, 0, 0),)
+
+
+def test_of_stages_over_the_same_time_the_last_by_name_owns_it_in_any_order_of_arrival() -> None:
+    names = ("inductor", "aot_dispatch", "dynamo")
+    for order in permutations(stage(name, 20, 80) for name in names):
+        job = JobFold()
+        for event in (started(0), *order):
+            assert job.add([event], {})
+
+        owned = {one.stage: one.exclusive_us for one in job.ledger(10**9).attempts[0].stages}
+        assert owned == {"aot_dispatch": 0, "dynamo": 0, "inductor": 60 * SECOND}
 
 
 @pytest.mark.parametrize(

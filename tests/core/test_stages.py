@@ -1,5 +1,7 @@
 """The spans of every rank, and time by stage."""
 
+from dataclasses import replace
+
 from ett_service.core.event import Event, PhaseEnded, PhaseStarted
 from ett_service.core.fold import fold
 from ett_service.core.stages import RankSpan, StageTime, rank_spans, stage_times
@@ -42,6 +44,20 @@ def test_a_stage_inside_another_takes_its_time_from_the_others_own() -> None:
         "pre_train": (30, 25),
         "checkpoint_restore": (5, 5),
     }
+
+
+def test_of_stages_over_the_same_time_the_last_by_name_owns_it_whatever_their_ids() -> None:
+    edges = [
+        _edge(kind, at_s, name, rank)
+        for kind, at_s in ((PhaseStarted, 10), (PhaseEnded, 30))
+        for name, rank in (("pre_train", None), ("device_init", 0))
+    ]
+    for ids in (range(4), range(4)[::-1]):
+        _, times = _spans(
+            *(replace(edge, id=str(name)) for edge, name in zip(edges, ids, strict=True))
+        )
+
+        assert _seconds(times) == {"device_init": (20, 0), "pre_train": (20, 20)}
 
 
 def test_a_stage_left_open_ends_with_the_phase_in_which_it_began() -> None:
