@@ -61,7 +61,11 @@ def _holes(life: Life, painting: Painting) -> Iterator[Gap]:
 def gaps(life: Life, painting: Painting) -> list[Gap]:
     """Return the gaps of one attempt in order of their begin."""
     found = [*_inferred_gaps(life), *_odd_gaps(life), *_holes(life, painting)]
-    return sorted(found, key=lambda gap: (gap.start_at or 0, gap.end_at or 0, gap.kind, gap.detail))
+    return sorted(found, key=_in_order)
+
+
+def _in_order(gap: Gap) -> tuple[int, int, str, str, str]:
+    return (gap.start_at or 0, gap.end_at or 0, gap.kind, gap.detail, gap.event_id or "")
 
 
 def _of_no_instant(kind: str, detail: str) -> Gap:

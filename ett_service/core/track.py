@@ -60,7 +60,7 @@ class Track:
         self.spans: list[Span] = []  #: of the stream, in the order of ownership
         self.by_phase: dict[Phase, list[Span]] = {}  #: the same, by phase
         self.loose: list[Span] = []  #: those without an end of their own
-        self.clamped: list[Span] = []
+        self.clamped: list[Span] = []  #: in order of their instants, then by event
         self.pairing = Pairing()
         self.progress: list[Mark] = []
         self.progress_instants = 0
@@ -200,7 +200,7 @@ class Track:
             self.staged.over(event.stage, span)
             return
         if begin > at:
-            self.clamped.append(span)
+            insort(self.clamped, span, key=_by_event)
         self._place(span)
 
     def _place(self, span: Span) -> None:
@@ -241,6 +241,10 @@ class Track:
         AttemptStarted: _take_start,
         AttemptEnded: _take_end,
     }
+
+
+def _by_event(span: Span) -> tuple[int, str]:
+    return (span.begin, span.event_id)
 
 
 def _insert(spans: list[Span], span: Span) -> None:

@@ -2,7 +2,7 @@
 
 from ett_service.core.answer import JobLedger
 from ett_service.core.event import Event, PhaseEnded, PhaseStarted, SpanOver
-from ett_service.core.fold import fold
+from ett_service.core.fold import JobFold, fold
 from ett_service.core.quality import MOST_GAPS
 from ett_service.core.vocabulary import Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started
@@ -38,6 +38,18 @@ def test_an_end_without_a_begin_and_a_clamped_span_are_counted_and_named() -> No
 
     assert (quality.ends_without_begin, quality.clamped_spans) == (1, 1)
     assert {"stray", "back"} <= {gap.event_id for gap in quality.gaps}
+
+
+def test_gaps_of_one_instant_are_named_in_one_order_whichever_came_first() -> None:
+    clamped = [
+        SpanOver(id=f"back{n}", at=6 * SECOND, start=9 * SECOND, phase=Phase.STALLED)
+        for n in range(MOST_GAPS + 1)
+    ]
+    job = JobFold()
+    for event in (started(0), *clamped[::-1]):
+        assert job.add([event], {})
+
+    assert job.ledger(100 * SECOND).quality == _ledger(started(0), *clamped).quality
 
 
 def test_time_under_no_span_is_named_by_its_interval() -> None:
