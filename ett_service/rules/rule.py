@@ -99,7 +99,7 @@ class Links:
     """Where annotations of alerts lead to."""
 
     runbooks: str = "https://ett.example/docs/runbooks"
-    dashboards: str = "https://grafana.example"
+    dashboards: str = "http://localhost:3000"
 
 
 @dataclass(frozen=True, slots=True)
