@@ -13,7 +13,6 @@ from dashboards.build.prometheus.promql import (
     ratio,
 )
 from dashboards.build.prometheus.reading import (
-    BELOW_ZERO_IS_BAD,
     NO_TARGET,
     FleetPanel,
 )
@@ -33,23 +32,7 @@ NOW = (
         unit="percentunit",
         decimals=2,
         queries=(Query(ratio("7d"), "ETT", instant=True),),
-        width=6,
-        height=5,
-    ),
-    FleetPanel(
-        title="Above target, last 7 days",
-        description="ETT of the last 7 days less the target of each model family. Below zero, read "
-        "on.",
-        kind=Kind.STAT,
-        unit="percentunit",
-        decimals=2,
-        queries=(
-            Query(f"({ratio('7d', _BY)})\n- on (cluster, cohort)\n{_TARGET}", _NAME, instant=True),
-        ),
-        may_be_empty=NO_TARGET,
-        thresholds=BELOW_ZERO_IS_BAD,
-        named=True,
-        width=6,
+        width=8,
         height=5,
     ),
     FleetPanel(
@@ -61,7 +44,7 @@ NOW = (
         queries=(
             Query(f"sum ({once(cohorts('ett_attempts_running'))})", "attempts", instant=True),
         ),
-        width=6,
+        width=8,
         height=5,
     ),
     FleetPanel(
@@ -78,7 +61,7 @@ NOW = (
                 instant=True,
             ),
         ),
-        width=6,
+        width=8,
         height=5,
     ),
 )

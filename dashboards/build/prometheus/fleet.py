@@ -1,6 +1,6 @@
 """Are we at target, and what costs most?"""
 
-from dashboards.build.kit import Dashboard, Row, Source
+from dashboards.build.kit import Dashboard, Row, Source, ett_url
 from dashboards.build.prometheus.fleet_cohorts import NAMED_JOBS, RUNNING, STUCK, TOP_COHORTS
 from dashboards.build.prometheus.fleet_loss import LOST_HOURS, LOST_POINTS, WEEKS
 from dashboards.build.prometheus.fleet_standing import NOW, TREND
@@ -13,7 +13,7 @@ FLEET = Dashboard(
     description="ETT of the fleet, weighted by accelerators: where it stands, what is lost to "
     "which category, and which model families to look at first.",
     source=Source.PROMETHEUS,
-    variables=OF_COHORTS,
+    variables=(*OF_COHORTS, ett_url()),
     annotations=(MARKERS,),
     links=(TO_JOBS,),
     rows=(

@@ -4,6 +4,8 @@ from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Kind, Panel, Query, Threshold
 from dashboards.build.prometheus.promql import own
 
+_NO_REFUSAL = "No event was ever refused."
+
 
 def _per_second(name: str, *matchers: str) -> str:
     return f"rate({own(name, *matchers)}[$__rate_interval])"
@@ -36,8 +38,10 @@ INGEST = (
         "the reason of each.",
         unit="cps",
         low=0,
-        queries=(Query(f"sum by (code) ({_REJECTED})", "{{code}}"),),
-        may_be_empty="No event was ever refused.",
+        queries=(
+            Query(f"sum ({_REJECTED}) or vector(0)", "all"),
+            Query(f"sum by (code) ({_REJECTED})", "{{code}}", may_be_empty=_NO_REFUSAL),
+        ),
         width=6,
     ),
     Panel(

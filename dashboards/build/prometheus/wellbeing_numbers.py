@@ -123,7 +123,7 @@ NUMBERS = (
         "facts left. They fall as new time catches up; windows and the database are exact.",
         unit="s",
         low=0,
-        queries=(Query(f"max ({once(whole('ett_counter_excess_seconds'))})", "excess"),),
+        queries=(Query(f"max ({once(whole('ett_mark_excess_seconds'))})", "excess"),),
         width=6,
     ),
     FleetPanel(

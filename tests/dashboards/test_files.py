@@ -1,0 +1,29 @@
+"""The files that are kept are what the program writes."""
+
+from pathlib import Path
+
+from dashboards.build import PACKS
+from dashboards.build.writing import texts, write
+from tests.dashboards.written import ROOT
+
+
+def test_every_dashboard_is_kept_as_the_program_writes_it() -> None:
+    kept = {
+        path.relative_to(ROOT): path.read_text("utf-8")
+        for pack in PACKS
+        for path in (ROOT / pack.folder).glob("*")
+    }
+    wanted = texts(PACKS)
+    assert kept.keys() == wanted.keys()
+    assert [path for path in wanted if wanted[path] != kept[path]] == [], "run `make dashboards`"
+
+
+def test_it_writes_the_same_each_time_and_drops_what_is_no_more(tmp_path: Path) -> None:
+    write(PACKS, tmp_path)
+    stray = tmp_path / PACKS[0].folder / "ett-gone.json"
+    stray.write_text("{}")
+    write(PACKS, tmp_path)
+    found = {
+        path.relative_to(tmp_path): path.read_text("utf-8") for path in tmp_path.rglob("*.json")
+    }
+    assert found == texts(PACKS)

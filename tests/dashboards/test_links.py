@@ -1,0 +1,90 @@
+"""Every way onwards leads somewhere, and takes along what is understood there."""
+
+import json
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dashboards.written import UIDS, within, written
+
+ROUTES = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text())["paths"]
+PLACES = re.compile(r"\{[^{}]*\}")
+
+
+def links(content: dict[str, Any]) -> Iterator[str]:
+    """Yield the address of each link, of the dashboard and of values."""
+    for found in within(content, "links"):
+        yield from (link["url"] for link in found if link.get("url"))
+    for properties in within(content, "properties"):
+        for one in properties:
+            if one["id"] == "links":
+                yield from (link["url"] for link in one["value"])
+
+
+def variables(content: dict[str, Any]) -> set[str]:
+    return {variable["name"] for variable in content["templating"]["list"]}
+
+
+def faults(content: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the links of a dashboard."""
+    for url in links(content):
+        path, _, query = url.partition("?")
+        used = set(re.findall(r"\$\{([A-Za-z]\w*)", url))
+        if not used <= variables(content):
+            yield f"{url} uses a variable that is not there"
+        if path.startswith("/d/"):
+            yield from _untaken(path.removeprefix("/d/"), query)
+        elif not path.startswith("${ett_url}/"):
+            yield f"{url} leads out"
+        elif _shape(path.removeprefix("${ett_url}")) not in set(map(_shape, ROUTES)):
+            yield f"{url} is no route of the service"
+
+
+def _untaken(uid: str, query: str) -> Iterator[str]:
+    if uid not in UIDS:
+        yield f"there is no {uid}"
+        return
+    given = re.findall(r"var-(\w+)=|\$\{(\w+):queryparam\}", query)
+    taken = {name or kept for name, kept in given}
+    if not taken <= variables(written(uid)):
+        yield f"{uid} has not all of {sorted(taken)}"
+    if not re.search(r"\$\{__url_time_range\}|\bfrom=.*\bto=", query):
+        yield f"the way to {uid} loses the time range"
+
+
+def _shape(path: str) -> str:
+    return PLACES.sub("{}", path.replace("$", ""))
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_every_link_leads_where_it_says(uid: str) -> None:
+    assert list(faults(written(uid))) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/d/ett-nowhere?${__url_time_range}",
+        "/d/ett-cohort?${__url_time_range}&var-model=${__field.labels.cohort:percentencode}",
+        "/d/ett-cohort?${__url_time_range}&${team:queryparam}",
+        "/d/ett-cohort?var-cohort=${__field.labels.cohort:percentencode}",
+        "${ett_url}/v1/jobs/${__data.fields.job:percentencode}/traces",
+        "https://example.com/",
+    ],
+)
+def test_a_link_that_leads_nowhere_would_be_seen(url: str) -> None:
+    broken = deepcopy(written("ett-fleet"))
+    broken["links"].append({"title": "x", "type": "link", "url": url})
+    assert list(faults(broken)) != []
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_dashboards_of_a_pack_lead_to_each_other_with_all_that_was_chosen(uid: str) -> None:
+    (to_pack,) = (link for link in written(uid)["links"] if link["type"] == "dashboards")
+    assert to_pack["keepTime"]
+    assert to_pack["includeVars"]
+    assert set(to_pack["tags"]) <= set(written(uid)["tags"])

@@ -1,0 +1,191 @@
+"""What the dashboards ask of Prometheus is there, is asked rightly, and is read everywhere."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dashboards.build import PACKS
+from dashboards.build.filling import filled, variables_in
+from dashboards.build.kit import Dashboard, Panel, Query, Source, VariableKind
+from dashboards.build.prometheus.promql import clusters, own, whole
+from ett_service.exposition import families
+from ett_service.exposition.families import Kind
+from tests.dashboards.asked import FOLLOWING, Asked, selectors
+
+DASHBOARDS = [
+    dashboard
+    for pack in PACKS
+    for dashboard in pack.dashboards
+    if dashboard.source is Source.PROMETHEUS
+]
+PANELS = [(dashboard, panel) for dashboard in DASHBOARDS for panel in dashboard.panels]
+RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "recording.yaml"
+
+OF_PROMETHEUS = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
+"""What Prometheus itself tells of a scrape."""
+
+OWN = {family.name for family in families.OWN} | set(families.OF_THE_LIBRARY) | OF_PROMETHEUS
+IN_WORDS = {timedelta(days=1): "day", timedelta(days=7): "7 days"}
+GRAFANAS = {"__rate_interval", "__interval"}
+
+
+def _samples() -> dict[str, bool]:
+    """Return the name of every sample there is, and whether it only counts up."""
+    names = dict.fromkeys((*families.OF_THE_LIBRARY, *OF_PROMETHEUS), False)
+    for family in (*families.COUNTERS, *families.GAUGES, *families.OWN):
+        counts = family.kind in {Kind.COUNTER, Kind.HISTOGRAM}
+        endings = ("_bucket", "_count", "_sum") if family.kind is Kind.HISTOGRAM else ("",)
+        names.update({f"{family.name}{ending}": counts for ending in endings})
+    for group in yaml.safe_load(RULES.read_text("utf-8"))["groups"]:
+        for record in (rule["record"] for rule in group["rules"] if "record" in rule):
+            _, metric, operation = record.split(":")
+            names[record] = operation in {"max", "sum"} and bool(
+                re.search(r"_(total|bucket|count|sum)$", metric)
+            )
+    names["process_cpu_seconds_total"] = True
+    return names
+
+
+SAMPLES = _samples()
+
+
+def faults(dashboard: Dashboard, panel: Panel) -> Iterator[str]:
+    """Yield what is wrong with the queries of a panel."""
+    known = GRAFANAS | {variable.name for variable in dashboard.variables}
+    takes_all = False
+    for query in panel.queries:
+        if not variables_in(query.text) <= known:
+            yield f"a variable is not there: {query.text}"
+        asked = selectors(query.text)
+        takes_all |= any("instance" not in one.matchers for one in asked)
+        for one in asked:
+            yield from _misasked(one)
+        yield from _unsaid(panel, query, asked)
+    if takes_all != bool(panel.unmatched):
+        yield "it takes all instances without saying why, or says so in vain"
+
+
+def _misasked(asked: Asked) -> Iterator[str]:
+    """Yield what is wrong with one selector."""
+    if asked.name not in SAMPLES:
+        yield f"there is no {asked.name}"
+        return
+    if SAMPLES[asked.name] != (asked.function in {"rate", "increase"}):
+        yield f"{asked.name} is a counter without a rate, or no counter under one"
+    if asked.matchers.get("job") != "$job":
+        yield f"{asked.name} is taken of every service there is"
+    if asked.matchers.get("instance") not in {None, "$instance"}:
+        yield f"{asked.name} is taken of one instance"
+    if asked.name not in OWN and ":" not in asked.name and not asked.is_merged:
+        yield f"{asked.name} is counted once for each replica"
+
+
+def _unsaid(panel: Panel, query: Query, asked: list[Asked]) -> Iterator[str]:
+    """Yield windows that do not follow the range and of which the reader is not told."""
+    windows = {one.window for one in asked} - {None, FOLLOWING}
+    if any(one.name.endswith("1d") for one in asked):
+        windows.add(timedelta(days=1))
+    said = f"{panel.title} {panel.description}"
+    if not all(IN_WORDS.get(window, "?") in said for window in windows if window):
+        yield f"{panel.title!r} does not say of how long it is"
+    if windows and not query.instant and "before each point" not in said:
+        yield f"{panel.title!r} does not say that points look back"
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.uid)
+def test_every_query_asks_rightly_for_what_there_is(dashboard: Dashboard) -> None:
+    found = {panel.title: list(faults(dashboard, panel)) for panel in dashboard.panels}
+    assert {title: wrong for title, wrong in found.items() if wrong} == {}
+
+
+COUNTER = clusters("ett_failures_total")
+GAUGE = clusters("ett_attempts_running")
+UNKNOWN_VARIABLE = clusters("ett_failures_total", 'origin="$owner"')
+OWN_UP = own("up")
+SOUND = Panel(
+    title="Failures, last day",
+    description="Of the day before each point.",
+    unit="short",
+    queries=(Query(f"sum (max without (instance, pod) (rate({COUNTER}[1d])))"),),
+    unmatched="All tell the same.",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"sum (max without (instance, pod) ({COUNTER}))",
+        f"sum (max without (instance, pod) (rate({GAUGE}[1d])))",
+        f"sum (max without (instance, pod) (delta({COUNTER}[1d])))",
+        f"sum (rate({COUNTER}[1d]))",
+        f"sum (max without (instance) (rate({COUNTER}[1d])))",
+        f"max without (instance, pod) (sum without (cause) (rate({COUNTER}[1d])))",
+        f"sum (max without (instance, pod) (rate({COUNTER}[7d])))",
+        f"sum (max without (instance, pod) (rate({whole('ett_crashes_total')}[1d])))",
+        "sum (max without (instance, pod) (rate(ett_failures_total[1d])))",
+        f"sum (max without (instance, pod) (rate({UNKNOWN_VARIABLE}[1d])))",
+        f"sum (rate({whole('cluster_origin_cause:ett_failures_total:min')}[1d]))",
+    ],
+)
+def test_a_query_that_asks_wrongly_would_be_seen(text: str) -> None:
+    assert list(faults(DASHBOARDS[0], SOUND)) == []
+    assert list(faults(DASHBOARDS[0], replace(SOUND, queries=(Query(text),)))) != []
+
+
+def test_an_exception_without_a_reason_or_a_need_would_be_seen() -> None:
+    own = Query(f"max ({OWN_UP})", instant=True)
+    matched = replace(SOUND, queries=(own,), unmatched="")
+    service = DASHBOARDS[-1]
+    assert list(faults(service, matched)) == []
+    assert list(faults(service, replace(matched, unmatched="All."))) != []
+    assert list(faults(DASHBOARDS[0], replace(SOUND, unmatched=""))) != []
+
+
+def test_what_readers_choose_from_is_there() -> None:
+    asked = [
+        variable.query
+        for dashboard in DASHBOARDS
+        for variable in dashboard.variables
+        if variable.kind is VariableKind.QUERY
+    ]
+    found = [re.fullmatch(r"label_values\((.+), (\w+)\)", query) for query in asked]
+    names = {one.name for hit in found if hit for one in selectors(hit[1])}
+    assert None not in found
+    assert names <= SAMPLES.keys()
+
+
+def test_what_happened_is_asked_for_by_names_that_there_are() -> None:
+    asked = {one.query for dashboard in DASHBOARDS for one in dashboard.annotations}
+    names = {one.name for query in asked for one in selectors(query)}
+    assert names
+    assert names <= SAMPLES.keys()
+
+
+def test_prometheus_reads_every_query(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not there; Debian's package prometheus has it")
+    rules = [
+        {
+            "record": f"panel_{at}_{number}",
+            "expr": filled(query.text, dict.fromkeys(variables_in(query.text), "5m")),
+        }
+        for at, (_, panel) in enumerate(PANELS)
+        for number, query in enumerate(panel.queries)
+    ]
+    path = tmp_path / "queries.yml"
+    path.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}))
+    done = subprocess.run(
+        [promtool, "check", "rules", "--lint=none", path], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"{len(rules)} rules found" in done.stdout
