@@ -182,7 +182,7 @@ def _grown(marks: dict[str, int]) -> None:
 
 
 def _joined(marks: dict[str, int]) -> None:
-    marks["phase_seconds:shutdown"] = 1_000_000
+    marks["phase_seconds:not_known_before"] = 1_000_000
 
 
 @pytest.mark.parametrize("change", [_grown, _joined])

@@ -1,0 +1,81 @@
+"""Names that were made up to break the page of metrics, told to a real server and scraped."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from ett_service.client.transport import request
+from ett_service.core.label import label
+from ett_service.exposition.notation import Form
+from tests.engines import ON_ONE_ENGINE
+from tests.exposition.pages import Page, labelled, lint, parsed
+from tests.scenarios.conftest import Server, wait_for
+from tests.stories import told
+
+TAKEN = (
+    'quo"te',
+    "back\\slash",
+    "ends in \\",
+    "\\n and {brace} a,b=c",
+    "# HELP ett_attempts_running x",
+    "</script><script>alert(1)</script>",
+    "%s %r %(x)s",
+    "Größe 大 🚀",
+    " ",
+    "NaN",
+    "x" * 256,
+)
+REFUSED = {
+    "new\nline": "bad_text",
+    "null\x00": "bad_text",
+    "line\u2028separator": "bad_text",
+    "half \ud800 of a pair": "bad_text",
+    "right\u202eto left": "bad_text",
+    "x" * 257: "bad_length",
+    "x" * 1_000_000: "too_large",
+}
+
+
+@pytest.fixture
+def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
+    made = Server(database_url, tmp_path, ETT_METRICS='{"every_seconds": 0.2}')
+    with ExitStack() as stack:
+        stack.callback(made.stop)
+        made.start()
+        yield made
+
+
+def _scraped(server: Server, form: Form) -> tuple[bytes, Page]:
+    answer = request("GET", f"{server.url}/metrics", headers={"Accept": form.value}, timeout=10)
+    assert answer.status == 200
+    return answer.body, parsed(answer.body.decode(), form)
+
+
+@ON_ONE_ENGINE
+def test_no_name_that_a_user_makes_up_breaks_the_page(server: Server) -> None:
+    for number, name in enumerate((*TAKEN, *REFUSED)):
+        facts = told("job", 0, job=f"job-{number}", model=name, cluster=name)
+        ended = told("attempt_ended", 1, job=f"job-{number}", outcome="failed")
+        assert server.send([facts, ended]).status == 200
+
+    def shown() -> Page | None:
+        _, page = _scraped(server, Form.OPENMETRICS)
+        published = page.get("ett_attempts_started_total", {})
+        return page if sum(published.values()) == len(TAKEN) + len(REFUSED) else None
+
+    page = wait_for(shown)
+    expected = {(label(name),) * 2 for name in TAKEN} | {("unknown", "unknown")}
+    found = {dict(labels)["cluster"] for labels in page["ett_failures_total"]}
+    assert found == {cluster for cluster, _ in expected}
+    for cluster, cohort in expected:
+        assert labelled(cluster=cluster, cohort=cohort) in page["ett_attempts_running"]
+    text, plain = _scraped(server, Form.PLAIN)
+    assert lint(text) == ""
+    assert plain.keys() == page.keys()
+    assert plain["ett_collector_errors_total"] == {(): 0}
+    refused = plain["ett_ingest_events_rejected_total"]
+    for code in set(REFUSED.values()):
+        count = sum(each == code for each in REFUSED.values())
+        assert refused[labelled(code=code)] == count
