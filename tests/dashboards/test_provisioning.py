@@ -17,7 +17,7 @@ from ett_service.storage.views import READER
 ROOT = Path(__file__).parents[2]
 PROVISIONING = ROOT / "dashboards" / "provisioning"
 COPIED = ROOT / "dashboards" / COPY
-ENVIRONMENT = re.compile(r"(?<!\$)\$([A-Z_]+)")
+ENVIRONMENT = re.compile(r"(?<!\$)\$([A-Z][A-Z_]+)")
 
 
 def read(path: Path) -> Any:
@@ -32,7 +32,7 @@ def grafana() -> Any:
 def test_compose_gives_the_datasources_all_that_they_ask_for() -> None:
     text = (PROVISIONING / "datasources" / "ett.yaml").read_text("utf-8")
     asked = set(ENVIRONMENT.findall(text.partition("apiVersion")[2]))
-    told = set(re.findall(r"^# ([A-Z_]+)\b", text, re.MULTILINE))
+    told = set(re.findall(r"^# ([A-Z][A-Z_]+)\b", text, re.MULTILINE))
 
     assert asked == told
     assert asked <= grafana()["environment"].keys()

@@ -20,6 +20,7 @@ from ett_service.analysis.changes import STEPS
 from ett_service.core.vocabulary import Category
 
 _REACH_US = "${reach:sqlstring}::bigint * 86400000000"
+_NOW_US = "(EXTRACT(EPOCH FROM NOW()) * 1000000)::bigint"
 _HOUR = 3_600_000_000
 
 _NARROWS = ("team", "model", "cluster", "hardware", "kind")
@@ -49,7 +50,7 @@ marked AS MATERIALIZED (
       WHERE (other.project, other.kind, other.what) = (one.project, one.kind, one.what)
         AND other.at_us < one.at_us
     )) AS low_us,
-    LEAST(end_us + {_REACH_US}, (
+    LEAST(end_us + {_REACH_US}, GREATEST(end_us, {_NOW_US}), (
       SELECT MIN(GREATEST(other.at_us, one.end_us)) FROM marked AS other
       WHERE (other.project, other.kind, other.what) = (one.project, one.kind, one.what)
         AND other.at_us > one.at_us
@@ -118,7 +119,7 @@ SELECT at, spans.project, kind, title, ett_ratio_before, ett_ratio_after,
   blocking_before, blocking_after, blocking_after - blocking_before AS blocking_difference,
   starts_before, starts_after, saving_before, saving_after
 FROM spans JOIN beside ON (beside.project, beside.id) = (spans.project, spans.id)
-ORDER BY at_us DESC, title
+ORDER BY at_us DESC, spans.id DESC
 """.strip()
 
 _STEP_KINDS = ", ".join(f"'{kind}'" for kind in STEPS)

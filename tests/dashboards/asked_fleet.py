@@ -1,0 +1,150 @@
+"""A made-up fleet on PostgreSQL: asked in SQL as Grafana does, and over the API."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import TupleRow
+from sqlalchemy import make_url
+from starlette.testclient import TestClient
+
+from dashboards.build.macros import ALL, Chosen, written_out
+from dashboards.build.sql.compare import DIMENSIONS, SETS
+from ett_service.api.app import create_app
+from ett_service.api.parts import Parts
+from ett_service.core.instant import rfc3339
+from ett_service.core.marker import MarkerKind
+from ett_service.demo.generator import Fleet, generate
+from ett_service.ingest.limits import Limits
+from ett_service.storage.engine import Store, open_store
+from ett_service.storage.keys import SCOPES, create_key
+from ett_service.storage.migrate import migrate
+from ett_service.storage.views import READER
+from ett_service.worker.loop import Worker
+from tests.conftest import new_postgresql
+
+END_US = round(datetime(2026, 11, 19, 15, tzinfo=UTC).timestamp()) * 1_000_000
+DAYS = 7
+FROM_US = END_US - 156 * 3_600_000_000 + 1_200_000_000
+PROJECT = "default"
+MOST_EVENTS = 5_000
+
+LONGEST_STORY = """
+    SELECT job FROM ett_v_attempts JOIN ett_v_stages USING (project, job, number)
+    GROUP BY job ORDER BY COUNT(DISTINCT number) DESC, job LIMIT 1
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query told."""
+
+    columns: Sequence[str]
+    rows: Sequence[TupleRow]
+
+    def column(self, name: str) -> list[Any]:
+        """Return one column."""
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """Return the rows by the names of their columns."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The fleet, and two ways to ask for it."""
+
+    conn: psycopg.Connection
+    client: TestClient
+    job: str  #: one of many attempts
+
+    def choices(self, uid: str) -> dict[str, Chosen]:
+        """Return what a reader of a dashboard has chosen at first, and a job."""
+        of_sets = {f"{name}_{dimension}": ALL for name in SETS for dimension in DIMENSIONS}
+        every = dict.fromkeys(("project", "team", "model", "cluster", "hardware"), ALL)
+        chosen = every | of_sets | {"by": "team", "reach": "14", "kind": [*MarkerKind]}
+        return chosen | ({"project": PROJECT, "job": self.job} if uid == "ett-sql-job" else {})
+
+    def sql(
+        self,
+        query: str,
+        chosen: Mapping[str, Chosen],
+        from_us: int = FROM_US,
+        to_us: int = END_US,
+        *,
+        explain: bool = False,
+    ) -> Answer:
+        """Ask PostgreSQL as the reader."""
+        text = written_out(query, chosen, from_us, to_us)
+        with self.conn.transaction(force_rollback=True):
+            self.conn.execute(f"SET LOCAL ROLE {READER}")
+            if explain:
+                self.conn.execute("SET LOCAL enable_seqscan = off")
+            found = self.conn.execute(f"{'EXPLAIN ' if explain else ''}{text}".encode())
+            names = [column.name for column in found.description or ()]
+            return Answer(names, found.fetchall())
+
+    def fleet_api(self, question: str, **query: Any) -> Any:
+        """Ask the API about the fleet, for the same range."""
+        span = {"from": rfc3339(FROM_US), "to": rfc3339(END_US)}
+        return self.api(f"/v1/fleet/{question}", **span, **query)
+
+    def api(self, path: str, **query: Any) -> Any:
+        """Ask the API."""
+        answer = self.client.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@contextmanager
+def asked_fleet(server: str) -> Iterator[Asked]:
+    """Load a fleet into a new database of *server*, as anybody would: over the API."""
+    with new_postgresql(server) as url:
+        migrate(url)
+        store = open_store(url)
+        try:
+            with _served(store) as client, _connected(url) as conn:
+                conn.execute("ANALYZE")
+                (job,) = conn.execute(LONGEST_STORY).fetchone() or ("",)
+                yield Asked(conn, client, job)
+        finally:
+            store.close()
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[psycopg.Connection]:
+    plain = make_url(url).set(drivername="postgresql")
+    with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as conn:
+        yield conn
+
+
+@contextmanager
+def _served(store: Store) -> Iterator[TestClient]:
+    worker = Worker(store, lambda: END_US)
+    parts = Parts(store=store, now_us=lambda: END_US, limits=Limits(), worker=worker)
+    with TestClient(create_app(lambda: nullcontext(parts))) as client:
+        key = store.write(
+            lambda conn: create_key(
+                conn, project=PROJECT, name="test", scopes=SCOPES, now_us=END_US
+            )
+        )
+        client.headers["Authorization"] = f"Bearer {key}"
+        _load(client, generate(seed=7, days=DAYS, end_us=END_US))
+        while worker.pass_over():
+            pass
+        yield client
+
+
+def _load(client: TestClient, fleet: Fleet) -> None:
+    told = [event for story in fleet.stories for event in story.events]
+    for begin in range(0, len(told), MOST_EVENTS):
+        batch = {"history": True, "events": told[begin : begin + MOST_EVENTS]}
+        answer = client.post("/v1/events", json=batch)
+        assert answer.json()["rejected"] == 0, answer.text
+    for marker in fleet.markers:
+        assert client.post("/v1/markers", json=marker).status_code < 300

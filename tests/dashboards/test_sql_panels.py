@@ -1,0 +1,294 @@
+"""Every question in SQL is answered by a real PostgreSQL, and as the API answers it."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from dashboards.build.kit import Dashboard, Format, Panel, VariableKind
+from dashboards.build.macros import Chosen
+from dashboards.build.postgres import POSTGRES
+from dashboards.build.sql import changes, compare, fleet, job
+from ett_service.core.vocabulary import Category
+from tests.dashboards.asked_fleet import Answer, Asked, asked_fleet
+
+pytestmark = pytest.mark.xdist_group("fleet in SQL")
+
+SAME = 1e-9
+FIELD = re.compile(r"__data\.fields\.(\w+)")
+CHOSEN = re.compile(r"\$\{(\w+):sqlstring\}")
+HOSTILE = """'; DROP VIEW ett_v_jobs; -- "\\'"""
+LONG_AGO_US = 946_684_800_000_000
+
+
+def panels() -> Iterator[Any]:
+    for dashboard in POSTGRES.dashboards:
+        for panel in dashboard.panels:
+            yield pytest.param(dashboard, panel, id=f"{dashboard.uid} {panel.title}")
+
+
+def texts(dashboard: Dashboard) -> Iterator[str]:
+    """Return every text in SQL that a dashboard has."""
+    yield from (query.text for panel in dashboard.panels for query in panel.queries)
+    yield from (one.query for one in dashboard.annotations)
+    yield from (one.query for one in dashboard.variables if one.kind is VariableKind.QUERY)
+
+
+EVERY_PANEL = pytest.mark.parametrize(("dashboard", "panel"), [*panels()])
+EVERY_DASHBOARD = pytest.mark.parametrize(
+    "dashboard", [pytest.param(one, id=one.uid) for one in POSTGRES.dashboards]
+)
+
+
+@pytest.fixture(scope="module")
+def asked(postgres_url: str) -> Iterator[Asked]:
+    """Return a fleet of a week."""
+    with asked_fleet(postgres_url) as made:
+        yield made
+
+
+@EVERY_PANEL
+def test_a_panel_that_needs_data_has_some(asked: Asked, dashboard: Dashboard, panel: Panel) -> None:
+    for query in panel.queries:
+        answer = asked.sql(query.text, asked.choices(dashboard.uid))
+        if panel.needs_data:
+            assert answer.rows
+            assert any(value not in (None, 0) for row in answer.rows for value in row[1:] or row)
+
+
+@EVERY_PANEL
+def test_a_panel_names_columns_that_its_query_has(
+    asked: Asked, dashboard: Dashboard, panel: Panel
+) -> None:
+    columns: set[str] = set()
+    for query in panel.queries:
+        columns |= {*asked.sql(query.text, asked.choices(dashboard.uid)).columns}
+    named = {one.name for one in panel.fields} | ({panel.x_field} if panel.x_field else set())
+    links = [link for one in (panel, *panel.fields) for link in one.links]
+
+    assert named <= columns
+    assert {name for link in links for name in FIELD.findall(link.url)} <= columns
+
+
+@EVERY_PANEL
+def test_a_series_has_a_column_of_instants_that_only_grow(
+    asked: Asked, dashboard: Dashboard, panel: Panel
+) -> None:
+    for query in panel.queries:
+        if query.format is Format.TIME_SERIES:
+            times = asked.sql(query.text, asked.choices(dashboard.uid)).column("time")
+            assert all(before <= after for before, after in pairwise(times))
+
+
+@EVERY_DASHBOARD
+def test_a_dashboard_asks_for_its_own_variables_alone(dashboard: Dashboard) -> None:
+    known = {variable.name for variable in dashboard.variables}
+
+    assert {name for text in texts(dashboard) for name in CHOSEN.findall(text)} <= known
+
+
+@EVERY_DASHBOARD
+def test_what_a_reader_can_choose_is_there(asked: Asked, dashboard: Dashboard) -> None:
+    for variable in dashboard.variables:
+        if variable.kind is VariableKind.QUERY:
+            found = asked.sql(variable.query, asked.choices(dashboard.uid))
+            assert len(found.columns) == 1
+            assert all(row[0] for row in found.rows)
+            assert found.rows
+
+
+@EVERY_DASHBOARD
+def test_markers_stand_across_every_dashboard(asked: Asked, dashboard: Dashboard) -> None:
+    (annotation,) = dashboard.annotations
+    found = asked.sql(annotation.query, asked.choices(dashboard.uid))
+
+    assert found.columns == ["time", "timeend", "text", "tags"]
+    assert {"deploy", "maintenance"} <= {*found.column("tags")}
+
+
+@EVERY_DASHBOARD
+def test_no_question_fails_where_there_is_no_data(asked: Asked, dashboard: Dashboard) -> None:
+    chosen = asked.choices(dashboard.uid)
+    for text in texts(dashboard):
+        asked.sql(text, chosen, LONG_AGO_US, LONG_AGO_US + 3_600_000_000)
+
+
+@EVERY_DASHBOARD
+def test_a_name_made_to_harm_is_a_name_like_any_other(asked: Asked, dashboard: Dashboard) -> None:
+    chosen: dict[str, Chosen] = {
+        **dict.fromkeys(asked.choices(dashboard.uid), HOSTILE),
+        "reach": "14",
+    }
+    for panel in dashboard.panels:
+        for query in panel.queries:
+            answer = asked.sql(query.text, chosen)
+            assert not any(
+                isinstance(value, float) and value for row in answer.rows for value in row
+            )
+
+    assert asked.sql("SELECT COUNT(*) AS jobs FROM ett_v_jobs", {}).rows[0][0] > 0
+
+
+def only(answer: Answer) -> dict[str, Any]:
+    """Return the only row."""
+    (row,) = answer.dicts()
+    return row
+
+
+def test_the_fleet_has_the_numbers_that_the_api_tells(asked: Asked) -> None:
+    chosen = asked.choices("ett-sql-fleet")
+    total = asked.fleet_api("summary")["total"]
+    paid = only(asked.sql(fleet.PAID, chosen))
+    between = only(asked.sql(fleet.BETWEEN_FAILURES, chosen))
+
+    assert only(asked.sql(fleet.ETT_NOW, chosen)) == pytest.approx(
+        {"ett_ratio": total["ett_ratio"]}, abs=SAME
+    )
+    assert paid["gpu_hours"] * 3600 == pytest.approx(total["gpu_seconds"], rel=SAME)
+    assert between["any_failure"] == pytest.approx(total["mtbf"]["seconds"], rel=SAME)
+    assert between["infra_failure"] == pytest.approx(total["infra_mtbf"]["seconds"], rel=SAME)
+
+
+@pytest.mark.parametrize("dimension", ["team", "model", "cluster", "code_version"])
+def test_each_part_of_the_fleet_has_the_ett_that_the_api_tells(
+    asked: Asked, dimension: str
+) -> None:
+    chosen = asked.choices("ett-sql-fleet") | {"by": dimension}
+    rows = asked.sql(fleet.BY_GROUP, chosen).dicts()
+    told = asked.fleet_api("summary", group_by=dimension)["groups"]
+
+    assert {row["part"]: row["ett_ratio"] for row in rows} == pytest.approx(
+        {one["group"][dimension]: one["ett_ratio"] for one in told}, abs=SAME
+    )
+
+
+def test_what_is_chosen_narrows_the_fleet(asked: Asked) -> None:
+    chosen = asked.choices("ett-sql-fleet") | {"team": ["recsys", "vision"], "cluster": "birch"}
+    asked_for = ["team:recsys", "team:vision", "cluster:birch"]
+    total = asked.fleet_api("summary", where=asked_for)["total"]
+
+    assert only(asked.sql(fleet.ETT_NOW, chosen))["ett_ratio"] == pytest.approx(
+        total["ett_ratio"], abs=SAME
+    )
+
+
+def test_what_was_lost_is_the_sum_of_the_categories(asked: Asked) -> None:
+    chosen = asked.choices("ett-sql-fleet")
+    parts = asked.sql(fleet.LOST_BY_CATEGORY, chosen).column("gpu_hours")
+
+    assert sum(parts) == pytest.approx(
+        only(asked.sql(fleet.PAID, chosen))["lost_gpu_hours"], rel=SAME
+    )
+
+
+def test_a_job_has_the_numbers_that_the_api_tells(asked: Asked) -> None:
+    chosen = asked.choices("ett-sql-job")
+    told = asked.api(f"/v1/jobs/{asked.job}")
+    lengths = only(asked.sql(job.LENGTHS, chosen))
+    spent = asked.sql(job.CATEGORIES, chosen)
+
+    assert only(asked.sql(job.ETT, chosen))["ett_ratio"] == pytest.approx(told["ett_ratio"])
+    assert lengths["e2e"] == told["e2e_seconds"]
+    assert lengths["time_to_start"] == told["time_to_start_seconds"]
+    assert sum(spent.column("seconds")) == pytest.approx(told["e2e_seconds"], rel=SAME)
+    assert sum(spent.column("share")) == pytest.approx(1)
+
+
+def test_the_timeline_is_the_ledger(asked: Asked) -> None:
+    chosen = asked.choices("ett-sql-job")
+    states = asked.sql(job.TIMELINE, chosen, LONG_AGO_US).dicts()
+    spent: dict[str, float] = {}
+    for row, later in pairwise(states):
+        if row["Value"] is not None and row["attempt"] == later["attempt"]:
+            seconds = (later["time"] - row["time"]).total_seconds()
+            spent[row["Value"]] = spent.get(row["Value"], 0.0) + seconds
+    told = asked.sql(job.CATEGORIES, chosen).dicts()
+
+    assert spent == pytest.approx({row["category"]: row["seconds"] for row in told}, abs=1e-3)
+
+
+def test_two_sets_of_the_same_runs_do_not_differ(asked: Asked) -> None:
+    chosen = asked.choices("ett-sql-compare")
+    summary = asked.sql(compare.SUMMARY, chosen).dicts()
+    differences = asked.sql(compare.DIFFERENCES, chosen).column("difference")
+
+    assert [row["set"] for row in summary] == ["A", "B"]
+    assert summary[0] | {"set": "B"} == pytest.approx(summary[1])
+    assert differences == pytest.approx([0] * len(differences))
+
+
+def test_two_sets_are_what_was_chosen_for_them(asked: Asked) -> None:
+    chosen = asked.choices("ett-sql-compare") | {"a_team": "recsys", "b_job": asked.job}
+    recsys, one_job = asked.sql(compare.SUMMARY, chosen).dicts()
+    steps = asked.sql(compare.TIME_TO_LOOP, chosen)
+    (shares, _) = asked.sql(compare.SHARES, chosen).dicts()
+
+    assert recsys["jobs"] > one_job["jobs"] == 1
+    assert one_job["attempts"] > 1
+    assert shares[Category.EFFECTIVE_TRAINING] == pytest.approx(recsys["ett_ratio"])
+    assert sum(shares[one] or 0 for one in Category) == pytest.approx(1)
+    assert [sum(steps.column(name)) for name in ("a", "b")] == pytest.approx([1, 1])
+    assert sum(asked.sql(compare.DIFFERENCES, chosen).column("difference")) == pytest.approx(0)
+
+
+def test_a_marker_has_the_effects_that_the_api_tells(asked: Asked) -> None:
+    rows = asked.sql(changes.EFFECTS, asked.choices("ett-sql-changes")).dicts()
+    told = asked.fleet_api("changes", limit=50)["changes"]
+
+    assert {"deploy", "maintenance"} <= {one["marker"]["kind"] for one in told}
+    assert [row["title"] for row in rows] == [one["marker"]["title"] for one in told]
+    for row, one in zip(rows, told, strict=True):
+        assert effects(row) == pytest.approx(api_effects(one))
+        for side in ("before", "after"):
+            assert row[f"ett_ratio_{side}"] == pytest.approx(one["ett"][side], abs=SAME)
+
+
+def effects(row: dict[str, Any]) -> dict[str, float | None]:
+    measures = ("ett_ratio", "time_to_start", "blocking")
+    return {
+        f"{measure} {side}": row[f"{measure}_{side}"]
+        for measure in measures
+        for side in ("before", "after")
+    }
+
+
+def api_effects(change: dict[str, Any]) -> dict[str, float | None]:
+    measured = {one["measure"]: one for one in change["effects"]}
+    names = {"time_to_start": "time_to_start", "blocking": "checkpoint_blocking"}
+    return {f"ett_ratio {side}": change["ett"][side] for side in ("before", "after")} | {
+        f"{name} {side}": measured[kind][side]["mean_seconds"]
+        for name, kind in names.items()
+        for side in ("before", "after")
+    }
+
+
+def test_the_steps_of_the_time_to_start_are_those_of_the_api(asked: Asked) -> None:
+    found = asked.sql(changes.WATERFALL, asked.choices("ett-sql-changes"))
+    told = asked.fleet_api("changes", limit=50)["waterfall"]
+    moved = [step["step_seconds"] for step in told["steps"] if step["n"]]
+
+    assert len(moved) > 1
+    assert found.column("step") == pytest.approx(moved, abs=1e-5)
+    assert sum(found.column("step")) == pytest.approx(told["change_seconds"], abs=1e-5)
+    assert found.column("since_the_first")[-1] == pytest.approx(told["change_seconds"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [
+        (fleet.ETT_NOW, "start_us"),
+        (fleet.ETT_BY_DAY, "start_us"),
+        (changes.STARTS_BY_DAY, "started_us"),
+        (compare.TIME_TO_LOOP, "started_us"),
+        (fleet.FAILURES_BY_CAUSE, "ended_us"),
+        (fleet.MARKERS, "at_us"),
+        (job.TIMELINE, "job"),
+    ],
+)
+def test_a_question_about_a_range_can_use_an_index(asked: Asked, query: str, column: str) -> None:
+    chosen = asked.choices("ett-sql-job" if query == job.TIMELINE else "")
+    plan = [row[0] for row in asked.sql(query, chosen, explain=True).rows]
+
+    assert any("Index Cond" in line and re.search(rf"\b{column}\b", line) for line in plan)
