@@ -8,10 +8,10 @@ BIN := .venv/bin
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws lint fmt bench openapi golden migrate
+.PHONY: help setup demo test laws lint fmt bench openapi dashboards golden migrate
 
 help: ## List the verbs.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Make .venv with everything in it; the other verbs do this themselves.
 
@@ -52,6 +52,10 @@ bench: setup ## Measure every claim of speed; each prints a ratio.
 
 openapi: setup ## Write docs/openapi.json anew from the routes.
 	$(BIN)/python -m ett_service.api.openapi docs/openapi.json
+
+dashboards: setup ## Write the dashboards and the rules anew from their programs.
+	$(BIN)/python -m dashboards.build
+	$(BIN)/ett rules --output dashboards/rules
 
 golden: setup ## Write the files that hold the weekly report anew; look at what changed.
 	$(BIN)/python -m tests.report.golden

@@ -82,7 +82,12 @@ def test_what_lies_beside_the_package_travels_in_it(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     kept = {path.name for path in (ROOT / "migrations" / "versions").glob("*.py")}
     assert {Path(name).name for name in names if "/_migrations/versions/" in name} == kept
-    assert "ett_service/_dashboards/README.md" in names
+    beside = {name.partition("/_dashboards/")[2] for name in names if "/_dashboards/" in name}
+    assert beside >= {
+        "README.md", "prometheus/ett-fleet.json", "postgres/ett-sql-fleet.json",
+        "rules/alerts.yaml", "provisioning/dashboards/ett.yaml",
+    }  # fmt: skip
+    assert {name for name in beside if name.endswith(".py")} == set()
     assert {f"ett_service/report/templates/report.{kind}" for kind in ("md", "html")} <= set(names)
     assert "ett_service/py.typed" in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)

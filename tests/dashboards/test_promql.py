@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from dashboards.build.filling import filled, variables_in
 from dashboards.build.kit import Dashboard, Panel, Query, Source, VariableKind
 from dashboards.build.prometheus.promql import clusters, own, whole
 from ett_service.exposition import families
-from ett_service.exposition.families import Kind
+from ett_service.exposition.families import Family, Kind
 from tests.dashboards.asked import FOLLOWING, Asked, selectors
 
 DASHBOARDS = [
@@ -32,29 +32,36 @@ RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "recording.yaml"
 OF_PROMETHEUS = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
 """What Prometheus itself tells of a scrape."""
 
-OWN = {family.name for family in families.OWN} | set(families.OF_THE_LIBRARY) | OF_PROMETHEUS
 IN_WORDS = {timedelta(days=1): "day", timedelta(days=7): "7 days"}
 GRAFANAS = {"__rate_interval", "__interval"}
 
 
-def _samples() -> dict[str, bool]:
-    """Return the name of every sample there is, and whether it only counts up."""
-    names = dict.fromkeys((*families.OF_THE_LIBRARY, *OF_PROMETHEUS), False)
-    for family in (*families.COUNTERS, *families.GAUGES, *families.OWN):
-        counts = family.kind in {Kind.COUNTER, Kind.HISTOGRAM}
-        endings = ("_bucket", "_count", "_sum") if family.kind is Kind.HISTOGRAM else ("",)
-        names.update({f"{family.name}{ending}": counts for ending in endings})
+def _samples(told: Iterable[Family]) -> dict[str, bool]:
+    """Return the name of every sample of *told*, and whether it only counts up."""
+    return {
+        f"{family.name}{ending}": family.kind in {Kind.COUNTER, Kind.HISTOGRAM}
+        for family in told
+        for ending in (("_bucket", "_count", "_sum") if family.kind is Kind.HISTOGRAM else ("",))
+    }
+
+
+def _recorded() -> dict[str, bool]:
+    """Return the name of every recorded series, and whether it only counts up."""
+    names = {}
     for group in yaml.safe_load(RULES.read_text("utf-8"))["groups"]:
         for record in (rule["record"] for rule in group["rules"] if "record" in rule):
             _, metric, operation = record.split(":")
             names[record] = operation in {"max", "sum"} and bool(
                 re.search(r"_(total|bucket|count|sum)$", metric)
             )
-    names["process_cpu_seconds_total"] = True
     return names
 
 
-SAMPLES = _samples()
+OWN = {
+    **_samples(families.OWN),
+    **{name: name.endswith("_total") for name in (*families.OF_THE_LIBRARY, *OF_PROMETHEUS)},
+}
+SAMPLES = {**_samples((*families.COUNTERS, *families.GAUGES)), **OWN, **_recorded()}
 
 
 def faults(dashboard: Dashboard, panel: Panel) -> Iterator[str]:

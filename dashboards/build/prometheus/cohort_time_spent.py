@@ -69,8 +69,7 @@ NOW = (
 SPENT = (
     FleetPanel(
         title="ETT",
-        description="Each point is the day before it. A step beside a marker has its first "
-        "suspect.",
+        description="Of the day before each point. A step beside a marker has its first suspect.",
         unit="percentunit",
         high=1,
         queries=(
@@ -117,8 +116,8 @@ SPENT = (
 MIX = (
     FleetPanel(
         title="Share of accelerator time by model family",
-        description="Parts of the accelerator time of the chosen families. Where shares move, "
-        "fleet ETT moves although no family got better or worse.",
+        description="Parts of the accelerator time of the chosen families, of the day before each "
+        "point. Where shares move, fleet ETT moves although no family got better or worse.",
         unit="short",
         stack=Stack.PERCENT,
         step="6h",

@@ -126,7 +126,7 @@ NOW = (
 TREND = (
     FleetPanel(
         title="ETT of the fleet, and how far its model families lie apart",
-        description="Each point is the day before it. The line is the fleet; a tenth of the model "
+        description="Of the day before each point. The line is the fleet; a tenth of the model "
         "families lies below the band and a tenth above. A falling line in a steady band is a "
         "change of mix: see the shares of the cohort dashboard.",
         unit="percentunit",
@@ -146,8 +146,7 @@ TREND = (
     ),
     FleetPanel(
         title="ETT by model family",
-        description="Each point is the day before it. Find the family that fell, and follow its "
-        "link.",
+        description="Of the day before each point. Find the family that fell, and follow its link.",
         unit="percentunit",
         high=1,
         queries=(Query(cohorts(RATIO), "{{cluster}} {{cohort}}"),),
