@@ -151,5 +151,5 @@ def test_what_is_routed_and_inhibited_are_alerts_that_the_rules_have() -> None:
     assert set(alerts.values()) == routed
     for inhibition in _alertmanager()["inhibit_rules"]:
         for matcher in (*inhibition["source_matchers"], *inhibition["target_matchers"]):
-            pattern = re.split(r"=~?", matcher)[1].strip('"')
+            pattern = re.split(r"!?=~?|!~", matcher)[1].strip('"')
             assert any(re.fullmatch(pattern, alert) for alert in alerts), matcher
