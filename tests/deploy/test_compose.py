@@ -57,7 +57,7 @@ def test_nothing_starts_without_passwords(tmp_path: Path) -> None:
     listed = json.loads(compose("config", "--variables", "--format", "json").stdout)
     passwords = {name: each for name, each in listed.items() if name.endswith("PASSWORD")}
     assert len(passwords) == 4
-    assert all(each["required"] for each in passwords.values())
+    assert all(each["Required"] for each in passwords.values())
 
 
 def test_no_secret_is_under_version_control() -> None:
