@@ -66,7 +66,7 @@ def test_a_panel_names_columns_that_its_query_has(
     for query in panel.queries:
         columns |= {*asked.sql(query.text, asked.choices(dashboard.uid)).columns}
     named = {one.name for one in panel.fields} | ({panel.x_field} if panel.x_field else set())
-    links = [link for one in (panel, *panel.fields) for link in one.links]
+    links = [*panel.links, *(link for one in panel.fields for link in one.links)]
 
     assert named <= columns
     assert {name for link in links for name in FIELD.findall(link.url)} <= columns
