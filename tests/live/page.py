@@ -2,30 +2,22 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import TypeAlias
 
 import httpx2
-from prometheus_client.parser import text_string_to_metric_families
 
 from ett_service.exposition.families import COUNTERS, GAUGES, Kind
 
-Series: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
-"""The name of a sample and its labels."""
 
-
-def read(url: str) -> dict[Series, float]:
-    """Return every sample of the page at *url*."""
+def read(url: str) -> dict[str, float]:
+    """Return every sample of the page at *url*, by its name and labels as they stand there."""
     text = httpx2.get(f"{url}/metrics", timeout=10).raise_for_status().text
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {series: float(value) for series, _, value in samples}
 
 
-def one(samples: Mapping[Series, float], name: str, **labels: str) -> float:
-    """Return the sample of a name with exactly these labels; 0 where there is none."""
-    return samples.get((name, frozenset(labels.items())), 0.0)
+def of(samples: Mapping[str, float], names: AbstractSet[str]) -> dict[str, float]:
+    """Return the samples of these names."""
+    return {one: value for one, value in samples.items() if one.partition("{")[0] in names}
 
 
 def counted() -> AbstractSet[str]:

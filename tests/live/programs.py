@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 _SHOWN = 2000  #: characters of a log that a failure shows
 

@@ -9,7 +9,6 @@ import pytest
 from tests.builders import MINUTE
 from tests.live import page
 from tests.live.conftest import Live
-from tests.live.page import Series
 from tests.live.serving import ask, send, settled
 from tests.scenarios.conftest import Server
 from tests.stories import failing_job, told
@@ -25,8 +24,8 @@ class Quiet:
     """The fleet after all its jobs have ended: what a page said before and after a restart."""
 
     live: Live
-    before: Mapping[Series, float]
-    after: Mapping[Series, float]
+    before: Mapping[str, float]
+    after: Mapping[str, float]
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +66,8 @@ def _correct(server: Server) -> None:
     ask(server, "DELETE", "/v1/jobs/deleted")
 
 
-def _fleets(samples: Mapping[Series, float]) -> dict[Series, float]:
-    names = page.counted()
-    return {series: value for series, value in samples.items() if series[0] in names}
+def _fleets(samples: Mapping[str, float]) -> dict[str, float]:
+    return page.of(samples, page.counted())
 
 
 def test_a_restart_takes_nothing_from_what_was_counted(quiet: Quiet) -> None:
