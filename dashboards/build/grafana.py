@@ -68,9 +68,13 @@ def _to_pack(tag: str) -> sdk.DashboardLink:
 
 
 def _to_elsewhere(link: Link) -> sdk.DashboardLink:
-    """Variables stay behind: of another pack even ``datasource`` means something else."""
+    """Variables stay behind: of another pack even ``datasource`` means something else.
+
+    So does the time range where the link leaves Grafana: the service refuses what it did not ask.
+    """
+    inside = link.url.startswith("/")
     built = sdk.DashboardLink(link.title).type(DashboardLinkType.LINK).url(link.url)
-    return built.keep_time(keep_time=True).target_blank(not link.url.startswith("/"))
+    return built.keep_time(inside).target_blank(not inside)
 
 
 def _variable(variable: Variable, source: Source) -> Builder[VariableModel]:

@@ -88,3 +88,10 @@ def test_dashboards_of_a_pack_lead_to_each_other_with_all_that_was_chosen(uid: s
     assert to_pack["keepTime"]
     assert to_pack["includeVars"]
     assert set(to_pack["tags"]) <= set(written(uid)["tags"])
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_the_service_is_not_sent_what_it_would_refuse(uid: str) -> None:
+    outside = [one for one in written(uid)["links"] if one.get("url", "").startswith("${ett_url}")]
+
+    assert not any(one["keepTime"] or one["includeVars"] for one in outside)
