@@ -37,6 +37,7 @@ class Prometheus:
     rules: Sequence[Path] = ()
     alertmanager: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    options: Sequence[str] = ()
     every: str = "1s"
     url: str = ""
     _program: Program | None = None
@@ -60,6 +61,7 @@ class Prometheus:
                 f"--web.listen-address={address}",
                 "--rules.alert.resend-delay=1s",
                 "--enable-feature=exemplar-storage",
+                *self.options,
             ],
             self.folder,
         )
