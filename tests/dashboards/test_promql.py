@@ -76,6 +76,8 @@ def faults(dashboard: Dashboard, panel: Panel) -> Iterator[str]:
         for one in asked:
             yield from _misasked(one)
         yield from _unsaid(panel, query, asked)
+        if query.exemplars and not any(one.name.startswith("ett_") for one in asked):
+            yield f"exemplars lie on no series of {query.text}"
     if takes_all != bool(panel.unmatched):
         yield "it takes all instances without saying why, or says so in vain"
 
@@ -145,6 +147,15 @@ SOUND = Panel(
 def test_a_query_that_asks_wrongly_would_be_seen(text: str) -> None:
     assert list(faults(DASHBOARDS[0], SOUND)) == []
     assert list(faults(DASHBOARDS[0], replace(SOUND, queries=(Query(text),)))) != []
+
+
+def test_exemplars_of_a_recorded_series_would_be_seen_to_be_none() -> None:
+    recorded = f"sum (rate({clusters('cluster_origin_cause:ett_failures_total:max')}[1d]))"
+    (scraped,) = SOUND.queries
+    traced = replace(scraped, exemplars=True)
+    assert list(faults(DASHBOARDS[0], replace(SOUND, queries=(traced,)))) == []
+    traced = Query(recorded, exemplars=True)
+    assert list(faults(DASHBOARDS[0], replace(SOUND, queries=(traced,)))) != []
 
 
 def test_an_exception_without_a_reason_or_a_need_would_be_seen() -> None:

@@ -1,7 +1,7 @@
 """How long the starts and recoveries of model families take."""
 
 from dashboards.build.kit import Format, Kind, Panel, Query
-from dashboards.build.prometheus.promql import WEEK_AGO, cohorts, grown, quantile, rate
+from dashboards.build.prometheus.promql import WEEK_AGO, cohorts, grown, quantile, rate, traced
 from dashboards.build.prometheus.reading import NO_WEEK_BEFORE, FleetPanel
 from ett_service.core.vocabulary import Phase
 
@@ -78,7 +78,7 @@ START_ROW = (
         step="6h",
         queries=(
             Query(
-                f"sum by (le) ({grown(_STARTS)})",
+                f"sum by (le) ({traced(_STARTS)})",
                 "{{le}}",
                 format=Format.HEATMAP,
                 exemplars=True,
@@ -101,12 +101,12 @@ RECOVERY_ROW = (
     FleetPanel(
         title="Time to recover",
         description="From the end of the interrupted loop to the next loop, of the recoveries of "
-        "the day before each point, all chosen families together. A point is an attempt.",
+        "the day before each point, all chosen families together.",
         unit="s",
         low=0,
         queries=(
             Query(quantile(0.5, _RECOVERIES), "p50"),
-            Query(quantile(0.9, _RECOVERIES), "p90", exemplars=True),
+            Query(quantile(0.9, _RECOVERIES), "p90"),
         ),
     ),
     FleetPanel(

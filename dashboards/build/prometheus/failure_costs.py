@@ -1,7 +1,7 @@
 """What failures cost: time to recover, training done twice, silence before they are noticed."""
 
 from dashboards.build.kit import Format, Kind, Paint, Query
-from dashboards.build.prometheus.promql import HOUR_S, clusters, grown, once, quantile
+from dashboards.build.prometheus.promql import HOUR_S, clusters, once, quantile, traced
 from dashboards.build.prometheus.reading import FleetPanel
 from ett_service.core.vocabulary import Category
 
@@ -41,7 +41,7 @@ COSTS = (
         step="6h",
         queries=(
             Query(
-                f"sum by (le) ({grown(_RECOVERIES)})",
+                f"sum by (le) ({traced(_RECOVERIES)})",
                 "{{le}}",
                 format=Format.HEATMAP,
                 exemplars=True,

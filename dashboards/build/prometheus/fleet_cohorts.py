@@ -129,7 +129,11 @@ NAMED_JOBS = FleetPanel(
                 Link("Trace", to_trace("__data.fields.project", "__data.fields.training_job")),
                 Link(
                     "Where did this run's time go?",
-                    to_dashboard("ett-sql-job", job="__data.fields.training_job"),
+                    to_dashboard(
+                        "ett-sql-job",
+                        project="__data.fields.project",
+                        job="__data.fields.training_job",
+                    ),
                 ),
             ),
         ),

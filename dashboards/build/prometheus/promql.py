@@ -69,6 +69,11 @@ def grown(selector: str, window: str = "$__rate_interval", ago: str = "") -> str
     return _over("increase", selector, window, ago)
 
 
+def traced(selector: str) -> str:
+    """By how much a fleet's counter grew, of the series as scraped: exemplars lie on no other."""
+    return once(f"increase({selector}[$__rate_interval])")
+
+
 def quantile(q: float, selector: str, by: str = "") -> str:
     """A quantile of a fleet's histogram over the day before.
 
