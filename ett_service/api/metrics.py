@@ -90,7 +90,7 @@ def read_metrics(request: Request, _: Annotated[None, Depends(_may_scrape)]) -> 
     own = request.state.own
     began = time.perf_counter()
     try:
-        fleet, left_out = request.state.fleet_part.read(form)
+        _, fleet, left_out = request.state.fleet_part.read(form)
     except Exception:  # whatever is wrong with the fleet's part, the process has to be seen
         log.exception("The page goes without the fleet.", extra={"event": "scrape_trouble"})
         fleet, left_out = b"", 1

@@ -34,52 +34,53 @@ class Written(NamedTuple):
 class _Row:
     """One cluster and cohort."""
 
-    lines: Lines
     marks: Marks
-    sound: Marks  #: those that can be shown
     told: Told
-    exemplars: Mapping[str, str]  #: as text
-
-    @property
-    def left_out(self) -> int:
-        odd = len(self.marks) - len(self.sound) + len(self.told) - len(self.exemplars)
-        return self.lines.left_out + odd
+    lines: Lines
+    texts: Mapping[str, str]  #: by the key of the family
+    left_out: int
 
 
 class CountersWriter:
-    """Writes marks, and keeps the text of their labels from one time to the next.
+    """Writes marks in one format, and keeps what can be used again the next time.
 
-    What belongs to no family, is negative or has a label that UTF-8 cannot hold is left out. Not
-    to be used by two threads at once.
+    What belongs to no family, is negative or has a label that UTF-8 cannot hold is left out.
+    Exemplars are for OpenMetrics only. Not to be used by two threads at once.
     """
 
-    def __init__(self, *, cohort_histograms: bool) -> None:
+    def __init__(self, form: Form, *, cohort_histograms: bool) -> None:
+        self._form = form
         self._cohort_histograms = cohort_histograms
         self._rows: dict[Labels, _Row] = {}
 
-    def write(self, published: Published, form: Form) -> Written:
-        """Write every counter and histogram; exemplars in OpenMetrics only."""
+    def write(self, published: Published) -> Written:
+        """Write every counter and histogram."""
         shown = sorted(_with_clusters(published.marks).items())
-        told = published.exemplars if form is Form.OPENMETRICS else {}
+        told = published.exemplars if self._form is Form.OPENMETRICS else {}
         self._rows = {
             labels: self._row(labels, marks, told.get(labels, {})) for labels, marks in shown
         }
         parts = []
         for family in COUNTERS:
-            parts.append(head(family, form))
-            for row in self._rows.values():
-                blocks = row.lines.blocks.get(family.key, ())
-                parts.extend(block.filled(row.sound, row.exemplars) for block in blocks)
+            parts.append(head(family, self._form))
+            parts.extend(row.texts.get(family.key, "") for row in self._rows.values())
         return Written("".join(parts), sum(row.left_out for row in self._rows.values()))
 
     def _row(self, labels: Labels, marks: Marks, told: Told) -> _Row:
         before = self._rows.get(labels)
-        if before is None or before.lines.keys != marks.keys():
-            laid_out = lines(labels, marks, cohort_histograms=self._cohort_histograms)
-        else:
+        if before is not None and before.marks == marks and before.told == told:
+            return before
+        if before is not None and before.lines.keys == marks.keys():
             laid_out = before.lines
-        exemplars = before.exemplars if before and before.told == told else _exemplars(told)
-        return _Row(laid_out, marks, _sound(marks), told, exemplars)
+        else:
+            laid_out = lines(labels, marks, cohort_histograms=self._cohort_histograms)
+        sound, exemplars = _sound(marks), _exemplars(told)
+        texts = {
+            family: "".join(block.filled(sound, exemplars) for block in blocks)
+            for family, blocks in laid_out.blocks.items()
+        }
+        odd = len(marks) - len(sound) + len(told) - len(exemplars)
+        return _Row(marks, told, laid_out, texts, laid_out.left_out + odd)
 
 
 def _with_clusters(marks: Mapping[Labels, Marks]) -> dict[Labels, Marks]:

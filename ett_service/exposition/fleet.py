@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from threading import Lock
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -14,17 +15,25 @@ from ett_service.storage.published import Published
 
 
 class FleetWriter:
-    """Writes what was published; not to be used by two threads at once."""
+    """Writes what was published in one format; not to be used by two threads at once."""
 
-    def __init__(self, *, cohort_histograms: bool = True) -> None:
-        self._counters = CountersWriter(cohort_histograms=cohort_histograms)
-        self._gauges = GaugesWriter()
+    def __init__(self, form: Form, *, cohort_histograms: bool = True) -> None:
+        self._counters = CountersWriter(form, cohort_histograms=cohort_histograms)
+        self._gauges = GaugesWriter(form)
 
-    def write(self, published: Published, form: Form) -> Written:
+    def write(self, published: Published) -> Written:
         """Write every family of the fleet."""
-        counters = self._counters.write(published, form)
-        gauges = self._gauges.write(published.gauges, form)
+        counters = self._counters.write(published)
+        gauges = self._gauges.write(published.gauges)
         return Written(counters.text + gauges.text, counters.left_out + gauges.left_out)
+
+
+class Part(NamedTuple):
+    """The fleet's part of the page as of one revision."""
+
+    revision: int
+    text: bytes  #: in UTF-8
+    left_out: int  #: samples that could not be in it
 
 
 class FleetPart:
@@ -37,22 +46,23 @@ class FleetPart:
         cohort_histograms: bool = True,
     ) -> None:
         self._reading = reading
-        self._writer = FleetWriter(cohort_histograms=cohort_histograms)
-        self._kept: dict[Form, tuple[int, bytes, int]] = {}
+        self._writers = {
+            form: FleetWriter(form, cohort_histograms=cohort_histograms) for form in Form
+        }
+        self._kept: dict[Form, Part] = {}
         self._one_at_a_time = Lock()
 
-    def read(self, form: Form) -> tuple[bytes, int]:
-        """Return the text in UTF-8, and how many samples had to be left out of it.
+    def read(self, form: Form) -> Part:
+        """Return the part as of now.
 
         Raises:
             StorageUnavailable: The database cannot be read.
         """
         with self._one_at_a_time, self._reading() as conn:
-            revision = storage.revision(conn)
             kept = self._kept.get(form)
-            if kept is None or kept[0] != revision:
-                published = storage.read(conn)
-                written = self._writer.write(published, form)
-                kept = (published.revision, written.text.encode(), written.left_out)
+            if kept is None or kept.revision != storage.revision(conn):
+                found = storage.read(conn)
+                written = self._writers[form].write(found)
+                kept = Part(found.revision, written.text.encode(), written.left_out)
                 self._kept[form] = kept
-        return kept[1], kept[2]
+        return kept

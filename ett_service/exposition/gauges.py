@@ -14,22 +14,23 @@ _Series: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 class GaugesWriter:
-    """Writes gauges, and keeps the text of their labels from one time to the next.
+    """Writes gauges in one format, and keeps the text of their labels for the next time.
 
     What belongs to no family, is no number, was said before or has a label that UTF-8 cannot hold
     is left out. Not to be used by two threads at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, form: Form) -> None:
+        self._form = form
         self._texts: dict[_Series, str | None] = {}
 
-    def write(self, gauges: Mapping[str, Samples], form: Form) -> Written:
+    def write(self, gauges: Mapping[str, Samples]) -> Written:
         """Write every gauge, by the name of its family."""
         texts: dict[_Series, str | None] = {}
         parts = []
         shown = 0
         for family in GAUGES:
-            parts.append(head(family, form))
+            parts.append(head(family, self._form))
             for labels, value in gauges.get(family.name, ()):
                 series = (family.name, tuple(labels))
                 if series in texts or isnan(value):

@@ -49,7 +49,7 @@ def scrape(store: Store) -> Scrape:
     part = FleetPart(store.reading)
 
     def read() -> Page:
-        text, left_out = part.read(Form.PLAIN)
+        _, text, left_out = part.read(Form.PLAIN)
         assert left_out == 0
         return parsed(text.decode())
 

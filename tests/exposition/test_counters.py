@@ -22,7 +22,7 @@ WHOLE = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 def _written(
     of: Published, form: Form = Form.PLAIN, *, cohort_histograms: bool = True
 ) -> tuple[Page, int]:
-    text, left_out = CountersWriter(cohort_histograms=cohort_histograms).write(of, form)
+    text, left_out = CountersWriter(form, cohort_histograms=cohort_histograms).write(of)
     return parsed(text, form), left_out
 
 
@@ -80,9 +80,9 @@ def test_exemplars_stand_behind_buckets_in_openmetrics_alone() -> None:
     of = published(
         {A: {"time_to_start_seconds#6": 1}}, exemplars={A: {"time_to_start_seconds#6": seen}}
     )
-    plain = CountersWriter(cohort_histograms=True).write(of, Form.PLAIN).text
+    plain = CountersWriter(Form.PLAIN, cohort_histograms=True).write(of).text
     assert "attempt_id" not in plain
-    text = CountersWriter(cohort_histograms=True).write(of, Form.OPENMETRICS).text
+    text = CountersWriter(Form.OPENMETRICS, cohort_histograms=True).write(of).text
     (sample,) = [
         sample
         for family in families(text, Form.OPENMETRICS)
@@ -100,7 +100,7 @@ def test_an_exemplar_that_may_not_stand_there_is_left_out_and_counted() -> None:
     key = "time_to_start_seconds#0"
     for attempt_id in ("x" * 119, "\ud800"):
         of = published({A: {key: 1}}, exemplars={A: {key: Exemplar(1, 1, attempt_id)}})
-        text, left_out = CountersWriter(cohort_histograms=True).write(of, Form.OPENMETRICS)
+        text, left_out = CountersWriter(Form.OPENMETRICS, cohort_histograms=True).write(of)
         assert "attempt_id" not in text
         assert left_out == 1
 
@@ -137,9 +137,9 @@ def test_a_mark_that_cannot_be_shown_is_left_out_and_counted(
     labels: Labels, odd: Marks, form: Form
 ) -> None:
     good = {("a", "good"): {"phase_seconds:train_loop": 2_000_000}}
-    writer = CountersWriter(cohort_histograms=True)
+    writer = CountersWriter(form, cohort_histograms=True)
     for _ in range(2):  # with nothing known, and with what the first time left behind
-        text, left_out = writer.write(published({**good, labels: odd}), form)
+        text, left_out = writer.write(published({**good, labels: odd}))
         page = parsed(text, form)
         assert _said(page, "ett_phase_seconds_total", cohort="good", phase="train_loop") == 2
         assert left_out == 1
@@ -192,19 +192,19 @@ def test_what_is_kept_from_one_time_to_the_next_changes_no_page(
     key = "time_to_start_seconds#0"
     marks = {A: {"phase_seconds:train_loop": 1_000_000, key: 1}, ("b", "x"): {}}
     seen = {A: {key: Exemplar(1, 1, "first-0")}}
-    used = CountersWriter(cohort_histograms=True)
-    used.write(published(deepcopy(marks), exemplars=deepcopy(seen)), Form.OPENMETRICS)
+    used = CountersWriter(Form.OPENMETRICS, cohort_histograms=True)
+    used.write(published(deepcopy(marks), exemplars=deepcopy(seen)))
     change(marks[A])
     del marks["b", "x"]
     seen[A][key] = Exemplar(2, 2, "second-0")
     again = published(marks, exemplars=seen)
-    fresh = CountersWriter(cohort_histograms=True)
-    assert used.write(again, Form.OPENMETRICS) == fresh.write(again, Form.OPENMETRICS)
+    fresh = CountersWriter(Form.OPENMETRICS, cohort_histograms=True)
+    assert used.write(again) == fresh.write(again)
 
 
 def test_every_family_is_headed_once_and_a_percent_sign_is_no_place() -> None:
     text = (
-        CountersWriter(cohort_histograms=True).write(published({("%s", "%r"): {}}), Form.PLAIN).text
+        CountersWriter(Form.PLAIN, cohort_histograms=True).write(published({("%s", "%r"): {}})).text
     )
     headed = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert headed == [family.name for family in COUNTERS]

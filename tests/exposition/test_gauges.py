@@ -21,7 +21,7 @@ WHOLE = st.text(st.characters(exclude_categories=["Cs"]))
 def test_any_label_and_value_is_read_back_as_it_was_told(
     form: Form, told: dict[tuple[str, str], float]
 ) -> None:
-    text, left_out = GaugesWriter().write({RUNNING: list(told.items())}, form)
+    text, left_out = GaugesWriter(form).write({RUNNING: list(told.items())})
     expected = {labelled(cluster=a, cohort=b): value for (a, b), value in told.items()}
     assert parsed(text, form).get(RUNNING, {}) == expected
     assert left_out == 0
@@ -43,9 +43,9 @@ def test_any_label_and_value_is_read_back_as_it_was_told(
 def test_what_cannot_be_shown_is_left_out_and_counted(odd: dict[str, Samples], form: Form) -> None:
     good = [(("good", "one"), 1.0), (("good", "two"), 2.0)]
     gauges = {**odd, RUNNING: [*good, *odd.get(RUNNING, ())]}
-    writer = GaugesWriter()
+    writer = GaugesWriter(form)
     for _ in range(2):  # with nothing known, and with what the first time left behind
-        text, left_out = writer.write(gauges, form)
+        text, left_out = writer.write(gauges)
         assert parsed(text, form) == {
             RUNNING: {labelled(cluster=a, cohort=b): value for (a, b), value in good}
         }
@@ -53,15 +53,15 @@ def test_what_cannot_be_shown_is_left_out_and_counted(odd: dict[str, Samples], f
 
 
 def test_values_change_under_labels_that_stay() -> None:
-    writer = GaugesWriter()
+    writer = GaugesWriter(Form.PLAIN)
     for value in (1.0, 2.5, math.inf):
-        text, _ = writer.write({RUNNING: [(("a", "b"), value)]}, Form.PLAIN)
+        text, _ = writer.write({RUNNING: [(("a", "b"), value)]})
         assert parsed(text) == {RUNNING: {labelled(cluster="a", cohort="b"): value}}
-    text, _ = writer.write({}, Form.PLAIN)
+    text, _ = writer.write({})
     assert parsed(text) == {}
 
 
 def test_every_family_of_gauges_is_headed_once() -> None:
-    text, _ = GaugesWriter().write({}, Form.PLAIN)
+    text, _ = GaugesWriter(Form.PLAIN).write({})
     headed = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert headed == [family.name for family in GAUGES]
