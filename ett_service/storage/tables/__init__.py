@@ -1,0 +1,71 @@
+"""The tables. Keys of a job's facts start with project and job, so they can be spread by job.
+
+Instants and durations are integer microseconds (``_us``), instants since the Unix epoch.
+Ratios are never stored: readers divide.
+"""
+
+from ett_service.storage.tables.fleet import (
+    cohort,
+    cohort_day,
+    contribution,
+    rollup_daily,
+    rollup_hourly,
+    tally_daily,
+    tally_hourly,
+)
+from ett_service.storage.tables.ledger import (
+    attempt_ledger,
+    checkpoint,
+    job_ledger,
+    recovery,
+    segment,
+    share,
+    stage_time,
+)
+from ett_service.storage.tables.metrics import counted, counter, exemplar, label_value, published
+from ett_service.storage.tables.record import (
+    api_key,
+    correction,
+    dirty,
+    event,
+    job,
+    job_history,
+    marker,
+    producer,
+    project,
+    store,
+)
+from ett_service.storage.tables.schema import metadata
+
+__all__ = [
+    "api_key",
+    "attempt_ledger",
+    "checkpoint",
+    "cohort",
+    "cohort_day",
+    "contribution",
+    "correction",
+    "counted",
+    "counter",
+    "dirty",
+    "event",
+    "exemplar",
+    "job",
+    "job_history",
+    "job_ledger",
+    "label_value",
+    "marker",
+    "metadata",
+    "producer",
+    "project",
+    "published",
+    "recovery",
+    "rollup_daily",
+    "rollup_hourly",
+    "segment",
+    "share",
+    "stage_time",
+    "store",
+    "tally_daily",
+    "tally_hourly",
+]
