@@ -37,6 +37,7 @@ class _Row:
     marks: Marks
     told: Told
     lines: Lines
+    exemplars: Mapping[str, str]  #: what stands behind buckets, by their keys
     texts: Mapping[str, str]  #: by the key of the family
     left_out: int
 
@@ -74,13 +75,14 @@ class CountersWriter:
             laid_out = before.lines
         else:
             laid_out = lines(labels, marks, cohort_histograms=self._cohort_histograms)
-        sound, exemplars = _sound(marks), _exemplars(told)
+        exemplars = before.exemplars if before and before.told == told else _exemplars(told)
+        sound = _sound(marks)
         texts = {
             family: "".join(block.filled(sound, exemplars) for block in blocks)
             for family, blocks in laid_out.blocks.items()
         }
         odd = len(marks) - len(sound) + len(told) - len(exemplars)
-        return _Row(marks, told, laid_out, texts, laid_out.left_out + odd)
+        return _Row(marks, told, laid_out, exemplars, texts, laid_out.left_out + odd)
 
 
 def _with_clusters(marks: Mapping[Labels, Marks]) -> dict[Labels, Marks]:
