@@ -27,6 +27,16 @@ INEFFECTIVE = "cluster_cohort:ett_ineffective_weighted_seconds_total:sum"
 FAILURES = "cluster_origin_cause:ett_failures_total:max"
 OPEN = "cluster_cohort_phase:ett_oldest_open_phase_seconds:max"
 
+_MERGED_ONLY = {
+    "ett_phase_seconds_total": "cluster_cohort_phase",
+    "ett_deducted_seconds_total": "cluster_cohort_phase_category",
+    "ett_attempts_started_total": "cluster_cohort_start",
+    "ett_checkpoint_blocking_seconds_count": "cluster_cohort",
+    "ett_checkpoint_blocking_seconds_sum": "cluster_cohort",
+    "ett_phase_duration_seconds_bucket": "cluster_phase_le",
+}
+"""Counters of which dashboards take rates over windows of their own, and their labels."""
+
 _LOOKBACK = "5m"
 _LOOP = '{phase="train_loop"}'
 
@@ -61,6 +71,8 @@ def _merged(scale: Scale) -> Iterator[Recording]:
     yield Recording(FAILURES, counter("ett_failures_total"))
     for histogram in HISTOGRAMS:
         yield Recording(f"cluster_cohort_le:{histogram}_bucket:max", counter(f"{histogram}_bucket"))
+    for metric, labels in _MERGED_ONLY.items():
+        yield Recording(f"{labels}:{metric}:max", counter(metric))
     yield Recording(
         OPEN,
         _lines(

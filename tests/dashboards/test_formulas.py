@@ -62,9 +62,9 @@ def check(
 
 
 CHECKPOINTS = {
-    f'ett_phase_seconds_total{EAST},phase="train_loop"}}': growing(3600),
-    f"ett_checkpoint_blocking_seconds_count{EAST}}}": growing(6),
-    f"ett_checkpoint_blocking_seconds_sum{EAST}}}": growing(90),
+    f'cluster_cohort_phase:ett_phase_seconds_total:max{EAST},phase="train_loop"}}': growing(3600),
+    f"cluster_cohort:ett_checkpoint_blocking_seconds_count:max{EAST}}}": growing(6),
+    f"cluster_cohort:ett_checkpoint_blocking_seconds_sum:max{EAST}}}": growing(90),
     'cluster_origin_cause:ett_failures_total:max{job="ett",cluster="east",cause="host"}': growing(
         0.125
     ),

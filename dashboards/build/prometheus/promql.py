@@ -1,8 +1,7 @@
 """The pieces that the queries are made of.
 
-A fleet's series are the same at every replica. Where a recording rule has made one series of them
-that outlives each replica, a rate is taken of that; else the largest rate of all instances counts.
-Ratios are of sums, divided last.
+A fleet's series are the same at every replica. Rates of its counters are taken of the one series
+that a recording rule makes of them, as it outlives each replica. Ratios are of sums, divided last.
 """
 
 from collections.abc import Mapping
@@ -21,12 +20,27 @@ WEEK_AGO = " offset 7d"
 _MERGED: Mapping[str, str] = {
     "ett_phase_weighted_seconds_total": "cluster_cohort_phase_held",
     "ett_deducted_weighted_seconds_total": "cluster_cohort_phase_category",
+    "ett_phase_seconds_total": "cluster_cohort_phase",
+    "ett_deducted_seconds_total": "cluster_cohort_phase_category",
+    "ett_attempts_started_total": "cluster_cohort_start",
     "ett_failures_total": "cluster_origin_cause",
     "ett_time_to_start_seconds_bucket": "cluster_cohort_le",
     "ett_time_to_recover_seconds_bucket": "cluster_cohort_le",
     "ett_checkpoint_blocking_seconds_bucket": "cluster_cohort_le",
+    "ett_checkpoint_blocking_seconds_count": "cluster_cohort",
+    "ett_checkpoint_blocking_seconds_sum": "cluster_cohort",
+    "ett_phase_duration_seconds_bucket": "cluster_phase_le",
 }
-"""Labels of the counters that are recorded as one series."""
+"""Labels of each counter that is recorded as one series."""
+
+_RATED = frozenset(
+    {
+        "ett_time_to_start_seconds_bucket",
+        "ett_time_to_recover_seconds_bucket",
+        "ett_checkpoint_blocking_seconds_bucket",
+    }
+)
+"""Of these the rate of a day is recorded, too."""
 
 _JOB = 'job="$job"'
 _CLUSTERS = 'cluster=~"$cluster"'
@@ -80,8 +94,9 @@ def quantile(q: float, selector: str, by: str = "") -> str:
     *by* are labels to tell apart, with commas behind.
     """
     name, _, matchers = selector.partition("{")
-    level = _MERGED.get(name)
-    rated = f"{level}:{name}:rate1d{{{matchers}" if level else rate(selector, "1d")
+    rated = rate(selector, "1d")
+    if name in _RATED:
+        rated = f"{_MERGED[name]}:{name}:rate1d{{{matchers}"
     return f"histogram_quantile({q:g}, sum by ({by}le) ({rated}))"
 
 
@@ -131,10 +146,7 @@ def dated(week: str, text: str) -> str:
 
 def _over(function: str, selector: str, window: str, ago: str) -> str:
     name, _, matchers = selector.partition("{")
-    level = _MERGED.get(name)
-    if level:
-        return f"{function}({level}:{name}:max{{{matchers}[{window}]{ago})"
-    return once(f"{function}({selector}[{window}]{ago})")
+    return f"{function}({_MERGED[name]}:{name}:max{{{matchers}[{window}]{ago})"
 
 
 def _named(text: str) -> str:
