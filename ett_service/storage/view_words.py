@@ -1,5 +1,6 @@
 """What the public views say alike on both engines, though the engines say it differently."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import Boolean, ColumnElement, Double, Text, cast, literal
@@ -8,6 +9,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from ett_service.core.interval import SECOND_US
+from ett_service.storage.tables import project
 
 
 class instant(FunctionElement[Any]):  # noqa: N801 - it is written as the function that it is
@@ -35,6 +37,18 @@ def divided(part: ColumnElement[float], by: ColumnElement[float]) -> ColumnEleme
 def flag(value: ColumnElement[Any]) -> ColumnElement[Any]:
     """Turn a stored flag, or a comparison, into a boolean; 0 or 1 on SQLite."""
     return cast(value, Boolean)
+
+
+def instants(us: ColumnElement[Any], name: str) -> Iterator[ColumnElement[Any]]:
+    """Return an instant as such and as its microseconds."""
+    yield instant(us).label(f"{name}_at")
+    yield us.label(f"{name}_us")
+
+
+def of_project(rows: Any) -> ColumnElement[bool]:
+    """Return the condition that joins *rows* to the project that they are of."""
+    same: ColumnElement[bool] = project.c.id == rows.c.project_id
+    return same
 
 
 @compiles(instant, "postgresql")

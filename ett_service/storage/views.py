@@ -5,20 +5,30 @@ those of this version are built after. Durations are seconds, and instants stand
 and as the microseconds since the Unix epoch (``_us``) by which the tables are indexed.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Label, Select, and_, case, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    case,
+    exists,
+    func,
+    or_,
+    select,
+    text,
+)
 from sqlalchemy.schema import CreateView
 
-from ett_service.core.cohort import DIMENSIONS
-from ett_service.core.totals import MEASURES, PLAIN, WEIGHTED
 from ett_service.core.vocabulary import FAILURES, WASTED, Category, JobState, Period
 from ett_service.storage import tables
+from ett_service.storage.corrections import EXCLUSION
+from ett_service.storage.rollup_views import rollup
 from ett_service.storage.tables import (
     attempt_ledger,
     checkpoint,
-    cohort,
+    correction,
     job_ledger,
     marker,
     project,
@@ -27,7 +37,14 @@ from ett_service.storage.tables import (
     share,
     stage_time,
 )
-from ett_service.storage.view_words import divided, flag, instant, seconds
+from ett_service.storage.view_words import (
+    divided,
+    flag,
+    instant,
+    instants,
+    of_project,
+    seconds,
+)
 
 READER = "ett_reader"
 """The role on PostgreSQL that may read the views and nothing else."""
@@ -35,18 +52,21 @@ READER = "ett_reader"
 _FACTS = ("name", "team", "model", "cluster", "hardware", "kind", "code_version", "gpus")
 
 
-def _instants(column: ColumnElement[Any], name: str) -> Iterator[ColumnElement[Any]]:
-    yield instant(column).label(f"{name}_at")
-    yield column.label(f"{name}_us")
-
-
-def _of_project(rows: Any) -> ColumnElement[bool]:
-    same: ColumnElement[bool] = project.c.id == rows.c.project_id
-    return same
-
-
 def _of_job(one: Any, other: Any) -> ColumnElement[bool]:
     return and_(one.c.project_id == other.c.project_id, one.c.job == other.c.job)
+
+
+def _excluded(rows: Any, at_us: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return whether somebody took an instant of a row's job out of the fleet's numbers."""
+    window = correction.c
+    covers = exists().where(
+        _of_job(correction, rows),
+        window.kind == EXCLUSION,
+        window.taken_back_us.is_(None),
+        or_(window.from_us.is_(None), window.from_us <= at_us),
+        or_(window.to_us.is_(None), window.to_us > at_us),
+    )
+    return flag(covers.correlate(rows)).label("excluded")
 
 
 def _in(category: Category) -> ColumnElement[bool]:
@@ -100,9 +120,10 @@ def _jobs() -> Select[*tuple[Any, ...]]:
             *(ledger[fact] for fact in _FACTS),
             ledger.state,
             flag(ledger.state != JobState.FINISHED.value).label("provisional"),
+            _excluded(job_ledger, ledger.started_us),
             *(instant(ledger.as_of_us).label("as_of"), ledger.as_of_us),
-            *_instants(ledger.started_us, "started"),
-            *_instants(ledger.ended_us, "ended"),
+            *instants(ledger.started_us, "started"),
+            *instants(ledger.ended_us, "ended"),
             seconds(ledger.e2e_us).label("e2e_seconds"),
             _ratio(seconds(ledger.effective_us), seconds(ledger.e2e_us)).label("ett_ratio"),
             seconds(ledger.queue_wait_us).label("queue_wait_seconds"),
@@ -117,7 +138,7 @@ def _jobs() -> Select[*tuple[Any, ...]]:
             _ratio(spent.c.wasted_seconds, spent.c.training_period_seconds).label("wasted_ratio"),
             *(spent.c[name] for name in _WEIGHTS),
         )
-        .join_from(job_ledger, project, _of_project(job_ledger))
+        .join_from(job_ledger, project, of_project(job_ledger))
         .outerjoin(spent, _of_job(spent, job_ledger))
     )
 
@@ -146,9 +167,10 @@ def _attempts() -> Select[*tuple[Any, ...]]:
             project.c.name.label("project"),
             *(columns[name] for name in ("job", "number", "launch", "attempt", "cycle")),
             *(ledger[name] for name in _KNOWN_BY),
-            *_instants(columns.started_us, "started"),
-            *_instants(columns.ended_us, "ended"),
+            *instants(columns.started_us, "started"),
+            *instants(columns.ended_us, "ended"),
             seconds(columns.ended_us - columns.started_us).label("seconds"),
+            _excluded(attempt_ledger, columns.started_us),
             *(columns[name] for name in ("outcome", "origin", "cause")),
             flag(columns.corrected).label("corrected"),
             *(columns[name] for name in ("rule", "evidence", "gpus", "code_version")),
@@ -159,7 +181,7 @@ def _attempts() -> Select[*tuple[Any, ...]]:
             columns.preempted_by,
         )
         .join_from(attempt_ledger, job_ledger, _of_job(attempt_ledger, job_ledger))
-        .join(project, _of_project(attempt_ledger))
+        .join(project, of_project(attempt_ledger))
     )
 
 
@@ -183,10 +205,10 @@ def _phases() -> Select[*tuple[Any, ...]]:
     return select(
         project.c.name.label("project"),
         *(columns[name] for name in ("job", "number", "category", "period")),
-        *_instants(columns.started_us, "started"),
-        *_instants(columns.ended_us, "ended"),
+        *instants(columns.started_us, "started"),
+        *instants(columns.ended_us, "ended"),
         seconds(columns.ended_us - columns.started_us).label("seconds"),
-    ).join_from(segment, project, _of_project(segment))
+    ).join_from(segment, project, of_project(segment))
 
 
 def _failures() -> Select[*tuple[Any, ...]]:
@@ -196,14 +218,15 @@ def _failures() -> Select[*tuple[Any, ...]]:
             project.c.name.label("project"),
             *(ledger[name] for name in ("job", "team", "model", "cluster", "hardware")),
             *(columns[name] for name in ("number", "launch", "attempt", "cycle")),
-            *_instants(columns.ended_us, "failed"),
+            *instants(columns.ended_us, "failed"),
+            _excluded(attempt_ledger, columns.ended_us),
             *(columns[name] for name in ("outcome", "origin", "cause", "gpus")),
             flag(columns.corrected).label("corrected"),
             *(columns[name] for name in ("rule", "evidence", "preempted_by")),
             seconds(columns.unsaved_us).label("unsaved_training_seconds"),
         )
         .join_from(attempt_ledger, job_ledger, _of_job(attempt_ledger, job_ledger))
-        .join(project, _of_project(attempt_ledger))
+        .join(project, of_project(attempt_ledger))
         .where(columns.outcome.in_(sorted(FAILURES)))
     )
 
@@ -215,15 +238,16 @@ def _recoveries() -> Select[*tuple[Any, ...]]:
             project.c.name.label("project"),
             *(columns[name] for name in ("job", "interrupted", "resumed")),
             *(ledger[name] for name in _KNOWN_BY),
-            *_instants(columns.started_us, "started"),
-            *_instants(columns.started_us + columns.us, "ended"),
+            *instants(columns.started_us, "started"),
+            *instants(columns.started_us + columns.us, "ended"),
             seconds(columns.us).label("seconds"),
+            _excluded(recovery, columns.started_us),
             columns.outcome,
             seconds(columns.stalled_us).label("stalled_seconds"),
             seconds(columns.repeated_us).label("repeated_seconds"),
         )
         .join_from(recovery, job_ledger, _of_job(recovery, job_ledger))
-        .join(project, _of_project(recovery))
+        .join(project, of_project(recovery))
     )
 
 
@@ -234,7 +258,7 @@ def _stages() -> Select[*tuple[Any, ...]]:
         *(columns[name] for name in ("job", "number", "phase", "stage", "spans")),
         seconds(columns.inclusive_us).label("inclusive_seconds"),
         seconds(columns.exclusive_us).label("exclusive_seconds"),
-    ).join_from(stage_time, project, _of_project(stage_time))
+    ).join_from(stage_time, project, of_project(stage_time))
 
 
 def _checkpoints() -> Select[*tuple[Any, ...]]:
@@ -249,11 +273,11 @@ def _checkpoints() -> Select[*tuple[Any, ...]]:
     return select(
         project.c.name.label("project"),
         *(columns[name] for name in ("job", "number", "id", "step")),
-        *_instants(columns.saved_us, "saved"),
+        *instants(columns.saved_us, "saved"),
         columns.bytes,
         seconds(columns.duration_us).label("duration_seconds"),
         seconds(blocked).label("blocking_seconds"),
-    ).join_from(checkpoint, project, _of_project(checkpoint))
+    ).join_from(checkpoint, project, of_project(checkpoint))
 
 
 def _markers() -> Select[*tuple[Any, ...]]:
@@ -264,52 +288,8 @@ def _markers() -> Select[*tuple[Any, ...]]:
         *(instant(columns.at_us).label("at"), columns.at_us),
         *(instant(columns.end_us).label("end_at"), columns.end_us),
         *(columns[name] for name in ("kind", "title", "labels", "made_by")),
-        *_instants(columns.made_us, "made"),
-    ).join_from(marker, project, _of_project(marker))
-
-
-def _rollup(rows: Any) -> Select[*tuple[Any, ...]]:
-    wall = [seconds(rows.c[PLAIN.categories[category]]) for category in Category]
-    weighted = [seconds(rows.c[WEIGHTED.categories[category]]) for category in Category]
-    return (
-        select(
-            project.c.name.label("project"),
-            *_instants(rows.c.start_us, "start"),
-            *(cohort.c[dimension] for dimension in DIMENSIONS),
-            flag(cohort.c.excluded).label("excluded"),
-            flag(cohort.c.other).label("other"),
-            _sum(wall).label("e2e_seconds"),
-            _sum(weighted).label("weighted_seconds"),
-            _sum([_gpu_seconds(rows, category) for category in Category]).label("gpu_seconds"),
-            *(_measure(rows, name) for name in MEASURES if name != "cells"),
-        )
-        .join_from(rows, cohort, cohort.c.id == rows.c.cohort_id)
-        .join(project, _of_project(rows))
-    )
-
-
-def _gpu_seconds(rows: Any, category: Category) -> ColumnElement[float]:
-    match category:
-        case Category.SCHEDULING:
-            return seconds(rows.c.scheduling_weighted_us) * 0
-        case Category.RESTART_WAIT:
-            return seconds(rows.c.restart_wait_gpu_us)
-        case _:
-            return seconds(rows.c[WEIGHTED.categories[category]])
-
-
-def _sum(parts: list[ColumnElement[float]]) -> ColumnElement[float]:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _measure(rows: Any, name: str) -> Label[Any] | ColumnElement[Any]:
-    if not name.endswith("_us"):
-        column: ColumnElement[Any] = rows.c[name]
-        return column
-    return seconds(rows.c[name]).label(f"{name.removesuffix('_us')}_seconds")
+        *instants(columns.made_us, "made"),
+    ).join_from(marker, project, of_project(marker))
 
 
 VIEWS: dict[str, Select[*tuple[Any, ...]]] = {
@@ -317,8 +297,8 @@ VIEWS: dict[str, Select[*tuple[Any, ...]]] = {
     "ett_v_attempts": _attempts(),
     "ett_v_phases": _phases(),
     "ett_v_stages": _stages(),
-    "ett_v_rollup_hourly": _rollup(tables.rollup_hourly),
-    "ett_v_rollup_daily": _rollup(tables.rollup_daily),
+    "ett_v_rollup_hourly": rollup(tables.rollup_hourly),
+    "ett_v_rollup_daily": rollup(tables.rollup_daily),
     "ett_v_failures": _failures(),
     "ett_v_recoveries": _recoveries(),
     "ett_v_checkpoints": _checkpoints(),

@@ -13,7 +13,7 @@ from psycopg import sql
 from sqlalchemy import URL, inspect, make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from ett_service.core.answer import JobLedger
+from ett_service.core.answer import Exclusion, JobLedger
 from ett_service.core.contribution import contribution
 from ett_service.core.event import (
     AttemptEnded,
@@ -27,6 +27,7 @@ from ett_service.core.event import (
 )
 from ett_service.core.fold import fold
 from ett_service.core.vocabulary import Category, Outcome, Period, Phase
+from ett_service.storage.corrections import put_exclusion, take_back_exclusion
 from ett_service.storage.engine import Store
 from ett_service.storage.marks import JobKey
 from ett_service.storage.migrate import migrate
@@ -268,6 +269,44 @@ def test_the_loop_in_the_view_is_the_loop_of_the_ledger(store: Store, project_id
 
     assert {(row["job"], row["number"]): row["time_to_loop_seconds"] for row in rows} == expected
     assert len(set(expected.values()) - {None}) > 5
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (Exclusion(), {"jobs": [1], "attempts": [1, 1], "failures": [1], "recoveries": [1]}),
+        (
+            Exclusion(NOON + 52 * MINUTE, NOON + HOUR),
+            {"jobs": [0], "attempts": [0, 0], "failures": [1], "recoveries": [1]},
+        ),
+        (
+            Exclusion(NOON + HOUR, None),
+            {"jobs": [0], "attempts": [0, 1], "failures": [0], "recoveries": [0]},
+        ),
+        (
+            Exclusion(None, NOON),
+            {"jobs": [0], "attempts": [0, 0], "failures": [0], "recoveries": [0]},
+        ),
+    ],
+)
+def test_what_was_taken_out_of_the_numbers_says_so(
+    store: Store,
+    project_id: int,
+    ledgers: dict[str, JobLedger],
+    window: Exclusion,
+    expected: dict[str, list[int]],
+) -> None:
+    key, made = JobKey(project_id, "twice"), {"made_by": "k", "now_us": NOON}
+    store.write(lambda conn: put_exclusion(conn, key, [window], why="burnt in", **made))
+
+    def excluded(view: str) -> list[int]:
+        rows = read(store, all_of(f"ett_v_{view} WHERE job = 'twice'"))
+        return [int(row["excluded"]) for row in rows]
+
+    assert ledgers
+    assert {view: excluded(view) for view in expected} == expected
+    store.write(lambda conn: take_back_exclusion(conn, key, **made))
+    assert not any(flag for view in expected for flag in excluded(view))
 
 
 def test_a_checkpoint_stands_with_the_time_for_which_it_blocked(
