@@ -225,10 +225,7 @@ _WAITING_AND_FAILING = Row(
         ),
         Panel(
             title="Failures by cause",
-            description=(
-                "Attempts that ended failed, preempted or lost on a day, by what broke. Excluded "
-                "time counts here, too."
-            ),
+            description="Attempts that ended failed, preempted or lost on a day, by what broke.",
             queries=_trend(fleet.FAILURES_BY_CAUSE),
             unit="short",
             decimals=0,

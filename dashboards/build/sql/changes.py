@@ -68,7 +68,7 @@ saves AS MATERIALIZED (
   SELECT attempts.project, attempts.team, attempts.model, attempts.cluster, attempts.hardware,
     attempts.kind, attempts.started_us, AVG(phases.seconds) AS seconds
   FROM ett_v_attempts AS attempts JOIN ett_v_phases AS phases USING (project, job, number)
-  WHERE phases.category = '{Category.CHECKPOINT_BLOCKING}'
+  WHERE phases.category = '{Category.CHECKPOINT_BLOCKING}' AND NOT attempts.excluded
     AND attempts.ended_us >= {FROM_US} - {_REACH_US}
     AND attempts.started_us < {TO_US} + {_REACH_US}
   GROUP BY attempts.project, attempts.job, attempts.number, 1, 2, 3, 4, 5, 6, 7
@@ -89,7 +89,7 @@ measured AS (
     SELECT COUNT(*) AS starts, AVG(time_to_start_seconds) AS time_to_start
     FROM ett_v_jobs AS jobs
     WHERE started_us >= from_us AND started_us < to_us AND time_to_start_seconds IS NOT NULL
-      AND {_narrowed("jobs")}
+      AND NOT excluded AND {_narrowed("jobs")}
   ) AS started
   CROSS JOIN LATERAL (
     SELECT COUNT(*) AS saving, AVG(seconds) AS blocking FROM saves
@@ -137,7 +137,7 @@ edges AS (
   SELECT at_us, to_us, title, COUNT(*) AS starts, AVG(time_to_start_seconds) AS mean
   FROM stretches JOIN ett_v_jobs AS jobs ON jobs.started_us >= at_us AND jobs.started_us < to_us
   WHERE time_to_start_seconds IS NOT NULL
-  AND {chosen("jobs.project", "project")}
+  AND NOT excluded AND {chosen("jobs.project", "project")}
   GROUP BY 1, 2, 3
 )""".strip()
 
@@ -172,15 +172,16 @@ SELECT $__timeGroupAlias(started_at, '1d'), AVG(time_to_start_seconds) AS mean,
   PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY time_to_start_seconds) AS median
 FROM ett_v_jobs
 WHERE started_us >= {FROM_US} AND started_us < {TO_US} AND time_to_start_seconds IS NOT NULL
-  AND {OF_PROJECT}
+  AND NOT excluded AND {OF_PROJECT}
 GROUP BY 1 ORDER BY 1
 """.strip()
 
 SAVES_BY_DAY = f"""
-SELECT $__timeGroupAlias(started_at, '1d'), AVG(seconds) AS mean,
-  PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY seconds) AS p90
-FROM ett_v_phases
-WHERE started_us >= {FROM_US} AND started_us < {TO_US}
-  AND category = '{Category.CHECKPOINT_BLOCKING}' AND {OF_PROJECT}
+SELECT $__timeGroupAlias(phases.started_at, '1d'), AVG(phases.seconds) AS mean,
+  PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY phases.seconds) AS p90
+FROM ett_v_attempts AS attempts JOIN ett_v_phases AS phases USING (project, job, number)
+WHERE attempts.ended_us >= {FROM_US} AND attempts.started_us < {TO_US} AND NOT excluded
+  AND phases.started_us >= {FROM_US} AND phases.started_us < {TO_US}
+  AND phases.category = '{Category.CHECKPOINT_BLOCKING}' AND {OF_PROJECT}
 GROUP BY 1 ORDER BY 1
 """.strip()

@@ -26,7 +26,7 @@ _ATTEMPTS = f"""
 begun AS MATERIALIZED (
   SELECT * FROM ett_v_attempts
   WHERE started_us >= {FROM_US} AND started_us < {TO_US} AND ended_us >= {FROM_US}
-  AND {OF_PROJECT}
+  AND NOT excluded AND {OF_PROJECT}
 ), attempts AS MATERIALIZED (
   {_set("a")}
   UNION ALL

@@ -9,7 +9,6 @@ from dashboards.build.sql.scope import (
     GPU_HOURS,
     HOURS,
     LOST_GPU_HOURS,
-    OF_JOBS,
     OF_PROJECT,
     RUNNING_SECONDS,
     TO_US,
@@ -93,7 +92,7 @@ UNSAVED_BY_DAY = (
 )
 
 _FAILED = (
-    f"FROM ett_v_failures\nWHERE failed_us >= {FROM_US} AND failed_us < {TO_US}\n  AND {OF_JOBS}"
+    f"FROM ett_v_failures\nWHERE failed_us >= {FROM_US} AND failed_us < {TO_US}\n  AND {COUNTED}"
 )
 FAILURES_BY_CAUSE = f"""
 SELECT $__timeGroupAlias(failed_at, '1d'), cause AS metric, COUNT(*) AS failures
@@ -113,7 +112,7 @@ SELECT project, job, team, model, state, ett_ratio, gpu_seconds / 3600 AS gpu_ho
   (started_us / 1000)::text AS from_ms, (ended_us / 1000 + 1)::text AS to_ms
 FROM ett_v_jobs
 WHERE ended_us >= {FROM_US} AND started_us < {TO_US} AND gpu_seconds IS NOT NULL
-  AND {OF_JOBS}
+  AND {COUNTED}
 ORDER BY lost_gpu_hours DESC LIMIT 20
 """.strip()
 

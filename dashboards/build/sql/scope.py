@@ -38,11 +38,12 @@ def all_of(*conditions: str) -> str:
 
 
 OF_PROJECT = chosen("project")
-OF_JOBS = all_of(OF_PROJECT, *(chosen(name) for name in ("team", "model", "cluster", "hardware")))
-"""Of rows that stand for jobs, attempts or cohorts."""
-
-COUNTED = all_of(OF_JOBS, "NOT excluded")
-"""Of rows of the rollups: what nobody took out of the numbers."""
+COUNTED = all_of(
+    "NOT excluded",
+    OF_PROJECT,
+    *(chosen(name) for name in ("team", "model", "cluster", "hardware")),
+)
+"""Of rows of cohorts, jobs or attempts: what was chosen, but for what was taken out."""
 
 OF_THE_JOB = "project = ${project:sqlstring} AND job = ${job:sqlstring}"
 STATES = ", ".join(f"'{state}'" for state in JobState)
