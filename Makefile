@@ -8,7 +8,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws lint fmt bench openapi dashboards golden migrate
+.PHONY: help setup demo test laws lint fmt bench openapi dashboards pictures golden migrate
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ openapi: setup ## Write docs/openapi.json anew from the routes.
 dashboards: setup ## Write the dashboards and the rules anew from their programs.
 	$(BIN)/python -m dashboards.build
 	$(BIN)/ett rules --output dashboards/rules
+
+pictures: setup ## Draw the dashboards for the docs; look at what changed. This takes minutes.
+	$(BIN)/python -m dashboards.pictures
 
 golden: setup ## Write the files that hold the weekly report anew; look at what changed.
 	$(BIN)/python -m tests.report.golden
