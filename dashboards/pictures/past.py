@@ -1,0 +1,167 @@
+"""The demo's fleet as it was told while it happened: the service runs along with a clock of ours.
+
+The application, the worker and the publisher get the same instants, and at each the page that
+Prometheus would have read is kept.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from starlette.testclient import TestClient
+
+from ett_service.analysis.economy import Economy
+from ett_service.analysis.standing import Asked
+from ett_service.api.app import create_app
+from ett_service.api.parts import Parts
+from ett_service.core.instant import rfc3339
+from ett_service.demo.generator import Fleet
+from ett_service.demo.life import Story
+from ett_service.demo.tape import WireEvent
+from ett_service.ingest.instant import parse_instant
+from ett_service.ingest.limits import Limits
+from ett_service.storage.engine import Store
+from ett_service.storage.errors import StorageUnavailable
+from ett_service.storage.keys import SCOPES, create_key
+from ett_service.storage.label_values import Most
+from ett_service.worker.loop import Worker
+from ett_service.worker.publishing import Publication, Publishing
+
+_PROJECT = "demo"
+_A_BATCH = 5000
+_ENDINGS = frozenset({"attempt_ended", "job_ended", "job"})
+_PLACED_BY = ("launch", "attempt", "cycle")
+_OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a scrape at an instant read, in OpenMetrics."""
+
+    at_us: int
+    text: str
+
+
+@dataclass
+class _Clock:
+    us: int
+
+    def now(self) -> int:
+        return self.us
+
+
+class _Running:
+    """The service at the instants of its clock."""
+
+    def __init__(self, client: TestClient, worker: Worker, publishing: Publishing) -> None:
+        self._client = client
+        self._worker = worker
+        self._publishing = publishing
+
+    def tell(self, events: Sequence[WireEvent]) -> None:
+        """Send events, all of which must be taken, and work them in."""
+        rest = iter(events)
+        while part := list(islice(rest, _A_BATCH)):
+            answer = self._client.post("/v1/events", json={"events": part})
+            if answer.status_code != 200 or answer.json()["rejected"]:  # noqa: PLR2004
+                raise RuntimeError(f"The fleet's events are refused: {answer.text[:500]}")
+        while self._goes_on():
+            pass
+
+    def _goes_on(self) -> bool:
+        try:
+            return self._worker.pass_over() > 0
+        except StorageUnavailable:  # folds that write the same rows waited for each other too long
+            return True
+
+    def mark(self, marker: object) -> None:
+        """Record a marker."""
+        self._client.post("/v1/markers", json=marker).raise_for_status()
+
+    def page(self) -> str:
+        """Publish, and read what is published."""
+        self._publishing.publish()
+        return str(self._client.get("/metrics", headers=_OPENMETRICS).raise_for_status().text)
+
+
+def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) -> Iterator[Page]:
+    """Tell *fleet* as it happens to *store*, and yield the page at each instant of *at_us*.
+
+    What was before the first is told at once. Instants are microseconds since the Unix epoch.
+    """
+    told = sorted(_told(fleet), key=lambda each: each[0])
+    instants = [at for at, _ in told]
+    markers = sorted((parse_instant(each["at"]), each) for each in fleet.markers)
+    clock, done, marked = _Clock(0), 0, 0
+    signs = [_Signs(story) for story in fleet.stories]
+    with _running(store, clock, economy) as running:
+        for now_us in at_us:
+            clock.us = now_us
+            due = bisect_right(instants, now_us)
+            alive = (sign for one in signs if (sign := one.at(now_us)))
+            running.tell([*(event for _, event in told[done:due]), *alive])
+            done = due
+            while marked < len(markers) and markers[marked][0] <= now_us:
+                running.mark(markers[marked][1])
+                marked += 1
+            yield Page(now_us, running.page())
+
+
+@contextmanager
+def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running]:
+    worker = Worker(store, clock.now)
+    publication = Publication(most=Most(), asked=Asked(economy))
+    parts = Parts(
+        store, clock.now, replace(Limits(), max_batch_events=_A_BATCH), worker,
+        open_metrics=True, economy=economy,
+    )  # fmt: skip
+    key = store.write(
+        lambda conn: create_key(conn, project=_PROJECT, name="demo", scopes=SCOPES, now_us=clock.us)
+    )
+    with TestClient(create_app(lambda: nullcontext(parts))) as client:
+        client.headers["Authorization"] = f"Bearer {key}"
+        yield _Running(client, worker, Publishing(store, clock.now, publication))
+
+
+def _told(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:
+    for story in fleet.stories:
+        for event in story.events:
+            if event["type"] == "span":
+                yield from _as_it_happens(event)
+            else:
+                yield parse_instant(event["at"]), event
+
+
+def _as_it_happens(span: WireEvent) -> Iterator[tuple[int, WireEvent]]:
+    """Split what is told at its end in two, so that it is known while it lasts."""
+    inside = {name: value for name, value in span.items() if name not in {"type", "start"}}
+    yield (
+        parse_instant(span["start"]),
+        {"type": "phase_started", **inside, "at": span["start"]},
+    )
+    yield parse_instant(span["at"]), {"type": "phase_ended", **inside}
+
+
+class _Signs:
+    """Signs of life of what runs; without, an attempt would be lost between two instants."""
+
+    def __init__(self, story: Story) -> None:
+        self._name = story.job.name
+        self._events = sorted(story.events, key=lambda event: str(event["at"]))
+        self._instants = [parse_instant(event["at"]) for event in self._events]
+        self._running = story.running
+
+    def at(self, now_us: int) -> WireEvent | None:
+        """Return what an attempt tells at an instant, if one runs."""
+        before = bisect_right(self._instants, now_us)
+        if not before:
+            return None
+        last = self._events[before - 1]
+        if last["type"] in _ENDINGS or last.get("phase") == "queued":
+            return None
+        if before == len(self._events) and self._running is not None:
+            return self._running.sign(now_us)
+        named = {name: last[name] for name in _PLACED_BY if name in last}
+        return {"type": "heartbeat", "at": rfc3339(now_us), "job": self._name, **named}

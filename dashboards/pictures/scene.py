@@ -1,0 +1,117 @@
+"""The demo's fleet behind a real PostgreSQL and a real Prometheus, for somebody to look at."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psycopg
+from sqlalchemy import make_url
+
+from dashboards.build.kit import Dashboard, Source
+from dashboards.pictures.asking import Asking, OfPostgres, OfPrometheus, Steps
+from dashboards.pictures.blocks import import_pages, levels, record
+from dashboards.pictures.past import Page, pages
+from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
+from ett_service.demo.generator import generate
+from ett_service.demo.settings_file import settings_text
+from ett_service.settings import load
+from ett_service.storage.engine import open_store
+from ett_service.storage.migrate import migrate
+from tests import postgres
+from tests.conftest import new_postgresql
+from tests.live.compressed import instant
+from tests.live.prometheus import SCRAPE_JOB, Prometheus
+
+END_US = instant("2026-03-16T12:00:00Z")
+"""A fixed end, so that pictures change only with what they show."""
+
+SEED = 7
+DAYS = 30
+SCRAPED_DAYS = 15  #: two weeks side by side, and a day for what is rated over one
+STEPS = Steps(long_s=7200, short_s=600)
+
+_RECENT_US = 6 * HOUR_US
+_LABELS = {"job": SCRAPE_JOB, "instance": "ett:8080"}
+_STORY = """
+    SELECT project, job FROM ett_v_attempts WHERE gpus >= 64
+    GROUP BY project, job HAVING COUNT(*) BETWEEN 4 AND 8 AND MAX(ended_us) > %s
+    ORDER BY COUNT(DISTINCT origin) DESC, COUNT(*) DESC, job LIMIT 1
+"""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The two, with the fleet in them."""
+
+    prometheus: Prometheus
+    conn: psycopg.Connection[Any]
+
+    def look_at(self, dashboard: Dashboard) -> Asking:
+        """Return somebody who looks at a dashboard at the fleet's end."""
+        end_s = END_US / SECOND_US
+        if dashboard.source is Source.PROMETHEUS:
+            return OfPrometheus(self.prometheus, dashboard, end_s, STEPS)
+        found = self.conn.execute(_STORY, (END_US - 7 * DAY_US,)).fetchone()
+        assert found is not None, "The fleet has no job with several attempts."
+        project, job = found
+        return OfPostgres(self.conn, dashboard, end_s, {"project": project, "job": job})
+
+
+@contextmanager
+def scene() -> Iterator[Scene]:
+    """Let the fleet happen, and keep both up until the block ends."""
+    programs, promtool = postgres.binaries(), shutil.which("promtool")
+    if programs is None:
+        raise SystemExit(postgres.MISSING)
+    if promtool is None:
+        raise SystemExit("promtool is missing (Debian: apt install prometheus)")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="ett-pictures-")))
+        server = stack.enter_context(postgres.server(programs))
+        url = stack.enter_context(new_postgresql(server))
+        told = lived(url, folder)
+        prometheus = Prometheus(folder, options=[f"--query.lookback-delta={STEPS.long_s + 60}s"])
+        stack.callback(prometheus.stop)
+        fill(prometheus, promtool, told)
+        plain = make_url(url).set(drivername="postgresql")
+        conn = psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
+        yield Scene(prometheus, stack.enter_context(conn))
+
+
+def lived(url: str, folder: Path) -> list[Page]:
+    """Let the fleet happen in the database at *url*, and return what was read meanwhile."""
+    file = folder / "ett.toml"
+    file.write_text(settings_text())
+    economy = load({}, file).settings.economy
+    recent_us = END_US - _RECENT_US
+    begin_us = END_US - SCRAPED_DAYS * DAY_US
+    at_us = [
+        *range(begin_us, recent_us, STEPS.long_s * SECOND_US),
+        *range(recent_us, END_US + 1, STEPS.short_s * SECOND_US),
+    ]
+    migrate(url)
+    store = open_store(url)
+    try:
+        return list(pages(store, generate(seed=SEED, days=DAYS, end_us=END_US), economy, at_us))
+    finally:
+        store.close()
+
+
+def fill(prometheus: Prometheus, promtool: str, told: Sequence[Page]) -> None:
+    """Start *prometheus* on blocks of what was *told*, and of what the rules make of it."""
+    prometheus.blocks.mkdir(parents=True)
+    import_pages(promtool, told, _LABELS, prometheus.blocks)
+    prometheus.start()
+    end_s, recent_s = END_US // SECOND_US, (END_US - _RECENT_US) // SECOND_US
+    begin_s = told[0].at_us // SECOND_US
+    for rules in levels():
+        span = (begin_s, recent_s - STEPS.short_s, STEPS.long_s)
+        record(promtool, prometheus.url, rules, span, prometheus.blocks)
+        recent = (recent_s, end_s, STEPS.short_s)
+        record(promtool, prometheus.url, rules, recent, prometheus.blocks)
+        prometheus.stop()
+        prometheus.start()
