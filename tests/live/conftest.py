@@ -15,7 +15,7 @@ from tests.live import trouble
 from tests.live.alerting import Alertmanager, Receiver
 from tests.live.compressed import FASTER, Clock, Player, Told, instant, tape
 from tests.live.prometheus import Prometheus
-from tests.live.serving import send, serving, settled
+from tests.live.serving import send, serving, settled, shows
 from tests.scenarios.conftest import Server
 
 LIVE_S = 40
@@ -78,7 +78,7 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         watch = trouble.Watch(tmp_path_factory.mktemp("watch"), manager.address, stack)
         watch.begin("without-worker", lagging, FASTER)
         send(server, trouble.before(time.time_ns() // 1000), history=True)
-        settled(server)
+        shows(server, "ett_phase_p99_seconds")
         # Hours of waiting are minutes here; a test run has but seconds for them.
         slow_scale = FASTER if is_long else 5 * FASTER
         watch.begin("troubled", server, FASTER)
@@ -105,6 +105,7 @@ def live(
         told = tape(fleet, Clock(fleet_began_us, began_us), ended_us)
         send(server, [one.event for one in told if one.due_us <= began_us])
         settled(server)
+        shows(server, "ett_window_ratio")
         folder = tmp_path_factory.mktemp("prometheus")
         rules = trouble.rules(folder, FASTER)
         prometheus = Prometheus(folder, targets=[server.url], rules=rules)

@@ -36,6 +36,11 @@ class Range:
         """Seconds between two points."""
         return max(_SCRAPE_S, round((self.end_s - self.start_s) / POINTS))
 
+    @property
+    def first_s(self) -> float:
+        """The first point, where the last one is the end."""
+        return self.end_s - self.step_s * ((self.end_s - self.start_s) // self.step_s)
+
     def variables(self) -> dict[str, str]:
         """Return Grafana's own variables."""
         step, length = self.step_s, round(self.end_s - self.start_s)
@@ -68,7 +73,7 @@ class Viewer:
         text = self.filled(query.text, chosen)
         if query.instant:
             return self.prometheus.query(text, self.range.end_s)
-        return self.prometheus.over(text, self.range.start_s, self.range.end_s, self.range.step_s)
+        return self.prometheus.over(text, self.range.first_s, self.range.end_s, self.range.step_s)
 
     def filled(self, text: str, chosen: Mapping[str, str]) -> str:
         """Return a query with its variables' values in their places."""

@@ -60,3 +60,8 @@ def settled(server: Server) -> None:
     eventually(lambda: server.get("/readyz")["waiting_jobs"] == 0)
     since = time.time()
     eventually(lambda: page.read(server.url).get("ett_published_timestamp_seconds", 0) > since)
+
+
+def shows(server: Server, beginning: str) -> None:
+    """Wait until the page has a sample that begins so; sums over days come less often."""
+    eventually(lambda: any(one.startswith(beginning) for one in page.read(server.url)))
