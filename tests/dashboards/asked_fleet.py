@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,6 +61,7 @@ class Asked:
 
     conn: psycopg.Connection
     client: TestClient
+    worker: Worker
     job: str  #: one of many attempts
 
     def choices(self, uid: str) -> dict[str, Chosen]:
@@ -89,6 +90,11 @@ class Asked:
             names = [column.name for column in found.description or ()]
             return Answer(names, found.fetchall())
 
+    def settle(self) -> None:
+        """Let the worker do what there is to do."""
+        while self.worker.pass_over():
+            pass
+
     def fleet_api(self, question: str, **query: Any) -> Any:
         """Ask the API about the fleet, for the same range."""
         span = {"from": rfc3339(FROM_US), "to": rfc3339(END_US)}
@@ -108,10 +114,13 @@ def asked_fleet(server: str) -> Iterator[Asked]:
         migrate(url)
         store = open_store(url)
         try:
-            with _served(store) as client, _connected(url) as conn:
+            with _connected(url) as conn, _served(store) as (client, worker):
+                made = Asked(conn, client, worker, "")
+                _load(client, generate(seed=7, days=DAYS, end_us=END_US))
+                made.settle()
                 conn.execute("ANALYZE")
                 (job,) = conn.execute(LONGEST_STORY).fetchone() or ("",)
-                yield Asked(conn, client, job)
+                yield replace(made, job=job)
         finally:
             store.close()
 
@@ -124,7 +133,7 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
 
 
 @contextmanager
-def _served(store: Store) -> Iterator[TestClient]:
+def _served(store: Store) -> Iterator[tuple[TestClient, Worker]]:
     worker = Worker(store, lambda: END_US)
     parts = Parts(store=store, now_us=lambda: END_US, limits=Limits(), worker=worker)
     with TestClient(create_app(lambda: nullcontext(parts))) as client:
@@ -134,10 +143,7 @@ def _served(store: Store) -> Iterator[TestClient]:
             )
         )
         client.headers["Authorization"] = f"Bearer {key}"
-        _load(client, generate(seed=7, days=DAYS, end_us=END_US))
-        while worker.pass_over():
-            pass
-        yield client
+        yield client, worker
 
 
 def _load(client: TestClient, fleet: Fleet) -> None:

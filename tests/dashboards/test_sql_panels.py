@@ -11,8 +11,9 @@ from dashboards.build.kit import Dashboard, Format, Panel, VariableKind
 from dashboards.build.macros import Chosen
 from dashboards.build.postgres import POSTGRES
 from dashboards.build.sql import changes, compare, fleet, job
+from ett_service.core.interval import HOUR_US
 from ett_service.core.vocabulary import Category
-from tests.dashboards.asked_fleet import Answer, Asked, asked_fleet
+from tests.dashboards.asked_fleet import FROM_US, Answer, Asked, asked_fleet
 
 pytestmark = pytest.mark.xdist_group("fleet in SQL")
 
@@ -172,6 +173,30 @@ def test_what_is_chosen_narrows_the_fleet(asked: Asked) -> None:
     assert only(asked.sql(fleet.ETT_NOW, chosen))["ett_ratio"] == pytest.approx(
         total["ett_ratio"], abs=SAME
     )
+
+
+@pytest.fixture
+def excluded(asked: Asked) -> Iterator[str]:
+    """Take the longest job out of the numbers, and put it back."""
+    path = f"/v1/jobs/{asked.job}/exclusion"
+    assert asked.client.put(path, json={"why": "burnt in"}).status_code == 200
+    asked.settle()
+    yield asked.job
+    assert asked.client.delete(path).status_code == 204
+    asked.settle()
+
+
+def test_what_was_taken_out_of_the_numbers_is_in_none(asked: Asked, excluded: str) -> None:
+    chosen = asked.choices("ett-sql-fleet")
+    total = asked.fleet_api("summary")["total"]
+    full_hour_us = FROM_US - FROM_US % HOUR_US
+    failures = asked.sql(fleet.FAILURES_BY_CAUSE, chosen, full_hour_us).column("failures")
+
+    assert only(asked.sql(fleet.ETT_NOW, chosen))["ett_ratio"] == pytest.approx(
+        total["ett_ratio"], abs=SAME
+    )
+    assert sum(failures) == total["failures"]["total"]
+    assert excluded not in asked.sql(fleet.TOP_JOBS, chosen).column("job")
 
 
 def test_what_was_lost_is_the_sum_of_the_categories(asked: Asked) -> None:
