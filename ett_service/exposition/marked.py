@@ -3,9 +3,9 @@
 Values change with every scrape and labels hardly ever, and it is the labels that cost.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from typing import Protocol, TypeAlias
 
 from ett_service.core.counters import BOUNDS_US
@@ -40,7 +40,7 @@ class _Counts:
     keys: tuple[str, ...]
 
     def filled(self, marks: Marks, _: Mapping[str, str]) -> str:
-        return self.template % tuple(marks.get(key, 0) for key in self.keys)
+        return self.template % tuple(_of(marks, self.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class _Seconds:
     keys: tuple[str, ...]
 
     def filled(self, marks: Marks, _: Mapping[str, str]) -> str:
-        return self.template % tuple(marks.get(key, 0) / SECOND_US for key in self.keys)
+        return self.template % tuple([us / SECOND_US for us in _of(marks, self.keys)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class _Histogram:
     sum_key: str
 
     def filled(self, marks: Marks, exemplars: Mapping[str, str]) -> str:
-        below = list(accumulate(marks.get(key, 0) for key in self.keys))
-        ends = (exemplars.get(key, "") for key in self.keys)
-        buckets = (part for bucket in zip(below, ends, strict=True) for part in bucket)
+        below = list(accumulate(_of(marks, self.keys)))
+        ends = map(exemplars.get, self.keys, repeat(""))
+        buckets = chain.from_iterable(zip(below, ends, strict=True))
         return self.template % (*buckets, below[-1], marks.get(self.sum_key, 0) / SECOND_US)
 
 
@@ -104,6 +104,10 @@ def _sorted_out(labels: Labels, keys: Collection[str]) -> tuple[dict[str, list[V
         else:
             values[place[0]][place[1]] = None
     return {name: list(of) for name, of in values.items()}, left_out
+
+
+def _of(marks: Marks, keys: Iterable[str]) -> Iterator[int]:
+    return map(marks.get, keys, repeat(0))
 
 
 def _of_cohorts(family: Family) -> bool:
