@@ -51,14 +51,10 @@ _BODY = select(published.c.body).where(published.c.name == bindparam("of_name"))
 _MARKS = select(counter.c.cluster, counter.c.cohort, counter.c.marks, counter.c.excess_us).order_by(
     counter.c.cluster, counter.c.cohort
 )
-_EXEMPLARS = select(
-    exemplar.c.cluster,
-    exemplar.c.cohort,
-    exemplar.c.key,
-    *(exemplar.c[n] for n in Exemplar._fields),
-)
+_EXEMPLARS = select(exemplar.c.cluster, exemplar.c.cohort, exemplar.c.body)
 
 _marks = msgspec.json.Decoder(dict[str, int]).decode
+decode_exemplars = msgspec.json.Decoder(dict[str, Exemplar]).decode
 _gauges = msgspec.json.Decoder(dict[str, list[tuple[tuple[str, ...], float]]]).decode
 
 
@@ -79,10 +75,11 @@ def read(conn: Connection) -> Published:
         excess_us += excess
         if shown.of(cluster, cohort or OTHER) == (cluster, cohort or OTHER):
             marks[cluster, cohort] = _marks(told)
-    exemplars: dict[Labels, dict[str, Exemplar]] = {}
-    for cluster, cohort, key, *told in conn.execute(_EXEMPLARS):
-        if (cluster, cohort) in marks:
-            exemplars.setdefault((cluster, cohort), {})[key] = Exemplar(*told)
+    exemplars = {
+        (cluster, cohort): decode_exemplars(told)
+        for cluster, cohort, told in conn.execute(_EXEMPLARS)
+        if (cluster, cohort) in marks
+    }
     return Published(
         revision=0 if turn is None else int(turn.revision),
         at_us=0 if turn is None else int(turn.at_us),

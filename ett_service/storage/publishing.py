@@ -21,7 +21,14 @@ from ett_service.core.job import MOST
 from ett_service.storage import label_values
 from ett_service.storage.counting import NOTHING
 from ett_service.storage.label_values import Most
-from ett_service.storage.published import GAUGES, TURN, Exemplar, Labels, Samples
+from ett_service.storage.published import (
+    GAUGES,
+    TURN,
+    Exemplar,
+    Labels,
+    Samples,
+    decode_exemplars,
+)
 from ett_service.storage.tables import counted, counter, exemplar, job_history, published
 from ett_service.storage.writes import insert_new
 
@@ -200,14 +207,13 @@ def _write_exemplars(conn: Connection, seen: Mapping[Labels, Mapping[str, Exempl
     if not seen:
         return
     known = {
-        (row.cluster, row.cohort, row.key): Exemplar(row.at_us, row.us, row.attempt_id)
+        (row.cluster, row.cohort): decode_exemplars(row.body)
         for row in conn.execute(_EXEMPLARS, {"labels": list(seen)})
     }
-    rows: list[dict[str, Any]] = []
+    rows = []
     for (cluster, cohort), of_labels in sorted(seen.items()):
-        for key, one in sorted(of_labels.items()):
-            if one > known.get((cluster, cohort, key), Exemplar(0, 0, "")):
-                place = {"cluster": cluster, "cohort": cohort, "key": key}
-                rows.append(place | one._asdict())
-    if rows:
-        conn.execute(_PUT[conn.dialect.name, exemplar.name], rows)
+        kept = known.get((cluster, cohort), {})
+        latest = {key: max(one, kept.get(key, one)) for key, one in of_labels.items()}
+        body = _encode(kept | latest).decode()
+        rows.append({"cluster": cluster, "cohort": cohort, "body": body})
+    conn.execute(_PUT[conn.dialect.name, exemplar.name], rows)

@@ -87,11 +87,8 @@ def _counter() -> None:
 def _exemplar() -> None:
     op.create_table(
         "exemplar",
-        *_texts("cluster", "cohort", "key"),
-        sa.Column("at_us", INT64, nullable=False),
-        sa.Column("us", INT64, nullable=False),
-        *_texts("attempt_id"),
-        sa.PrimaryKeyConstraint("cluster", "cohort", "key", name="pk_exemplar"),
+        *_texts("cluster", "cohort", "body"),
+        sa.PrimaryKeyConstraint("cluster", "cohort", name="pk_exemplar"),
         sqlite_strict=True,
     )
 

@@ -57,15 +57,13 @@ counter = table(
     Column("excess_us", Int64, nullable=False),
 )
 
-#: The latest duration in each bucket of a histogram. ``attempt_id`` is opaque.
+#: The latest duration in each bucket of a histogram, as JSON by its key: a scrape reads them all,
+#: and as rows of their own they would cost it most of its time.
 exemplar = table(
     "exemplar",
     Column("cluster", Text, primary_key=True),
     Column("cohort", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("at_us", Int64, nullable=False),
-    Column("us", Int64, nullable=False),
-    Column("attempt_id", Text, nullable=False),
+    Column("body", Text, nullable=False),
 )
 
 #: What else /metrics shows, as JSON by name, and when it was worked out. Its writers wait for the
