@@ -296,8 +296,10 @@ def test_what_was_taken_out_of_the_numbers_says_so(
     window: Exclusion,
     expected: dict[str, list[int]],
 ) -> None:
-    key, made = JobKey(project_id, "twice"), {"made_by": "k", "now_us": NOON}
-    store.write(lambda conn: put_exclusion(conn, key, [window], why="burnt in", **made))
+    key = JobKey(project_id, "twice")
+    store.write(
+        lambda conn: put_exclusion(conn, key, [window], why="burnt in", made_by="k", now_us=NOON)
+    )
 
     def excluded(view: str) -> list[int]:
         rows = read(store, all_of(f"ett_v_{view} WHERE job = 'twice'"))
@@ -305,7 +307,7 @@ def test_what_was_taken_out_of_the_numbers_says_so(
 
     assert ledgers
     assert {view: excluded(view) for view in expected} == expected
-    store.write(lambda conn: take_back_exclusion(conn, key, **made))
+    store.write(lambda conn: take_back_exclusion(conn, key, made_by="k", now_us=NOON))
     assert not any(flag for view in expected for flag in excluded(view))
 
 
