@@ -1,0 +1,54 @@
+"""The page that documents the metrics names all of them, and its queries are good PromQL."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ett_service.exposition.families import COUNTERS, GAUGES, OF_THE_LIBRARY, OWN
+from tests.exposition.pages import PROMTOOL
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+_ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| \S.*\|$", re.MULTILINE)
+_QUERY = re.compile(r"```promql\n(.*?)```", re.DOTALL)
+
+
+def test_every_family_is_documented_with_its_kind_and_labels_and_no_other_is() -> None:
+    rows = [
+        (name, kind, tuple(re.findall(r"`(\w+)`", labels)))
+        for name, kind, labels in _ROW.findall(PAGE.read_text())
+    ]
+    families = (*COUNTERS, *GAUGES, *OWN)
+    assert rows == [(family.name, family.kind.value, family.labels) for family in families]
+
+
+def test_what_the_library_adds_is_documented() -> None:
+    told = PAGE.read_text()
+    assert [name for name in OF_THE_LIBRARY if f"`{name}`" not in told] == []
+
+
+def test_bounds_of_buckets_are_the_documented_ones() -> None:
+    told = " ".join(PAGE.read_text().split())
+    for bounds_us in {family.bounds_us for family in COUNTERS if family.bounds_us}:
+        *most, last = (f"{bound_us / 1_000_000:g}" for bound_us in bounds_us)
+        assert f"{', '.join(most)} and {last} s" in told
+
+
+@pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool is not installed: it comes with Debian's package prometheus"
+)
+def test_queries_are_good_promql(tmp_path: Path) -> None:
+    queries = _QUERY.findall(PAGE.read_text())
+    rules = [
+        f"  - record: documented:query:{number}\n    expr: |\n"
+        + "".join(f"      {line}\n" for line in query.splitlines())
+        for number, query in enumerate(queries)
+    ]
+    file = tmp_path / "rules.yaml"
+    file.write_text("groups:\n- name: documented\n  rules:\n" + "".join(rules))
+    checked = subprocess.run(
+        [str(PROMTOOL), "check", "rules", file], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert f"{len(queries)} rules found" in checked.stdout
