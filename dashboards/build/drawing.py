@@ -39,7 +39,7 @@ from grafana_foundation_sdk.models.dashboard import (
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 
 from dashboards.build.fields import mappings, overrides
-from dashboards.build.kit import Kind, Panel, Source, Stack
+from dashboards.build.kit import Kind, Paint, Panel, Source, Stack
 from dashboards.build.layout import Place
 from dashboards.build.queries import datasource_of, target
 
@@ -161,6 +161,8 @@ def _table(panel: Panel) -> Drawn:
 def _bar_chart(panel: Panel) -> Drawn:
     shown = barchart.Panel().legend(_legend()).tooltip(_tooltip()).fill_opacity(80)
     shown.orientation(_orientation(panel)).stacking(StackingMode(panel.stack.value))
+    if panel.x_field and panel.paint is Paint.VALUES:
+        shown.color_by_field(panel.x_field)
     return shown.x_field(panel.x_field) if panel.x_field else shown
 
 

@@ -53,6 +53,7 @@ def _properties(one: Field) -> Iterator[tuple[str, object]]:
         "decimals": one.decimals,
         "color": colour,
         "custom.hidden": one.hidden,
+        "custom.cellOptions": {"type": "color-text"} if one.painted else None,
         "custom.lineStyle": {"fill": "dash", "dash": [8, 6]} if one.dashed else None,
         "custom.fillBelowTo": one.fill_down_to,
         "custom.width": one.width,

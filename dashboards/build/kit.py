@@ -46,7 +46,7 @@ class Paint(StrEnum):
 
     NOWHERE = auto()
     SERIES = auto()  #: each series or column is a category
-    VALUES = auto()  #: values of the state, or of a table's cells, are categories
+    VALUES = auto()  #: states, bars, or the cells of a column that is ``painted`` are categories
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,7 @@ class Field:
     decimals: int | None = None
     colour: str = ""
     hidden: bool = False
+    painted: bool = False  #: of a column whose words have colours: ``Panel.paint``
     dashed: bool = False
     fill_down_to: str = ""  #: name of the series that ends the area below
     width: int | None = None  #: of a column, pixels

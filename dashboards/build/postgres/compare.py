@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from dashboards.build.kit import (
     Dashboard,
+    Field,
     Format,
     Kind,
     Paint,
@@ -23,7 +24,6 @@ from dashboards.build.postgres.choosing import (
     ratio,
     seconds,
     several,
-    text,
 )
 from dashboards.build.sql import compare
 
@@ -95,7 +95,7 @@ _SIDE_BY_SIDE = Row(
             width=10,
             height=11,
             fields=(
-                text("category", "category"),
+                Field(name="category", unit="none", painted=True),
                 ratio("a", "A"),
                 ratio("b", "B"),
                 ratio("difference", "B minus A"),

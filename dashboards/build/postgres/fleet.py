@@ -150,6 +150,7 @@ _OVER_TIME = Row(
             queries=_table(fleet.LOST_BY_CATEGORY),
             unit="short",
             kind=Kind.BAR_CHART,
+            paint=Paint.VALUES,
             horizontal=True,
             x_field="category",
             width=8,

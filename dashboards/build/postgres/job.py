@@ -95,7 +95,10 @@ _HEADLINE = Row(
             paint=Paint.VALUES,
             width=8,
             height=5,
-            fields=(ratio("share", "share of E2E"), text("category", "category")),
+            fields=(
+                ratio("share", "share of E2E"),
+                Field(name="category", unit="none", painted=True),
+            ),
         ),
     ),
 )
