@@ -7,7 +7,7 @@ cluster, as failures are.
 
 from dashboards.build.kit import Kind, Query
 from dashboards.build.prometheus.promql import clusters, cohorts, rate
-from dashboards.build.prometheus.reading import FleetPanel
+from dashboards.build.prometheus.reading import NOTHING_FAILED, FleetPanel
 from ett_service.core.vocabulary import Phase
 
 _LOOP = f'phase="{Phase.TRAIN_LOOP}"'
@@ -48,27 +48,19 @@ _LEAST = f"sqrt(2 * {_B} * {_F} / {_T})"
 
 NOW = (
     FleetPanel(
-        title="Interval",
+        title="Interval, and the best one",
         description="Training time between two saves, all cohorts of the cluster together, over "
-        "the last 7 days.",
+        "the last 7 days; and sqrt(2 T b / F) with their training time T, failures F and mean stop "
+        "b. Within a factor of 1.5 of the best little is lost.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
-        queries=(Query(_ACTUAL, "{{cluster}}", instant=True),),
+        queries=(
+            Query(_ACTUAL, "{{cluster}}", instant=True),
+            Query(_BEST, "best of {{cluster}}", instant=True, may_be_empty=NOTHING_FAILED),
+        ),
         named=True,
-        width=6,
-        height=5,
-    ),
-    FleetPanel(
-        title="Best interval",
-        description="sqrt(2 T b / F) with the training time T, failures F and mean stop b of the "
-        "last 7 days; none where nothing failed. Within a factor of 1.5 of it little is lost.",
-        kind=Kind.STAT,
-        unit="s",
-        decimals=0,
-        queries=(Query(_BEST, "{{cluster}}", instant=True),),
-        named=True,
-        width=6,
+        width=12,
         height=5,
     ),
     FleetPanel(
@@ -105,7 +97,10 @@ INTERVAL = (
         "below the best, more often where it lies far above.",
         unit="s",
         low=0,
-        queries=(Query(_ACTUAL, "{{cluster}}"), Query(_BEST, "best of {{cluster}}")),
+        queries=(
+            Query(_ACTUAL, "{{cluster}}"),
+            Query(_BEST, "best of {{cluster}}", may_be_empty=NOTHING_FAILED),
+        ),
     ),
     FleetPanel(
         title="Stopped for saves, and trained again",

@@ -22,6 +22,7 @@ SAME_EVERYWHERE = (
 FleetPanel = partial(Panel, unmatched=SAME_EVERYWHERE)
 
 NO_WEEK_BEFORE = "Prometheus has not read this service for two weeks."
+NOTHING_FAILED = "Nothing failed in 7 days."
 NO_PRICE = "Some of the hardware has no price in the setting `prices`."
 NO_BASELINE = "No attempt has ended that phase in 28 days."
 NO_TARGET = "The setting `targets` is empty."
