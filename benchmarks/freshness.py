@@ -100,10 +100,10 @@ def process(*arguments: str, folder: Path, **variables: str) -> Iterator[subproc
 
 
 @contextmanager
-def serving(database_url: str, folder: Path) -> Iterator[Server]:
+def serving(database_url: str, folder: Path, **settings: str) -> Iterator[Server]:
     """Serve a database that has no key yet, with a worker where it belongs."""
     migrate(database_url)
-    variables = {"ETT_DATABASE_URL": database_url}
+    variables = {"ETT_DATABASE_URL": database_url, **settings}
     embedded = database_url.startswith("sqlite")
     if not embedded:
         variables["ETT_EMBEDDED_WORKER"] = "false"
