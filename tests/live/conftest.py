@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
 from ett_service.core.instant import rfc3339
 from ett_service.core.interval import SECOND_US
 from ett_service.demo.generator import Fleet, generate
+from ett_service.demo.tape import WireEvent
 from tests.live import trouble
 from tests.live.alerting import Alertmanager, Receiver
 from tests.live.compressed import FASTER, Clock, Player, Told, instant, tape
@@ -34,13 +34,12 @@ class Live:
     began_us: int
     ended_us: int
 
-    def running(self) -> Iterator[dict[str, Any]]:
-        """Return an end of each attempt that runs at the end."""
-        latest = {one.event["job"]: one.event for one in self.tape if one.due_us <= self.ended_us}
-        for last in latest.values():
-            if last["type"] == "heartbeat":
-                ending = {"type": "attempt_ended", "outcome": "completed"}
-                yield {**last, **ending, "at": rfc3339(self.ended_us)}
+    def endings(self) -> Iterator[WireEvent]:
+        """Return an end for each job that has none."""
+        told = [one.event for one in self.tape if one.due_us <= self.ended_us]
+        over = {event["job"] for event in told if event["type"] == "job_ended"}
+        ending = {"type": "job_ended", "at": rfc3339(self.ended_us), "outcome": "completed"}
+        return (ending | {"job": job} for job in {event["job"] for event in told} - over)
 
 
 @dataclass

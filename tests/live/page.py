@@ -3,15 +3,18 @@
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-import httpx2
-
+from ett_service.client.transport import request
 from ett_service.exposition.families import COUNTERS, GAUGES, Kind
+
+_MOST_BYTES = 1 << 24
 
 
 def read(url: str) -> dict[str, float]:
     """Return every sample of the page at *url*, by its name and labels as they stand there."""
-    text = httpx2.get(f"{url}/metrics", timeout=10).raise_for_status().text
-    samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    answer = request("GET", f"{url}/metrics", answer_limit=_MOST_BYTES)
+    assert answer.status == 200, answer.body
+    lines = answer.body.decode().splitlines()
+    samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
     return {series: float(value) for series, _, value in samples}
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
+
+from ett_service.client.transport import Unreachable, request
 
 PATIENCE_S = 60.0
 
@@ -34,8 +35,8 @@ class Program:
         def answers() -> bool:
             assert self._process.poll() is None, self.told()
             try:
-                return httpx2.get(url).status_code == 200
-            except httpx2.TransportError:
+                return request("GET", url).status == 200
+            except Unreachable:
                 return False
 
         eventually(answers, self.told)

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
-import httpx2
-
+from ett_service.client.transport import request
 from tests.live.programs import Program, eventually, free_port, needed, run
 
 SCRAPE_JOB = "ett"
 
 _RETENTION = "400d"
+_MOST_BYTES = 1 << 26
 
 
 class Sample(NamedTuple):
@@ -94,8 +95,12 @@ class Prometheus:
 
     def ask(self, what: str, **parameters: Any) -> Any:
         """Read one answer of its API, which must be a success."""
-        answer = httpx2.post(f"{self.url}/api/v1/{what}", data=parameters, timeout=30)
-        said = answer.json()
+        form = urlencode(parameters).encode()
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = request(
+            "POST", f"{self.url}/api/v1/{what}", None, form, kind, answer_limit=_MOST_BYTES
+        )
+        said = json.loads(answer.body)
         assert said["status"] == "success", f"{said.get('error')}: {parameters.get('query')}"
         return said["data"]
 

@@ -31,7 +31,7 @@ class Quiet:
 @pytest.fixture(scope="module")
 def quiet(live: Live) -> Quiet:
     """End what runs, tell of jobs that ended long ago, and start the server again."""
-    send(live.server, list(live.running()))
+    send(live.server, list(live.endings()))
     for job in ("judged", "kept-out", "deleted", "moved"):
         send(live.server, failing_job(job, model=job))
     send(live.server, _held_up())
