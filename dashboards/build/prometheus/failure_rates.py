@@ -94,7 +94,7 @@ CAUSES = (
         horizontal=True,
         queries=(
             Query(
-                f"sort_desc({failures_per_1000_gpu_hours('7d', by='cause')} > 0)",
+                f"sort_desc(topk(8, {failures_per_1000_gpu_hours('7d', by='cause')}))",
                 "{{cause}}",
                 instant=True,
             ),
@@ -123,12 +123,12 @@ CAUSES = (
         decimals=2,
         queries=(
             Query(
-                f"{failures_per_1000_gpu_hours('7d', by=_BY_CAUSE)} > 0",
+                failures_per_1000_gpu_hours("7d", by=_BY_CAUSE),
                 format=Format.TABLE,
                 instant=True,
             ),
             Query(
-                f"{failures_per_1000_gpu_hours('7d', by=_BY_CAUSE, ago=WEEK_AGO)} > 0",
+                failures_per_1000_gpu_hours("7d", by=_BY_CAUSE, ago=WEEK_AGO),
                 format=Format.TABLE,
                 instant=True,
                 may_be_empty=NO_WEEK_BEFORE,

@@ -6,7 +6,7 @@ from dashboards.build.prometheus.promql import (
     failures_per_1000_gpu_hours,
     quantile,
 )
-from dashboards.build.prometheus.reading import FleetPanel
+from dashboards.build.prometheus.reading import NOTHING_FAILED, FleetPanel
 
 _STARTS = cohorts("ett_time_to_start_seconds_bucket")
 _RECOVERIES = cohorts("ett_time_to_recover_seconds_bucket")
@@ -41,6 +41,13 @@ FAILURES = FleetPanel(
     "the time of held accelerators: of all cohorts of the clusters.",
     unit="short",
     low=0,
-    queries=(Query(f"{failures_per_1000_gpu_hours('1d', by='cause')}\n> 0", "{{cause}}"),),
+    queries=(
+        Query(failures_per_1000_gpu_hours("1d"), "all"),
+        Query(
+            f"{failures_per_1000_gpu_hours('1d', by='cause')}\n> 0",
+            "{{cause}}",
+            may_be_empty=NOTHING_FAILED,
+        ),
+    ),
     width=8,
 )
