@@ -114,6 +114,6 @@ RECOVERY_ROW = (
         description="Nine of ten recoveries of the day before each point took no longer.",
         unit="s",
         low=0,
-        queries=(Query(cohorts("cluster_cohort:ett_time_to_recover_seconds:p90_1d"), _NAME),),
+        queries=(Query(quantile(0.9, _RECOVERIES, "cluster, cohort, "), _NAME),),
     ),
 )
