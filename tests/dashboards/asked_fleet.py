@@ -1,7 +1,7 @@
 """A made-up fleet on PostgreSQL: asked in SQL as Grafana does, and over the API."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ from ett_service.core.marker import MarkerKind
 from ett_service.demo.generator import Fleet, generate
 from ett_service.ingest.limits import Limits
 from ett_service.storage.engine import Store, open_store
+from ett_service.storage.errors import StorageUnavailable
 from ett_service.storage.keys import SCOPES, create_key
 from ett_service.storage.migrate import migrate
 from ett_service.storage.views import READER
@@ -91,9 +92,11 @@ class Asked:
             return Answer(names, found.fetchall())
 
     def settle(self) -> None:
-        """Let the worker do what there is to do."""
-        while self.worker.pass_over():
-            pass
+        """Let the worker do what there is to do; what waited too long for a lock comes again."""
+        busy = True
+        while busy:
+            with suppress(StorageUnavailable):
+                busy = self.worker.pass_over() > 0
 
     def fleet_api(self, question: str, **query: Any) -> Any:
         """Ask the API about the fleet, for the same range."""
