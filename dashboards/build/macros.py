@@ -6,7 +6,6 @@ macros. Only the formats and macros that the dashboards use are known here.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 
 from dashboards.build.sql.scope import EVERYTHING
 
@@ -15,8 +14,7 @@ ALL = "$__all"
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::(\w+))?\}")
 _MACRO = re.compile(r"\$([_a-zA-Z0-9]+)\(([^)]*)\)")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_GROUP_SECONDS = {"'1h'": 3600, "'1d'": 86400}
+_INTERVALS_S = {"'1h'": 3600, "'1d'": 86400}
 
 Chosen = str | Sequence[str]
 
@@ -55,24 +53,13 @@ def _expanded(name: str, arguments: str, span: tuple[int, int]) -> str:
     return macro([each.strip() for each in arguments.split(",")], *span)
 
 
-def _text(ms: int) -> str:
-    at = _EPOCH + timedelta(milliseconds=ms)
-    rest = f".{ms % 1000:03d}".rstrip("0").rstrip(".")
-    return f"'{at:%Y-%m-%dT%H:%M:%S}{rest}Z'"
-
-
-def _grouped(arguments: Sequence[str]) -> str:
-    column, interval = arguments
-    seconds = _GROUP_SECONDS[interval]
-    return f"floor(extract(epoch from {column})/{seconds})*{seconds}"
+def _grouped(column: str, interval: str) -> str:
+    seconds = _INTERVALS_S[interval]
+    return f'floor(extract(epoch from {column})/{seconds})*{seconds} AS "time"'
 
 
 _MACROS: Mapping[str, Callable[[Sequence[str], int, int], str]] = {
-    "__timeFilter": lambda given, low, high: f"{given[0]} BETWEEN {_text(low)} AND {_text(high)}",
-    "__timeFrom": lambda _, low, __: _text(low),
-    "__timeTo": lambda _, __, high: _text(high),
-    "__timeGroup": lambda given, _, __: _grouped(given),
-    "__timeGroupAlias": lambda given, _, __: f'{_grouped(given)} AS "time"',
+    "__timeGroupAlias": lambda given, _, __: _grouped(*given),
     "__unixEpochNanoFrom": lambda _, low, __: str(low * 1_000_000),
     "__unixEpochNanoTo": lambda _, __, high: str(high * 1_000_000),
 }

@@ -29,15 +29,9 @@ def test_what_was_chosen_is_quoted(chosen: str | list[str], expected: str) -> No
 @pytest.mark.parametrize(
     ("macro", "expected"),
     [
-        (
-            "$__timeFilter(at)",
-            "at BETWEEN '2026-03-01T00:00:00.123Z' AND '2026-03-02T00:00:00Z'",
-        ),
-        ("$__timeFrom()", "'2026-03-01T00:00:00.123Z'"),
-        ("$__timeTo()", "'2026-03-02T00:00:00Z'"),
         ("$__unixEpochNanoFrom() / 1000", "1772323200123000000 / 1000"),
         ("$__unixEpochNanoTo()", "1772409600000000000"),
-        ("$__timeGroup(at, '1h') x", "floor(extract(epoch from at)/3600)*3600 x"),
+        ("$__timeGroupAlias(at, '1h')", 'floor(extract(epoch from at)/3600)*3600 AS "time"'),
         ("$__timeGroupAlias(at,'1d')", 'floor(extract(epoch from at)/86400)*86400 AS "time"'),
     ],
 )

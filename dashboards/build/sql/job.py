@@ -1,9 +1,9 @@
 """Where did this run's time go?"""
 
-from dashboards.build.sql.scope import FROM_US, OF_THE_JOB, TO_US
+from dashboards.build.sql.scope import FROM_US, OF_THE_JOB, TO_US, values_of
 from ett_service.core.vocabulary import Category
 
-PROJECTS = "SELECT DISTINCT project FROM ett_v_rollup_daily ORDER BY 1"
+PROJECTS = values_of("project")
 JOBS = f"""
 SELECT job FROM ett_v_jobs
 WHERE project = ${{project:sqlstring}} AND ended_us >= {FROM_US} AND started_us < {TO_US}

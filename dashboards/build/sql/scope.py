@@ -6,7 +6,7 @@ in. Conditions stand on ``_us`` columns, as instants (``_at``) have no index.
 
 from collections.abc import Iterable
 
-from ett_service.core.vocabulary import Category, JobState
+from ett_service.core.vocabulary import Category
 
 EVERYTHING = "NULL"
 """What Grafana writes for All: an ``IN (NULL)`` is unknown, which every row passes."""
@@ -46,7 +46,6 @@ COUNTED = all_of(
 """Of rows of cohorts, jobs or attempts: what was chosen, but for what was taken out."""
 
 OF_THE_JOB = "project = ${project:sqlstring} AND job = ${job:sqlstring}"
-STATES = ", ".join(f"'{state}'" for state in JobState)
 
 ETT = "SUM(effective_training_weighted_seconds) / NULLIF(SUM(weighted_seconds), 0)"
 """ETT% of rows of the rollups, by accelerators: parts are added up, then divided, once."""
