@@ -10,6 +10,7 @@ from ett_service.exposition.families import COUNTERS, GAUGES, OF_THE_LIBRARY, OW
 from tests.exposition.pages import PROMTOOL
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+RULES = PAGE.parents[1] / "dashboards" / "rules" / "recording.yaml"
 _ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| \S.*\|$", re.MULTILINE)
 _QUERY = re.compile(r"```promql\n(.*?)```", re.DOTALL)
 
@@ -33,6 +34,14 @@ def test_bounds_of_buckets_are_the_documented_ones() -> None:
     for bounds_us in {family.bounds_us for family in COUNTERS if family.bounds_us}:
         *most, last = (f"{bound_us / 1_000_000:g}" for bound_us in bounds_us)
         assert f"{', '.join(most)} and {last} s" in told
+
+
+def test_what_queries_take_from_rules_is_recorded() -> None:
+    recorded = re.findall(r"record: (\S+)", RULES.read_text())
+    queries = "".join(_QUERY.findall(PAGE.read_text()))
+    asked = set(re.findall(r"\w+:\w+:\w+", queries))
+    assert asked
+    assert asked - set(recorded) == set()
 
 
 @pytest.mark.skipif(
