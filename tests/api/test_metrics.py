@@ -11,8 +11,10 @@ from starlette.testclient import TestClient
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts
 from ett_service.exposition.notation import Form
+from ett_service.ingest.limits import Limits
 from ett_service.ingest.refusal import Code
 from ett_service.storage.keys import create_key, revoke_key
+from ett_service.storage.tables import published
 from ett_service.worker.publishing import Publishing
 from tests.api.conftest import Service
 from tests.api.test_health import OutOfReach
@@ -94,6 +96,38 @@ def test_without_the_database_the_process_is_still_watched(
     assert [page["ett_collector_errors_total"][()] for page in pages] == [1, 2, 2]
     assert pages[0]["ett_build_info"][labelled(version="0")] == 1
     assert "ett_jobs_waiting" not in pages[0]
+
+
+@ON_ONE_ENGINE
+def test_damage_in_what_was_published_costs_the_fleets_part_alone(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    _published(service)
+    for body, errors in (('{"x": [NaN]}', 1), ("{}", 1)):
+        change = published.update().values(body=body, revision=published.c.revision + 1)
+        service.store.write(lambda conn, change=change: conn.execute(change))
+        with caplog.at_level(logging.CRITICAL):
+            page = _page(service)
+        assert page["ett_collector_errors_total"][()] == errors
+        assert page["ett_build_info"] == {labelled(version="0"): 1}
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("shown", [True, False])
+def test_histograms_of_cohorts_are_there_as_the_settings_say(service: Service, shown: bool) -> None:
+    service.told(failing_job())
+    _published(service)
+    chosen = Parts(
+        store=service.store,
+        now_us=service.clock.now,
+        limits=Limits(),
+        open_metrics=True,
+        cohort_histograms=shown,
+    )
+    with TestClient(create_app(lambda: nullcontext(chosen))) as client:
+        page = parsed(client.get("/metrics").text)
+    assert ("ett_time_to_start_seconds_count" in page) is shown
+    assert "ett_phase_duration_seconds_count" in page
 
 
 @ON_ONE_ENGINE
