@@ -61,7 +61,7 @@ class FleetPart:
         with self._one_at_a_time, self._reading() as conn:
             kept = self._kept.get(form)
             if kept is None or kept.revision != storage.revision(conn):
-                found = storage.read(conn)
+                found = storage.read(conn, with_exemplars=form is Form.OPENMETRICS)
                 written = self._writers[form].write(found)
                 kept = Part(found.revision, written.text.encode(), written.left_out)
                 self._kept[form] = kept

@@ -64,7 +64,7 @@ def revision(conn: Connection) -> int:
     return 0 if row is None else int(row.revision)
 
 
-def read(conn: Connection) -> Published:
+def read(conn: Connection, *, with_exemplars: bool = True) -> Published:
     """Read it all, but for counters of words that are not shown any more."""
     shown = label_values.read(conn)
     turn = conn.execute(_REVISION).first()
@@ -77,7 +77,7 @@ def read(conn: Connection) -> Published:
             marks[cluster, cohort] = _marks(told)
     exemplars = {
         (cluster, cohort): decode_exemplars(told)
-        for cluster, cohort, told in conn.execute(_EXEMPLARS)
+        for cluster, cohort, told in (conn.execute(_EXEMPLARS) if with_exemplars else ())
         if (cluster, cohort) in marks
     }
     return Published(

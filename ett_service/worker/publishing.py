@@ -74,7 +74,7 @@ class Publishing:
                 self._windows = standing.windows(conn, shown, asked, now_us)
                 took_us = self._now_us() - now_us
                 self._windows_due_us = now_us + _WINDOWS_SHARE * took_us
-            before = published.read(conn)
+            before = published.read(conn, with_exemplars=False)
             gauges = self._windows | standing.current(conn, shown, asked, now_us, before)
         gauges["ett_mark_excess_seconds"] = [((), before.excess_us / 1_000_000)]
         gauges["ett_publish_duration_seconds"] = [((), time.perf_counter() - began)]
