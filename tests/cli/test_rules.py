@@ -56,6 +56,14 @@ def test_the_factor_that_was_proposed_does(capsys: pytest.CaptureFixture[str]) -
     assert "96% ineffective" in capsys.readouterr().out
 
 
+def test_the_guide_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "howto" / "alerts.md").read_text("utf-8")
+    assert main(["rules", "--target", "0.85", "--output", "rules"]) == 0
+    assert capsys.readouterr().out.partition("\n\n")[2] in guide
+    assert main(["rules", "--target", "0.6"]) == 1
+    assert capsys.readouterr().err in guide
+
+
 @pytest.mark.parametrize("text", ["much", "nan", "inf", "1e999", "1/0"])
 def test_what_is_no_number_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
