@@ -108,7 +108,6 @@ TESTED_IN = {
     "ett_service/storage/many.py": "tests/aggregation/test_refold.py",
     "ett_service/storage/position.py": "tests/aggregation/test_recompute.py",
     "ett_service/storage/rewriting.py": "tests/aggregation/test_refold.py",
-    "ett_service/storage/view_words.py": "tests/storage/test_views.py",
     "ett_service/cli/working.py": "tests/cli/test_serve.py",
     "ett_service/core/saves.py": "tests/core/test_contribution.py",
     "ett_service/storage/tables/fleet.py": "tests/storage/test_tables.py",

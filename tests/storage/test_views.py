@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,14 +30,13 @@ from ett_service.storage.corrections import put_exclusion, take_back_exclusion
 from ett_service.storage.engine import Store
 from ett_service.storage.marks import JobKey
 from ett_service.storage.migrate import migrate
-from ett_service.storage.tables import marker
 from ett_service.storage.views import READER, VIEWS
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
 from tests.core.story import told
+from tests.storage.viewed import all_of, instant, read
 
 PAGE = Path(__file__).parents[2] / "docs" / "views.md"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def trained_twice() -> list[Event]:
@@ -87,20 +85,6 @@ def ledgers(store: Store, project_id: int) -> dict[str, JobLedger]:
         refreshed(store, JobKey(project_id, name), NOON + 2 * HOUR)
         found[name] = fold(events, {}, NOON + 2 * HOUR)
     return found
-
-
-def all_of(name: str) -> str:
-    return "SELECT * FROM " + name  # noqa: S608 - names of the schema
-
-
-def read(store: Store, query: str, **values: Any) -> list[dict[str, Any]]:
-    with store.reading() as conn:
-        return [dict(row) for row in conn.execute(text(query), values).mappings()]
-
-
-def instant(us: int, dialect: str) -> object:
-    at = EPOCH + timedelta(microseconds=us)
-    return at if dialect == "postgresql" else at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def described() -> dict[str, set[str]]:
@@ -320,29 +304,6 @@ def test_a_checkpoint_stands_with_the_time_for_which_it_blocked(
     assert (row["job"], row["number"], row["id"], row["step"]) == ("twice", 0, "saved", 24)
     assert row["saved_at"] == instant(NOON + 32 * MINUTE, dialect)
     assert (row["bytes"], row["duration_seconds"], row["blocking_seconds"]) == (7, 61.5, 60.0)
-
-
-def test_a_marker_stands_at_its_instant(store: Store, dialect: str, project_id: int) -> None:
-    kept = {"id": "m", "kind": "deploy", "title": "v2", "labels": "{}", "made_by": "k"}
-    at = {"project_id": project_id, "at_us": NOON, "end_us": None, "made_us": NOON + SECOND}
-    store.write(lambda conn: conn.execute(marker.insert(), kept | at))
-
-    (row,) = read(store, "SELECT * FROM ett_v_markers")
-
-    assert row["at"] == instant(NOON, dialect)
-    assert row["end_at"] is None
-    assert row["made_at"] == instant(NOON + SECOND, dialect)
-
-
-@pytest.mark.parametrize("us", [-1, -1_000_001, 0, 1, 999_999, 8_999_999_999_999_999])
-def test_an_instant_is_told_to_the_microsecond(
-    store: Store, dialect: str, project_id: int, us: int
-) -> None:
-    kept = {"id": "m", "kind": "deploy", "title": "v2", "labels": "{}", "made_by": "k"}
-    at = {"project_id": project_id, "at_us": us, "end_us": None, "made_us": us}
-    store.write(lambda conn: conn.execute(marker.insert(), kept | at))
-
-    assert read(store, "SELECT at FROM ett_v_markers") == [{"at": instant(us, dialect)}]
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"])
