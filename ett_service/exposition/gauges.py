@@ -9,8 +9,8 @@ from ett_service.exposition.families import GAUGES, Family
 from ett_service.exposition.notation import Form, head, labelled, number
 from ett_service.storage.published import Samples
 
-_Series: TypeAlias = tuple[str, tuple[str, ...]]
-"""A family's name, and values of its labels."""
+_Texts: TypeAlias = dict[tuple[str, ...], str | None]
+"""Names with their labels, by the values of these; None where they cannot be written."""
 
 
 class GaugesWriter:
@@ -22,29 +22,31 @@ class GaugesWriter:
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        self._texts: dict[_Series, str | None] = {}
+        self._texts: dict[str, _Texts] = {family.name: {} for family in GAUGES}
 
     def write(self, gauges: Mapping[str, Samples]) -> Written:
         """Write every gauge, by the name of its family."""
-        texts: dict[_Series, str | None] = {}
         parts = []
         shown = 0
         for family in GAUGES:
+            lines = self._lines(family, gauges.get(family.name, ()))
             parts.append(head(family, self._form))
-            for labels, value in gauges.get(family.name, ()):
-                series = (family.name, tuple(labels))
-                if series in texts or isnan(value):
-                    continue
-                text = texts[series] = self._text(family, series)
-                if text is not None:
-                    parts.append(f"{text} {number(value)}\n")
-                    shown += 1
-        self._texts = texts
+            parts.extend(lines)
+            shown += len(lines)
         return Written("".join(parts), sum(map(len, gauges.values())) - shown)
 
-    def _text(self, family: Family, series: _Series) -> str | None:
-        known = self._texts.get(series)
-        return known or _written(family, series[1])
+    def _lines(self, family: Family, samples: Samples) -> list[str]:
+        known, texts = self._texts[family.name], {}
+        lines = []
+        for said, value in samples:
+            labels = tuple(said)
+            if labels in texts or isnan(value):
+                continue
+            text = texts[labels] = known.get(labels) or _written(family, labels)
+            if text is not None:
+                lines.append(f"{text} {number(value)}\n")
+        self._texts[family.name] = texts
+        return lines
 
 
 def _written(family: Family, labels: Sequence[str]) -> str | None:
