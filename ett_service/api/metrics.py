@@ -86,7 +86,7 @@ def read_metrics(request: Request, _: Annotated[None, Depends(_may_scrape)]) -> 
     the same from every replica, and missing while the database cannot be read. A service that
     listens on loopback shows the page to any reader; others ask for `fleet`.
     """
-    form = chosen(request.headers.get("accept"))
+    form = chosen(", ".join(request.headers.getlist("accept")))
     own = request.state.own
     began = time.perf_counter()
     try:

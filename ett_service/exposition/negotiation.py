@@ -10,13 +10,13 @@ _VERSIONS = {None, "0.0.1", "1.0.0"}
 """Of OpenMetrics. Readers of the draft, 0.0.1, take what became 1.0.0."""
 
 
-def chosen(accept: str | None) -> Form:
+def chosen(accept: str) -> Form:
     """Return the format that the header ``Accept`` likes best; of two alike OpenMetrics.
 
     OpenMetrics has to be named: who takes anything gets what everything can read.
     """
     liked = {Form.OPENMETRICS: 0.0, Form.PLAIN: 0.0}
-    for part in (accept or "").split(","):
+    for part in accept.split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
         given = dict(_parameter(one) for one in parameters)
         if media.lower() == _OPENMETRICS and given.get("version") in _VERSIONS:

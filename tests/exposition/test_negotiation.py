@@ -37,7 +37,6 @@ def test_openmetrics_goes_to_who_names_it(accept: str) -> None:
 @pytest.mark.parametrize(
     "accept",
     [
-        None,
         "",
         "*/*",
         "text/html,application/xhtml+xml,*/*;q=0.8",
@@ -50,7 +49,7 @@ def test_openmetrics_goes_to_who_names_it(accept: str) -> None:
         "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily",
     ],
 )
-def test_everybody_else_gets_plain_text(accept: str | None) -> None:
+def test_everybody_else_gets_plain_text(accept: str) -> None:
     assert chosen(accept) is Form.PLAIN
 
 
