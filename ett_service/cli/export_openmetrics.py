@@ -23,7 +23,9 @@ from ett_service.exposition.families import COUNTERS
 from ett_service.ingest.instant import parse_instant
 from ett_service.ingest.refusal import Fault
 from ett_service.settings import Settings
+from ett_service.storage import label_values
 from ett_service.storage.engine import open_for_reading
+from ett_service.storage.label_values import Most
 
 WHAT = "openmetrics"
 
@@ -89,7 +91,6 @@ def run(args: argparse.Namespace) -> int:
         settings.metrics.cohort_histograms,
     )
     _refuse_nothing(past, scope, only_history=not args.all)
-    past.fold(settings.metrics.clusters, settings.metrics.cohorts)
     if args.output is None:
         sys.stdout.writelines(past.text(scope))
         return Exit.DONE
@@ -105,6 +106,9 @@ def _read(settings: Settings, now: int, steps: Steps, *, only_history: bool) -> 
         for ledger, exclusions in counted(jobs, "jobs read"):
             labels = label(ledger.facts.cluster), label(ledger.facts.model)
             past.add(labels, moves(ledger, steps, exclusions))
+        with store.reading() as conn:
+            live = label_values.read(conn)
+    past.fold(Most(settings.metrics.clusters, settings.metrics.cohorts), live)
     return past
 
 

@@ -5,7 +5,7 @@ anything of theirs was counted, so that no increase is missed.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
@@ -16,6 +16,7 @@ from ett_service.core.interval import SECOND_US
 from ett_service.core.label import OTHER
 from ett_service.exposition.families import COUNTERS, Family, Kind
 from ett_service.exposition.notation import END, Form, head, labelled, number
+from ett_service.storage.label_values import Most, Shown
 
 Labels: TypeAlias = tuple[str, str]
 """Cluster and cohort; the cohort is empty where a family does not tell cohorts apart."""
@@ -54,10 +55,13 @@ class Past:
             for at, amount in by_step.items():
                 moved[at] += amount
 
-    def fold(self, most_clusters: int, most_cohorts: int) -> None:
-        """Put all but the clusters and cohorts with the most GPU time under ``other``."""
-        clusters = _heaviest(self._weights(0), most_clusters)
-        cohorts = _heaviest(self._weights(1), most_cohorts) | {""}
+    def fold(self, most: Most, live: Shown) -> None:
+        """Put clusters and cohorts that are too many under ``other``.
+
+        Those that the *live* page shows keep their names, then those with the most GPU time.
+        """
+        clusters = _kept(self._weights(0), most.clusters, live.clusters)
+        cohorts = _kept(self._weights(1), most.cohorts, live.cohorts) | {""}
         before, self._moved = self._moved, {}
         for (cluster, cohort), moved in before.items():
             shown = (
@@ -179,9 +183,12 @@ def _reads(steps: Steps, first_at: int | None) -> list[int]:
     return found if found[-1] == last_at else [*found, last_at]
 
 
-def _heaviest(weights: Mapping[str, tuple[int, int]], most: int) -> set[str]:
-    by_weight = sorted(weights, key=lambda word: (*(-us for us in weights[word]), word))
-    return set(by_weight[:most])
+def _kept(weights: Mapping[str, tuple[int, int]], most: int, first: Container[str]) -> set[str]:
+    def order(word: str) -> tuple[bool, int, int, str]:
+        paid_us, wall_us = weights[word]
+        return word not in first, -paid_us, -wall_us, word
+
+    return set(sorted(weights, key=order)[:most])
 
 
 def _shower(family: Family) -> Callable[[int], str]:

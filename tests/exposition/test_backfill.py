@@ -12,12 +12,14 @@ from ett_service.core.interval import HOUR_US, SECOND_US
 from ett_service.core.span import NEVER
 from ett_service.exposition.backfill import Past, Scope
 from ett_service.exposition.notation import END, Form
+from ett_service.storage.label_values import Most, Shown
 from tests.builders import NOON
 from tests.exposition.pages import families
 
 TRAINED = "phase_seconds:train_loop"
 PAID = "phase_weighted_seconds:train_loop/true"
 STARTS = "time_to_start_seconds"
+NONE = Shown(frozenset(), frozenset())
 HOURS = Steps(HOUR_US, NOON + 4 * HOUR_US)
 
 Series = Mapping[tuple[str, frozenset[tuple[str, str]]], list[tuple[float, float]]]
@@ -132,7 +134,7 @@ def test_a_later_beginning_leaves_samples_out_and_their_sums_as_they_were(past: 
 
 def test_the_clusters_and_cohorts_with_most_gpu_time_keep_their_names(past: Past) -> None:
     past.add(("b", "tiny"), {TRAINED: {hour(2): HOUR_US}})
-    past.fold(most_clusters=1, most_cohorts=1)
+    past.fold(Most(1, 1), NONE)
     series = read(past, whole())
 
     shown = {
@@ -143,6 +145,13 @@ def test_the_clusters_and_cohorts_with_most_gpu_time_keep_their_names(past: Past
     assert shown == {("a", 'llm "7b"'), ("a", "other"), ("other", "other")}
     folded = {"cluster": "a", "cohort": "other", "phase": "train_loop"}
     assert one(series, "ett_phase_seconds_total", **folded)[-1] == (4, 60)
+
+
+def test_what_the_live_page_shows_keeps_its_name_first(past: Past) -> None:
+    past.fold(Most(1, 1), Shown(frozenset(), frozenset({"recsys", "gone"})))
+    cohorts = {dict(own).get("cohort") for _, own in read(past, whole())}
+
+    assert cohorts == {None, "recsys", "other"}
 
 
 def test_labels_that_were_asked_for_are_on_every_sample(past: Past) -> None:
