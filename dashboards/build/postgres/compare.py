@@ -125,7 +125,6 @@ _DISTRIBUTIONS = Row(
             queries=_table(compare.FAILURES_BY_CAUSE),
             unit="short",
             decimals=3,
-            may_be_empty="Where nothing failed there is no cause.",
             kind=Kind.BAR_CHART,
             x_field="cause",
             fields=(number("a", "A", 3), number("b", "B", 3)),
