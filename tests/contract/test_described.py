@@ -49,6 +49,27 @@ def test_each_answer_has_the_members_that_are_declared(service: Service, path: s
     assert service.ask("GET", path.format(job=quoted(JOB))).status_code == 200
 
 
+def test_an_attempt_that_an_exemplar_names_is_answered_as_declared(
+    service: Service, served: Service
+) -> None:
+    openmetrics = {
+        "Accept": "application/openmetrics-text",
+        "Authorization": f"Bearer {served.key}",
+    }
+
+    def of_this_project() -> list[str]:
+        page = served.ask("GET", "/metrics", headers=openmetrics).text
+        paths = [f"/v1/attempts/{each}" for each in re.findall(r'attempt_id="([^"]+)"', page)]
+        return [path for path in paths if service.ask("GET", path).status_code == 200]
+
+    eventually(lambda: bool(of_this_project()))
+    found = of_this_project()[0]
+    assert service.read(found)["job"] == JOB
+    assert service.ask("GET", "/v1/attempts/0-0").status_code == 404
+    assert service.ask("GET", f"{found}?unheard=of").status_code == 422
+    assert service.ask("GET", found, headers={"Authorization": ""}).status_code == 401
+
+
 def test_keys_are_answered_as_declared(served: Service) -> None:
     wanted = {"project": "keys", "name": "one", "scopes": ["read"]}
     made = served.ask("POST", "/v1/keys", json=wanted)
