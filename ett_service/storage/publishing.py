@@ -32,8 +32,8 @@ from ett_service.storage.published import (
 from ett_service.storage.tables import counted, counter, exemplar, job_history, published
 from ett_service.storage.writes import insert_new
 
-AT_ONCE = 500
-"""Jobs that are carried on in one transaction."""
+AT_ONCE = 200
+"""Jobs that are carried on in one transaction, which keeps their folds waiting."""
 
 _WALL = "phase_seconds:"
 _OF_JOB = (counted.c.project_id == bindparam("of_project"), counted.c.job == bindparam("of_job"))
@@ -192,7 +192,7 @@ def _write_counters(conn: Connection, additions: Mapping[Labels, Mapping[str, in
 
 
 def _counter(labels: Labels, sums: Mapping[str, int], marks: Mapping[str, int]) -> dict[str, Any]:
-    excess_us = sum(mark - sums.get(key, 0) for key, mark in marks.items() if key.startswith(_WALL))
+    excess_us = _wall_us(marks) - _wall_us(sums)
     cluster, cohort = labels
     return {
         "cluster": cluster,
@@ -201,6 +201,10 @@ def _counter(labels: Labels, sums: Mapping[str, int], marks: Mapping[str, int]) 
         "marks": _encode(marks).decode(),
         "excess_us": min(excess_us, MOST),
     }
+
+
+def _wall_us(amounts: Mapping[str, int]) -> int:
+    return sum(us for key, us in amounts.items() if key.startswith(_WALL))
 
 
 def _write_exemplars(conn: Connection, seen: Mapping[Labels, Mapping[str, Exemplar]]) -> None:
