@@ -9,6 +9,7 @@ fact gives time to another category; ``marks``, which are shown, are the most th
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -161,10 +162,17 @@ def carry_on(conn: Connection, now_us: int, most: Most) -> int | None:
 
 
 def put_gauges(conn: Connection, gauges: Mapping[str, Samples], now_us: int) -> bool:
-    """Publish the gauges of the fleet, by family; False where another publisher is at it."""
+    """Publish the gauges of the fleet, by family; False where another publisher is at it.
+
+    What is no finite number is left out: JSON has no way to write it.
+    """
     if conn.scalar(_TURN) is None:
         return False
-    body = _encode(gauges).decode()
+    finite = {
+        name: [sample for sample in samples if isfinite(sample[1])]
+        for name, samples in gauges.items()
+    }
+    body = _encode(finite).decode()
     row = {"name": GAUGES, "revision": 0, "at_us": now_us, "body": body}
     conn.execute(_PUT[conn.dialect.name, published.name], row)
     conn.execute(_PUBLISHED, {"now_us": now_us})

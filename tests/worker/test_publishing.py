@@ -1,5 +1,6 @@
 """What is published: counters that equal the ledgers and never go down, and gauges beside them."""
 
+import math
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from sqlalchemy import select
 
 from ett_service.core.answer import Exclusion
 from ett_service.core.counters import DURATION_BOUNDS_US
-from ett_service.storage import corrections, deletion, label_values, published
+from ett_service.storage import corrections, deletion, label_values, published, publishing
 from ett_service.storage.counting import ident
 from ett_service.storage.label_values import COHORT, Most
 from ett_service.storage.marks import JobKey
@@ -155,6 +156,15 @@ def test_a_job_that_moves_leaves_its_past_where_it_was(service: Service) -> None
     assert minutes(found, ("a", "after"), "phase_seconds")["launcher_init"] == 5
 
 
+def test_time_lost_where_nothing_was_counted_is_an_excess_too(service: Service) -> None:
+    service.told(starting("job", "before"))
+    publish(service)
+    service.told([told("job", 30, job="job", model="after", cluster="a")])
+    service.told([spent("evaluation", 4, 6, job="job")])
+
+    assert publish(service).excess_us == 2 * MINUTE
+
+
 def test_imported_history_moves_no_counter_but_is_seen_to_run(service: Service) -> None:
     service.told(failing_job("past"), history=True)
     opened = [
@@ -235,3 +245,14 @@ def test_publishers_beside_writers_count_everything_once(service: Service) -> No
     found = publish(service)
     assert sum(minutes(found, LLM, "phase_seconds").values()) == 12 * 62
     assert found.excess_us == 0
+
+
+def test_a_gauge_that_is_no_number_does_not_end_publishing(service: Service) -> None:
+    publish(service)
+    broken = {"ett_db_size_bytes": [((), math.nan)], "ett_jobs_waiting": [((), 1.0)]}
+    service.store.write(partial(publishing.put_gauges, gauges=broken, now_us=NOON))
+    with service.store.reading() as conn:
+        assert published.read(conn).gauges == {
+            "ett_db_size_bytes": [],
+            "ett_jobs_waiting": [((), 1.0)],
+        }
