@@ -11,7 +11,7 @@ from ett_service.core.instant import rfc3339
 from ett_service.core.interval import SECOND_US
 from ett_service.demo.generator import Fleet, generate
 from ett_service.demo.tape import WireEvent
-from tests.live import trouble
+from tests.live import past, trouble
 from tests.live.alerting import Alertmanager, Receiver
 from tests.live.compressed import FASTER, Clock, Player, Told, instant, tape
 from tests.live.prometheus import Prometheus
@@ -20,16 +20,21 @@ from tests.scenarios.conftest import Server
 
 LIVE_S = 40
 FLEET_SEED = 16
-FLEET_ENDS = "2026-03-04T14:20:00Z"
+FLEET_ENDS_US = instant("2026-03-04T14:20:00Z")
 """In the minutes before, jobs start, fail, are preempted, recover, save, stall and end."""
+LIVE_FROM_US = FLEET_ENDS_US - FASTER * LIVE_S * SECOND_US
 
 
 @dataclass
 class Live:
-    """The fleet that is told: what was before *began_us* at once, then all as it happens."""
+    """The fleet that is told: what was before *began_us* at once, then all as it happens.
+
+    Up to *past_until_us* lie blocks of other jobs of it, in its own time.
+    """
 
     server: Server
     prometheus: Prometheus
+    past_until_us: int
     tape: list[Told]
     began_us: int
     ended_us: int
@@ -52,15 +57,15 @@ class Troubled:
 
 
 @pytest.fixture(scope="session")
-def fleet() -> Fleet:
-    """Return three days of the demo's fleet, always the same."""
-    return generate(seed=FLEET_SEED, days=3, end_us=instant(FLEET_ENDS))
-
-
-@pytest.fixture(scope="session")
 def is_long(pytestconfig: pytest.Config) -> bool:
     """Tell whether the tests may take many minutes, as in ``make laws``."""
     return bool(pytestconfig.getoption("--hypothesis-profile") == "laws")
+
+
+@pytest.fixture(scope="session")
+def fleet(is_long: bool) -> Fleet:
+    """Return days of the demo's fleet, always the same."""
+    return generate(seed=FLEET_SEED, days=60 if is_long else 3, end_us=FLEET_ENDS_US)
 
 
 @pytest.fixture(scope="session")
@@ -86,33 +91,46 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         player = Player(tape, lambda events: trouble.tell(server, events))
         stack.callback(player.stop)
         player.start()
-        yield Troubled(receiver, lagging, patience_s=60 * FASTER / slow_scale)
+        yield Troubled(receiver, lagging, patience_s=300 if is_long else 60)
 
 
 @pytest.fixture(scope="session")
 def live(
     troubled: Troubled,  # noqa: ARG001 -- begun before, so that both are waited for at once
+    is_long: bool,
     fleet: Fleet,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Live]:
-    """Tell the fleet's last minutes as they happen, to their end, while it is scraped."""
+    """Tell the fleet's last minutes as they happen; the days before lie in blocks."""
     with ExitStack() as stack:
         server = stack.enter_context(serving(tmp_path_factory.mktemp("served")))
-        began_us = time.time_ns() // 1000
-        ended_us = began_us + LIVE_S * SECOND_US
-        fleet_began_us = instant(FLEET_ENDS) - FASTER * LIVE_S * SECOND_US
-        told = tape(fleet, Clock(fleet_began_us, began_us), ended_us)
-        send(server, [one.event for one in told if one.due_us <= began_us])
-        settled(server)
-        shows(server, "ett_window_ratio")
         folder = tmp_path_factory.mktemp("prometheus")
         rules = trouble.rules(folder, FASTER)
         prometheus = Prometheus(folder, targets=[server.url], rules=rules)
         stack.callback(prometheus.stop)
+        past_until_us = _make_past(server, prometheus, fleet, is_long=is_long)
+        began_us = time.time_ns() // 1000
+        ended_us = began_us + LIVE_S * SECOND_US
+        told = tape(fleet, Clock(LIVE_FROM_US, began_us), ended_us)
+        send(server, [one.event for one in told if one.due_us <= began_us])
+        settled(server)
+        shows(server, "ett_window_ratio")
         prometheus.start()
         to_come = [one for one in told if one.due_us > began_us]
         player = Player(to_come, lambda events: send(server, events))
         stack.callback(player.stop)
         player.start()
         player.finish()
-        yield Live(server, prometheus, told, began_us, ended_us)
+        yield Live(server, prometheus, past_until_us, told, began_us, ended_us)
+
+
+def _make_past(server: Server, prometheus: Prometheus, fleet: Fleet, *, is_long: bool) -> int:
+    """Send what was before as history, make blocks of it up to now, and return that instant."""
+    until_us = time.time_ns() // 1000
+    past.send_all(server, fleet, Clock(LIVE_FROM_US, until_us, faster=1))
+    settled(server)
+    past.export(server, prometheus, until_us, "15m" if is_long else "1h")
+    if is_long:
+        recording, _ = trouble.rules(prometheus.folder, 1)
+        past.record(prometheus, recording, until_us / 1e6 - 60 * 86_400, until_us / 1e6)
+    return until_us

@@ -72,9 +72,9 @@ def free_port() -> int:
         return port
 
 
-def run(command: Sequence[str]) -> None:
+def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
     """Run a program to its end, which must be a success."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-_SHOWN:] + done.stderr[-_SHOWN:]
 
 

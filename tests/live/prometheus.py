@@ -134,9 +134,10 @@ class Prometheus:
 
 
 def backfill(samples: Path, blocks: Path) -> None:
-    """Make blocks of a file in the OpenMetrics text format."""
-    promtool = needed("promtool", "prometheus")
-    run([promtool, "tsdb", "create-blocks-from", "openmetrics", str(samples), str(blocks)])
+    """Make blocks of a file in the OpenMetrics text format; it is read once a block."""
+    longest = "--max-block-duration=2000h"
+    make = [needed("promtool", "prometheus"), "tsdb", "create-blocks-from", longest]
+    run([*make, "openmetrics", str(samples), str(blocks)])
 
 
 def _sample(found: Mapping[str, Any]) -> Sample:

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pytest
 
@@ -10,13 +10,13 @@ from ett_service.core.instant import rfc3339
 from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.demo.generator import Fleet
 from ett_service.demo.tape import WireEvent
-from tests.live.compressed import instant
+from tests.live.compressed import Clock, instant
 from tests.live.conftest import Live
 from tests.live.programs import eventually
 from tests.live.prometheus import Prometheus, Sample
 from tests.live.serving import ask, send, settled
 
-pytestmark = pytest.mark.xdist_group("live")
+pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(600)]
 
 CLUSTER = "quiet"
 JOBS = 60
@@ -55,16 +55,13 @@ def quiet(live: Live, fleet: Fleet) -> Mapping[str, float]:
     return {group["group"]["model"]: group["ett_ratio"] for group in answer["groups"]}
 
 
-def _moved(events: Iterable[WireEvent]) -> Iterable[WireEvent]:
+def _moved(events: Sequence[WireEvent]) -> Iterator[WireEvent]:
     """Return the events in a cluster of their own, so late that the last is of a minute ago."""
-    told = list(events)
-    later = time.time_ns() // 1000 - 60 * SECOND_US - max(instant(one["at"]) for one in told)
-    for event in told:
-        moved = {**event, "job": f"quiet-{event['job']}"}
-        for name in ("at", "start", "submitted_at"):
-            if name in event:
-                moved[name] = rfc3339(instant(event[name]) + later)
-        yield moved | ({"cluster": CLUSTER} if event["type"] == "job" else {})
+    last_us = max(instant(event["at"]) for event in events)
+    clock = Clock(last_us, time.time_ns() // 1000 - 60 * SECOND_US, faster=1)
+    for event in events:
+        cluster = {"cluster": CLUSTER} if event["type"] == "job" else {}
+        yield {**clock.moved(event).event, "job": f"{CLUSTER}-{event['job']}", **cluster}
 
 
 def _by_cohort(found: Iterable[Sample]) -> dict[str, float]:

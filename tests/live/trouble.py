@@ -12,6 +12,7 @@ from ett_service.core.interval import SECOND_US
 from ett_service.demo.tape import WireEvent
 from ett_service.rules.files import files
 from ett_service.rules.objective import Objective
+from ett_service.rules.recording import FAILURES
 from ett_service.rules.rule import Links, Scale
 from tests.live.compressed import FASTER, Told
 from tests.live.prometheus import SCRAPE_JOB, Prometheus, backfill
@@ -23,7 +24,7 @@ LASTS_S = 24
 """How long the troubled service is told anything."""
 
 _MINUTE_US = 60 * SECOND_US
-_WASTED_GPUS = 512
+_GPUS = 512
 
 
 @dataclass(frozen=True)
@@ -79,23 +80,23 @@ def before(now_us: int) -> list[WireEvent]:
     return [
         event
         for number in range(20)
-        for event in _started(f"before-{number}", now_us - _MINUTE_US, SECOND_US)
+        for event in _trained(f"before-{number}", now_us - _MINUTE_US, "llm")
     ]
 
 
 def tape(now_us: int) -> Iterator[Told]:
     """Yield what is told from now on, second by second.
 
-    A job a second spends ten minutes on its start and is preempted; another stays in its
+    A job a second spends ten minutes on broken hardware and is preempted; another stays in its
     launcher and says that it lives; a third, of a cohort of its own, tells of a loop once.
     """
-    yield from _at(now_us, _mute(now_us))
-    stuck = {"job": "stuck", "attempt": 0}
-    yield from _at(now_us, _started("stuck", now_us - 20 * SECOND_US, None))
+    stuck = _started("stuck", now_us - 20 * SECOND_US, "llm", "launcher_init")
+    mute = _trained("mute", now_us - SECOND_US, "mute")
+    yield from (Told(now_us, event) for event in [*stuck, *mute])
     for second in range(LASTS_S):
         at = now_us + second * SECOND_US
-        yield Told(at, {"type": "heartbeat", "at": rfc3339(at), **stuck})
-        yield from _at(at, _preempted(f"wasted-{second}", at))
+        sign = {"type": "heartbeat", "at": rfc3339(at), "job": "stuck", "attempt": 0}
+        yield from (Told(at, event) for event in [sign, *_preempted(f"wasted-{second}", at)])
 
 
 def tell(server: Server, events: list[WireEvent]) -> None:
@@ -105,32 +106,25 @@ def tell(server: Server, events: list[WireEvent]) -> None:
     assert json.loads(answer.body)["rejected"] == 1, answer.body
 
 
-def _at(due_us: int, events: list[WireEvent]) -> Iterator[Told]:
-    return (Told(due_us, event) for event in events)
-
-
-def _started(job: str, at: int, length_us: int | None, model: str = "llm") -> list[WireEvent]:
-    """Tell of an attempt in its launcher, for so long or up to now."""
-    named = {"job": job, "attempt": 0}
-    begun: list[WireEvent] = [
-        {"type": "job", "at": rfc3339(at), "job": job, "cluster": CLUSTER, "model": model},
-        {"type": "attempt_started", "at": rfc3339(at), "gpus": _WASTED_GPUS, **named},
-        {"type": "phase_started", "at": rfc3339(at), "phase": "launcher_init", **named},
+def _started(job: str, at_us: int, model: str, phase: str) -> list[WireEvent]:
+    at, named = rfc3339(at_us), {"job": job, "attempt": 0}
+    return [
+        {"type": "job", "at": at, "job": job, "cluster": CLUSTER, "model": model},
+        {"type": "attempt_started", "at": at, "gpus": _GPUS, **named},
+        {"type": "phase_started", "at": at, "phase": phase, **named},
     ]
-    if length_us is None:
-        return begun
-    loop = rfc3339(at + length_us)
-    return [*begun, {"type": "phase_started", "at": loop, "phase": "train_loop", **named}]
 
 
-def _preempted(job: str, at: int) -> list[WireEvent]:
-    began = at - 10 * _MINUTE_US
+def _trained(job: str, at_us: int, model: str) -> list[WireEvent]:
+    loop = rfc3339(at_us + SECOND_US)
+    begun = {"type": "phase_started", "at": loop, "phase": "train_loop", "job": job, "attempt": 0}
+    return [*_started(job, at_us, model, "launcher_init"), begun]
+
+
+def _preempted(job: str, at_us: int) -> list[WireEvent]:
     ending = {"type": "attempt_ended", "outcome": "preempted", "job": job, "attempt": 0}
-    return [*_started(job, began, None), {**ending, "at": rfc3339(at)}]
-
-
-def _mute(at: int) -> list[WireEvent]:
-    return _started("mute", at - SECOND_US, SECOND_US, model="mute")
+    begun = _started(job, at_us - 10 * _MINUTE_US, "llm", "hardware_setup")
+    return [*begun, {**ending, "at": rfc3339(at_us)}]
 
 
 def _make_quiet_week(prometheus: Prometheus, scale: int, now_s: float) -> None:
@@ -139,10 +133,13 @@ def _make_quiet_week(prometheus: Prometheus, scale: int, now_s: float) -> None:
     What is many failures is told by the week before.
     """
     labels = f'cluster="{CLUSTER}",origin="preemption",cause="preemption",job="{SCRAPE_JOB}"'
-    name = "cluster_origin_cause:ett_failures_total:max"
     week_s, day_s = 7 * 86_400 // scale, 86_400 // scale
     instants = range(int(now_s) - week_s - day_s, int(now_s) - 1)
-    lines = [f"# TYPE {name} gauge", *(f"{name}{{{labels}}} 0 {at}" for at in instants), "# EOF\n"]
+    lines = [
+        f"# TYPE {FAILURES} gauge",
+        *(f"{FAILURES}{{{labels}}} 0 {at}" for at in instants),
+        "# EOF\n",
+    ]
     path = prometheus.folder / "week.om"
     path.write_text("\n".join(lines))
     backfill(path, prometheus.blocks)

@@ -1,0 +1,56 @@
+"""The days before: sent as history, exported, and made into blocks that Prometheus reads."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from ett_service.core.instant import rfc3339
+from ett_service.demo.generator import Fleet
+from ett_service.demo.tape import WireEvent
+from tests.live.compressed import Clock
+from tests.live.programs import needed, run
+from tests.live.prometheus import SCRAPE_JOB, Prometheus, backfill
+from tests.live.serving import send
+from tests.scenarios.conftest import ETT, Server
+
+_STEP_S = 900
+_LEVELS = 4
+"""How deep recording rules are built upon each other: so often they are computed."""
+
+
+def events(fleet: Fleet, clock: Clock) -> Iterator[WireEvent]:
+    """Yield what the jobs told that had ended by then, under names of their own."""
+    for story in fleet.stories:
+        if story.ended_at is not None and story.ended_at < clock.of_fleet_us:
+            for event in story.events:
+                yield {**clock.moved(event).event, "job": f"past-{story.job.name}"}
+
+
+def export(server: Server, prometheus: Prometheus, until_us: int, step: str) -> None:
+    """Make blocks of what the server was sent as history, as series of the live target."""
+    samples = prometheus.folder / "past.om"
+    labels = [
+        "--label",
+        f"job={SCRAPE_JOB}",
+        "--label",
+        f"instance={server.url.removeprefix('http://')}",
+    ]
+    scope = ["--to", rfc3339(until_us), "--step", step, *labels]
+    run([ETT, "export", "openmetrics", *scope, "--output", str(samples)], server.environment)
+    backfill(samples, prometheus.blocks)
+
+
+def record(prometheus: Prometheus, rules: Path, since_s: float, until_s: float) -> None:
+    """Compute recording rules for the past, each level from what the one below it left."""
+    start, end = math.ceil(since_s / _STEP_S) * _STEP_S, math.floor(until_s / _STEP_S) * _STEP_S
+    span = ["--start", str(start), "--end", str(end), "--eval-interval", f"{_STEP_S}s"]
+    make = [needed("promtool", "prometheus"), "tsdb", "create-blocks-from", "rules", *span]
+    for _ in range(_LEVELS):
+        prometheus.start()
+        run([*make, "--url", prometheus.url, "--output-dir", str(prometheus.blocks), str(rules)])
+        prometheus.stop()
+
+
+def send_all(server: Server, fleet: Fleet, clock: Clock) -> None:
+    """Send what is past as history: it moves no counter."""
+    send(server, list(events(fleet, clock)), history=True)

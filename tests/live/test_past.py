@@ -1,0 +1,38 @@
+"""The days before the first scrape lie in blocks, as they would have been scraped."""
+
+import pytest
+
+from ett_service.demo.generator import Fleet
+from tests.live import past
+from tests.live.compressed import Clock, instant
+from tests.live.conftest import LIVE_FROM_US, Live
+
+pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(600)]
+
+_HOUR_S = 3600
+_STARTED = "sum(last_over_time(ett_attempts_started_total[2h]))"
+_RATIO = "cluster:ett_effective_per_weighted_seconds:ratio_rate1d"
+
+
+def test_attempts_of_the_past_are_counted_when_they_began(live: Live, fleet: Fleet) -> None:
+    told = list(past.events(fleet, Clock(LIVE_FROM_US, live.past_until_us, faster=1)))
+    until_s = live.past_until_us // 1_000_000
+    for ago_s in (0, 24 * _HOUR_S):
+        at_s = (until_s - ago_s) // _HOUR_S * _HOUR_S
+        begun = sum(
+            event["type"] == "attempt_started" and instant(event["at"]) < at_s * 1_000_000
+            for event in told
+        )
+        [found] = live.prometheus.query(_STARTED, at_s)
+        assert begun > 10
+        # An attempt begins up to some minutes before it says so.
+        assert begun <= found.value <= begun + 10
+
+
+def test_rules_know_the_past_once_they_were_computed_for_it(live: Live, *, is_long: bool) -> None:
+    if not is_long:
+        pytest.skip("computing rules for weeks takes minutes: make laws")
+    at_s = live.past_until_us // 1_000_000 // 900 * 900 - 24 * _HOUR_S
+    found = live.prometheus.query(_RATIO, at_s)
+    assert {one.labels["cluster"] for one in found} == {"alder", "birch", "cedar"}
+    assert all(0.5 < one.value < 1 for one in found)
