@@ -1,6 +1,7 @@
 """Values beside each other: numbers, bars, and states over time."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dashboards.build.kit import Panel, Stack
 from dashboards.pictures.frames import Frame, Line, Table
-from dashboards.pictures.lines import MARGINS
+from dashboards.pictures.lines import MARGINS, mark_instants
 from dashboards.pictures.numbers import shown
 from dashboards.pictures.spot import (
     FAINT,
@@ -29,6 +30,7 @@ Told = tuple[str, float | None]
 
 _TALLEST_PT = 24.0
 _NAMES_PX = 130.0
+_BESIDE_NAMES = (112.0, 20.0, 36.0, 58.0)
 
 
 def latest(frames: Sequence[Frame]) -> list[Told]:
@@ -89,7 +91,7 @@ def draw_states(spot: Spot, panel: Panel, table: Table, span: Range) -> None:
     at, who, state = table.columns[:3]
     parts = list(dict.fromkeys(str(row[who]) for row in table.rows))
     colours = colours_of(panel, dict.fromkeys(str(row[state]) for row in table.rows if row[state]))
-    axes = spot.axes(MARGINS)
+    axes = spot.axes(_BESIDE_NAMES)
     for place, part in enumerate(parts):
         rows = [row for row in table.rows if str(row[who]) == part]
         ends = [*(row[at] for row in rows[1:]), span.end_s]
@@ -99,7 +101,8 @@ def draw_states(spot: Spot, panel: Panel, table: Table, span: Range) -> None:
                 axes.barh(place, end - begun, 0.8, begun, color=colours[str(row[state])])
     axes.set_yticks(range(len(parts)), parts)
     axes.invert_yaxis()
-    _days(axes, table, at)
+    told = [row[at] for row in table.rows]
+    mark_instants(axes, Range(min(told), max(told)))
     spot.legend(list(colours.items()))
 
 
@@ -121,7 +124,8 @@ def _draw_named_bars(spot: Spot, panel: Panel, told: Sequence[Told]) -> None:
 def _draw_columns(spot: Spot, panel: Panel, told: Sequence[Told]) -> None:
     axes = spot.axes((MARGINS[0], MARGINS[1], MARGINS[2], 30))
     axes.bar(range(len(told)), [value or 0 for _, value in told], 0.8, color=_one(panel, told))
-    every = max(1, round(len(told) * 34 / spot.width))
+    widest = max(width_of(name) for name, _ in told) + 8
+    every = max(1, ceil(len(told) * widest / (spot.width - MARGINS[0])))
     axes.set_xticks(range(0, len(told), every), [name for name, _ in told][::every])
     _numbers(axes, panel.unit)
 
@@ -138,7 +142,7 @@ def _one(panel: Panel, told: Sequence[Told]) -> list[str]:
 def _draw_groups(
     spot: Spot, panel: Panel, names: Sequence[str], series: Mapping[str, Sequence[float]]
 ) -> None:
-    axes = spot.axes((96, 20, 36, 44) if panel.horizontal else MARGINS)
+    axes = spot.axes(_BESIDE_NAMES if panel.horizontal else MARGINS)
     told = np.array([list(values) for values in series.values()], dtype=float)
     if panel.stack is Stack.PERCENT and told.size:
         told = told / np.maximum(told.sum(axis=0), 1e-12)
@@ -166,15 +170,6 @@ def _numbers(axes: Any, unit: str) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.grid(axis="y", color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
-
-
-def _days(axes: Any, table: Table, at: str) -> None:
-    told = [row[at] for row in table.rows]
-    axes.set_xlim(min(told), max(told))
-    axes.xaxis.set_major_locator(MaxNLocator(8))
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: shown(value, "dateTimeAsIso")[5:])
-    )
 
 
 def _first(*values: int | None) -> int | None:

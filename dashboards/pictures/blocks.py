@@ -11,12 +11,20 @@ import yaml
 
 from dashboards.pictures.past import Page
 from ett_service.core.interval import SECOND_US
+from tests.live.prometheus import Prometheus
 
 RULES = Path(__file__).parents[1] / "rules" / "recording.yaml"
 
-_SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
+_SAMPLE = re.compile(
+    r"(?P<name>\w+)"
+    r'(?:\{(?P<labels>(?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?'
+    r" (?P<value>\S+)"
+    r"(?: # .*)?"
+)
+Span = tuple[float, float, float]
+"""The first instant, the last one and the step between two, in seconds."""
+
 _LONGEST = "--max-block-duration=2000h"
-_UP = ("# TYPE up gauge", "up 1")
 
 
 def openmetrics(pages: Iterable[Page], labels: Mapping[str, str]) -> Iterator[str]:
@@ -25,29 +33,33 @@ def openmetrics(pages: Iterable[Page], labels: Mapping[str, str]) -> Iterator[st
     Exemplars and instants of creation stay out of it.
     """
     families: dict[str, list[str]] = {}
-    more = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
+    more = _written(labels)
     for page in pages:
         stamp = f"{page.at_us // SECOND_US}"
         head = ""
-        for line in (*_UP, *page.text.splitlines()):
+        for line in (*_of_scrape(page), *page.text.splitlines()):
             if line.startswith("# TYPE "):
                 head = line
                 families.setdefault(head, [])
             elif not line.startswith("#"):
-                families[head] += _stamped(line.partition(" # ")[0], more, stamp)
+                families[head] += _stamped(line, more, stamp)
     for head, samples in families.items():
         yield f"{head}\n"
         yield from samples
     yield "# EOF\n"
 
 
-def import_pages(promtool: str, pages: Iterable[Page], labels: Mapping[str, str], to: Path) -> None:
-    """Make blocks of *pages* in the folder *to*."""
-    text = to.parent / "past.om"
-    with text.open("w", encoding="utf-8") as file:
-        file.writelines(openmetrics(pages, labels))
-    _run(promtool, "openmetrics", _LONGEST, str(text), str(to))
-    text.unlink()
+def import_text(promtool: str, text: Iterable[str], to: Path) -> None:
+    """Make blocks of OpenMetrics in the folder *to*."""
+    file = to.parent / "past.om"
+    with file.open("w", encoding="utf-8") as opened:
+        opened.writelines(text)
+    # What is run is our own words and what was found on the path.
+    command = [promtool, "tsdb", "create-blocks-from", _LONGEST, "openmetrics", str(file), str(to)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(f"promtool made no blocks:\n{done.stderr[-2000:]}")
+    file.unlink()
 
 
 def levels(rules: Path = RULES) -> list[list[dict[str, Any]]]:
@@ -69,21 +81,30 @@ def levels(rules: Path = RULES) -> list[list[dict[str, Any]]]:
 
 
 def record(
-    promtool: str,
-    url: str,
-    rules: Sequence[Mapping[str, Any]],
-    span: tuple[int, int, int],
-    to: Path,
-) -> None:
-    """Make blocks of what *rules* say of the Prometheus at *url*.
+    prometheus: Prometheus, rules: Iterable[Mapping[str, Any]], spans: Sequence[Span]
+) -> str:
+    """Evaluate *rules* over *spans*, and return what they say as OpenMetrics.
 
-    *span* is the first instant, the last one and the step between two, in seconds.
+    `promtool tsdb create-blocks-from rules` does the same in a block for every two hours and rule,
+    which takes an hour.
     """
-    begin, end, step = span
-    file = to.parent / "level.yaml"
-    file.write_text(json.dumps({"groups": [{"name": "level", "rules": list(rules)}]}), "utf-8")
-    asked = [f"--url={url}", f"--start={begin}", f"--end={end}", f"--eval-interval={step}s"]
-    _run(promtool, "rules", *asked, f"--output-dir={to}", str(file))
+    lines = []
+    for rule in rules:
+        for span in spans:
+            for sample in prometheus.over(rule["expr"], *span):
+                labels = {**sample.labels, **rule.get("labels", {})}
+                labels.pop("__name__", None)
+                series = f"{rule['record']}{{{_written(labels)}}}"
+                lines += [f"{series} {value!r} {at:.0f}\n" for at, value in sample.points]
+    return "".join([*lines, "# EOF\n"])
+
+
+def _of_scrape(page: Page) -> Iterator[str]:
+    """Yield what a Prometheus tells itself of a scrape."""
+    samples = sum(not line.startswith("#") for line in page.text.splitlines())
+    told = {"up": 1, "scrape_duration_seconds": page.took_s, "scrape_samples_scraped": samples}
+    for name, value in told.items():
+        yield from (f"# TYPE {name} gauge", f"{name} {value}")
 
 
 def _names(expression: str) -> list[str]:
@@ -91,7 +112,7 @@ def _names(expression: str) -> list[str]:
 
 
 def _stamped(sample: str, labels: str, stamp: str) -> Iterator[str]:
-    found = _SAMPLE.match(sample)
+    found = _SAMPLE.fullmatch(sample)
     if found is None:
         raise ValueError(f"This is no sample: {sample}")
     if not found["name"].endswith("_created"):
@@ -99,9 +120,8 @@ def _stamped(sample: str, labels: str, stamp: str) -> Iterator[str]:
         yield f"{found['name']}{{{own}}} {found['value']} {stamp}\n"
 
 
-def _run(promtool: str, source: str, *arguments: str) -> None:
-    # What is run is our own words and what was found on the path.
-    command = [promtool, "tsdb", "create-blocks-from", source, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise RuntimeError(f"promtool made no blocks from {source}:\n{done.stderr[-2000:]}")
+def _written(labels: Mapping[str, str]) -> str:
+    """Write labels; JSON escapes what OpenMetrics does, and no more."""
+    return ",".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in labels.items()
+    )

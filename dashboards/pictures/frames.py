@@ -41,8 +41,10 @@ def of_samples(query: Query, samples: Sequence[Sample], letter: str) -> list[Fra
     match query.format:
         case Format.TABLE:
             return [_table(samples, f"Value{letter}")]
-        case Format.TIME_SERIES | Format.HEATMAP:
+        case Format.TIME_SERIES:
             return [Line(named(query.legend, each.labels), each.points) for each in samples]
+        case Format.HEATMAP:
+            return list(_buckets(samples))
         case other:
             assert_never(other)
 
@@ -70,6 +72,16 @@ def named(legend: str, labels: Mapping[str, str]) -> str:
     if not legend:
         return ", ".join(value for name, value in labels.items() if name != "__name__")
     return _LABEL.sub(lambda hit: labels.get(hit[1], ""), legend)
+
+
+def _buckets(samples: Sequence[Sample]) -> Iterator[Line]:
+    """Yield how many lie in each bucket alone, in the order of their bounds."""
+    below: dict[float, float] = {}
+    for each in sorted(samples, key=lambda sample: float(sample.labels["le"])):
+        told = dict(each.points)
+        alone = [(at, max(value - below.get(at, 0.0), 0.0)) for at, value in told.items()]
+        yield Line(each.labels["le"], alone)
+        below = told
 
 
 def _table(samples: Sequence[Sample], value: str) -> Table:

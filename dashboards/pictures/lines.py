@@ -15,7 +15,7 @@ from dashboards.pictures.numbers import shown
 from dashboards.pictures.spot import RULE, Spot, colours_of, field_of, title_of
 from tests.live.grafana import Range
 
-MARGINS = (62.0, 14.0, 36.0, 44.0)
+MARGINS = (62.0, 14.0, 36.0, 58.0)
 
 _DAY_S = 86_400
 
@@ -38,21 +38,17 @@ def draw_lines(spot: Spot, panel: Panel, lines: Sequence[Line], span: Range) -> 
 def draw_heatmap(spot: Spot, panel: Panel, lines: Sequence[Line], span: Range) -> None:
     """Draw how many values lie between two bounds, by time."""
     axes = spot.axes(MARGINS)
-    buckets = sorted(lines, key=lambda each: float(each.name))
-    at = sorted({instant for each in buckets for instant, _ in each.points})
+    at = sorted({instant for each in lines for instant, _ in each.points})
     if not at:
         return
-    told = np.array([[dict(each.points).get(instant, 0.0) for instant in at] for each in buckets])
-    counts = np.diff(told, axis=0, prepend=0).clip(min=0)
+    counts = np.array([[dict(each.points).get(instant, 0.0) for instant in at] for each in lines])
     edges = [*at, at[-1] + (at[-1] - at[-2] if len(at) > 1 else 1)]
     shades = np.ma.masked_less_equal(counts, 0)
-    axes.pcolormesh(edges, range(len(buckets) + 1), shades, cmap="Blues", vmin=-counts.max() / 4)
-    named = [
-        shown(float(each.name), panel.unit) if each.name != "+Inf" else "∞" for each in buckets
-    ]
+    axes.pcolormesh(edges, range(len(lines) + 1), shades, cmap="Blues", vmin=-counts.max() / 4)
+    named = [shown(float(each.name), panel.unit) if each.name != "+Inf" else "∞" for each in lines]
     every = max(1, len(named) // 6)
     axes.set_yticks(range(1, len(named) + 1, every), named[::every])
-    _instants(axes, span)
+    mark_instants(axes, span)
 
 
 def _draw_line(axes: Axes, panel: Panel, line: Line, colour: str) -> None:
@@ -87,17 +83,18 @@ def _draw_stack(axes: Axes, panel: Panel, lines: Sequence[Line], colours: Any) -
 def _scales(axes: Axes, panel: Panel, lines: Sequence[Line], span: Range) -> None:
     unit = "percentunit" if panel.stack is Stack.PERCENT else panel.unit
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value, unit)))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=panel.decimals == 0))
     axes.grid(axis="y", color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
     if any(each.points for each in lines):
         low, high = axes.get_ylim()
         top = panel.high if panel.high is not None and panel.stack is Stack.NONE else high
         axes.set_ylim(panel.low if panel.low is not None else low, max(top, low + 1e-9))
-    _instants(axes, span)
+    mark_instants(axes, span)
 
 
-def _instants(axes: Axes, span: Range) -> None:
+def mark_instants(axes: Axes, span: Range) -> None:
+    """Mark days or hours along the lower edge."""
     axes.set_xlim(span.start_s, span.end_s)
     long = span.end_s - span.start_s > _DAY_S
     step = _DAY_S * max(1, round((span.end_s - span.start_s) / _DAY_S / 6)) if long else 3600

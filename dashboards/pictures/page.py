@@ -1,5 +1,6 @@
 """One dashboard as one picture, arranged as its grid is."""
 
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import assert_never
@@ -24,7 +25,7 @@ _LINE_PX = 36.0
 _HEAD_PX = 46.0
 _GAP_PX = 6.0
 _DPI = 100
-_COLOURS = 64
+_COLOURS = 256
 
 
 def draw(dashboard: Dashboard, asking: Asking) -> Figure:
@@ -53,7 +54,7 @@ def write(figure: Figure, file: Path) -> None:
     """Write a picture in few colours, so that it stays small."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
-    few = Image.open(drawn).convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    few = Image.open(drawn).convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE)
     few.save(file, optimize=True)
     if file.stat().st_size > MOST_BYTES:
         raise ValueError(f"{file.name} has {file.stat().st_size:,} bytes, over {MOST_BYTES:,}.")
@@ -63,6 +64,8 @@ def _draw_panel(spot: Spot, panel: Panel, asking: Asking) -> None:
     spot.box(0, 0, (spot.width, spot.height), "white", edgecolor=RULE)
     title = fitting(asking.titled(panel.title), spot.width - 20, TITLE_PT)
     spot.text(10, 15, title, fontsize=TITLE_PT, color=INK, fontweight="bold")
+    named = [replace(each, title=asking.titled(each.title)) for each in panel.fields]
+    panel = replace(panel, fields=tuple(named))
     frames = asking.frames(panel)
     if any(frame.points if isinstance(frame, Line) else frame.rows for frame in frames):
         _draw_kind(spot, panel, frames, asking)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
+from time import perf_counter
 
 from starlette.testclient import TestClient
 
@@ -38,10 +39,11 @@ _OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a scrape at an instant read, in OpenMetrics."""
+    """What a scrape at an instant read, in OpenMetrics, and how many seconds that took."""
 
     at_us: int
     text: str
+    took_s: float = 0.0
 
 
 @dataclass
@@ -80,10 +82,12 @@ class _Running:
         """Record a marker."""
         self._client.post("/v1/markers", json=marker).raise_for_status()
 
-    def page(self) -> str:
+    def page(self, at_us: int) -> Page:
         """Publish, and read what is published."""
         self._publishing.publish()
-        return str(self._client.get("/metrics", headers=_OPENMETRICS).raise_for_status().text)
+        began = perf_counter()
+        answer = self._client.get("/metrics", headers=_OPENMETRICS).raise_for_status()
+        return Page(at_us, answer.text, perf_counter() - began)
 
 
 def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) -> Iterator[Page]:
@@ -106,7 +110,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
             while marked < len(markers) and markers[marked][0] <= now_us:
                 running.mark(markers[marked][1])
                 marked += 1
-            yield Page(now_us, running.page())
+            yield running.page(now_us)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 
 from dashboards.build.kit import Dashboard, Source
 from dashboards.pictures.asking import Asking, OfPostgres, OfPrometheus, Steps
-from dashboards.pictures.blocks import import_pages, levels, record
+from dashboards.pictures.blocks import import_text, levels, openmetrics, record
 from dashboards.pictures.past import Page, pages
 from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
 from ett_service.demo.generator import generate
@@ -35,6 +35,7 @@ SCRAPED_DAYS = 15  #: two weeks side by side, and a day for what is rated over o
 STEPS = Steps(long_s=7200, short_s=600)
 
 _RECENT_US = 6 * HOUR_US
+_LOOKBACK = "--query.lookback-delta=1m"  #: whatever is asked is asked where samples lie
 _LABELS = {"job": SCRAPE_JOB, "instance": "ett:8080"}
 _STORY = """
     SELECT project, job FROM ett_v_attempts WHERE gpus >= 64
@@ -74,7 +75,7 @@ def scene() -> Iterator[Scene]:
         server = stack.enter_context(postgres.server(programs))
         url = stack.enter_context(new_postgresql(server))
         told = lived(url, folder)
-        prometheus = Prometheus(folder, options=[f"--query.lookback-delta={STEPS.long_s + 60}s"])
+        prometheus = Prometheus(folder, options=[_LOOKBACK])
         stack.callback(prometheus.stop)
         fill(prometheus, promtool, told)
         plain = make_url(url).set(drivername="postgresql")
@@ -104,14 +105,14 @@ def lived(url: str, folder: Path) -> list[Page]:
 def fill(prometheus: Prometheus, promtool: str, told: Sequence[Page]) -> None:
     """Start *prometheus* on blocks of what was *told*, and of what the rules make of it."""
     prometheus.blocks.mkdir(parents=True)
-    import_pages(promtool, told, _LABELS, prometheus.blocks)
+    import_text(promtool, openmetrics(told, _LABELS), prometheus.blocks)
     prometheus.start()
     end_s, recent_s = END_US // SECOND_US, (END_US - _RECENT_US) // SECOND_US
-    begin_s = told[0].at_us // SECOND_US
+    spans = (
+        (told[0].at_us // SECOND_US, recent_s - STEPS.long_s, STEPS.long_s),
+        (recent_s, end_s, STEPS.short_s),
+    )
     for rules in levels():
-        span = (begin_s, recent_s - STEPS.short_s, STEPS.long_s)
-        record(promtool, prometheus.url, rules, span, prometheus.blocks)
-        recent = (recent_s, end_s, STEPS.short_s)
-        record(promtool, prometheus.url, rules, recent, prometheus.blocks)
+        import_text(promtool, [record(prometheus, rules, spans)], prometheus.blocks)
         prometheus.stop()
         prometheus.start()

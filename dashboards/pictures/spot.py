@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from dashboards.build.colours import PHASE_COLOURS, QUIET
+from dashboards.build.colours import GOOD, PHASE_COLOURS, QUIET
 from dashboards.build.kit import Field, Paint, Panel
 from ett_service.charts.palette import COLOURS
 from ett_service.charts.svg import shortened
@@ -20,8 +20,9 @@ TITLE_PT = 9.0
 POINT_PX = 100 / 72
 """At 100 pixels an inch, which every page is drawn at."""
 
-_HUES = tuple(dict.fromkeys(COLOURS.values()))
+_HUES = tuple(dict.fromkeys([GOOD, *reversed(list(COLOURS.values()))]))
 _ENTRY_PX = 16.0
+_INSET_PX = 14.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,17 @@ class Spot:
 
     def legend(self, entries: Sequence[tuple[str, str]]) -> None:
         """Write names and their colours along the lower edge, as many as there is room for."""
-        x, y = 14.0, self.height - 13
+        x, y = _INSET_PX, self.height - 27
         for place, (name, colour) in enumerate(entries):
             rest = len(entries) - place
             words = fitting(name, self.width / 2)
             needed = _ENTRY_PX + width_of(words)
-            if x + needed > self.width - (46 if rest > 1 else 8):
-                self.text(x, y, f"+{rest}", color=FAINT)
-                return
+            on_last = y > self.height - 20
+            if x + needed > self.width - (46 if rest > 1 and on_last else 8):
+                if on_last:
+                    self.text(x, y, f"+{rest}", color=FAINT)
+                    return
+                x, y = _INSET_PX, self.height - 12
             self.box(x, y - 4, (9, 8), colour)
             self.text(x + 13, y, words, color=FAINT)
             x += needed + 10
