@@ -136,7 +136,7 @@ GAUGES: tuple[Family, ...] = (
     Family("ett_last_marker_timestamp_seconds", Kind.GAUGE, ("marker",),
            "The latest marker of a kind."),
     Family("ett_job_ratio", Kind.GAUGE, ("project", "training_job"),
-           "ETT of a running job, of those that metrics_jobs names."),
+           "ETT of a running job, of those that metrics.jobs names."),
     Family("ett_jobs_waiting", Kind.GAUGE, (),
            "Jobs with facts that are not in the numbers yet."),
     Family("ett_aggregation_watermark_timestamp_seconds", Kind.GAUGE, (),

@@ -113,13 +113,13 @@ STUCK = FleetPanel(
 )
 NAMED_JOBS = FleetPanel(
     title="Named jobs that run",
-    description="ETT so far of the running jobs that the setting `metrics_jobs` names. The trace "
+    description="ETT so far of the running jobs that the setting `metrics.jobs` names. The trace "
     "opens in Perfetto.",
     kind=Kind.TABLE,
     unit="percentunit",
     decimals=2,
     queries=(_in_table(f"max by (project, training_job) ({once(whole('ett_job_ratio'))})"),),
-    may_be_empty="The setting `metrics_jobs` is empty, or no such job runs.",
+    may_be_empty="The setting `metrics.jobs` is empty, or no such job runs.",
     transformations=_MERGED[1:],
     fields=(
         Field(
