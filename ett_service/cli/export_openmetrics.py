@@ -43,7 +43,8 @@ def add_parser(whats: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         description="Writes the counters of /metrics as they would have been read in the past. "
         "It reads the database that the settings name and asks no server; one may run meanwhile.",
         epilog="Example: `ett export openmetrics --label job=ett -o past.om`, then `promtool tsdb "
-        "create-blocks-from openmetrics past.om DIR`. See docs/howto/backfill-prometheus.md.",
+        "create-blocks-from --max-block-duration=2000h openmetrics past.om DIR`. "
+        "docs/howto/backfill-prometheus.md tells more.",
     )
     parser.add_argument(
         "--all",
@@ -91,11 +92,13 @@ def run(args: argparse.Namespace) -> int:
         settings.metrics.cohort_histograms,
     )
     _refuse_nothing(past, scope, only_history=not args.all)
+    pieces = (piece.encode() for piece in past.text(scope))
     if args.output is None:
-        sys.stdout.writelines(past.text(scope))
-        return Exit.DONE
-    with whole_file(args.output) as file:
-        file.writelines(piece.encode() for piece in past.text(scope))
+        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.buffer.flush()
+    else:
+        with whole_file(args.output) as file:
+            file.writelines(pieces)
     return Exit.DONE
 
 
