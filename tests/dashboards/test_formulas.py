@@ -1,7 +1,6 @@
 """What the queries compute, against numbers worked out by hand, by Prometheus' own engine."""
 
 import json
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from dashboards.build.filling import filled
 from dashboards.build.kit import Panel
 from dashboards.build.prometheus import PROMETHEUS
 from dashboards.build.prometheus.promql import by_category, dated, ratio
+from tests.live.programs import needed
 
 HOURS = 24 * 8
 CHOSEN = {"job": "ett", "cluster": "east|west", "cohort": "m", "__rate_interval": "6h"}
@@ -41,9 +41,7 @@ def check(
     folder: Path, series: Mapping[str, str], query: str, answer: Mapping[str, float]
 ) -> subprocess.CompletedProcess[str]:
     """Let promtool evaluate a query at the end of *series*, given an hour apart."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not there; Debian's package prometheus has it")
+    promtool = needed("promtool", "prometheus")
     asked = {
         "expr": filled(query, CHOSEN),
         "eval_time": f"{HOURS}h",

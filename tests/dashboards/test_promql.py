@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -19,6 +18,7 @@ from dashboards.build.prometheus.promql import clusters, own, whole
 from ett_service.exposition import families
 from ett_service.exposition.families import Family, Kind
 from tests.dashboards.asked import FOLLOWING, Asked, selectors
+from tests.live.programs import needed
 
 DASHBOARDS = [
     dashboard
@@ -188,9 +188,7 @@ def test_what_happened_is_asked_for_by_names_that_there_are() -> None:
 
 
 def test_prometheus_reads_every_query(tmp_path: Path) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not there; Debian's package prometheus has it")
+    promtool = needed("promtool", "prometheus")
     rules = [
         {
             "record": f"panel_{at}_{number}",

@@ -1,21 +1,18 @@
 """Pages of metrics, read back by the parsers of prometheus_client and by promtool."""
 
-import shutil
 import subprocess
 from collections.abc import Mapping
 
-import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_families
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
 from ett_service.exposition.notation import END, Form
 from ett_service.storage import published as storage
+from tests.live.programs import needed
 
 Labels = tuple[tuple[str, str], ...]
 Page = dict[str, dict[Labels, float]]
-
-PROMTOOL = shutil.which("promtool")
 
 
 def families(page: str, form: Form = Form.PLAIN) -> list[Metric]:
@@ -53,9 +50,7 @@ def labelled(**labels: str) -> Labels:
 
 def lint(page: bytes) -> str:
     """Return what promtool has to say about a page in the plain format, which it can read."""
-    if PROMTOOL is None:
-        pytest.skip("promtool is not installed: it comes with Debian's package prometheus")
-    command = [PROMTOOL, "check", "metrics"]
+    command = [needed("promtool", "prometheus"), "check", "metrics"]
     checked = subprocess.run(command, input=page, capture_output=True, check=False)
     said = checked.stdout.decode() + checked.stderr.decode()
     assert checked.returncode in (0, 3), said

@@ -4,10 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from ett_service.exposition.families import COUNTERS, GAUGES, OF_THE_LIBRARY, OWN
-from tests.exposition.pages import PROMTOOL
+from tests.live.programs import needed
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 RULES = PAGE.parents[1] / "dashboards" / "rules" / "recording.yaml"
@@ -44,10 +42,8 @@ def test_what_queries_take_from_rules_is_recorded() -> None:
     assert asked - set(recorded) == set()
 
 
-@pytest.mark.skipif(
-    PROMTOOL is None, reason="promtool is not installed: it comes with Debian's package prometheus"
-)
 def test_queries_are_good_promql(tmp_path: Path) -> None:
+    promtool = needed("promtool", "prometheus")
     queries = _QUERY.findall(PAGE.read_text())
     rules = [
         f"  - record: documented:query:{number}\n    expr: |\n"
@@ -57,7 +53,7 @@ def test_queries_are_good_promql(tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
     file.write_text("groups:\n- name: documented\n  rules:\n" + "".join(rules))
     checked = subprocess.run(
-        [str(PROMTOOL), "check", "rules", file], capture_output=True, text=True, check=False
+        [promtool, "check", "rules", file], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stderr
     assert f"{len(queries)} rules found" in checked.stdout
