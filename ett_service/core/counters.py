@@ -164,7 +164,11 @@ def _add_share(sums: defaultdict[str, int], share: Share, *, weighted: bool) -> 
 
 
 def durations(ledger: JobLedger) -> Iterator[tuple[str, Seen]]:
-    """Yield every duration that a histogram counts, with the key of its bucket."""
+    """Yield every duration that a histogram counts, with the key of its bucket.
+
+    A phase that still goes on is not counted: it would be found in one bucket after the other.
+    """
+    goes_on = _going_on(ledger)
     for at, number, _, _, tally in occasions(ledger):
         if tally is None or number is None:
             continue
@@ -173,7 +177,8 @@ def durations(ledger: JobLedger) -> Iterator[tuple[str, Seen]]:
             yield _in_bucket(_TIMES[name], Seen(at, us, number))
         elif name.startswith(PHASE):
             phase = name.removeprefix(PHASE)
-            yield _in_bucket("phase_duration_seconds", Seen(at, us, number), phase)
+            if (number, phase) != goes_on:
+                yield _in_bucket("phase_duration_seconds", Seen(at, us, number), phase)
     for save in saves(ledger):
         seen = Seen(save.end_at, save.end_at - save.start_at, save.number)
         yield _in_bucket("checkpoint_blocking_seconds", seen)
@@ -189,6 +194,16 @@ def failures(ledger: JobLedger) -> Iterator[tuple[int, str]]:
 def _in_bucket(family: str, seen: Seen, label: str = "") -> tuple[str, Seen]:
     key = f"{family}:{label}" if label else family
     return f"{key}#{bisect_left(BOUNDS_US[family], seen.us)}", seen
+
+
+def _going_on(ledger: JobLedger) -> tuple[int, str] | None:
+    """Return the running attempt that owns the time now, and the category of that."""
+    last = ledger.segments[-1] if ledger.segments else None
+    if last is None or last.number is None:
+        return None
+    if ledger.attempts[last.number].outcome is not Outcome.RUNNING:
+        return None
+    return last.number, last.category.value
 
 
 def _open_stretch(ledger: JobLedger, attempt: AttemptLedger) -> tuple[str, int] | None:

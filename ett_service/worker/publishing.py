@@ -71,8 +71,9 @@ class Publishing:
         with self._store.reading() as conn:
             shown = label_values.read(conn)
             if now_us >= self._windows_due_us:
+                began_us = self._now_us()
                 self._windows = standing.windows(conn, shown, asked, now_us)
-                took_us = self._now_us() - now_us
+                took_us = self._now_us() - began_us
                 self._windows_due_us = now_us + _WINDOWS_SHARE * took_us
             before = published.read(conn, with_exemplars=False)
             gauges = self._windows | standing.current(conn, shown, asked, now_us, before)

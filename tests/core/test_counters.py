@@ -5,7 +5,7 @@ from hypothesis import given
 from ett_service.core.answer import JobLedger
 from ett_service.core.cohort import is_weighted
 from ett_service.core.counters import DEDUCTIONS, PHASES, Counted, counted, open_work
-from ett_service.core.event import AttemptStarted, Event, PhaseStarted, SpanOver
+from ett_service.core.event import AttemptStarted, Event, PhaseEnded, PhaseStarted, SpanOver
 from ett_service.core.fold import fold
 from ett_service.core.vocabulary import Category, Outcome, Phase
 from tests.builders import HOUR, MINUTE, NOON, event, progress
@@ -84,3 +84,17 @@ def test_what_is_open_began_where_its_stretch_did() -> None:
 def test_a_job_that_is_left_out_of_the_fleet_counts_nothing() -> None:
     told = [event(AttemptStarted, 0), event(AttemptStarted, NOON, attempt=1)]
     assert counted(fold(told, {}, NOON)).sums == {}
+
+
+def test_a_compile_inside_the_loop_is_one_duration_however_long_it_goes_on() -> None:
+    told: list[Event] = [
+        event(PhaseStarted, phase=Phase.TRAIN_LOOP),
+        event(PhaseStarted, NOON + MINUTE, phase=Phase.PT2_COMPILE),
+    ]
+    for minute in range(2, 9):
+        sums = counted(fold(told, {}, NOON + minute * MINUTE)).sums
+        assert not any(key.startswith("phase_duration_seconds") for key in sums)
+
+    told.append(event(PhaseEnded, NOON + 9 * MINUTE, phase=Phase.PT2_COMPILE))
+    sums = counted(fold(told, {}, NOON + 10 * MINUTE)).sums
+    assert sums["phase_duration_seconds:pt2_compile#us"] == 8 * MINUTE

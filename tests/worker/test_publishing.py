@@ -3,11 +3,12 @@
 import math
 import random
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from ett_service.core.answer import Exclusion
 from ett_service.core.counters import DURATION_BOUNDS_US
@@ -23,6 +24,8 @@ from tests.builders import HOUR, MINUTE, NOON
 from tests.stories import failing_job, spent, told
 
 __all__ = ["parts", "service"]
+
+T = TypeVar("T")
 
 LLM = ("a", "llm-70b")
 
@@ -219,6 +222,30 @@ def test_an_exemplar_names_the_attempt_and_not_the_job(service: Service) -> None
     bucket = DURATION_BOUNDS_US.index(5 * MINUTE)
     recovery = found[f"time_to_recover_seconds#{bucket}"]
     assert recovery == (NOON + 35 * MINUTE, 5 * MINUTE, f"{ident(key_of(service, 'llm-70b'))}-1")
+
+
+class SlowToWrite:
+    """A store in which the clock moves on by a minute with each write."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.dialect, self.url = service.store.dialect, service.store.url
+        self.reading, self.close = service.store.reading, service.store.close
+        self.submit = service.store.submit
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        self._service.clock.us += MINUTE
+        return self._service.store.write(work)
+
+
+def test_sums_over_days_do_not_wait_for_what_counters_took(service: Service) -> None:
+    publishing = Publishing(SlowToWrite(service), service.clock.now)
+    publishing.publish()
+    service.told(failing_job())
+    publishing.publish()
+
+    with service.store.reading() as conn:
+        assert published.read(conn).gauges["ett_window_ratio"]
 
 
 def test_what_is_published_has_a_revision_that_rises(service: Service) -> None:
