@@ -1,18 +1,15 @@
 """What docs/howto/deploy.md tells to type."""
 
-import os
 import re
 import subprocess
 
 import yaml
 
 from tests.deploy.conftest import KUBERNETES, ROOT, Parsed, compose
+from tests.live.programs import needed
+from tests.scenarios.conftest import ETT
 
 PAGE = (ROOT / "docs" / "howto" / "deploy.md").read_text("utf-8")
-
-
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def test_every_container_is_described(services: Parsed) -> None:
@@ -39,24 +36,18 @@ def test_several_replicas_take_several_ports() -> None:
     assert f'"published": "{ports}"' in told.stdout
 
 
-def test_the_rules_become_objects_of_the_operator() -> None:
-    (pipeline,) = _blocks("sh")
-    rules, applied, _ = pipeline.partition("| kubectl apply --filename -")
-    assert applied
+def test_the_rules_become_an_object_that_the_operator_looks_for() -> None:
+    kubectl = needed("kubectl", "kubernetes-client")
+    ((rules, label),) = re.findall(r"-- ett (rules .*?) \\\n *\| kubectl (label .*?) \\\n", PAGE)
+    written = subprocess.run([ETT, *rules.split()], capture_output=True, check=True)
     done = subprocess.run(
-        ["sh", "-euc", rules],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=True,
+        [kubectl, *label.split()], input=written.stdout, capture_output=True, check=True
     )
-    for name, made in zip(["recording", "alerts"], yaml.safe_load_all(done.stdout), strict=True):
-        written = yaml.safe_load((ROOT / "dashboards" / "rules" / f"{name}.yaml").read_text())
-        assert made["spec"] == written
-        assert made["kind"] == "PrometheusRule"
-        monitor = yaml.safe_load((KUBERNETES / "service-monitor.yaml").read_text())
-        assert made["metadata"]["labels"] == monitor["metadata"]["labels"]
+    made = yaml.safe_load(done.stdout)
+    monitor = yaml.safe_load((KUBERNETES / "service-monitor.yaml").read_text())
+    assert made["kind"] == "PrometheusRule"
+    assert made["spec"] == yaml.safe_load(written.stdout)["spec"]
+    assert monitor["metadata"]["labels"].items() <= made["metadata"]["labels"].items()
 
 
 def test_images_that_are_named_are_those_that_run(services: Parsed) -> None:
