@@ -7,7 +7,7 @@ anything of theirs was counted, so that no increase is missed.
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TypeAlias
 
 from ett_service.core.counter_history import Moves, Steps
@@ -81,7 +81,7 @@ class Past:
     def text(self, scope: Scope) -> Iterator[str]:
         """Yield the text, piece by piece, to its last line."""
         reads = _reads(scope.steps, self.first_at)
-        shown = {labels: _Shown(moved, reads, scope) for labels, moved in self._sorted()}
+        shown = {labels: _Lines(moved, reads, scope) for labels, moved in self._sorted()}
         for family in COUNTERS:
             yield head(family, Form.OPENMETRICS)
             for labels, of in shown.items():
@@ -105,7 +105,7 @@ class Past:
         return {word: (paid[word], us) for word, us in wall.items()}
 
 
-class _Shown:
+class _Lines:
     """The lines of one cluster and cohort."""
 
     def __init__(self, moved: _Moved, reads: Sequence[int], scope: Scope) -> None:
@@ -124,7 +124,7 @@ class _Shown:
         for own in self._series(family):
             key = f"{family.key}:{'/'.join(own)}" if own else family.key
             if family.kind is Kind.HISTOGRAM:
-                yield self._histogram(family, key, (*shared, *own))
+                yield from self._histogram(family, key, (*shared, *own))
             else:
                 yield self._counter(family, key, (*shared, *own))
 
@@ -143,7 +143,7 @@ class _Shown:
         values_at = zip(self._values(key), self._stamps, strict=True)
         return "".join([f"{name}{shown(value)}{stamp}" for value, stamp in values_at])
 
-    def _histogram(self, family: Family, key: str, values: Sequence[str]) -> str:
+    def _histogram(self, family: Family, key: str, values: Sequence[str]) -> Iterator[str]:
         bounds = (*(number(bound_us / SECOND_US) for bound_us in BOUNDS_US[family.key]), "+Inf")
         whole = self._labelled(family.labels, values)
         names = [
@@ -155,18 +155,18 @@ class _Shown:
             *(self._values(f"{key}#{place}") for place in range(len(bounds))), strict=True
         )
         sums_us = self._values(f"{key}#us")
-        lines: list[str] = []
         for counts, sum_us, stamp in zip(buckets, sums_us, self._stamps, strict=True):
             below = list(accumulate(counts))
             row = (*below, below[-1], sum_us / SECOND_US)
-            lines += [f"{name}{value!r}{stamp}" for name, value in zip(names, row, strict=True)]
-        return "".join(lines)
+            yield "".join(
+                [f"{name}{value!r}{stamp}" for name, value in zip(names, row, strict=True)]
+            )
 
-    def _values(self, key: str) -> list[int]:
-        """Return the counter's value at each instant that is written."""
+    def _values(self, key: str) -> Iterator[int]:
+        """Yield the counter's value at each instant that is written."""
         by_step: Mapping[int, int] = self._moved.get(key, {})
-        values = list(accumulate(by_step.get(at, 0) for at in self._reads))
-        return values[len(values) - len(self._stamps) :]
+        values = accumulate(by_step.get(at, 0) for at in self._reads)
+        return islice(values, len(self._reads) - len(self._stamps), None)
 
     def _labelled(self, names: Iterable[str], values: Iterable[str]) -> str:
         more = self._scope.labels
