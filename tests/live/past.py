@@ -1,6 +1,5 @@
 """The days before: sent as history, exported, and made into blocks that Prometheus reads."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.live.serving import send
 from tests.scenarios.conftest import ETT, Server
 
 _STEP_S = 900
+_WEEK_S = 7 * 86_400
 _LEVELS = 4
 """How deep recording rules are built upon each other: so often they are computed."""
 
@@ -40,9 +40,10 @@ def export(server: Server, prometheus: Prometheus, until_us: int, step: str) -> 
     backfill(samples, prometheus.blocks)
 
 
-def record(prometheus: Prometheus, rules: Path, since_s: float, until_s: float) -> None:
-    """Compute recording rules for the past, each level from what the one below it left."""
-    start, end = math.ceil(since_s / _STEP_S) * _STEP_S, math.floor(until_s / _STEP_S) * _STEP_S
+def record(prometheus: Prometheus, rules: Path, until_s: int) -> None:
+    """Compute recording rules for a week, each level from what the one below it left."""
+    end = until_s // _STEP_S * _STEP_S
+    start = end - _WEEK_S
     span = ["--start", str(start), "--end", str(end), "--eval-interval", f"{_STEP_S}s"]
     make = [needed("promtool", "prometheus"), "tsdb", "create-blocks-from", "rules", *span]
     for _ in range(_LEVELS):

@@ -16,7 +16,7 @@ from tests.live.programs import eventually
 from tests.live.prometheus import Prometheus, Sample
 from tests.live.serving import ask, send, settled
 
-pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 CLUSTER = "quiet"
 JOBS = 60

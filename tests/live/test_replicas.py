@@ -16,7 +16,7 @@ from tests.live.serving import QUICK, send, settled
 from tests.scenarios.conftest import Server
 from tests.stories import failing_job
 
-pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 ROUNDS = 40
 
