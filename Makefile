@@ -31,10 +31,11 @@ demo: setup ## Serve a made-up fleet, train a small model in it through a crash,
 test: setup ## Run the tests.
 	$(BIN)/pytest -n 2 --dist loadgroup --quiet
 
-laws: setup ## Try the laws of the ledger and of the rollups on many more drawn cases.
+laws: setup ## Try the laws on many more drawn cases, and the live tests in their long form.
 	$(BIN)/pytest tests/core/test_laws.py \
 		'tests/aggregation/test_rollup_laws.py::test_rollups_sum_up_what_the_events_say[sqlite]' \
 		-n 2 --quiet --hypothesis-profile=laws --timeout=3600
+	$(BIN)/pytest tests/live --long --quiet
 
 lint: setup ## Check format, style, types and layers.
 	$(BIN)/ruff format --check

@@ -23,6 +23,11 @@ DIALECTS = ("sqlite", "postgresql")
 LONGEST_NAME = 80
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the caller choose tests in their long form."""
+    parser.addoption("--long", action="store_true", help="let live tests take a quarter of an hour")
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name long bytes and texts by their length: a name made of them could be megabytes long."""
     if isinstance(val, bytes | str) and len(val) > LONGEST_NAME:

@@ -58,8 +58,8 @@ class Troubled:
 
 @pytest.fixture(scope="session")
 def is_long(pytestconfig: pytest.Config) -> bool:
-    """Tell whether the tests may take many minutes, as in ``make laws``."""
-    return bool(pytestconfig.getoption("--hypothesis-profile") == "laws")
+    """Tell whether the tests may take many minutes, as with ``--long``, in ``make laws``."""
+    return bool(pytestconfig.getoption("--long"))
 
 
 @pytest.fixture(scope="session")
