@@ -1,7 +1,7 @@
 """The objective as Sloth and Pyrra take it, for who keeps other objectives there."""
 
 from ett_service.rules.objective import BUDGET_DAYS, Burn, Objective
-from ett_service.rules.recording import ALL, INEFFECTIVE
+from ett_service.rules.recording import INEFFECTIVE, WEIGHTED
 from ett_service.rules.rule import Links, Plain
 
 _NAME = "effective-training-time"
@@ -22,7 +22,7 @@ def sloth(objective: Objective, links: Links) -> dict[str, Plain]:
                 "sli": {
                     "events": {
                         "error_query": f"sum(rate({INEFFECTIVE}[{{{{.window}}}}]))",
-                        "total_query": f"sum(rate({ALL}[{{{{.window}}}}]))",
+                        "total_query": f"sum(rate({WEIGHTED}[{{{{.window}}}}]))",
                     }
                 },
                 "alerting": {
@@ -73,7 +73,7 @@ def pyrra(objective: Objective) -> dict[str, Plain]:
             "indicator": {
                 "ratio": {
                     "errors": {"metric": INEFFECTIVE},
-                    "total": {"metric": ALL},
+                    "total": {"metric": WEIGHTED},
                     "grouping": ["cluster"],
                 }
             },

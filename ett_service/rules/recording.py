@@ -2,8 +2,9 @@
 
 Fleet counters are the same on every replica and never go down, so replicas are merged before any
 rate is taken: over a rollout each pod has seen only a part of a window, and the largest of those
-parts is not the whole. Rates come before sums over cohorts, because a cohort whose place on the
-page another takes leaves a sum, which a rate would take for a counter that began anew.
+parts is not the whole. Rates come before sums, because a sum may fall where no counter does, and a
+rate would take it for a counter that began anew: a cohort whose place on the page another takes
+leaves it, and floats that are added in another order come out a little less.
 """
 
 from collections.abc import Iterator
@@ -22,8 +23,9 @@ INFRA = 'origin=~"infra|preemption"'
 
 WEIGHTED = "cluster_cohort_phase_held:ett_phase_weighted_seconds_total:max"
 DEDUCTED = "cluster_cohort_phase_category:ett_deducted_weighted_seconds_total:max"
-ALL = "cluster_cohort:ett_phase_weighted_seconds_total:sum"
-INEFFECTIVE = "cluster_cohort:ett_ineffective_weighted_seconds_total:sum"
+INEFFECTIVE = "cluster_cohort_phase:ett_ineffective_weighted_seconds_total:max"
+"""Phases but the loop as they are, and what was deducted from the loop: all that is not ETT."""
+
 FAILURES = "cluster_origin_cause:ett_failures_total:max"
 OPEN = "cluster_cohort_phase:ett_oldest_open_phase_seconds:max"
 
@@ -65,9 +67,7 @@ def _merged(scale: Scale) -> Iterator[Recording]:
 
     yield Recording(WEIGHTED, counter("ett_phase_weighted_seconds_total"))
     yield Recording(DEDUCTED, counter("ett_deducted_weighted_seconds_total"))
-    yield Recording(ALL, f"sum without (phase, held) ({WEIGHTED})")
-    lost = f'{WEIGHTED}{{phase!="train_loop"}} or {DEDUCTED}{_LOOP}'
-    yield Recording(INEFFECTIVE, f"sum without (phase, held, category) ({lost})")
+    yield Recording(INEFFECTIVE, f'{WEIGHTED}{{phase!="train_loop"}} or {DEDUCTED}{_LOOP}')
     yield Recording(FAILURES, counter("ett_failures_total"))
     for histogram in HISTOGRAMS:
         yield Recording(f"cluster_cohort_le:{histogram}_bucket:max", counter(f"{histogram}_bucket"))
@@ -88,14 +88,13 @@ def _rates(window: str, scale: Scale) -> Iterator[Recording]:
     span, rate = scale.text(window), f"rate{window}"
     cohort_all = f"cluster_cohort:ett_phase_weighted_seconds:{rate}"
     cohort_effective = f"cluster_cohort:ett_effective_weighted_seconds:{rate}"
-    yield Recording(cohort_all, f"rate({ALL}[{span}])")
+    yield Recording(cohort_all, f"sum without (phase, held) (rate({WEIGHTED}[{span}]))")
     yield Recording(
         f"cluster_cohort:ett_deducted_weighted_seconds:{rate}",
         f"sum without (phase, category) (rate({DEDUCTED}{_LOOP}[{span}]))",
     )
-    yield Recording(
-        cohort_effective, _lines(f"  {cohort_all}", "-", f"  rate({INEFFECTIVE}[{span}])")
-    )
+    ineffective = f"sum without (phase, held, category) (rate({INEFFECTIVE}[{span}]))"
+    yield Recording(cohort_effective, _lines(f"  {cohort_all}", "-", f"  {ineffective}"))
     yield Recording(
         f"cluster_cohort:ett_effective_per_weighted_seconds:ratio_{rate}",
         _ratio(cohort_effective, cohort_all),
@@ -185,10 +184,11 @@ def _objective(objective: Objective, scale: Scale) -> Iterator[Recording]:
     for window in sorted({w for burn in objective.burns for w in (burn.long, burn.short)}):
         span = scale.text(window)
         everything = f"cluster:ett_phase_weighted_seconds:rate{window}"
-        yield Recording(everything, f"sum without (cohort) (rate({ALL}[{span}]))")
+        yield Recording(everything, f"sum without (cohort, phase, held) (rate({WEIGHTED}[{span}]))")
+        ineffective = f"sum without (cohort, phase, held, category) (rate({INEFFECTIVE}[{span}]))"
         yield Recording(
             f"cluster:ett_ineffective_per_weighted_seconds:ratio_rate{window}",
-            _ratio(f"sum without (cohort) (rate({INEFFECTIVE}[{span}]))", everything),
+            _ratio(ineffective, everything),
         )
     month = scale.text("30d")
     used = "cluster:ett_ineffective_per_weighted_seconds:ratio_rate30d"
