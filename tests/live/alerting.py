@@ -39,15 +39,16 @@ class Receiver:
             if one["status"] == "firing" and wanted.items() <= one["labels"].items()
         ]
 
-    def names(self) -> set[tuple[str, str]]:
-        """Return the name and status of every alert that it was told of."""
-        return {(one["labels"]["alertname"], one["status"]) for one in tuple(self._alerts)}
+    def names(self, stack: str) -> set[str]:
+        """Return the name of every alert that it was told of by one Prometheus."""
+        told = (one["labels"] for one in tuple(self._alerts))
+        return {labels["alertname"] for labels in told if labels["stack"] == stack}
 
-    def hears(self, name: str, patience_s: float, **labels: str) -> Alert:
+    def hears(self, name: str, patience_s: float, stack: str, **labels: str) -> Alert:
         """Wait until it is told that an alert fires, and return it."""
         found: list[Alert] = eventually(
-            lambda: self.firing(name, **labels),
-            lambda: f"{name} did not fire; {sorted(self.names())} came",
+            lambda: self.firing(name, stack=stack, **labels),
+            lambda: f"{name} did not fire; {sorted(self.names(stack))} came",
             patience_s=patience_s,
         )
         return found[0]

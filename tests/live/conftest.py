@@ -131,6 +131,5 @@ def _make_past(server: Server, prometheus: Prometheus, fleet: Fleet, *, is_long:
     settled(server)
     past.export(server, prometheus, until_us, "15m" if is_long else "1h")
     if is_long:
-        recording, _ = trouble.rules(prometheus.folder, 1)
-        past.record(prometheus, recording, until_us // SECOND_US)
+        past.record(prometheus, until_us // SECOND_US)
     return until_us

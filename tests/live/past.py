@@ -12,6 +12,7 @@ from tests.live.prometheus import SCRAPE_JOB, Prometheus, backfill
 from tests.live.serving import send
 from tests.scenarios.conftest import ETT, Server
 
+_RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "recording.yaml"
 _STEP_S = 900
 _WEEK_S = 7 * 86_400
 _LEVELS = 4
@@ -29,18 +30,14 @@ def events(fleet: Fleet, clock: Clock) -> Iterator[WireEvent]:
 def export(server: Server, prometheus: Prometheus, until_us: int, step: str) -> None:
     """Make blocks of what the server was sent as history, as series of the live target."""
     samples = prometheus.folder / "past.om"
-    labels = [
-        "--label",
-        f"job={SCRAPE_JOB}",
-        "--label",
-        f"instance={server.url.removeprefix('http://')}",
-    ]
+    instance = server.url.removeprefix("http://")
+    labels = ["--label", f"job={SCRAPE_JOB}", "--label", f"instance={instance}"]
     scope = ["--to", rfc3339(until_us), "--step", step, *labels]
     run([ETT, "export", "openmetrics", *scope, "--output", str(samples)], server.environment)
     backfill(samples, prometheus.blocks)
 
 
-def record(prometheus: Prometheus, rules: Path, until_s: int) -> None:
+def record(prometheus: Prometheus, until_s: int) -> None:
     """Compute recording rules for a week, each level from what the one below it left."""
     end = until_s // _STEP_S * _STEP_S
     start = end - _WEEK_S
@@ -48,7 +45,7 @@ def record(prometheus: Prometheus, rules: Path, until_s: int) -> None:
     make = [needed("promtool", "prometheus"), "tsdb", "create-blocks-from", "rules", *span]
     for _ in range(_LEVELS):
         prometheus.start()
-        run([*make, "--url", prometheus.url, "--output-dir", str(prometheus.blocks), str(rules)])
+        run([*make, "--url", prometheus.url, "--output-dir", str(prometheus.blocks), str(_RULES)])
         prometheus.stop()
 
 

@@ -15,7 +15,6 @@ from tests.live.conftest import Troubled
 pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
-PATIENCE_S = 45.0
 
 #: Where each alert is waited for, and the labels that tell what it is about.
 EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -41,10 +40,12 @@ def test_an_alert_arrives_with_all_that_who_is_called_needs(troubled: Troubled, 
     _is_told_well(alert)
 
 
-def test_a_server_that_is_gone_is_told_of(troubled: Troubled) -> None:
-    troubled.receiver.hears("EttAggregationLagging", PATIENCE_S, stack="without-worker")
+def test_a_server_that_is_gone_is_told_of_and_what_is_well_is_not(troubled: Troubled) -> None:
+    receiver, stack = troubled.receiver, "without-worker"
+    receiver.hears("EttAggregationLagging", troubled.patience_s, stack=stack)
     troubled.without_worker.stop()
-    _is_told_well(troubled.receiver.hears("EttDown", PATIENCE_S, stack="without-worker"))
+    _is_told_well(receiver.hears("EttDown", troubled.patience_s, stack=stack))
+    assert receiver.names(stack) == {"EttAggregationLagging", "EttDown", "EttWatchdog"}
 
 
 def test_each_alert_that_there_is_was_made_to_fire() -> None:
