@@ -52,7 +52,7 @@ def draw_numbers(spot: Spot, panel: Panel, frames: Sequence[Frame]) -> None:
     for place, (name, value) in enumerate(told):
         field = field_of(panel, name)
         words = shown(value, field.unit or panel.unit, _first(field.decimals, panel.decimals))
-        fits = (room - 16) / (0.62 * POINT_PX * max(len(words), 1))
+        fits = (room - 16) / (0.78 * POINT_PX * max(len(words), 1))
         size = min(_TALLEST_PT, fits, (spot.height - 60) / POINT_PX)
         middle, height = room * (place + 0.5), (spot.height + 26) / 2
         style = {"ha": "center", "fontsize": size, "fontweight": "bold"}
@@ -155,7 +155,8 @@ def _draw_groups(
         draw(places + shift, values, width, below if stacked else 0, color=colours[name])
         below = below + values
     unit = "percentunit" if panel.stack is Stack.PERCENT else panel.unit
-    short = [fitting(name, 90) for name in names]
+    room = 90 if panel.horizontal else (spot.width - MARGINS[0]) / max(len(names), 1)
+    short = [fitting(name, room) for name in names]
     if panel.horizontal:
         axes.set_yticks(places, short)
         axes.invert_yaxis()

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+from math import nan
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from tests.live.grafana import Range
 MARGINS = (62.0, 14.0, 36.0, 58.0)
 
 _DAY_S = 86_400
+_GAP = 3  #: usual steps, over which no line is drawn
 
 
 def draw_lines(spot: Spot, panel: Panel, lines: Sequence[Line], span: Range) -> None:
@@ -105,4 +108,14 @@ def mark_instants(axes: Axes, span: Range) -> None:
 
 
 def _xy(line: Line) -> tuple[list[float], list[float]]:
-    return [at for at, _ in line.points], [value for _, value in line.points]
+    """Return instants and values, with a gap where points are missing."""
+    told = list(line.points)
+    step = median([after[0] - before[0] for before, after in pairwise(told)] or [0.0])
+    at, values = [each[0] for each in told[:1]], [each[1] for each in told[:1]]
+    for before, after in pairwise(told):
+        if after[0] - before[0] > _GAP * step:
+            at.append(before[0] + step)
+            values.append(nan)
+        at.append(after[0])
+        values.append(after[1])
+    return at, values

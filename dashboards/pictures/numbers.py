@@ -34,7 +34,7 @@ def _number(value: float, unit: str, decimals: int | None) -> str:
         case "h":
             words = duration(value * _HOUR_S)
         case "dateTimeAsIso":
-            words = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M}"
+            words = f"{datetime.fromtimestamp(value, UTC):%b %d %H:%M}"
         case _:
             words = _short(value, decimals) + _BEHIND.get(unit, "")
     return words

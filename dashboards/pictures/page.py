@@ -62,7 +62,7 @@ def write(figure: Figure, file: Path) -> None:
 
 def _draw_panel(spot: Spot, panel: Panel, asking: Asking) -> None:
     spot.box(0, 0, (spot.width, spot.height), "white", edgecolor=RULE)
-    title = fitting(asking.titled(panel.title), spot.width - 20, TITLE_PT)
+    title = fitting(asking.titled(panel.title), (spot.width - 20) / 1.12, TITLE_PT)
     spot.text(10, 15, title, fontsize=TITLE_PT, color=INK, fontweight="bold")
     named = [replace(each, title=asking.titled(each.title)) for each in panel.fields]
     panel = replace(panel, fields=tuple(named))

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from itertools import islice
 from time import perf_counter
 
@@ -31,6 +32,7 @@ from ett_service.worker.loop import Worker
 from ett_service.worker.publishing import Publication, Publishing
 
 _PROJECT = "demo"
+_NAMED = ("*-pretrain-*",)  #: jobs that the page shows one by one
 _A_BATCH = 5000
 _ENDINGS = frozenset({"attempt_ended", "job_ended", "job"})
 _PLACED_BY = ("launch", "attempt", "cycle")
@@ -116,10 +118,10 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
 @contextmanager
 def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running]:
     worker = Worker(store, clock.now)
-    publication = Publication(most=Most(), asked=Asked(economy))
+    publication = Publication(most=Most(), asked=Asked(economy, jobs=_NAMED))
     parts = Parts(
         store, clock.now, replace(Limits(), max_batch_events=_A_BATCH), worker,
-        open_metrics=True, economy=economy,
+        open_metrics=True, economy=economy, version=version("ett-service"),
     )  # fmt: skip
     key = store.write(
         lambda conn: create_key(conn, project=_PROJECT, name="demo", scopes=SCOPES, now_us=clock.us)

@@ -1,7 +1,7 @@
 """The demo's fleet behind a real PostgreSQL and a real Prometheus, for somebody to look at."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ import psycopg
 from sqlalchemy import make_url
 
 from dashboards.build.kit import Dashboard, Source
+from dashboards.build.macros import Chosen
 from dashboards.pictures.asking import Asking, OfPostgres, OfPrometheus, Steps
 from dashboards.pictures.blocks import import_text, levels, openmetrics, record
 from dashboards.pictures.past import Page, pages
@@ -33,6 +34,8 @@ SEED = 7
 DAYS = 30
 SCRAPED_DAYS = 15  #: two weeks side by side, and a day for what is rated over one
 STEPS = Steps(long_s=7200, short_s=600)
+
+TWO_SETS: Mapping[str, Chosen] = {"a_cluster": ["alder"], "b_cluster": ["birch"]}
 
 _RECENT_US = 6 * HOUR_US
 _LOOKBACK = "--query.lookback-delta=1m"  #: whatever is asked is asked where samples lie
@@ -59,7 +62,8 @@ class Scene:
         found = self.conn.execute(_STORY, (END_US - 7 * DAY_US,)).fetchone()
         assert found is not None, "The fleet has no job with several attempts."
         project, job = found
-        return OfPostgres(self.conn, dashboard, end_s, {"project": project, "job": job})
+        chosen = {"project": project, "job": job} if dashboard.uid == "ett-sql-job" else TWO_SETS
+        return OfPostgres(self.conn, dashboard, end_s, chosen)
 
 
 @contextmanager

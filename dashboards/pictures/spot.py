@@ -21,6 +21,9 @@ POINT_PX = 100 / 72
 """At 100 pixels an inch, which every page is drawn at."""
 
 _HUES = tuple(dict.fromkeys([GOOD, *reversed(list(COLOURS.values()))]))
+_OF_GRAFANA = {"blue": "#5794f2", "orange": "#ff9830"}
+"""Colours that Grafana has names for."""
+
 _ENTRY_PX = 16.0
 _INSET_PX = 14.0
 
@@ -118,6 +121,7 @@ def colours_of(panel: Panel, names: Iterable[str]) -> Mapping[str, str]:
     for name in names:
         painted = PHASE_COLOURS.get(name) if panel.paint is not Paint.NOWHERE else None
         own = field_of(panel, name).colour or panel.value_colours.get(name)
+        own = _OF_GRAFANA.get(own or "", own)
         found[name] = own or painted or _HUES[len(found) % len(_HUES)]
     return found
 
