@@ -18,7 +18,7 @@ from ett_service.client.transport import Response, request
 from ett_service.storage.engine import open_store
 from ett_service.storage.keys import SCOPES, create_key
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 ETT = str(Path(sys.executable).with_name("ett"))
 
