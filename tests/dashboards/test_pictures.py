@@ -138,7 +138,7 @@ def test_rows_of_one_name_become_one_series() -> None:
         (1.5, "h", None, "1h 30m"),
         (12_345.6, "short", 0, "12.3 K"),
         (12, "short", None, "12"),
-        (2048.0, "bytes", None, "2.05 KB"),
+        (2048.0, "bytes", None, "2.05 kB"),
         (0.0, "dateTimeAsIso", None, "Jan 01 00:00"),
         (None, "short", None, "-"),
         (float("nan"), "s", None, "-"),
