@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
@@ -15,8 +14,7 @@ from ett_service.cli.main import main
 from ett_service.core.interval import SECOND_US
 from ett_service.demo.generator import generate
 from ett_service.storage.migrate import migrate
-from tests.live.programs import needed
-from tests.live.prometheus import Prometheus, Sample
+from tests.live.prometheus import Prometheus, Sample, backfill
 from tests.scenarios.conftest import Server
 from tests.stories import failing_job
 
@@ -57,16 +55,12 @@ def _its_database(past: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def blocks(past: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """Run a Prometheus over blocks of the past, with nothing to scrape."""
-    promtool = needed("promtool", "prometheus")
     prometheus = Prometheus(tmp_path_factory.mktemp("prometheus"))
     text = prometheus.folder / "past.om"
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setenv("ETT_DATABASE_URL", past.environment["ETT_DATABASE_URL"])
         assert exported("--label", "job=ett", "-o", str(text)) == 0
-        make = ["tsdb", "create-blocks-from", "--max-block-duration=2000h", "openmetrics"]
-        command = [promtool, *make, str(text), str(prometheus.blocks)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        backfill(text, prometheus.blocks)
         stack.callback(prometheus.stop)
         prometheus.start()
         yield prometheus
