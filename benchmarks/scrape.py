@@ -88,11 +88,11 @@ def moved(number: int) -> Iterator[tuple[dict[str, str], dict[str, int]]]:
 def keys(family: Family) -> Iterator[str]:
     """Yield all keys of one cluster and cohort, of one of those known beforehand."""
     for own in family.known:
-        series = f"{family.key}:{'/'.join(own)}" if own else family.key
+        key = family.series(own)
         if family.kind is Kind.HISTOGRAM:
-            yield from (f"{series}#{place}" for place in (*range(len(family.bounds_us) + 1), "us"))
+            yield from (f"{key}#{place}" for place in (*range(len(family.bounds_us) + 1), "us"))
         else:
-            yield series
+            yield key
 
 
 def samples(family: Family) -> list[tuple[tuple[str, ...], float]]:

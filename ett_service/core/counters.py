@@ -96,6 +96,11 @@ class OpenWork:
     last_heard_at: int | None  #: of all attempts
 
 
+def family_of(key: str) -> str:
+    """Return the family that a key is of: ``failures`` of ``failures:infra/network``."""
+    return key.partition("#")[0].partition(":")[0]
+
+
 def counted(ledger: JobLedger) -> Counted:
     """Return what the job adds to the counters; nothing where it is left out of the fleet.
 

@@ -11,7 +11,7 @@ from itertools import accumulate, islice
 from typing import TypeAlias
 
 from ett_service.core.counter_history import Moves, Steps
-from ett_service.core.counters import BOUNDS_US, OF_A_CLUSTER
+from ett_service.core.counters import BOUNDS_US, OF_A_CLUSTER, family_of
 from ett_service.core.interval import SECOND_US
 from ett_service.core.label import OTHER
 from ett_service.exposition.families import COUNTERS, Family, Kind
@@ -49,8 +49,7 @@ class Past:
     def add(self, labels: Labels, moves: Moves) -> None:
         """Add what one job, or several, moved."""
         for key, by_step in moves.items():
-            family = key.partition("#")[0].partition(":")[0]
-            own = (labels[0], "") if family in OF_A_CLUSTER else labels
+            own = (labels[0], "") if family_of(key) in OF_A_CLUSTER else labels
             moved = self._moved.setdefault(own, _nothing())[key]
             for at, amount in by_step.items():
                 moved[at] += amount
@@ -122,7 +121,7 @@ class _Lines:
         if family.kind is Kind.HISTOGRAM and labels[1] and not self._scope.cohort_histograms:
             return
         for own in self._series(family):
-            key = f"{family.key}:{'/'.join(own)}" if own else family.key
+            key = family.series(own)
             if family.kind is Kind.HISTOGRAM:
                 yield from self._histogram(family, key, (*shared, *own))
             else:

@@ -42,6 +42,10 @@ class Family:
         """What its keys in ``core.counters`` begin with."""
         return self.name.removeprefix("ett_").removesuffix("_total")
 
+    def series(self, own: Sequence[str]) -> str:
+        """Return the key there of one series, by its labels behind ``cluster`` and ``cohort``."""
+        return f"{self.key}:{'/'.join(own)}" if own else self.key
+
     @property
     def bounds_us(self) -> tuple[int, ...]:
         """Upper bounds of the buckets but the last; empty unless it is a histogram of durations."""

@@ -128,7 +128,7 @@ def _place(key: str) -> tuple[str, Values] | None:
 
 def _blocks(family: Family, labels: Labels, sets: Iterable[Values]) -> list[Block]:
     shared = labels if _of_cohorts(family) else labels[:1]
-    series = [(_series(family, own), (*shared, *own)) for own in sets]
+    series = [(family.series(own), (*shared, *own)) for own in sets]
     if family.kind is Kind.HISTOGRAM:
         return [_histogram(family, key, values) for key, values in series]
     template = "".join(
@@ -149,10 +149,6 @@ def _histogram(family: Family, key: str, values: Values) -> Block:
     whole = _literal(labelled(family.labels, values))
     template = f"{buckets}{family.name}_count{whole} %r\n{family.name}_sum{whole} %r\n"
     return _Histogram(template, tuple(f"{key}#{i}" for i in range(len(bounds))), f"{key}#{_SUM}")
-
-
-def _series(family: Family, values: Values) -> str:
-    return f"{family.key}:{'/'.join(values)}" if values else family.key
 
 
 def _literal(text: str) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from ett_service.core.counters import OF_A_CLUSTER, Seen
+from ett_service.core.counters import OF_A_CLUSTER, Seen, family_of
 from ett_service.core.distribution import summed
 from ett_service.core.job import MOST
 from ett_service.storage import label_values
@@ -116,12 +116,12 @@ class _Additions:
         clusters = self.sums.setdefault((cluster, ""), {})
         rises = set()
         for key, amount in summed(_sums(row.said), _sums(row.counted), -1).items():
-            into = clusters if _family(key) in OF_A_CLUSTER else own
+            into = clusters if family_of(key) in OF_A_CLUSTER else own
             into[key] = into.get(key, 0) + amount
             if amount > 0:
                 rises.add(key)
         for key, (at_us, us, number) in _seen(row.seen).items():
-            if key in rises and _family(key) not in OF_A_CLUSTER:
+            if key in rises and family_of(key) not in OF_A_CLUSTER:
                 latest = Exemplar(at_us, us, f"{row.ident}-{number}")
                 self.seen[labels][key] = max(latest, self.seen[labels].get(key, latest))
 
@@ -177,10 +177,6 @@ def put_gauges(conn: Connection, gauges: Mapping[str, Samples], now_us: int) -> 
     conn.execute(_PUT[conn.dialect.name, published.name], row)
     conn.execute(_PUBLISHED, {"now_us": now_us})
     return True
-
-
-def _family(key: str) -> str:
-    return key.partition("#")[0].partition(":")[0]
 
 
 def _write_counters(conn: Connection, additions: Mapping[Labels, Mapping[str, int]]) -> None:
