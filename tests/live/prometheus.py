@@ -107,7 +107,7 @@ class Prometheus:
     def has_scraped(self, since: float | None = None) -> None:
         """Wait for a scrape that began after *since*, in seconds since the Unix epoch."""
         after = time.time() if since is None else since
-        scraped = f'count(timestamp(up{{job="{SCRAPE_JOB}"}} == 1) > {after})'
+        scraped = f'count(timestamp(up{{job="{SCRAPE_JOB}"}}) > {after})'
         eventually(
             lambda: any(one.value >= len(self.targets) for one in self.query(scraped)), self.told
         )
