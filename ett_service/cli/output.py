@@ -82,7 +82,14 @@ def counted(items: Iterable[T], what: str) -> Iterator[T]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that is at *path* once it is whole, and not before."""
+    """Open a file that is at *path* once it is whole, and not before.
+
+    What is there and no plain file, such as a device or a pipe, is written to as it is.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:

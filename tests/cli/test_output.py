@@ -8,10 +8,20 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
 import pytest
 
-from ett_service.cli.output import clock, counted, minute, percent, shown, write_json, write_table
+from ett_service.cli.output import (
+    clock,
+    counted,
+    minute,
+    percent,
+    shown,
+    whole_file,
+    write_json,
+    write_table,
+)
 
 
 def test_a_piped_table_is_plain_and_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,3 +104,14 @@ def test_json_keeps_every_letter(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "Größe" in said
     assert json.loads(said) == {"job": "Größe"}
+
+
+def test_what_is_no_plain_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with whole_file(pipe) as file:
+        file.write(b"all of it")
+    assert os.read(reader, 100) == b"all of it"
+    os.close(reader)
+    assert pipe.is_fifo()
