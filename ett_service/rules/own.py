@@ -72,12 +72,20 @@ def _ingest(scale: Scale) -> Iterator[Alert]:
 
 def _stalled(scale: Scale) -> str:
     # It has to fire before silent attempts are closed as lost, since nothing runs any more then.
+    # Without its database the service cannot say what runs: what ran before goes on.
+    running = "ett_attempts_running"
+    before = f"last_over_time({running}[{scale.text('6h')}])"
     return "\n".join(
         (
             f"    time() - {merged('ett_ingest_last_event_timestamp_seconds')}",
             f"  > {scale.seconds('5m')}",
             "and",
-            f"  sum without (cluster, cohort) ({merged('ett_attempts_running')}) > 0",
+            "    (",
+            f"        sum without (cluster, cohort) ({merged(running)})",
+            "      or",
+            f"        sum without (cluster, cohort) ({merged(before)})",
+            "    )",
+            "  > 0",
         )
     )
 

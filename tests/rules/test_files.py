@@ -107,7 +107,7 @@ def test_fleet_metrics_are_merged_over_replicas_before_anything_else() -> None:
     for rule in _rules():
         for metric in metrics(rule.expr) & of_fleet:
             bare = rf"{metric}(?:\[\w+\])?"
-            merged = rf"max without \(instance, pod\) \((?:max_over_time\()?{bare}\)"
+            merged = rf"max without \(instance, pod\) \((?:(?:max|last)_over_time\()?{bare}\)"
             assert len(re.findall(merged, rule.expr)) == len(re.findall(rf"\b{bare}", rule.expr))
 
 
