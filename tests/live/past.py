@@ -14,7 +14,7 @@ from tests.scenarios.conftest import ETT, Server
 
 _RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "recording.yaml"
 _STEP_S = 900
-_WEEK_S = 7 * 86_400
+_SPAN_S = 2 * 86_400
 _LEVELS = 4
 """How deep recording rules are built upon each other: so often they are computed."""
 
@@ -38,9 +38,9 @@ def export(server: Server, prometheus: Prometheus, until_us: int, step: str) -> 
 
 
 def record(prometheus: Prometheus, until_s: int) -> None:
-    """Compute recording rules for a week, each level from what the one below it left."""
+    """Compute recording rules for two days, each level from what the one below it left."""
     end = until_s // _STEP_S * _STEP_S
-    start = end - _WEEK_S
+    start = end - _SPAN_S
     span = ["--start", str(start), "--end", str(end), "--eval-interval", f"{_STEP_S}s"]
     make = [needed("promtool", "prometheus"), "tsdb", "create-blocks-from", "rules", *span]
     for _ in range(_LEVELS):
