@@ -38,6 +38,15 @@ def publish(service: Service, most: Most | None = None) -> Published:
         return published.read(conn)
 
 
+def counters(service: Service) -> Published:
+    """Move the counters on alone, which is quick, and read them."""
+    now_us = service.clock.now()
+    service.store.write(partial(publishing.begin, now_us=now_us))
+    service.store.write(partial(publishing.carry_on, now_us=now_us, most=Most()))
+    with service.store.reading() as conn:
+        return published.read(conn)
+
+
 def key_of(service: Service, job: str) -> JobKey:
     with service.store.reading() as conn:
         return JobKey(conn.execute(select(jobs.c.project_id)).scalars().first() or 0, job)
@@ -96,13 +105,13 @@ def test_any_order_of_arrival_ends_at_the_same_counters_or_above(service: Servic
     described, *events = failing_job()
     for seed in range(3):
         random.Random(seed).shuffle(events)
-        job, before = f"shuffled-{seed}", publish(service).marks.get(LLM, {})
+        job, before = f"shuffled-{seed}", counters(service).marks.get(LLM, {})
         for event in (described, *events):
             service.told([event | {"job": job, "id": f"{event['id']}-{seed}"}])
-            now = publish(service).marks.get(LLM, {})
+            now = counters(service).marks.get(LLM, {})
             assert all(now[key] >= mark for key, mark in before.items())
             before = now
-    found = publish(service)
+    found = counters(service)
     gross = sum(minutes(found, LLM, "phase_seconds").values())
     assert gross == 3 * 62 + found.excess_us / MINUTE
 
@@ -254,15 +263,15 @@ def test_what_is_published_has_a_revision_that_rises(service: Service) -> None:
 
 
 def test_publishers_beside_writers_count_everything_once(service: Service) -> None:
-    publishing = [Publishing(service.store, service.clock.now) for _ in range(3)]
+    publishers = [Publishing(service.store, service.clock.now) for _ in range(3)]
     done = threading.Event()
 
     def publish_on(one: Publishing) -> None:
         while not done.is_set():
             one.publish()
 
-    with ThreadPoolExecutor(len(publishing)) as pool:
-        running = [pool.submit(publish_on, one) for one in publishing]
+    with ThreadPoolExecutor(len(publishers)) as pool:
+        running = [pool.submit(publish_on, one) for one in publishers]
         for number in range(12):
             service.told(failing_job(f"job-{number}"))
         done.set()
