@@ -28,6 +28,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="let live tests take a quarter of an hour")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only makes sense in the long form."""
+    if not config.getoption("--long"):
+        left = [item for item in items if item.get_closest_marker("long")]
+        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=left)
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name long bytes and texts by their length: a name made of them could be megabytes long."""
     if isinstance(val, bytes | str) and len(val) > LONGEST_NAME:

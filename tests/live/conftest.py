@@ -58,7 +58,7 @@ class Troubled:
 
 @pytest.fixture(scope="session")
 def is_long(pytestconfig: pytest.Config) -> bool:
-    """Tell whether the tests may take many minutes, as with ``--long``, in ``make laws``."""
+    """Tell whether the tests may take many minutes, as with ``--long``, in ``make live``."""
     return bool(pytestconfig.getoption("--long"))
 
 

@@ -29,9 +29,8 @@ def test_attempts_of_the_past_are_counted_when_they_began(live: Live, fleet: Fle
         assert begun <= found.value <= begun + 10
 
 
-def test_rules_know_the_past_once_they_were_computed_for_it(live: Live, *, is_long: bool) -> None:
-    if not is_long:
-        pytest.skip("computing rules for the past takes minutes: make laws")
+@pytest.mark.long
+def test_rules_know_the_past_once_they_were_computed_for_it(live: Live) -> None:
     at_s = live.past_until_us // 1_000_000 // 900 * 900 - 24 * _HOUR_S
     found = live.prometheus.query(_RATIO, at_s)
     assert {one.labels["cluster"] for one in found} == {"alder", "birch", "cedar"}
