@@ -159,7 +159,7 @@ GAUGES: tuple[Family, ...] = (
 OWN: tuple[Family, ...] = (
     Family("ett_ingest_events_total", Kind.COUNTER, ("source",),
            "Events taken in, duplicates apart; import is what came marked as history.",
-           (("events",), ("traces",), ("import",))),
+           (("events",), ("import",))),
     Family("ett_ingest_events_rejected_total", Kind.COUNTER, ("code",),
            "Events refused, by the code that their sender was told."),
     Family("ett_ingest_events_duplicate_total", Kind.COUNTER, (),

@@ -22,7 +22,7 @@ def _page(own: OwnMetrics) -> Page:
 
 def test_every_source_and_code_is_shown_from_0_on(own: OwnMetrics) -> None:
     page = _page(own)
-    sources = [labelled(source=name) for name in ("events", "traces", "import")]
+    sources = [labelled(source=name) for name in ("events", "import")]
     assert page["ett_ingest_events_total"] == dict.fromkeys(sources, 0)
     codes = [labelled(code=name) for name in ("bad_id", "conflict")]
     assert page["ett_ingest_events_rejected_total"] == dict.fromkeys(codes, 0)
