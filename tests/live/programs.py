@@ -42,10 +42,15 @@ class Program:
         eventually(answers, self.told)
 
     def stop(self) -> None:
-        """Ask it to end, and wait until it has."""
+        """Ask it to end, and see that it has."""
         if self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(PATIENCE_S)
+            try:
+                self._process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                raise
 
     def told(self) -> str:
         """Return the end of its log."""
