@@ -37,14 +37,14 @@ def alerts(objective: Objective, scale: Scale) -> Iterator[Alert]:
 def _expr(burn: Burn, objective: Objective, scale: Scale) -> str:
     limit = decimal(objective.fires_at(burn))
     ratio = "cluster:ett_ineffective_per_weighted_seconds:ratio_rate"
-    rate = f"cluster:ett_phase_weighted_seconds:rate{burn.long}"
+    used = "cluster:ett_phase_weighted_seconds:rate"
+    rate = f"{used}{burn.long}"
     least = f"{LEAST_GPU_HOURS} * {scale.seconds('1h')}"
-    return "\n".join(
-        (
-            f"  {ratio}{burn.long} > {limit}",
-            "and",
-            f"  {ratio}{burn.short} > {limit}",
-            "and",
-            f"  {rate} * {scale.seconds(burn.long)} > {least}",
-        )
-    )
+    conditions = [
+        f"{ratio}{burn.long} > {limit}",
+        f"{ratio}{burn.short} > {limit}",
+        f"{rate} * {scale.seconds(burn.long)} > {least}",
+    ]
+    if burn.filled:
+        conditions.append(f"{rate} > {used}{burn.short} / {burn.filled}")
+    return "\nand\n".join(f"  {condition}" for condition in conditions)

@@ -27,7 +27,8 @@ class Burn:
     """One alert: the budget burns ``factor`` times too fast, in a long window and a short one.
 
     The long window says that it matters, the short one that it still goes on. ``wait`` is how long
-    both must hold.
+    both must hold. Where nothing ran before, the long window says no more than the short one: with
+    ``filled`` at least one part in so many of it has to have been used as the short one is.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Burn:
     long: str
     short: str
     wait: str
+    filled: int | None = None
 
     @property
     def long_hours(self) -> Fraction:
@@ -83,7 +85,7 @@ class Objective:
     def burns(self) -> Sequence[Burn]:
         """The alerts, the most urgent first."""
         return (
-            Burn("EttBudgetBurnFast", "page", self.fast, "6h", "30m", "15m"),
+            Burn("EttBudgetBurnFast", "page", self.fast, "6h", "30m", "15m", filled=8),
             Burn("EttBudgetBurnSlow", "ticket", self.slow, "3d", "6h", "3h"),
         )
 
