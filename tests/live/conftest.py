@@ -25,6 +25,17 @@ FLEET_ENDS_US = instant("2026-03-04T14:20:00Z")
 LIVE_FROM_US = FLEET_ENDS_US - FASTER * LIVE_S * SECOND_US
 
 
+_begun: list[ExitStack] = []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the programs with the last live test: until the session ends they would take a core."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        while _begun:
+            _begun.pop().close()
+
+
 @dataclass
 class Live:
     """The fleet that is told: what was before *began_us* at once, then all as it happens.
@@ -72,6 +83,7 @@ def fleet(is_long: bool) -> Fleet:
 def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
     """Let trouble begin; what comes of it arrives while the fleet is played."""
     with ExitStack() as stack:
+        _begun.append(stack)
         receiver = Receiver()
         stack.callback(receiver.stop)
         manager = Alertmanager(tmp_path_factory.mktemp("alertmanager"), receiver)
@@ -103,6 +115,7 @@ def live(
 ) -> Iterator[Live]:
     """Tell the fleet's last minutes as they happen; the days before lie in blocks."""
     with ExitStack() as stack:
+        _begun.append(stack)
         server = stack.enter_context(serving(tmp_path_factory.mktemp("served")))
         folder = tmp_path_factory.mktemp("prometheus")
         rules = trouble.rules(folder, FASTER)
