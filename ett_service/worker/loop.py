@@ -85,9 +85,10 @@ class Worker:
         """End the loop after the jobs that it is at; wait for that if it has its own thread."""
         self._stopped.set()
         self._awake.set()
-        self._publishing.stop()
+        self._publishing.stop_soon()
         if self._thread is not None:
             self._thread.join()
+        self._publishing.join()
 
     def run(self) -> None:
         """Refresh jobs until :meth:`stop`, whatever trouble the database is in."""

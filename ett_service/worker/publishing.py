@@ -54,9 +54,12 @@ class Publishing:
         self._thread = threading.Thread(target=self._run, name="ett-publisher", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the thread after what it is at."""
+    def stop_soon(self) -> None:
+        """Let the thread end after what it is at."""
         self._stopped.set()
+
+    def join(self) -> None:
+        """Wait for the end of the thread."""
         if self._thread is not None:
             self._thread.join()
 
