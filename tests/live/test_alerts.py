@@ -19,7 +19,7 @@ RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 #: Where each alert is waited for, and the labels that tell what it is about.
 EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "EttWatchdog": ("troubled", {"severity": "none"}),
-    "EttBudgetBurnFast": ("troubled", {"severity": "page", "cluster": "troubled"}),
+    "EttBudgetBurnFast": ("waited", {"severity": "page", "cluster": "troubled"}),
     "EttPhaseStuck": (
         "troubled",
         {"severity": "ticket", "cohort": "llm", "phase": "launcher_init"},
