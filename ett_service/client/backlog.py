@@ -135,7 +135,8 @@ class Backlog:
 
 def spools(root: Path) -> list[Path]:
     """Every spool directory under *root*, at any depth, *root* itself included."""
-    found = (path.parent for path in root.rglob(OWNER))
+    # Path.rglob raises where another process removes a directory meanwhile.
+    found = (Path(folder) for folder, _, files in os.walk(root) if OWNER in files)
     return sorted(path for path in found if not path.name.startswith("."))
 
 

@@ -3,12 +3,14 @@
 import json
 import os
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ett_service.client.backlog import Backlog, adopted, spools
-from ett_service.client.spool import Spool, default_root, job_directory
+from ett_service.client.spool import OWNER, Spool, default_root, job_directory
 
 LINE = b'{"type":"heartbeat"}\n'
 
@@ -217,3 +219,24 @@ def test_spools_lie_where_the_user_says_or_where_state_belongs() -> None:
     assert default_root({"ETT_SPOOL": "/s", "HOME": "/h"}) == Path("/s")
     assert default_root({"XDG_STATE_HOME": "/x"}) == Path("/x/ett/spool")
     assert default_root({"HOME": "/h"}) == Path("/h/.local/state/ett/spool")
+
+
+def test_spools_are_found_while_others_come_and_go(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            for number in range(50):
+                (tmp_path / f"{number}").mkdir()
+            for number in range(50):
+                (tmp_path / f"{number}").rmdir()
+
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / OWNER).touch()
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(come_and_go)
+        found = [spools(tmp_path) for _ in range(500)]
+        done.set()
+    coming.result()
+    assert found == [[kept]] * 500
