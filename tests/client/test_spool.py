@@ -236,7 +236,9 @@ def test_spools_are_found_while_others_come_and_go(tmp_path: Path) -> None:
     (kept / OWNER).touch()
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(come_and_go)
-        found = [spools(tmp_path) for _ in range(500)]
-        done.set()
+        try:
+            found = [spools(tmp_path) for _ in range(500)]
+        finally:
+            done.set()
     coming.result()
     assert found == [[kept]] * 500
