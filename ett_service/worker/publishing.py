@@ -70,6 +70,8 @@ class Publishing:
         self._choose_labels(now_us)
         while self._carried_on(now_us) == publishing.AT_ONCE and not self._stopped.is_set():
             pass
+        if self._stopped.is_set():
+            return
         asked = self._publication.asked
         with self._store.reading() as conn:
             shown = label_values.read(conn)
