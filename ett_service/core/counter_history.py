@@ -5,12 +5,12 @@ Over all steps it is what :func:`ett_service.core.counters.counted` says of the 
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ett_service.core.accelerators import UNHELD
 from ett_service.core.answer import Exclusion, JobLedger
 from ett_service.core.cohort import Frame
-from ett_service.core.counters import DEDUCTIONS, durations, failures, owner
+from ett_service.core.counters import DEDUCTIONS, happenings, owner, sum_of
 from ett_service.core.interval import Interval, merged, outside
 from ett_service.core.span import NEVER
 from ett_service.core.vocabulary import Category, Outcome, Phase
@@ -27,7 +27,9 @@ class Steps(NamedTuple):
         return min(at - at % self.step_us + self.step_us, self.last_at)
 
 
-Moves = Mapping[str, Mapping[int, int]]
+_Found: TypeAlias = defaultdict[str, defaultdict[int, int]]
+
+Moves: TypeAlias = Mapping[str, Mapping[int, int]]
 """By key of ``core.counters``, then by the instant at which it is first seen: how much."""
 
 
@@ -49,7 +51,7 @@ def moves(ledger: JobLedger, steps: Steps, exclusions: Sequence[Exclusion] = ())
     comes after the last step, is left out. Of an attempt's stalled time the last part is its
     silent tail: a ledger does not tell them apart where they touch.
     """
-    found: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    found: _Found = defaultdict(lambda: defaultdict(int))
     frame = Frame(ledger, exclusions)
     if not frame.fits:
         return {}
@@ -61,10 +63,18 @@ def moves(ledger: JobLedger, steps: Steps, exclusions: Sequence[Exclusion] = ())
             for at, us in _passed(span, steps):
                 for key, weight in keys:
                     found[key][at] += us * weight
-    for at, key, amount in _events(ledger):
-        if at < steps.last_at and not frame.excluded(at):
-            found[key][steps.after(at)] += amount
+    _add_happenings(found, ledger, frame, steps)
     return found
+
+
+def _add_happenings(found: _Found, ledger: JobLedger, frame: Frame, steps: Steps) -> None:
+    for one in happenings(ledger):
+        if one.at_us >= steps.last_at or frame.excluded(one.at_us):
+            continue
+        at = steps.after(one.at_us)
+        found[one.key][at] += 1
+        if one.seen is not None:
+            found[sum_of(one.key)][at] += one.seen.us
 
 
 def _pieces(ledger: JobLedger) -> Iterator[_Piece]:
@@ -113,17 +123,6 @@ def _passed(span: Interval, steps: Steps) -> Iterator[tuple[int, int]]:
         stop = min(end, read_at)
         yield read_at, stop - at
         at = stop
-
-
-def _events(ledger: JobLedger) -> Iterator[tuple[int, str, int]]:
-    """Yield what has no length: when, by its key, and how much it adds."""
-    for attempt in ledger.attempts:
-        yield attempt.started_at, f"attempts_started:{'restart' if attempt.number else 'first'}", 1
-    for key, one in durations(ledger):
-        yield one.at_us, key, 1
-        yield one.at_us, f"{key.partition('#')[0]}#us", one.us
-    for at, key in failures(ledger):
-        yield at, key, 1
 
 
 def _interval(exclusion: Exclusion) -> Interval:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ett_service.core.answer import AttemptLedger, JobLedger, Share
 from ett_service.core.cohort import Frame, fits
-from ett_service.core.interval import SECOND_US
+from ett_service.core.distribution import DURATION_BOUNDS_US, SAVE_BOUNDS_US
 from ett_service.core.occasions import occasions
 from ett_service.core.saves import saves
 from ett_service.core.totals import FAILURE, PHASE
@@ -35,21 +35,6 @@ DEDUCTIONS: tuple[tuple[str, str], ...] = (
     (Phase.PT2_COMPILE.value, Category.RECOMPILE.value),
 )
 """From which phase later facts move seconds to which category."""
-
-DURATION_BOUNDS_US: tuple[int, ...] = tuple(
-    SECOND_US * seconds
-    for seconds in (
-        1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 300, 450, 600, 900, 1200, 1800, 2700, 3600, 5400,
-        7200, 14400,
-    )
-)  # fmt: skip
-"""Upper bounds of the buckets of times to start, times to recover and phase durations."""
-
-SAVE_BOUNDS_US: tuple[int, ...] = tuple(
-    SECOND_US * hundredths // 100
-    for hundredths in (10, 25, 50, 100, 250, 500, 1000, 1500, 3000, 6000, 12000, 30000)
-)
-"""Those of the stops for a save."""
 
 BOUNDS_US: Mapping[str, tuple[int, ...]] = {
     "time_to_start_seconds": DURATION_BOUNDS_US,
@@ -79,6 +64,14 @@ class Seen(NamedTuple):
     number: int  #: of the attempt
 
 
+class Happening(NamedTuple):
+    """One more for a counter at an instant, and the duration where it fills a bucket."""
+
+    at_us: int
+    key: str
+    seen: Seen | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """What a job adds to the counters, by key, and the latest duration in each bucket."""
@@ -101,6 +94,11 @@ def family_of(key: str) -> str:
     return key.partition("#")[0].partition(":")[0]
 
 
+def sum_of(bucket: str) -> str:
+    """Return the key of a histogram's sum, from that of one of its buckets."""
+    return f"{bucket.partition('#')[0]}#us"
+
+
 def counted(ledger: JobLedger) -> Counted:
     """Return what the job adds to the counters; nothing where it is left out of the fleet.
 
@@ -118,13 +116,11 @@ def counted(ledger: JobLedger) -> Counted:
             sums[f"deducted_seconds:{_SILENT}"] -= attempt.silent_tail_us
             weighted_us = attempt.silent_tail_us * frame.weights[attempt.number]
             sums[f"deducted_weighted_seconds:{_SILENT}"] -= weighted_us
-        sums["attempts_started:" + ("restart" if attempt.number else "first")] += 1
-    for key, one in durations(ledger):
-        sums[key] += 1
-        sums[f"{key.partition('#')[0]}#us"] += one.us
-        seen[key] = max(one, seen.get(key, one))
-    for _, key in failures(ledger):
-        sums[key] += 1
+    for one in happenings(ledger):
+        sums[one.key] += 1
+        if one.seen is not None:
+            sums[sum_of(one.key)] += one.seen.us
+            seen[one.key] = max(one.seen, seen.get(one.key, one.seen))
     return Counted({key: amount for key, amount in sums.items() if amount}, seen)
 
 
@@ -168,37 +164,38 @@ def _add_share(sums: defaultdict[str, int], share: Share, *, weighted: bool) -> 
         sums[f"deducted_weighted_seconds:{phase}/{share.category}"] += share.weighted_us
 
 
-def durations(ledger: JobLedger) -> Iterator[tuple[str, Seen]]:
-    """Yield every duration that a histogram counts, with the key of its bucket.
+def happenings(ledger: JobLedger) -> Iterator[Happening]:
+    """Yield what is counted one by one: attempts that began, failures and durations.
 
     A phase that still goes on is not counted: it would be found in one bucket after the other.
     """
+    for attempt in ledger.attempts:
+        start = "restart" if attempt.number else "first"
+        yield Happening(attempt.started_at, f"attempts_started:{start}")
     goes_on = _going_on(ledger)
     for at, number, _, _, tally in occasions(ledger):
         if tally is None or number is None:
             continue
         name, _, us = tally
-        if name in _TIMES:
-            yield _in_bucket(_TIMES[name], Seen(at, us, number))
-        elif name.startswith(PHASE):
-            phase = name.removeprefix(PHASE)
-            if (number, phase) != goes_on:
-                yield _in_bucket("phase_duration_seconds", Seen(at, us, number), phase)
+        if name.startswith(FAILURE):
+            yield Happening(at, f"failures:{name.removeprefix(FAILURE)}")
+        elif (bucketed := _histogram(name)) and (number, bucketed[1]) != goes_on:
+            yield _in_bucket(*bucketed, Seen(at, us, number))
     for save in saves(ledger):
         seen = Seen(save.end_at, save.end_at - save.start_at, save.number)
-        yield _in_bucket("checkpoint_blocking_seconds", seen)
+        yield _in_bucket("checkpoint_blocking_seconds", "", seen)
 
 
-def failures(ledger: JobLedger) -> Iterator[tuple[int, str]]:
-    """Yield when each failure was, and the key that counts it."""
-    for occasion in occasions(ledger):
-        if occasion.tally and occasion.tally[0].startswith(FAILURE):
-            yield occasion.at, f"failures:{occasion.tally[0].removeprefix(FAILURE)}"
+def _histogram(tally: str) -> tuple[str, str] | None:
+    """Return the family that a tally's durations fill and the phase; None where there is none."""
+    if tally.startswith(PHASE):
+        return "phase_duration_seconds", tally.removeprefix(PHASE)
+    return (_TIMES[tally], "") if tally in _TIMES else None
 
 
-def _in_bucket(family: str, seen: Seen, label: str = "") -> tuple[str, Seen]:
+def _in_bucket(family: str, label: str, seen: Seen) -> Happening:
     key = f"{family}:{label}" if label else family
-    return f"{key}#{bisect_left(BOUNDS_US[family], seen.us)}", seen
+    return Happening(seen.at_us, f"{key}#{bisect_left(BOUNDS_US[family], seen.us)}", seen)
 
 
 def _going_on(ledger: JobLedger) -> tuple[int, str] | None:

@@ -18,15 +18,23 @@ K = TypeVar("K", bound=Hashable)
 
 _GROWTH_PERCENT = 104
 
-HISTOGRAM_BOUNDS_US: tuple[int, ...] = tuple(
-    SECOND_US * tenths // 100
-    for tenths in (
-        10, 25, 50, 100, 200, 250, 500, 1_000, 1_500, 2_000, 3_000, 6_000, 9_000, 12_000, 18_000,
-        30_000, 45_000, 60_000, 90_000, 120_000, 180_000, 270_000, 360_000, 540_000, 720_000,
-        1_440_000,
+DURATION_BOUNDS_US: tuple[int, ...] = tuple(
+    SECOND_US * seconds
+    for seconds in (
+        1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 300, 450, 600, 900, 1200, 1800, 2700, 3600, 5400,
+        7200, 14400,
     )
 )  # fmt: skip
-"""0.1 s to 4 h: bounds of histograms, each of them a bound of the ladder."""
+"""Upper bounds of the buckets of times to start, times to recover and phase durations."""
+
+SAVE_BOUNDS_US: tuple[int, ...] = tuple(
+    SECOND_US * hundredths // 100
+    for hundredths in (10, 25, 50, 100, 250, 500, 1000, 1500, 3000, 6000, 12000, 30000)
+)
+"""Those of the stops for a save."""
+
+HISTOGRAM_BOUNDS_US: tuple[int, ...] = tuple(sorted({*DURATION_BOUNDS_US, *SAVE_BOUNDS_US}))
+"""0.1 s to 4 h: the bounds of the histograms on ``/metrics``, each of them one of the ladder."""
 
 _LONGEST_US = 2**62
 

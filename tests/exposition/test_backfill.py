@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from ett_service.core.counter_history import Moves, Steps
-from ett_service.core.counters import DURATION_BOUNDS_US
+from ett_service.core.distribution import DURATION_BOUNDS_US
 from ett_service.core.interval import HOUR_US, SECOND_US
 from ett_service.core.span import NEVER
 from ett_service.exposition.backfill import Past, Scope

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.counters import DEDUCTIONS, DURATION_BOUNDS_US, PHASES
+from ett_service.core.counters import DEDUCTIONS, PHASES
+from ett_service.core.distribution import DURATION_BOUNDS_US
 from ett_service.exposition.counters import CountersWriter
 from ett_service.exposition.families import COUNTERS, Kind
 from ett_service.exposition.notation import Form

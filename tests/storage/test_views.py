@@ -285,8 +285,10 @@ def test_what_was_taken_out_of_the_numbers_says_so(
         lambda conn: put_exclusion(conn, key, [window], why="burnt in", made_by="k", now_us=NOON)
     )
 
+    first = {"jobs": "job", "attempts": "number", "failures": "number", "recoveries": "interrupted"}
+
     def excluded(view: str) -> list[int]:
-        rows = read(store, all_of(f"ett_v_{view} WHERE job = 'twice'"))
+        rows = read(store, all_of(f"ett_v_{view} WHERE job = 'twice' ORDER BY {first[view]}"))
         return [int(row["excluded"]) for row in rows]
 
     assert ledgers

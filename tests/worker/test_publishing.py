@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, select
 
 from ett_service.core.answer import Exclusion
-from ett_service.core.counters import DURATION_BOUNDS_US
+from ett_service.core.distribution import DURATION_BOUNDS_US
 from ett_service.storage import corrections, deletion, label_values, published, publishing
 from ett_service.storage.counting import ident
 from ett_service.storage.label_values import COHORT, Most
