@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from ett_service.analysis.economy import Economy, Price, Target
 from ett_service.analysis.peak_rates import PeakRate
@@ -96,6 +96,53 @@ class MetricsTable(Row):
     jobs: tuple[Name, ...] = ()  #: patterns of running jobs that are shown by name
 
 
+class SlaTable(Row):
+    """Within how many hours a regression is to be found, acknowledged and resolved."""
+
+    detect_hours: PositiveFloat = 96.0
+    acknowledge_hours: PositiveFloat = 24.0
+    resolve_hours: PositiveFloat = 168.0
+
+
+class DetectionTable(Row):
+    """What the search for regressions goes by; docs/howto/regressions.md."""
+
+    enabled: bool = True
+    every_seconds: PositiveFloat = 86_400.0  #: runs end at multiples of it since the Unix epoch
+    settle_seconds: PositiveFloat = 300.0  #: a run waits so long for the ledgers at most
+    runs: PositiveInt = 2  #: it fires once that many in a row found it
+    cohort: tuple[Dimension, ...] = ("cluster", "model")
+    strata: tuple[Dimension, ...] = ("hardware", "kind", "size")
+    recent_days: PositiveInt = 14
+    baseline_days: PositiveInt = 28
+    effect_floor: Annotated[float, Field(gt=1)] = 1.15
+    impact_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0025
+    q: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    sla: SlaTable = SlaTable()
+
+
+class ReceiverRow(Row):
+    """Whom to tell; its address may be anywhere but link-local."""
+
+    name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,62}$")]
+    url: SecretStr  #: that of Slack and its like is a secret
+    format: Literal["generic", "slack", "pagerduty", "teams", "alertmanager"] = "generic"
+    secret: SecretStr = SecretStr("")  #: signs; PagerDuty's is its routing key
+    where: dict[Dimension, str] = {}  #: only what concerns these
+
+
+class AlertingTable(Row):
+    """How people are told."""
+
+    lease_seconds: PositiveFloat = 15.0
+    retry_seconds: tuple[Annotated[float, Field(ge=0)], ...] = (
+        0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400,
+    )  # fmt: skip
+    connect_seconds: PositiveFloat = 5.0
+    total_seconds: PositiveFloat = 15.0
+    resend_seconds: PositiveFloat = 60.0  #: to Alertmanager, for as long as something fires
+
+
 class Settings(BaseModel):
     """What an operator may choose. Durations are in seconds, sizes in bytes."""
 
@@ -125,6 +172,12 @@ class Settings(BaseModel):
     prices: tuple[PriceRow, ...] = ()
     peak_rates: tuple[PeakRateRow, ...] = ()  #: they go before those of the data sheets
     targets: tuple[TargetRow, ...] = ()
+    detection: DetectionTable = DetectionTable()
+    alerting: AlertingTable = AlertingTable()
+    receivers: tuple[ReceiverRow, ...] = ()
+    webhook_allow: tuple[Name, ...] = ()  #: networks that receivers made by API may be in
+    secret_key: SecretStr = SecretStr("")  #: encrypts what receivers made by API sign with
+    public_url: str = ""  #: where people reach this server, for links
 
     @field_validator("database_url")
     @classmethod
@@ -133,7 +186,10 @@ class Settings(BaseModel):
             raise ValueError(f"must start with {' or '.join(DATABASES)}")
         return url
 
-    @field_validator("prices", "peak_rates", "targets", "metrics", mode="before")
+    @field_validator(
+        "prices", "peak_rates", "targets", "metrics", "detection", "alerting", "receivers",
+        "webhook_allow", mode="before",
+    )  # fmt: skip
     @classmethod
     def _read_json(cls, given: object) -> object:
         if not isinstance(given, str):

@@ -4,6 +4,17 @@ Instants and durations are integer microseconds (``_us``), instants since the Un
 Ratios are never stored: readers divide.
 """
 
+from ett_service.storage.tables.alerting import (
+    accepted_baseline,
+    delivery,
+    detection_run,
+    lease,
+    mute,
+    receiver,
+    receiver_health,
+    regression,
+    regression_change,
+)
 from ett_service.storage.tables.fleet import (
     cohort,
     cohort_day,
@@ -38,6 +49,7 @@ from ett_service.storage.tables.record import (
 from ett_service.storage.tables.schema import metadata
 
 __all__ = [
+    "accepted_baseline",
     "api_key",
     "attempt_ledger",
     "checkpoint",
@@ -47,6 +59,8 @@ __all__ = [
     "correction",
     "counted",
     "counter",
+    "delivery",
+    "detection_run",
     "dirty",
     "event",
     "exemplar",
@@ -54,12 +68,18 @@ __all__ = [
     "job_history",
     "job_ledger",
     "label_value",
+    "lease",
     "marker",
     "metadata",
+    "mute",
     "producer",
     "project",
     "published",
+    "receiver",
+    "receiver_health",
     "recovery",
+    "regression",
+    "regression_change",
     "rollup_daily",
     "rollup_hourly",
     "segment",

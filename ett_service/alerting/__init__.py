@@ -1,0 +1,1 @@
+"""Tells people: what is said to whom, and that it arrives."""

@@ -1,0 +1,173 @@
+"""Regressions: what is watched, what is found about it, and the words for both.
+
+Durations are microseconds, instants microseconds since the Unix epoch.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from hashlib import sha256
+from typing import NamedTuple, TypeAlias
+
+Cohort: TypeAlias = tuple[tuple[str, str], ...]
+"""Dimensions and their values, in the order of the settings; empty for the whole project."""
+
+
+class Metric(StrEnum):
+    """What is watched, one value an attempt, a job, a recovery, a save or a day."""
+
+    PHASE_SECONDS = auto()  #: of an attempt, once the phase is over
+    STAGE_SECONDS = auto()  #: of an attempt, inclusive
+    TIME_TO_START_SECONDS = auto()
+    TIME_TO_RECOVER_SECONDS = auto()
+    CHECKPOINT_BLOCKING_SECONDS = auto()  #: of one save
+    UNSAVED_SECONDS = auto()  #: of a failure: training that was lost with it
+    FAILURES_PER_GPU_HOUR = auto()
+    ETT_RATIO = auto()
+
+
+class Subject(NamedTuple):
+    """What is watched of a cohort; parts that do not apply are empty."""
+
+    metric: Metric
+    phase: str = ""
+    stage: str = ""
+    cause: str = ""  #: of failures; empty for all of them
+
+
+class Series(NamedTuple):
+    """A subject in a cohort."""
+
+    subject: Subject
+    cohort: Cohort
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that stay the same for as long as the words do."""
+        told = json.dumps([*self.subject, *self.cohort], separators=(",", ":"))
+        return sha256(told.encode()).hexdigest()[:16]
+
+
+class Verdict(StrEnum):
+    """What a finding is. Only a regression alerts."""
+
+    REGRESSION = auto()
+    IMPROVEMENT = auto()
+    INCIDENT = auto()  #: it does not outlive the removal of one day
+    RELABELLING = auto()  #: time moved between phases, and their sum is what it was
+    MIX = auto()  #: other jobs ran, and no cohort changed
+
+
+class State(StrEnum):
+    """Where a finding stands; one that is not known is inactive."""
+
+    INACTIVE = auto()
+    PENDING = auto()
+    FIRING = auto()
+    RESOLVED = auto()
+
+
+class Triage(StrEnum):
+    """What people say of a finding."""
+
+    REAL = auto()
+    NOISE = auto()
+    EXPECTED = auto()
+    MIX = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Values before or after the onset; of rates ``median`` is the rate and ``p90`` is None.
+
+    Of durations both are microseconds, of failures they are failures per GPU-hour, of ETT% the
+    ratio.
+    """
+
+    n: int
+    days: int  #: days with any
+    median: float
+    p90: float | None
+    from_us: int
+    to_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition of the verdict, as it is told to whoever asks why."""
+
+    name: str
+    value: float | None  #: None where it could not be worked out
+    limit: float
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """What it costs, or saves where negative."""
+
+    gpu_hours_per_week: float | None  #: None while accelerators are unknown
+    ett_points: float | None = None  #: of the cohort; negative is worse
+    cost_per_week: float | None = None  #: None without a price
+    currency: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one run of the detector says of a series."""
+
+    series: Series
+    verdict: Verdict
+    ratio: float  #: after over before; of ETT% and where before is 0 see ``Side``
+    low: float  #: of its 95 % interval
+    high: float
+    p: float
+    q: float  #: after correction for the number of series
+    onset_us: int
+    before: Side
+    after: Side
+    gates: tuple[Gate, ...]
+    impact: Impact = field(default_factory=lambda: Impact(None))
+    holds: bool = True  #: False for an open one whose effect is under half the floor by now
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the series, and of the direction: an improvement is another one."""
+        worse = self.verdict is not Verdict.IMPROVEMENT
+        return self.series.fingerprint if worse else self.series.fingerprint[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A value of a dimension that a change is associated with."""
+
+    dimension: str
+    value: str
+    explains: float  #: the part of the change that goes away without it, 0 to 1
+    attempts: int
+    first_seen_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NearMarker:
+    """A marker near the onset; the nearest come first."""
+
+    id: str
+    kind: str
+    title: str
+    at_us: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """What a change is associated with, by the evidence at hand."""
+
+    phase_shares: Mapping[str, float]  #: part of the change of time to start, by phase; sums to 1
+    cohort_shares: Mapping[str, float]  #: part of the change by cohort, ``k=v,k=v``; sums to 1
+    suspects: tuple[Suspect, ...] = ()
+    markers: tuple[NearMarker, ...] = ()
+    examples: tuple[tuple[str, int], ...] = ()  #: jobs and numbers of attempts
+    within_points: float | None = None  #: ETT points within cohorts
+    mix_points: float | None = None  #: ETT points of the mix of jobs
