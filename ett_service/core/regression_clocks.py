@@ -1,0 +1,73 @@
+"""How long a regression took to be found, acknowledged and resolved, against what is promised.
+
+Instants are microseconds since the Unix epoch, durations microseconds.
+"""
+
+from dataclasses import dataclass
+
+from ett_service.core.interval import HOUR_US
+
+
+@dataclass(frozen=True, slots=True)
+class Sla:
+    """Within how long each is to happen."""
+
+    detect_us: int = 96 * HOUR_US
+    acknowledge_us: int = 24 * HOUR_US
+    resolve_us: int = 168 * HOUR_US
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """One of the three: how long it took, or has taken so far, and how long it may."""
+
+    us: int
+    limit_us: int
+    runs: bool  #: it has not happened yet
+
+    @property
+    def breached(self) -> bool:
+        """Whether it took, or takes by now, longer than it may."""
+        return self.us > self.limit_us
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """All three; None for what has not begun, or will not happen any more."""
+
+    detect: Clock
+    acknowledge: Clock | None
+    resolve: Clock | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When what happened to a regression; None for what did not."""
+
+    onset_us: int
+    firing_us: int | None = None
+    acknowledged_us: int | None = None
+    resolved_us: int | None = None
+
+
+def clocks(moments: Moments, sla: Sla, now_us: int) -> Clocks:
+    """Read the clocks at *now_us*.
+
+    The first runs from the estimated onset until it fires, the others from there. One that was
+    resolved without being acknowledged never will be.
+    """
+    detect = _clock(
+        moments.onset_us, moments.firing_us or moments.resolved_us, sla.detect_us, now_us
+    )
+    if moments.firing_us is None:
+        return Clocks(detect, None, None)
+    resolve = _clock(moments.firing_us, moments.resolved_us, sla.resolve_us, now_us)
+    if moments.acknowledged_us is None and moments.resolved_us is not None:
+        return Clocks(detect, None, resolve)
+    acknowledge = _clock(moments.firing_us, moments.acknowledged_us, sla.acknowledge_us, now_us)
+    return Clocks(detect, acknowledge, resolve)
+
+
+def _clock(begin_us: int, end_us: int | None, limit_us: int, now_us: int) -> Clock:
+    until_us = now_us if end_us is None else end_us
+    return Clock(max(0, until_us - begin_us), limit_us, runs=end_us is None)
