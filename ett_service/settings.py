@@ -19,9 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from ett_service.analysis.economy import Economy, Price, Target
 from ett_service.analysis.peak_rates import PeakRate
 from ett_service.analysis.scope import Dimension
+from ett_service.analysis.standing_regressions import Sla
 from ett_service.core.answer import Limits
 from ett_service.core.errors import EttError
-from ett_service.core.interval import SECOND_US
+from ett_service.core.interval import HOUR_US, SECOND_US
 
 PREFIX = "ETT_"
 DEFAULT_FILE = Path("ett.toml")
@@ -221,6 +222,16 @@ class Settings(BaseModel):
             targets=tuple(Target(dict(row.where.items()), row.ett_ratio) for row in self.targets),
             currency=self.currency,
             accelerators_per_node=self.accelerators_per_node,
+        )
+
+    @property
+    def sla(self) -> Sla:
+        """What the clocks of regressions are held to."""
+        hours = self.detection.sla
+        return Sla(
+            detect_us=round(hours.detect_hours * HOUR_US),
+            acknowledge_us=round(hours.acknowledge_hours * HOUR_US),
+            resolve_us=round(hours.resolve_hours * HOUR_US),
         )
 
     @property

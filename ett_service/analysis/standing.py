@@ -14,6 +14,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from ett_service.analysis.economy import Economy, Part
+from ett_service.analysis.standing_regressions import Sla, regressions
 from ett_service.analysis.window import Window, window
 from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.core.label import OTHER, label
@@ -53,6 +54,7 @@ class Asked:
     economy: Economy = field(default_factory=Economy)
     lost_after_us: int = 900 * SECOND_US
     jobs: tuple[str, ...] = ()  #: patterns of the names of jobs that are shown by name
+    sla: Sla = field(default_factory=Sla)
 
 
 def windows(conn: Connection, shown: Shown, asked: Asked, now_us: int) -> Gauges:
@@ -79,6 +81,7 @@ def current(conn: Connection, shown: Shown, asked: Asked, now_us: int, before: P
     folded = label_values.folded(conn)
     return {
         **_work(found, shown, asked, now_us, before),
+        **regressions(conn, shown, asked.sla, now_us),
         _LAST_SIGN: _signs(found, shown, before),
         "ett_job_ratio": _named_jobs(found, asked.jobs),
         "ett_jobs_waiting": [((), waiting.jobs)],

@@ -22,6 +22,6 @@ def worker(settings: Settings, store: Store) -> Worker:
         publication=Publication(
             every_us=round(metrics.every_seconds * SECOND_US),
             most=Most(metrics.clusters, metrics.cohorts),
-            asked=Asked(settings.economy, limits.lost_after_us, metrics.jobs),
+            asked=Asked(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
         ),
     )
