@@ -19,10 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from ett_service.analysis.economy import Economy, Price, Target
 from ett_service.analysis.peak_rates import PeakRate
 from ett_service.analysis.scope import Dimension
-from ett_service.analysis.standing_regressions import Sla
 from ett_service.core.answer import Limits
 from ett_service.core.errors import EttError
 from ett_service.core.interval import HOUR_US, SECOND_US
+from ett_service.core.regression_clocks import Sla
 
 PREFIX = "ETT_"
 DEFAULT_FILE = Path("ett.toml")

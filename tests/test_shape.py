@@ -113,6 +113,7 @@ TESTED_IN = {
     "ett_service/storage/rewriting.py": "tests/aggregation/test_refold.py",
     "ett_service/cli/working.py": "tests/cli/test_serve.py",
     "ett_service/core/saves.py": "tests/core/test_contribution.py",
+    "ett_service/storage/watch.py": "tests/analysis/test_standing_regressions.py",
     "ett_service/storage/tables/alerting.py": "tests/storage/test_tables.py",
     "ett_service/storage/tables/fleet.py": "tests/storage/test_tables.py",
     "ett_service/storage/tables/ledger.py": "tests/storage/test_tables.py",

@@ -14,10 +14,11 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from ett_service.analysis.economy import Economy, Part
-from ett_service.analysis.standing_regressions import Sla, regressions
+from ett_service.analysis.standing_regressions import regressions
 from ett_service.analysis.window import Window, window
 from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.core.label import OTHER, label
+from ett_service.core.regression_clocks import Sla
 from ett_service.core.totals import PHASE, PLAIN, WEIGHTED, Totals, ratio
 from ett_service.core.vocabulary import Category
 from ett_service.storage import label_values, rollups, running

@@ -2,17 +2,17 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
+from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.core.label import OTHER, label
+from ett_service.core.regression_clocks import Clock, Moments, Sla, clocks
 from ett_service.storage import watch
 from ett_service.storage.label_values import Shown
-from ett_service.storage.watch import Clocks, Deliveries, Firing
+from ett_service.storage.watch import Deliveries, Firing
 
 Gauges: TypeAlias = dict[str, list[tuple[tuple[str, ...], float]]]
 
@@ -24,15 +24,6 @@ PRECISION_DAYS = 90
 
 MOST_RECEIVERS = 50
 _WEEK_HOURS = 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Sla:
-    """Within what time a regression is to be found, acknowledged and resolved, in microseconds."""
-
-    detect_us: int = 96 * HOUR_US
-    acknowledge_us: int = 24 * HOUR_US
-    resolve_us: int = 168 * HOUR_US
 
 
 def regressions(conn: Connection, shown: Shown, sla: Sla, now_us: int) -> Gauges:
@@ -75,33 +66,17 @@ def _cohort(one: Firing, shown: Shown) -> tuple[str, str]:
     )
 
 
-def _timings(found: Sequence[Clocks], sla: Sla, now_us: int) -> Gauges:
+def _timings(found: Iterable[Moments], sla: Sla, now_us: int) -> Gauges:
     """Tell the median of what is over, and how many took, or have taken, too long."""
-    spans = {
-        "detect": [(one.firing_us - one.onset_us, True) for one in found],
-        "acknowledge": [
-            _until(one, one.acknowledged_us or one.resolved_us, now_us) for one in found
-        ],
-        "resolve": [_until(one, one.resolved_us, now_us) for one in found],
-    }
-    most = {
-        "detect": sla.detect_us,
-        "acknowledge": sla.acknowledge_us,
-        "resolve": sla.resolve_us,
-    }
-    gauges: Gauges = {
-        "ett_regression_sla_breached": [
-            ((name,), float(sum(us > most[name] for us, _ in spans[name]))) for name in spans
-        ]
-    }
-    for name, of_all in spans.items():
-        over = [us for us, is_over in of_all if is_over]
+    read = [clocks(one, sla, now_us) for one in found]
+    gauges: Gauges = {"ett_regression_sla_breached": []}
+    for name in ("detect", "acknowledge", "resolve"):
+        of_all: list[Clock] = [getattr(one, name) for one in read]
+        late = float(sum(one.breached for one in of_all))
+        gauges["ett_regression_sla_breached"].append(((name,), late))
+        over = [one.us for one in of_all if not one.runs]
         gauges[f"ett_regression_{name}_seconds"] = [((), median(over) / SECOND_US)] if over else []
     return gauges
-
-
-def _until(one: Clocks, end_us: int | None, now_us: int) -> tuple[int, bool]:
-    return (now_us if end_us is None else end_us) - one.firing_us, end_us is not None
 
 
 def _runs(conn: Connection) -> Gauges:

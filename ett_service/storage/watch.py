@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, bindparam, func, or_, select
 
 from ett_service.core.regression import State, Triage, Verdict
+from ett_service.core.regression_clocks import Moments
 from ett_service.storage.tables import delivery, detection_run, receiver_health, regression
 
 _OPEN = (State.PENDING.value, State.FIRING.value)
@@ -21,15 +22,6 @@ class Firing(NamedTuple):
     metric: str
     severity: str
     gpu_hours_per_week: float | None  #: None while accelerators are unknown
-
-
-class Clocks(NamedTuple):
-    """When a regression began, was found, acknowledged and resolved, in microseconds."""
-
-    onset_us: int
-    firing_us: int
-    acknowledged_us: int | None
-    resolved_us: int | None
 
 
 class Runs(NamedTuple):
@@ -127,13 +119,14 @@ def counts(conn: Connection) -> dict[tuple[str, str], int]:
 
 def triaged(conn: Connection, since_us: int) -> tuple[int, int]:
     """Count what people found real since then, and what noise."""
-    found: dict[str, int] = dict(conn.execute(_TRIAGED, {"since_us": since_us}).tuples())
-    return found.get(Triage.REAL, 0), found.get(Triage.NOISE, 0)
+    rows = conn.execute(_TRIAGED, {"since_us": since_us}).all()
+    real, noise = (sum(n for called, n in rows if called == word) for word in _TOLD)
+    return real, noise
 
 
-def clocks(conn: Connection, since_us: int) -> list[Clocks]:
+def clocks(conn: Connection, since_us: int) -> list[Moments]:
     """Read those of regressions that fire, or began to since then."""
-    return [Clocks(*row) for row in conn.execute(_CLOCKS, {"since_us": since_us})]
+    return [Moments(*row) for row in conn.execute(_CLOCKS, {"since_us": since_us})]
 
 
 def runs(conn: Connection) -> Runs | None:
