@@ -4,6 +4,7 @@ Instants are microseconds since the Unix epoch, durations microseconds.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ett_service.core.interval import HOUR_US
 
@@ -33,15 +34,14 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """All three; None for what has not begun, or will not happen any more."""
+    """All three; None for what has not begun."""
 
     detect: Clock
     acknowledge: Clock | None
     resolve: Clock | None
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(NamedTuple):
     """When what happened to a regression; None for what did not."""
 
     onset_us: int
@@ -53,19 +53,20 @@ class Moments:
 def clocks(moments: Moments, sla: Sla, now_us: int) -> Clocks:
     """Read the clocks at *now_us*.
 
-    The first runs from the estimated onset until it fires, the others from there. One that was
-    resolved without being acknowledged never will be.
+    The first runs from the estimated onset until it fires, the others from there. Being resolved
+    ends all of them.
     """
-    detect = _clock(
-        moments.onset_us, moments.firing_us or moments.resolved_us, sla.detect_us, now_us
-    )
+    resolved_us = moments.resolved_us
+    found_us = resolved_us if moments.firing_us is None else moments.firing_us
+    detect = _clock(moments.onset_us, found_us, sla.detect_us, now_us)
     if moments.firing_us is None:
         return Clocks(detect, None, None)
-    resolve = _clock(moments.firing_us, moments.resolved_us, sla.resolve_us, now_us)
-    if moments.acknowledged_us is None and moments.resolved_us is not None:
-        return Clocks(detect, None, resolve)
-    acknowledge = _clock(moments.firing_us, moments.acknowledged_us, sla.acknowledge_us, now_us)
-    return Clocks(detect, acknowledge, resolve)
+    taken_us = resolved_us if moments.acknowledged_us is None else moments.acknowledged_us
+    return Clocks(
+        detect,
+        _clock(moments.firing_us, taken_us, sla.acknowledge_us, now_us),
+        _clock(moments.firing_us, resolved_us, sla.resolve_us, now_us),
+    )
 
 
 def _clock(begin_us: int, end_us: int | None, limit_us: int, now_us: int) -> Clock:

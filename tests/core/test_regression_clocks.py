@@ -37,9 +37,9 @@ def test_each_clock_stops_at_its_own_moment() -> None:
     )
 
 
-def test_what_was_resolved_unread_is_not_awaited_for_ever() -> None:
+def test_being_resolved_ends_what_nobody_acknowledged() -> None:
     found = clocks(Moments(0, at(1), resolved_us=at(8)), SLA, at(1000))
-    assert found.acknowledge is None
+    assert found.acknowledge == Clock(at(7), SLA.acknowledge_us, runs=False)
     assert clocks(Moments(0, resolved_us=at(8)), SLA, at(1000)).detect == Clock(
         at(8), SLA.detect_us, runs=False
     )
