@@ -81,6 +81,8 @@ TESTED_IN = {
     "ett_service/core/painting.py": "tests/core/test_laws.py",
     "ett_service/core/picture.py": "tests/core/test_laws.py",
     "ett_service/detection/options.py": "tests/detection/test_detector.py",
+    "ett_service/detection/plan.py": "tests/detection/test_evaluation.py",
+    "ett_service/cli/detection_plan.py": "tests/cli/test_detect.py",
     "ett_service/detection/sample.py": "tests/detection/test_detector.py",
     "ett_service/demo/fleet.py": "tests/demo/test_generator.py",
     "ett_service/demo/truth.py": "tests/demo/test_planted.py",
