@@ -6,8 +6,10 @@ from collections.abc import Mapping
 import pytest
 from sqlalchemy import Table, insert
 
-from ett_service.analysis.standing_regressions import ALL, Gauges, Sla, regressions
+from ett_service.analysis.standing_regressions import ALL, Gauges, regressions
 from ett_service.core.interval import DAY_US
+from ett_service.core.regression_clocks import Sla
+from ett_service.core.regression_clocks import Sla
 from ett_service.storage.engine import Store
 from ett_service.storage.label_values import Shown
 from ett_service.storage.tables import delivery, detection_run, receiver_health, regression
@@ -22,7 +24,7 @@ def put(store: Store, into: Table, **values: object) -> None:
     for column in into.columns:
         if not column.nullable:
             filled[column.name] = "" if column.type.python_type is str else 0
-    store.write(lambda conn: conn.execute(insert(into).values(filled | values)) and None)
+    store.write(lambda conn: conn.execute(insert(into).values(filled | values)).rowcount)
 
 
 def found(store: Store, project_id: int, ident: str, **values: object) -> None:
