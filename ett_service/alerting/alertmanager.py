@@ -1,0 +1,26 @@
+"""The body of ``POST /api/v2/alerts`` of an Alertmanager.
+
+It has no ``endsAt`` while it fires: then Alertmanager resolves it by itself unless it is sent
+again within its ``resolve_timeout``.
+"""
+
+from typing import Any
+
+from ett_service.alerting.alert import annotations, labels
+from ett_service.alerting.notice import Notice
+from ett_service.alerting.receiver import Receiver
+from ett_service.core.instant import rfc3339
+
+
+def body(notice: Notice, _: Receiver, most: int) -> list[dict[str, Any]]:
+    """Write one alert."""
+    ends = {} if notice.ends_us is None else {"endsAt": rfc3339(notice.ends_us)}
+    return [
+        {
+            "labels": labels(notice, most),
+            "annotations": annotations(notice, most),
+            "startsAt": rfc3339(notice.starts_us),
+            **ends,
+            **({"generatorURL": notice.link} if notice.link else {}),
+        }
+    ]

@@ -1,0 +1,144 @@
+"""Alertmanager's webhook, version 4, with one object of ours in the alert: ``ett``."""
+
+import json
+import math
+from typing import Any
+
+from ett_service.alerting.alert import annotations, labels, summary
+from ett_service.alerting.letters import exact
+from ett_service.alerting.notice import Notice
+from ett_service.alerting.receiver import Receiver
+from ett_service.core.instant import rfc3339
+from ett_service.core.interval import SECOND_US
+from ett_service.core.regression import Impact, Metric, Side, Suspect
+
+SCHEMA = "ett.regression/v1"
+"""Grows with a change that a reader of the one before could not read."""
+
+DETECTOR = ("stratified-rank", "1")
+_GROUPED_BY = ("alertname", "cluster")
+_NOT_ENDED = "0001-01-01T00:00:00Z"  # Go's zero time, as Alertmanager sends it
+
+
+def body(notice: Notice, receiver: Receiver, most: int) -> dict[str, Any]:
+    """Write the envelope around one alert."""
+    own = labels(notice, most)
+    group = {name: value for name, value in own.items() if name in _GROUPED_BY}
+    return {
+        "version": "4",
+        "groupKey": f"{{}}:{{{_matchers(group)}}}",
+        "truncatedAlerts": 0,
+        "status": notice.status.value,
+        "receiver": receiver.name,
+        "groupLabels": group,
+        "commonLabels": own,
+        "commonAnnotations": annotations(notice, most),
+        "externalURL": notice.public_url,
+        "alerts": [_alert(notice, own, most)],
+    }
+
+
+def _alert(notice: Notice, own: dict[str, str], most: int) -> dict[str, Any]:
+    ends = _NOT_ENDED if notice.ends_us is None else rfc3339(notice.ends_us)
+    return {
+        "status": notice.status.value,
+        "labels": own,
+        "annotations": summary(notice, most),
+        "startsAt": rfc3339(notice.starts_us),
+        "endsAt": ends,
+        "generatorURL": notice.link,
+        "fingerprint": notice.fingerprint,
+        "ett": _ett(notice, most),
+    }
+
+
+def _ett(notice: Notice, most: int) -> dict[str, Any]:
+    finding, attribution = notice.finding, notice.attribution
+    metric = finding.series.subject.metric
+    name, version = DETECTOR
+    return {
+        "schema": SCHEMA,
+        "id": notice.id,
+        "state_version": notice.version,
+        "test": notice.is_test,
+        "verdict": finding.verdict.value,
+        "project": exact(notice.project, most),
+        "dimensions": {key: exact(value, most) for key, value in notice.cohort.items()},
+        "onset_at": rfc3339(finding.onset_us),
+        "detector": {"name": name, "version": version, "q": finding.q, "p": finding.p},
+        "before": _side(metric, finding.before),
+        "after": _side(metric, finding.after),
+        "effect": {
+            "ratio": _finite(finding.ratio),
+            "ci95": [_finite(finding.low), _finite(finding.high)],
+        },
+        "impact": {
+            **_impact(finding.impact),
+            "share_of_time_to_start_increase": attribution.phase_shares.get(
+                finding.series.subject.phase
+            ),
+        },
+        "decomposition": {"within": attribution.within_points, "mix": attribution.mix_points},
+        "suspects": [_suspect(one, most) for one in attribution.suspects[:5]],
+        "markers": [
+            {
+                "id": exact(one.id, most),
+                "kind": one.kind,
+                "title": exact(one.title, most),
+                "at": rfc3339(one.at_us),
+            }
+            for one in attribution.markers[:3]
+        ],
+        "examples": [
+            {"job": exact(job, most), "number": number, "url": link}
+            for job, number, link in notice.examples
+        ],
+    }
+
+
+def _side(metric: Metric, side: Side) -> dict[str, Any]:
+    return {
+        **_values(metric, side),
+        "attempts": side.n,
+        "days": side.days,
+        "from": rfc3339(side.from_us),
+        "to": rfc3339(side.to_us),
+    }
+
+
+def _values(metric: Metric, side: Side) -> dict[str, float | None]:
+    if metric is Metric.ETT_RATIO:
+        return {"ett_ratio": side.median}
+    if metric is Metric.FAILURES_PER_GPU_HOUR:
+        return {"failures_per_gpu_hour": side.median}
+    p90 = None if side.p90 is None else side.p90 / SECOND_US
+    return {"median_seconds": side.median / SECOND_US, "p90_seconds": p90}
+
+
+def _impact(impact: Impact) -> dict[str, Any]:
+    told: dict[str, Any] = {"gpu_hours_per_week": impact.gpu_hours_per_week}
+    if impact.cost_per_week is not None:
+        told[f"{impact.currency.lower()}_per_week"] = impact.cost_per_week
+    return {**told, "ett_points": impact.ett_points}
+
+
+def _suspect(one: Suspect, most: int) -> dict[str, Any]:
+    told = {
+        "dimension": exact(one.dimension, most),
+        "value": exact(one.value, most),
+        "explains": one.explains,
+        "attempts": one.attempts,
+    }
+    if one.first_seen_us is None:
+        return told
+    return {**told, "first_seen_at": rfc3339(one.first_seen_us)}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _matchers(group: dict[str, str]) -> str:
+    return ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in group.items()
+    )

@@ -1,0 +1,98 @@
+"""What a receiver is told of a regression, in no receiver's format yet.
+
+The outbox keeps it as JSON; it is rendered when it is sent. Instants are microseconds since the
+Unix epoch.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from ett_service.core.regression import Attribution, Finding
+
+MOST_EXAMPLES = 2
+RUNBOOK = "/docs/runbooks/ettregressionactive.md"
+
+
+class Status(StrEnum):
+    """Whether it goes on."""
+
+    FIRING = auto()
+    RESOLVED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One state of one regression, and everything that a message about it may say."""
+
+    project_id: int
+    project: str
+    id: str  #: of the regression
+    fingerprint: str  #: of its series: stays when it comes back
+    version: int  #: grows with every change that receivers are told of
+    status: Status
+    severity: str
+    starts_us: int  #: when it began to fire
+    ends_us: int | None  #: None while it fires
+    finding: Finding
+    attribution: Attribution = field(default_factory=lambda: Attribution({}, {}))
+    public_url: str = ""  #: where people reach the server; without it there are no links
+    is_test: bool = False  #: nothing happened: somebody tries a receiver
+
+    @property
+    def cohort(self) -> Mapping[str, str]:
+        """Dimensions and their values; none for the whole project."""
+        return dict(self.finding.series.cohort)
+
+    @property
+    def link(self) -> str:
+        """Where the regression is explained."""
+        return self._address(f"/v1/regressions/{quote(self.id, safe='')}")
+
+    @property
+    def runbook(self) -> str:
+        """Where it is told what to do, where the docs are served beside the server."""
+        return f"{self.public_url.rstrip('/')}{RUNBOOK}" if self.public_url else ""
+
+    @property
+    def examples(self) -> tuple[tuple[str, int, str], ...]:
+        """Two attempts that show it: job, number and link."""
+        return tuple(
+            (job, number, self._address(f"/v1/jobs/{quote(job, safe='')}/attempts"))
+            for job, number in self.attribution.examples[:MOST_EXAMPLES]
+        )
+
+    def _address(self, path: str) -> str:
+        if not self.public_url:
+            return ""
+        return f"{self.public_url.rstrip('/')}{path}?project={quote(self.project, safe='')}"
+
+
+def to_json(notice: Notice) -> str:
+    """Write *notice* as the outbox keeps it."""
+    told = _speakable(msgspec.to_builtins(notice))
+    return json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def from_json(text: str) -> Notice:
+    """Read what ``to_json`` wrote.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    return msgspec.json.decode(text, type=Notice, strict=False)
+
+
+def _speakable(value: Any) -> Any:
+    """Write numbers that JSON has no word for as text; reading takes them back."""
+    if isinstance(value, dict):
+        return {name: _speakable(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_speakable(member) for member in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
