@@ -114,6 +114,7 @@ TESTED_IN = {
     "ett_service/storage/position.py": "tests/aggregation/test_recompute.py",
     "ett_service/storage/rewriting.py": "tests/aggregation/test_refold.py",
     "ett_service/cli/working.py": "tests/cli/test_serve.py",
+    "ett_service/detection/leaving_out.py": "tests/detection/test_suspects.py",
     "ett_service/core/saves.py": "tests/core/test_contribution.py",
     "ett_service/storage/watch.py": "tests/analysis/test_standing_regressions.py",
     "ett_service/storage/tables/alerting.py": "tests/storage/test_tables.py",

@@ -1,0 +1,251 @@
+"""Which values of which dimensions a shift is associated with: how much of it they explain.
+
+Rows are attempts before and after an onset. With ``p`` a value's part of a side's rows, ``m``
+their mean and ``R`` the mean of the others, leaving the value's rows out on both sides, which is
+as much as setting them to what the others have, takes this from the shift ``M1 - M0`` of all::
+
+    removed = p1 (m1 - R1) - p0 (m0 - R0)          explains = removed / (M1 - M0)
+
+One formula holds for a new version that is slow, for a host that became slow and for cold caches
+that became more frequent. Explanatory power and succinctness are those of Bhagwan et al.,
+Adtributor (NSDI 2014); its sums are of additive counts, these of logarithms. A value that
+explains a shift of the means of logarithms is one whose factor explains the change of the typical
+duration.
+
+Where few others are left to compare with, ``R`` is drawn to what is most at hand: the others
+stayed as they were where the value is new, and went along where it is not. So a version that
+replaced another altogether explains what began with it, and a value that everything has always
+had explains nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Suspect
+from ett_service.detection.leaving_out import Values, sums
+from ett_service.detection.sample import Floats, Ints
+
+LEAST = 0.5
+"""Nothing is named that explains less of the shift."""
+
+MOST_SUSPECTS = 5
+
+_FEWEST = 3  #: rows after the onset, for a value to be looked at
+_MOST_VALUES = 3  #: of one dimension that are named together
+_CHANCE = 0.05  #: of naming anything where nothing is to be found
+_SHIFTED = 2.0  #: standard errors between both sides' means, for there to be a shift
+_ENOUGH = 0.8  #: explained by one value, which is not added to then
+_WORTH = 0.1  #: of explaining, that another value has to bring
+_EQUAL = 0.2  #: of explaining, within which how well it fits decides
+_NEAR_US = 2 * DAY_US
+_BONUS = 1.25  #: to the fit of what was first seen near the onset
+_FEWEST_OF_STRATUM = 3
+_CLIP = 3.5  #: robust standard deviations (Huber, Robust Statistics, 1981)
+_MAD_TO_SIGMA = 1.4826
+_DIGITS = 9
+
+Bools = NDArray[np.bool_]
+Columns = Mapping[str, Sequence[str]]
+
+
+def suspects(
+    columns: Columns,
+    log_us: Floats,
+    after: Bools,
+    *,
+    at_us: Ints | None = None,
+    onset_us: int | None = None,
+    strata: Ints | None = None,
+) -> tuple[Suspect, ...]:
+    """Name what a shift of durations is associated with, the best first; nothing where it is not.
+
+    *columns* hold a value a row for each dimension, ``""`` where unknown; *log_us* is the
+    logarithm of each duration, *after* whether it is of after the onset. Rows of one of the
+    *strata* are alike but for what is looked for: each is measured from where its own stratum
+    was before. With *at_us* and *onset_us* what was first seen near the onset is preferred.
+    """
+    kept, level = _levels(log_us, after, strata)
+    figures = Figures(
+        _clipped(log_us[kept] - level[kept]),
+        np.ones(int(kept.sum())),
+        after[kept],
+        at_us=None if at_us is None else at_us[kept],
+        onset_us=onset_us,
+    )
+    return ranked({name: np.asarray(column)[kept] for name, column in columns.items()}, figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What shifted: weighted means of *values*, whose variance is *noise* over their weight."""
+
+    values: Floats
+    weights: Floats
+    after: Bools
+    noise: float | None = None  #: None: that of the rows themselves
+    at_us: Ints | None = None
+    onset_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Values of one dimension that together explain a part of the shift."""
+
+    dimension: str
+    values: tuple[int, ...]
+    explains: float
+    fit: float  #: how well having them or not tells high values from low ones
+
+
+class _Dimension:
+    """One dimension's values by place, with their sums on both sides."""
+
+    def __init__(self, name: str, column: "NDArray[np.str_]", figures: Figures) -> None:
+        self.name = name
+        self.words, self._codes = np.unique(column, return_inverse=True)
+        self.sums = sums(
+            self._codes, len(self.words), figures.values, figures.weights, figures.after
+        )
+        self.first_us = _first_us(self._codes, len(self.words), figures.at_us)
+        known = self.words != ""
+        alone = len(self.words) == 1
+        self.candidates = np.flatnonzero(known & (self.sums.rows >= _FEWEST) & (not alone))
+
+
+def ranked(columns: "Mapping[str, NDArray[np.str_]]", figures: Figures) -> tuple[Suspect, ...]:
+    """Name what a shift of weighted means is associated with; see :func:`suspects`."""
+    if not _is_shift(figures):
+        return ()
+    dimensions = [_Dimension(name, column, figures) for name, column in columns.items()]
+    tried = sum(len(one.candidates) for one in dimensions)
+    if not tried:
+        return ()
+    surely = NormalDist().inv_cdf(1 - _CHANCE / 2 / tried)
+    found = [_best(one, figures, surely) for one in dimensions]
+    named = {one.name: one for one in dimensions}
+    chosen = _in_order([one for one in found if one is not None], named, figures.onset_us)
+    told = [suspect for one in chosen for suspect in _told(one, named[one.dimension], figures)]
+    return tuple(told[:MOST_SUSPECTS])
+
+
+def _is_shift(figures: Figures) -> bool:
+    """Tell whether there is anything to explain."""
+    means, variance = [], 0.0
+    for rows in (~figures.after, figures.after):
+        weight = float(figures.weights[rows].sum())
+        if not weight:
+            return False
+        mean = float((figures.weights * figures.values)[rows].sum()) / weight
+        spread = float((figures.weights * (figures.values - mean) ** 2)[rows].sum())
+        means.append(mean)
+        noise = spread / np.count_nonzero(rows) if figures.noise is None else figures.noise
+        variance += noise / weight
+    return (means[1] - means[0]) ** 2 > _SHIFTED**2 * variance
+
+
+def _best(dimension: _Dimension, figures: Figures, surely: float) -> _Candidate | None:
+    """Return the dimension's best value, or the fewest that together explain more."""
+    alone = Values.of(dimension.sums, figures.noise)
+    sure = [
+        place
+        for place in dimension.candidates.tolist()
+        if alone.certainty[place] >= surely and alone.explains[place] >= _WORTH
+    ]
+    if not sure:
+        return None
+    sure.sort(key=lambda place: (-round(float(alone.explains[place]), _DIGITS), place))
+    chosen: tuple[int, ...] = (sure[0],)
+    best = _joined(dimension, chosen, figures)
+    for place in sure[1:]:
+        if best.explains >= _ENOUGH or len(chosen) == _MOST_VALUES:
+            break
+        more = _joined(dimension, (*chosen, place), figures)
+        if more.explains >= best.explains + _WORTH:
+            chosen, best = more.values, more
+    return best if best.explains >= LEAST else None
+
+
+def _joined(dimension: _Dimension, places: tuple[int, ...], figures: Figures) -> _Candidate:
+    together = Values.of(dimension.sums.joined(places), figures.noise)
+    return _Candidate(
+        dimension.name,
+        places,
+        round(float(together.explains[0]), _DIGITS),
+        round(float(together.fit[0]), _DIGITS),
+    )
+
+
+def _in_order(
+    found: Sequence[_Candidate], named: Mapping[str, _Dimension], onset_us: int | None
+) -> list[_Candidate]:
+    """Put first, of those that explain about as much as the best, what fits best."""
+    if not found:
+        return []
+    scores = [one.explains - _WORTH * (len(one.values) - 1) for one in found]
+    best = max(scores)
+
+    def merit(place: int) -> tuple[bool, float, int]:
+        one = found[place]
+        near = _near(named[one.dimension], one.values, onset_us)
+        worth = one.fit * _BONUS if near else one.fit
+        ahead = scores[place] >= best - _EQUAL
+        return (not ahead, -(worth if ahead else scores[place]), place)
+
+    return [found[place] for place in sorted(range(len(found)), key=merit)]
+
+
+def _near(dimension: _Dimension, values: tuple[int, ...], onset_us: int | None) -> bool:
+    if dimension.first_us is None or onset_us is None:
+        return False
+    return all(abs(int(dimension.first_us[one]) - onset_us) <= _NEAR_US for one in values)
+
+
+def _told(one: _Candidate, dimension: _Dimension, figures: Figures) -> Iterator[Suspect]:
+    alone = Values.of(dimension.sums, figures.noise)
+    for place in one.values:
+        first = None if dimension.first_us is None else int(dimension.first_us[place])
+        yield Suspect(
+            dimension=one.dimension,
+            value=str(dimension.words[place]),
+            explains=round(float(alone.explains[place]), 6),
+            attempts=int(dimension.sums.rows[place]),
+            first_seen_us=first,
+        )
+
+
+def _first_us(codes: "NDArray[np.intp]", count: int, at_us: Ints | None) -> Ints | None:
+    if at_us is None:
+        return None
+    first = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(first, codes, at_us)
+    return first
+
+
+def _levels(values: Floats, after: Bools, strata: Ints | None) -> tuple[Bools, Floats]:
+    """Tell which rows can be compared, and where the stratum of each was before."""
+    everything = np.ones(len(values), dtype=np.bool_)
+    level = np.zeros(len(values))
+    if strata is None:
+        return everything, level
+    kept = np.zeros(len(values), dtype=np.bool_)
+    for stratum in np.unique(strata):
+        rows = strata == stratum
+        before = values[rows & ~after]
+        if len(before) >= _FEWEST_OF_STRATUM and np.any(rows & after):
+            kept |= rows
+            level[rows] = np.median(before)
+    return (kept, level) if kept.any() else (everything, level)
+
+
+def _clipped(values: Floats) -> Floats:
+    """Bring far values nearer, so that a tail is no shift."""
+    if not len(values):
+        return values
+    middle = np.median(values)
+    reach = _CLIP * _MAD_TO_SIGMA * np.median(np.abs(values - middle))
+    return np.clip(values, middle - reach, middle + reach) if reach else values

@@ -1,0 +1,201 @@
+"""What a shift is associated with: planted values are found, and noise is not named."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Suspect
+from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.suspects import Bools, suspects
+
+DAYS, ONSET = 42, 28
+Columns = dict[str, "np.ndarray[tuple[int], np.dtype[np.str_]]"]
+
+
+class Fleet:
+    """Attempts of 42 days whose dimensions mean nothing until something is planted."""
+
+    def __init__(self, seed: int, a_day: int = 12) -> None:
+        self.chance = np.random.default_rng(seed)
+        self.day = np.repeat(np.arange(DAYS), a_day)
+        self.rows = len(self.day)
+        self.after: Bools = self.day >= ONSET
+        self.at_us: Ints = (self.day * DAY_US + 3_600_000_000).astype(np.int64)
+        self.strata: Ints = self.chance.integers(0, 3, self.rows)
+        self.log_us: Floats = self.chance.normal(20, 0.3, self.rows) + 0.7 * self.strata
+        self.columns: Columns = {
+            name: self.drawn(name, count)
+            for name, count in (("code_version", 3), ("image", 4), ("host", 30), ("team", 6))
+        }
+        self.columns["run"] = np.array([f"run-{row}" for row in range(self.rows)])
+
+    def drawn(self, name: str, count: int) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
+        return np.array([f"{name}-{one}" for one in self.chance.integers(0, count, self.rows)])
+
+    def some(self, part: float) -> Bools:
+        return self.chance.random(self.rows) < part
+
+    def plant(self, name: str, value: str, rows: Bools) -> None:
+        self.columns[name] = np.where(rows, value, self.columns[name])
+
+    def suspects(self, onset: int = ONSET) -> tuple[Suspect, ...]:
+        return suspects(
+            {name: column.tolist() for name, column in self.columns.items()},
+            self.log_us,
+            self.after,
+            at_us=self.at_us,
+            onset_us=onset * DAY_US,
+            strata=self.strata,
+        )
+
+
+def new_version(fleet: Fleet) -> tuple[str, str]:
+    rows = fleet.after & fleet.some(0.6)
+    fleet.plant("code_version", "4.2", rows)
+    fleet.log_us += 0.5 * rows
+    return "code_version", "4.2"
+
+
+def replacing_image(fleet: Fleet) -> tuple[str, str]:
+    fleet.plant("image", "trainer:2", fleet.after)
+    fleet.log_us += 0.5 * fleet.after
+    return "image", "trainer:2"
+
+
+def slowed_host(fleet: Fleet) -> tuple[str, str]:
+    rows = fleet.some(0.4)
+    fleet.plant("host", "node-7", rows)
+    fleet.log_us += 0.9 * (rows & fleet.after)
+    return "host", "node-7"
+
+
+def colder_caches(fleet: Fleet) -> tuple[str, str]:
+    cold = np.where(fleet.after, fleet.some(0.9), fleet.some(0.1))
+    fleet.columns["compile_cache"] = np.where(cold, "cold", "warm")
+    fleet.log_us += 0.6 * cold
+    return "compile_cache", "cold"
+
+
+PLANTED = (new_version, replacing_image, slowed_host, colder_caches)
+
+
+@pytest.mark.parametrize("plant", PLANTED)
+def test_a_planted_value_comes_first(plant: Callable[[Fleet], tuple[str, str]]) -> None:
+    found = 0
+    for seed in range(20):
+        fleet = Fleet(seed)
+        planted = plant(fleet)
+        first = fleet.suspects()[:1]
+        found += [(one.dimension, one.value) for one in first] == [planted]
+    assert found >= 18
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.15, 1.6, 2.5])
+def test_nothing_is_named_where_everything_became_slower_alike(factor: float) -> None:
+    named = 0
+    for seed in range(20):
+        fleet = Fleet(seed)
+        fleet.log_us += np.log(factor) * fleet.after
+        named += bool(fleet.suspects())
+    assert named <= 1
+
+
+def test_a_value_that_explains_a_third_is_not_named() -> None:
+    fleet = Fleet(3, a_day=60)
+    rows = fleet.after & fleet.some(0.5)
+    fleet.plant("image", "trainer:2", rows)
+    fleet.log_us += 0.4 * fleet.after + 0.3 * rows
+
+    assert fleet.suspects() == ()
+
+
+def test_two_hosts_are_named_together_where_neither_explains_it_alone() -> None:
+    fleet = Fleet(4, a_day=40)
+    for name, part in (("node-1", 0.25), ("node-2", 0.33)):
+        rows = fleet.some(part)
+        fleet.plant("host", name, rows)
+    fleet.log_us += 1.0 * (fleet.after & np.isin(fleet.columns["host"], ("node-1", "node-2")))
+
+    first, second, *_ = fleet.suspects()
+
+    assert {first.value, second.value} == {"node-1", "node-2"}
+    assert 0.2 < second.explains < first.explains < 0.6
+
+
+def test_of_two_that_explain_the_same_the_one_that_is_new_comes_first() -> None:
+    fleet = Fleet(5)
+    rows = fleet.after & fleet.some(0.5)
+    fleet.plant("code_version", "4.2", rows)
+    fleet.plant("team", "speech", rows | (~fleet.after & fleet.some(0.5)))
+    fleet.columns = dict(reversed(fleet.columns.items()))
+    fleet.log_us += 0.8 * rows
+
+    first, second = fleet.suspects()[:2]
+
+    assert (first.dimension, first.first_seen_us) == ("code_version", fleet.at_us[rows].min())
+    assert second.dimension == "team"
+    assert first.explains == pytest.approx(1.0, abs=0.15)
+    assert first.attempts == rows.sum()
+
+
+def test_of_a_value_and_all_that_hold_it_the_value_comes_first() -> None:
+    fleet = Fleet(6)
+    rows = fleet.after & fleet.some(0.4)
+    fleet.plant("team", "speech", rows | fleet.some(0.3))
+    fleet.plant("image", "trainer:2", rows)
+    fleet.log_us += 0.8 * rows
+
+    assert [one.dimension for one in fleet.suspects()][:2] == ["image", "team"]
+
+
+def test_what_is_unknown_is_nobodys_fault() -> None:
+    fleet = Fleet(7)
+    rows = fleet.after & fleet.some(0.6)
+    fleet.plant("image", "", rows)
+    fleet.log_us += 0.8 * rows
+
+    assert fleet.suspects() == ()
+
+
+def test_an_improvement_is_explained_like_a_regression() -> None:
+    worse, better = Fleet(8), Fleet(8)
+    for fleet, sign in ((worse, 1), (better, -1)):
+        rows = fleet.after & (np.arange(fleet.rows) % 2 == 0)
+        fleet.plant("code_version", "4.2", rows)
+        fleet.log_us += sign * 0.6 * rows
+
+    assert {one.suspects()[0].value for one in (worse, better)} == {"4.2"}
+
+
+@pytest.mark.parametrize("rows", [slice(0, 0), slice(0, 100), slice(400, 500)])
+def test_without_rows_on_both_sides_nothing_is_named(rows: slice) -> None:
+    fleet = Fleet(9)
+    columns = {name: column[rows].tolist() for name, column in fleet.columns.items()}
+
+    assert suspects(columns, fleet.log_us[rows], fleet.after[rows]) == ()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), plant=st.sampled_from(PLANTED))
+def test_the_order_of_rows_and_the_unit_of_time_change_nothing(
+    seed: int, plant: Callable[[Fleet], object]
+) -> None:
+    fleet = Fleet(seed, a_day=5)
+    plant(fleet)
+    told = fleet.suspects()
+    order = fleet.chance.permutation(fleet.rows)
+    fleet.columns = {name: column[order] for name, column in fleet.columns.items()}
+    for name in ("log_us", "after", "at_us", "strata"):
+        setattr(fleet, name, getattr(fleet, name)[order])
+    fleet.log_us = fleet.log_us + np.log(1e-6)
+
+    again = fleet.suspects()
+
+    assert [(one.dimension, one.value) for one in again] == [
+        (one.dimension, one.value) for one in told
+    ]
+    assert [one.explains for one in again] == pytest.approx([one.explains for one in told])
