@@ -35,6 +35,9 @@ class WrongStore(EttError):
 #: PostgreSQL: a row refers to one that is not there.
 _FOREIGN_KEY_VIOLATION = "23503"
 
+#: PostgreSQL ended a session whose process was silent inside a transaction; paused, mostly.
+_IDLE_IN_TRANSACTION = "25P03"
+
 #: Primary result codes that tell of the database's state and not of a faulty statement.
 _STATES_OF_SQLITE = frozenset(
     {
@@ -82,10 +85,11 @@ def _is_of_the_database(error: BaseException) -> bool:
     code = getattr(error.orig, "sqlite_errorcode", None)
     if code is not None:
         return code & 0xFF in _STATES_OF_SQLITE
+    state = getattr(error.orig, "sqlstate", None)
     if isinstance(error, IntegrityError):
         # Its job was deleted between two statements of a writer, who succeeds on the next try.
-        return getattr(error.orig, "sqlstate", None) == _FOREIGN_KEY_VIOLATION
-    return isinstance(error, OperationalError | InterfaceError)
+        return state == _FOREIGN_KEY_VIOLATION
+    return isinstance(error, OperationalError | InterfaceError) or state == _IDLE_IN_TRANSACTION
 
 
 def _reason(error: BaseException) -> str:
