@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from ett_service.rules import budget, fleet, own, recording
+from ett_service.rules import budget, fleet, own, recording, watch
 from ett_service.rules.examples import pyrra, sloth, sloth_windows
 from ett_service.rules.objective import Objective, decimal
 from ett_service.rules.rule import Group, Links, Plain, Scale
@@ -21,6 +21,7 @@ def groups(objective: Objective, scale: Scale | None = None) -> dict[str, list[G
         "alerts.yaml": [
             Group("ett.budget", [*budget.alerts(objective, scale)]),
             Group("ett.fleet", [*fleet.alerts(scale)]),
+            Group("ett.regressions", [*watch.alerts(scale)]),
             Group("ett.service", [*own.alerts(scale)]),
         ],
     }
