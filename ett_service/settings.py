@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
 from ett_service.analysis.economy import Economy, Price, Target
 from ett_service.analysis.peak_rates import PeakRate
 from ett_service.analysis.scope import Dimension
@@ -232,6 +233,21 @@ class Settings(BaseModel):
             detect_us=round(hours.detect_hours * HOUR_US),
             acknowledge_us=round(hours.acknowledge_hours * HOUR_US),
             resolve_us=round(hours.resolve_hours * HOUR_US),
+        )
+
+    @property
+    def told(self) -> tuple[Receiver, ...]:
+        """The receivers that are named here."""
+        return tuple(
+            Receiver(
+                owner=OF_SETTINGS,
+                name=row.name,
+                url=row.url.get_secret_value(),
+                format=Format(row.format),
+                secrets=tuple(filter(None, [row.secret.get_secret_value()])),
+                where=dict(row.where.items()),
+            )
+            for row in self.receivers
         )
 
     @property

@@ -170,7 +170,7 @@ def _receiver() -> None:
     op.create_table(
         "receiver",
         sa.Column("project_id", sa.Integer(), nullable=False),
-        *_texts("name", "url", "format", "secret"),
+        *_texts("name", "url", "format", "cohort", "secret"),
         sa.Column("old_secret", sa.Text(), nullable=True),
         *_instants("old_until_us", nullable=True),
         *_texts("made_by"),

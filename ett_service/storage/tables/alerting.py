@@ -114,14 +114,16 @@ detection_run = table(
     Column("body", Text, nullable=False),
 )
 
-#: Whom a project's people asked to have told; ``secret`` is encrypted. ``old_secret`` signs, too,
-#: until ``old_until_us``.
+#: Whom a project's people asked to have told of what concerns ``cohort``, a JSON object of
+#: dimensions. ``url`` and both secrets are encrypted; ``old_secret`` signs, too, until
+#: ``old_until_us``.
 receiver = table(
     "receiver",
     _of_a_project(),
     Column("name", Text, primary_key=True),
     Column("url", Text, nullable=False),
     Column("format", Text, nullable=False),
+    Column("cohort", Text, nullable=False),
     Column("secret", Text, nullable=False),
     Column("old_secret", Text),
     Column("old_until_us", Int64),
