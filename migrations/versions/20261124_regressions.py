@@ -75,6 +75,7 @@ def _regression() -> None:
             "severity",
         ),
         sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("told", sa.Integer(), nullable=False),
         sa.Column("runs", sa.Integer(), nullable=False),
         sa.Column("quiet_runs", sa.Integer(), nullable=False),
         *_instants("onset_us", "pending_us"),

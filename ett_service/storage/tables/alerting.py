@@ -20,9 +20,10 @@ def _of_a_project() -> Column[int]:
 
 
 #: One finding from pending to resolved, by the fingerprint of its series; within 72 h it is
-#: reopened, later it is a new row. ``version`` grows with whatever receivers are told of.
-#: ``finding`` and ``attribution`` are those of ``core.regression`` as JSON; ``baseline_from_us``
-#: and ``baseline_to_us`` are frozen while it is open.
+#: reopened, later it is a new row. ``version`` grows each time it fires and each time it is
+#: resolved, and ``told`` is the one that receivers were told of last. ``finding`` and
+#: ``attribution`` are those of ``core.regression`` as JSON, ``cohort`` is a JSON object of
+#: dimensions; ``baseline_from_us`` and ``baseline_to_us`` are frozen while it is open.
 regression = table(
     "regression",
     _of_a_project(),
@@ -37,6 +38,7 @@ regression = table(
     Column("state", Text, nullable=False),
     Column("severity", Text, nullable=False),
     Column("version", Integer, nullable=False),
+    Column("told", Integer, nullable=False),
     Column("runs", Integer, nullable=False),
     Column("quiet_runs", Integer, nullable=False),
     Column("onset_us", Int64, nullable=False),
