@@ -6,6 +6,9 @@ from dashboards.build.prometheus.cohort import COHORT
 from dashboards.build.prometheus.compile_cost import COMPILE
 from dashboards.build.prometheus.failures import FAILURES
 from dashboards.build.prometheus.fleet import FLEET
+from dashboards.build.prometheus.regressions import REGRESSIONS
 from dashboards.build.prometheus.wellbeing import WELLBEING
 
-PROMETHEUS = Pack("prometheus", (FLEET, COHORT, FAILURES, CHECKPOINTS, COMPILE, WELLBEING))
+PROMETHEUS = Pack(
+    "prometheus", (FLEET, REGRESSIONS, COHORT, FAILURES, CHECKPOINTS, COMPILE, WELLBEING)
+)
