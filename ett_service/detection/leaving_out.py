@@ -1,15 +1,25 @@
 """What goes away from a shift when the rows with a value are left out, for all values at once."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ett_service.detection.sample import Floats, Ints
 
+Places: TypeAlias = NDArray[np.intp]
+
 _PRIOR_ROWS = 2.0  #: what is most at hand counts as so many rows of the others
 _GROUPS = 4  #: means that are fitted: with the value and without, before and after
+
+
+class Cells(NamedTuple):
+    """What stands in a column: a cell may hold several values, as an attempt has several hosts."""
+
+    codes: Places  #: of the values
+    row: Places  #: where each stands
+    count: int  #: of different values
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +30,6 @@ class Side:
     total: Floats
     whole: float  #: of all rows
     whole_total: float
-
-    def joined(self, places: Sequence[int]) -> "Side":
-        """Take several values for one."""
-        weight, total = self.weight[list(places)].sum(), self.total[list(places)].sum()
-        return Side(np.array([weight]), np.array([total]), self.whole, self.whole_total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +43,26 @@ class Sums:
     count: int  #: rows in all
     row_weight: float  #: the mean weight of a row
 
-    def joined(self, places: Sequence[int]) -> "Sums":
-        """Take several values for one."""
-        return Sums(
-            self.before.joined(places),
-            self.after.joined(places),
-            np.array([self.rows[list(places)].sum()]),
-            self.squares,
-            self.count,
-            self.row_weight,
-        )
 
-
-def sums(
-    codes: NDArray[np.intp], count: int, values: Floats, weights: Floats, after: NDArray[np.bool_]
-) -> Sums:
-    """Sum *values* by the code of their row; *codes* are below *count*."""
+def sums(cells: Cells, values: Floats, weights: Floats, after: NDArray[np.bool_]) -> Sums:
+    """Sum the weighted *values* of rows before and *after* by what stands in their cells."""
+    codes, row, count = cells
 
     def side(rows: NDArray[np.bool_]) -> Side:
-        of, weight, total = codes[rows], weights[rows], (weights * values)[rows]
+        inside = rows[row]
+        of, weight = codes[inside], weights[row[inside]]
+        total = weight * values[row[inside]]
         return Side(
             np.bincount(of, weight, minlength=count).astype(np.float64),
             np.bincount(of, total, minlength=count).astype(np.float64),
-            float(weight.sum()),
-            float(total.sum()),
+            float(weights[rows].sum()),
+            float((weights * values)[rows].sum()),
         )
 
     return Sums(
         side(~after),
         side(after),
-        np.bincount(codes[after], minlength=count).astype(np.int64),
+        np.bincount(codes[after[row]], minlength=count).astype(np.int64),
         float((weights * values**2).sum()),
         len(values),
         float(weights.mean()),

@@ -21,13 +21,14 @@ had explains nothing.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ett_service.core.interval import DAY_US
 from ett_service.core.regression import Suspect
-from ett_service.detection.leaving_out import Values, sums
+from ett_service.detection.leaving_out import Cells, Places, Sums, Values, sums
 from ett_service.detection.sample import Floats, Ints
 
 LEAST = 0.5
@@ -50,7 +51,9 @@ _MAD_TO_SIGMA = 1.4826
 _DIGITS = 9
 
 Bools = NDArray[np.bool_]
-Columns = Mapping[str, Sequence[str]]
+Cell: TypeAlias = str | tuple[str, ...]
+"""A value, ``""`` where it is unknown; or several, as the hosts of an attempt."""
+Columns: TypeAlias = Mapping[str, Sequence[Cell]]
 
 
 def suspects(
@@ -64,10 +67,10 @@ def suspects(
 ) -> tuple[Suspect, ...]:
     """Name what a shift of durations is associated with, the best first; nothing where it is not.
 
-    *columns* hold a value a row for each dimension, ``""`` where unknown; *log_us* is the
-    logarithm of each duration, *after* whether it is of after the onset. Rows of one of the
-    *strata* are alike but for what is looked for: each is measured from where its own stratum
-    was before. With *at_us* and *onset_us* what was first seen near the onset is preferred.
+    *columns* hold a cell a row for each dimension; *log_us* is the logarithm of each duration,
+    *after* whether it is of after the onset. Rows of one of the *strata* are alike but for what is
+    looked for: each is measured from where its own stratum was before. With *at_us* and
+    *onset_us* what was first seen near the onset is preferred.
     """
     kept, level = _levels(log_us, after, strata)
     figures = Figures(
@@ -77,7 +80,8 @@ def suspects(
         at_us=None if at_us is None else at_us[kept],
         onset_us=onset_us,
     )
-    return ranked({name: np.asarray(column)[kept] for name, column in columns.items()}, figures)
+    places = np.flatnonzero(kept).tolist()
+    return ranked({name: [cells[at] for at in places] for name, cells in columns.items()}, figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +109,51 @@ class _Candidate:
 class _Dimension:
     """One dimension's values by place, with their sums on both sides."""
 
-    def __init__(self, name: str, column: "NDArray[np.str_]", figures: Figures) -> None:
+    def __init__(self, name: str, column: Sequence[Cell], figures: Figures) -> None:
         self.name = name
-        self.words, self._codes = np.unique(column, return_inverse=True)
-        self.sums = sums(
-            self._codes, len(self.words), figures.values, figures.weights, figures.after
-        )
-        self.first_us = _first_us(self._codes, len(self.words), figures.at_us)
-        known = self.words != ""
+        self.words, self._cells = _read(column)
+        self._figures = figures
+        self.sums = self._summed(self._cells)
+        self.values = Values.of(self.sums, figures.noise)
+        self.first_us = self._first_us()
+        is_known = np.array([word != "" for word in self.words], dtype=np.bool_)
+        enough = self.sums.rows >= _FEWEST
         alone = len(self.words) == 1
-        self.candidates = np.flatnonzero(known & (self.sums.rows >= _FEWEST) & (not alone))
+        self.candidates = np.flatnonzero(is_known & enough & (not alone))
+
+    def joined(self, places: tuple[int, ...]) -> _Candidate:
+        """Take several values for one."""
+        codes, row, _ = self._cells
+        has = np.zeros(len(self._figures.values), dtype=np.intp)
+        has[row[np.isin(codes, places)]] = 1
+        together = Values.of(self._summed(Cells(has, np.arange(len(has)), 2)), self._figures.noise)
+        explains, fit = float(together.explains[1]), float(together.fit[1])
+        return _Candidate(self.name, places, round(explains, _DIGITS), round(fit, _DIGITS))
+
+    def _summed(self, cells: Cells) -> Sums:
+        figures = self._figures
+        return sums(cells, figures.values, figures.weights, figures.after)
+
+    def _first_us(self) -> Ints | None:
+        at_us = self._figures.at_us
+        if at_us is None:
+            return None
+        codes, row, count = self._cells
+        first = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
+        np.minimum.at(first, codes, at_us[row])
+        return first
 
 
-def ranked(columns: "Mapping[str, NDArray[np.str_]]", figures: Figures) -> tuple[Suspect, ...]:
+def _read(column: Sequence[Cell]) -> tuple[Sequence[str], Cells]:
+    cells = [(cell,) if isinstance(cell, str) else tuple(dict.fromkeys(cell)) for cell in column]
+    words = sorted({word for cell in cells for word in cell})
+    places = {word: place for place, word in enumerate(words)}
+    codes: Places = np.array([places[word] for cell in cells for word in cell], dtype=np.intp)
+    row = np.repeat(np.arange(len(cells)), [len(cell) for cell in cells])
+    return words, Cells(codes, row, len(words))
+
+
+def ranked(columns: Columns, figures: Figures) -> tuple[Suspect, ...]:
     """Name what a shift of weighted means is associated with; see :func:`suspects`."""
     if not _is_shift(figures):
         return ()
@@ -126,10 +162,10 @@ def ranked(columns: "Mapping[str, NDArray[np.str_]]", figures: Figures) -> tuple
     if not tried:
         return ()
     surely = NormalDist().inv_cdf(1 - _CHANCE / 2 / tried)
-    found = [_best(one, figures, surely) for one in dimensions]
+    found = [_best(one, surely) for one in dimensions]
     named = {one.name: one for one in dimensions}
     chosen = _in_order([one for one in found if one is not None], named, figures.onset_us)
-    told = [suspect for one in chosen for suspect in _told(one, named[one.dimension], figures)]
+    told = [suspect for one in chosen for suspect in _told(one, named[one.dimension])]
     return tuple(told[:MOST_SUSPECTS])
 
 
@@ -148,9 +184,9 @@ def _is_shift(figures: Figures) -> bool:
     return (means[1] - means[0]) ** 2 > _SHIFTED**2 * variance
 
 
-def _best(dimension: _Dimension, figures: Figures, surely: float) -> _Candidate | None:
+def _best(dimension: _Dimension, surely: float) -> _Candidate | None:
     """Return the dimension's best value, or the fewest that together explain more."""
-    alone = Values.of(dimension.sums, figures.noise)
+    alone = dimension.values
     sure = [
         place
         for place in dimension.candidates.tolist()
@@ -160,24 +196,14 @@ def _best(dimension: _Dimension, figures: Figures, surely: float) -> _Candidate 
         return None
     sure.sort(key=lambda place: (-round(float(alone.explains[place]), _DIGITS), place))
     chosen: tuple[int, ...] = (sure[0],)
-    best = _joined(dimension, chosen, figures)
+    best = dimension.joined(chosen)
     for place in sure[1:]:
         if best.explains >= _ENOUGH or len(chosen) == _MOST_VALUES:
             break
-        more = _joined(dimension, (*chosen, place), figures)
+        more = dimension.joined((*chosen, place))
         if more.explains >= best.explains + _WORTH:
             chosen, best = more.values, more
     return best if best.explains >= LEAST else None
-
-
-def _joined(dimension: _Dimension, places: tuple[int, ...], figures: Figures) -> _Candidate:
-    together = Values.of(dimension.sums.joined(places), figures.noise)
-    return _Candidate(
-        dimension.name,
-        places,
-        round(float(together.explains[0]), _DIGITS),
-        round(float(together.fit[0]), _DIGITS),
-    )
 
 
 def _in_order(
@@ -205,25 +231,17 @@ def _near(dimension: _Dimension, values: tuple[int, ...], onset_us: int | None) 
     return all(abs(int(dimension.first_us[one]) - onset_us) <= _NEAR_US for one in values)
 
 
-def _told(one: _Candidate, dimension: _Dimension, figures: Figures) -> Iterator[Suspect]:
-    alone = Values.of(dimension.sums, figures.noise)
+def _told(one: _Candidate, dimension: _Dimension) -> Iterator[Suspect]:
+    alone = dimension.values
     for place in one.values:
         first = None if dimension.first_us is None else int(dimension.first_us[place])
         yield Suspect(
             dimension=one.dimension,
-            value=str(dimension.words[place]),
+            value=dimension.words[place],
             explains=round(float(alone.explains[place]), 6),
             attempts=int(dimension.sums.rows[place]),
             first_seen_us=first,
         )
-
-
-def _first_us(codes: "NDArray[np.intp]", count: int, at_us: Ints | None) -> Ints | None:
-    if at_us is None:
-        return None
-    first = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
-    np.minimum.at(first, codes, at_us)
-    return first
 
 
 def _levels(values: Floats, after: Bools, strata: Ints | None) -> tuple[Bools, Floats]:

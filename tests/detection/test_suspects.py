@@ -11,6 +11,7 @@ from ett_service.core.interval import DAY_US
 from ett_service.core.regression import Suspect
 from ett_service.detection.sample import Floats, Ints
 from ett_service.detection.suspects import Bools, suspects
+from ett_service.detection.suspects import Columns as Cells
 
 DAYS, ONSET = 42, 28
 Columns = dict[str, "np.ndarray[tuple[int], np.dtype[np.str_]]"]
@@ -159,6 +160,21 @@ def test_what_is_unknown_is_nobodys_fault() -> None:
     fleet.log_us += 0.8 * rows
 
     assert fleet.suspects() == ()
+
+
+def test_a_host_is_found_among_the_hosts_of_attempts_on_several() -> None:
+    fleet = Fleet(10)
+    names = np.array([f"node-{place}" for place in range(12)])
+    hosts = [tuple(fleet.chance.choice(names, 4, replace=False)) for _ in range(fleet.rows)]
+    fleet.columns = {"team": fleet.columns["team"]}
+    slow = np.array(["node-3" in those for those in hosts])
+    fleet.log_us += 0.9 * (fleet.after & slow)
+    columns: Cells = {"team": fleet.columns["team"].tolist(), "host": hosts}
+
+    (first, *_) = suspects(columns, fleet.log_us, fleet.after, strata=fleet.strata)
+
+    assert (first.dimension, first.value) == ("host", "node-3")
+    assert first.attempts == (fleet.after & slow).sum()
 
 
 def test_an_improvement_is_explained_like_a_regression() -> None:
