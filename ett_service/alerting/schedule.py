@@ -69,6 +69,11 @@ class Schedule:
         due_us = now_us + max(wait_us, asked_us)
         return Settled(tried, Done.WAITING, due_us, tries, failures, open_until_us)
 
+    def given_up(self, claimed: Claimed, outcome: Outcome, now_us: int) -> Settled:
+        """Say that a delivery is dead, for a reason that says nothing of its receiver."""
+        tried = outcome.tried(now_us)
+        return Settled(tried, Done.DEAD, now_us, claimed.tries + 1, claimed.failures)
+
     def _pause_us(self, failures: int, *, is_repeated: bool) -> int:
         pause_us = self.breaker.pause_us(failures)
         return min(pause_us, self.resend_us) if is_repeated else pause_us

@@ -78,6 +78,11 @@ class Sender:
         self._trust = trust or httpcore2.default_ssl_context()
         self._resolve = resolve
 
+    @property
+    def longest_seconds(self) -> float:
+        """How long one request takes at most."""
+        return self._sending.total_seconds
+
     def guard(self, receiver: Receiver) -> Guard:
         """Return what says where *receiver* may be."""
         return Guard(receiver.owner != OF_SETTINGS, self._sending.allowed)

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from ett_service.core.errors import EttError
 from ett_service.core.interval import DAY_US
+from ett_service.storage.deliveries import enable
 from ett_service.storage.sealing import Keyring
 from ett_service.storage.tables import api_key, receiver, receiver_health
 
@@ -145,9 +146,11 @@ def add(
 
 
 def remove(conn: Connection, project_id: int, name: str) -> bool:
-    """Forget a receiver and how it did; False if there is none."""
-    health = receiver_health.c
-    conn.execute(delete(receiver_health).where(health.owner == project_id, health.name == name))
+    """Forget a receiver and how it did; False if there is none.
+
+    What it was still to be sent the deliverer gives up, as it finds no address for it.
+    """
+    enable(conn, project_id, name)
     gone = conn.execute(
         delete(receiver).where(receiver.c.project_id == project_id, receiver.c.name == name)
     )

@@ -1,0 +1,169 @@
+"""Sends what the outbox holds: up to 16 deliveries at once, and to each receiver one at a time."""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from ett_service.alerting.directory import Directory
+from ett_service.alerting.notice import from_json
+from ett_service.alerting.schedule import Schedule
+from ett_service.alerting.sender import Outcome, Sender, repeats
+from ett_service.core.errors import EttError
+from ett_service.core.interval import SECOND_US
+from ett_service.storage import claims
+from ett_service.storage.claims import Claimed, Settled
+from ett_service.storage.engine import Store
+from ett_service.storage.errors import StorageUnavailable
+from ett_service.storage.outbox import Done
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 16
+POLL_SECONDS = 0.5
+
+_AFTER_TROUBLE_SECONDS = 1.0
+#: Beyond the longest request: clocks of workers differ, and what was sent is still to be recorded.
+_CLAIM_MARGIN_US = 45 * SECOND_US
+
+
+class Delivering:
+    """Goes on in a thread of its own, with more of them while receivers are slow.
+
+    Several workers on one database share the deliveries. One that dies leaves its own to the
+    others once their claims have run out.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        now_us: Callable[[], int],
+        directory: Directory,
+        sender: Sender,
+        schedule: Schedule | None = None,
+    ) -> None:
+        self._store = store
+        self._now_us = now_us
+        self._directory = directory
+        self._sender = sender
+        self._schedule = schedule or Schedule()
+        self._longest_us = round(sender.longest_seconds * SECOND_US)
+        self._on_their_way: set[Future[None]] = set()
+        self._sending = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ett-delivery")
+        self._awake = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin the thread."""
+        self._thread = threading.Thread(target=self._run, name="ett-delivery", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Say that something was put into the outbox, so that no poll is waited for."""
+        self._awake.set()
+
+    def stop_soon(self) -> None:
+        """Let the thread end after what is on its way."""
+        self._stopped.set()
+        self._awake.set()
+
+    def join(self) -> None:
+        """Wait for the end of the thread, and of what is on its way."""
+        if self._thread is not None:
+            self._thread.join()
+        self._sending.shutdown()
+
+    def pass_over(self) -> list[Future[None]]:
+        """Begin to send what is due, and return what is waited for by whom."""
+        now_us = self._now_us()
+        self._on_their_way = {one for one in self._on_their_way if not one.done()}
+        most = AT_ONCE - len(self._on_their_way)
+        with self._store.reading() as conn:
+            ready_us = claims.ready_us(conn)
+        if ready_us is None or ready_us > now_us or not most:
+            return []
+        until_us = now_us + self._longest_us + _CLAIM_MARGIN_US
+        claimed = self._store.write(
+            partial(claims.claim, now_us=now_us, until_us=until_us, most=most)
+        )
+        begun = [self._sending.submit(self._deliver, one) for one in claimed]
+        self._on_their_way.update(begun)
+        return begun
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._awake.clear()
+            try:
+                begun = self.pass_over()
+            except Exception:  # the thread outlives all trouble: log it, wait, go on
+                log.exception("Nothing could be sent.", extra={"event": "delivering_trouble"})
+                self._stopped.wait(_AFTER_TROUBLE_SECONDS)
+                continue
+            if not begun:
+                self._awake.wait(POLL_SECONDS)
+
+    def _deliver(self, claimed: Claimed) -> None:
+        if self._now_us() + self._longest_us > claimed.until_us:
+            return  # we slept, and somebody else may be at it
+        try:
+            self._record(claimed, self._settled(claimed))
+        except Exception:  # its claim runs out, and it is tried again
+            log.exception(
+                "A delivery could not be recorded.",
+                extra={"event": "delivery_unrecorded", "receiver": claimed.receiver},
+            )
+        self._awake.set()
+
+    def _settled(self, claimed: Claimed) -> Settled:
+        try:
+            with self._store.reading() as conn:
+                found = self._directory.find(conn, claimed.owner, claimed.receiver, self._now_us())
+            notice = from_json(claimed.body)
+            if found is None:
+                gone = Outcome(None, "There is no such receiver any more.")
+                return self._schedule.given_up(claimed, gone, self._now_us())
+            outcome = self._sender.send(found, claimed.id, notice, self._now_us())
+            is_repeated = repeats(found, notice)
+        except StorageUnavailable:
+            raise
+        except EttError as error:
+            outcome, is_repeated = Outcome(None, str(error)), False
+        except Exception as error:
+            log.exception("A delivery could not be made.", extra={"event": "delivery_trouble"})
+            outcome, is_repeated = Outcome(None, f"It ended in {type(error).__name__}."), False
+        return self._schedule.settle(claimed, outcome, self._now_us(), is_repeated=is_repeated)
+
+    def _record(self, claimed: Claimed, settled: Settled) -> None:
+        _tell(claimed, settled)
+        while True:
+            now_us = self._now_us()
+            try:
+                self._store.write(
+                    partial(claims.record, claimed=claimed, settled=settled, now_us=now_us)
+                )
+            except StorageUnavailable:
+                if now_us >= claimed.until_us or self._stopped.wait(_AFTER_TROUBLE_SECONDS):
+                    raise
+            else:
+                return
+
+
+def _tell(claimed: Claimed, settled: Settled) -> None:
+    """Log what did not arrive, without the address: that of some receivers is a secret."""
+    if settled.done in {Done.SENT, Done.REPEATING}:
+        return
+    log.log(
+        logging.ERROR if settled.done is Done.DEAD else logging.WARNING,
+        "%s was not told (%s, try %d)%s",
+        claimed.receiver,
+        settled.tried.status or settled.tried.said,
+        settled.tries,
+        ", and is given up." if settled.done is Done.DEAD else "; it is tried again.",
+        extra={
+            "event": "delivery_dead" if settled.done is Done.DEAD else "delivery_failed",
+            "receiver": claimed.receiver,
+            "delivery": claimed.id,
+        },
+    )
