@@ -1,7 +1,7 @@
 """The body of ``POST /api/v2/alerts`` of an Alertmanager.
 
-It has no ``endsAt`` while it fires: then Alertmanager resolves it by itself unless it is sent
-again within its ``resolve_timeout``.
+While it fires, ``endsAt`` is when it is over unless it is sent again; without one Alertmanager
+takes its own ``resolve_timeout``.
 """
 
 from typing import Any

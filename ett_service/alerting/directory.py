@@ -16,9 +16,11 @@ log = logging.getLogger(__name__)
 class Directory:
     """Looks receivers up, with the secrets that sign at an instant."""
 
-    def __init__(self, of_settings: Iterable[Receiver], keyring: Keyring) -> None:
+    def __init__(
+        self, of_settings: Iterable[Receiver] = (), keyring: Keyring | None = None
+    ) -> None:
         self.of_settings = tuple(of_settings)
-        self.keyring = keyring
+        self.keyring = keyring or Keyring()
 
     def all(self, conn: Connection, now_us: int) -> list[Receiver]:
         """Return all receivers whose secrets can be read; a log line tells of the others."""

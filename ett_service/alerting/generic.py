@@ -6,7 +6,7 @@ from typing import Any
 
 from ett_service.alerting.alert import annotations, labels, summary
 from ett_service.alerting.letters import exact
-from ett_service.alerting.notice import Notice
+from ett_service.alerting.notice import Notice, Status
 from ett_service.alerting.receiver import Receiver
 from ett_service.core.instant import rfc3339
 from ett_service.core.interval import SECOND_US
@@ -39,7 +39,8 @@ def body(notice: Notice, receiver: Receiver, most: int) -> dict[str, Any]:
 
 
 def _alert(notice: Notice, own: dict[str, str], most: int) -> dict[str, Any]:
-    ends = _NOT_ENDED if notice.ends_us is None else rfc3339(notice.ends_us)
+    ended = notice.status is Status.RESOLVED and notice.ends_us is not None
+    ends = rfc3339(notice.ends_us) if ended else _NOT_ENDED
     return {
         "status": notice.status.value,
         "labels": own,

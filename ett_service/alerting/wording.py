@@ -120,7 +120,9 @@ def _how_much(notice: Notice) -> str:
 
 def _since(notice: Notice) -> str:
     told = f"about {minute(notice.finding.onset_us)}, reported {minute(notice.starts_us)}"
-    return told if notice.ends_us is None else f"{told}, resolved {minute(notice.ends_us)}"
+    if notice.status is Status.FIRING or notice.ends_us is None:
+        return told
+    return f"{told}, resolved {minute(notice.ends_us)}"
 
 
 def _associated(notice: Notice, most: int) -> str:

@@ -1,10 +1,10 @@
 """What receivers were sent and are to be sent, as people look at it, and what they do about it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, exists, or_, select, tuple_, update
+from sqlalchemy import Connection, Row, and_, exists, func, or_, select, tuple_, update
 
 from ett_service.storage.claims import Tried, tries
 from ett_service.storage.outbox import Done
@@ -56,6 +56,15 @@ def listing(
         statement = statement.where(tuple_(*keys) < tuple_(*after))
     ordered = statement.order_by(*(key.desc() for key in keys)).limit(limit)
     return [_delivery(row) for row in conn.execute(ordered)]
+
+
+def counts(conn: Connection) -> Mapping[tuple[int, str], Mapping[Done, int]]:
+    """Count the deliveries by owner and name of the receiver and by what became of them."""
+    of = (delivery.c.owner, delivery.c.receiver, delivery.c.done)
+    found: dict[tuple[int, str], dict[Done, int]] = {}
+    for owner, name, done, count in conn.execute(select(*of, func.count()).group_by(*of)):
+        found.setdefault((owner, name), {})[Done(done)] = count
+    return found
 
 
 def replay(conn: Connection, wanted: Wanted, now_us: int) -> int:

@@ -48,7 +48,7 @@ class CannotUnseal(EttError):
 class Keyring:
     """Seals with the newest key and unseals with every one; a key file is made at first use."""
 
-    def __init__(self, secret_key: str, database_url: str) -> None:
+    def __init__(self, secret_key: str = "", database_url: str = "") -> None:
         self._secret_key = secret_key
         self._database_url = database_url
 
@@ -79,9 +79,9 @@ class Keyring:
             raise NoSecretKey(f"`secret_key` has under {FEWEST_CHARACTERS} characters.")
         if named:
             return MultiFernet([Fernet(_derived(part)) for part in named])
-        address = migrate.address(self._database_url)
-        if address.get_backend_name() != "sqlite":
+        if not self._database_url.startswith("sqlite:"):
             raise NoSecretKey("The setting `secret_key` is needed to keep secrets of receivers.")
+        address = migrate.address(self._database_url)
         return MultiFernet([Fernet(_of_file(key_file(sqlite.path_of(address))))])
 
 
