@@ -24,6 +24,24 @@ class instant(FunctionElement[Any]):  # noqa: N801 - it is written as the functi
     inherit_cache = True
 
 
+class told(FunctionElement[Any]):  # noqa: N801 - likewise
+    """A member of a JSON text by its names and places, as text; null where there is none."""
+
+    name = "told"
+    type = Text()
+    inherit_cache = False  # the path is part of the statement's text
+
+    def __init__(self, document: ColumnElement[Any], *path: str | int) -> None:
+        """*path* is written as it is: it is ours, and of plain words."""
+        super().__init__(document)
+        self.path = path
+
+
+def number(document: ColumnElement[Any], *path: str | int) -> ColumnElement[float]:
+    """Return a number in a JSON text as a double; null where there is none."""
+    return cast(told(document, *path), Double)
+
+
 def seconds(us: ColumnElement[Any]) -> ColumnElement[float]:
     """Turn microseconds into seconds."""
     return divided(cast(us, Double), literal(float(SECOND_US)))
@@ -64,3 +82,18 @@ def _instant_on_sqlite(element: instant, compiler: SQLCompiler, **kw: Any) -> st
     rest = f"(({us} % {SECOND_US} + {SECOND_US}) % {SECOND_US})"
     to_the_second = f"strftime('%Y-%m-%dT%H:%M:%S', ({us} - {rest}) / {SECOND_US}, 'unixepoch')"
     return f"({to_the_second} || printf('.%06dZ', {rest}))"
+
+
+@compiles(told, "postgresql")
+def _told_on_postgresql(element: told, compiler: SQLCompiler, **kw: Any) -> str:
+    steps = ",".join(map(str, element.path))
+    return f"(({compiler.process(element.clauses, **kw)})::jsonb #>> '{{{steps}}}')"
+
+
+@compiles(told, "sqlite")
+def _told_on_sqlite(element: told, compiler: SQLCompiler, **kw: Any) -> str:
+    # Some versions take json_extract in a view for unsafe where schemas are not trusted.
+    *outer, last = element.path
+    root = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in outer)
+    members = f"json_each({compiler.process(element.clauses, **kw)}, '{root}')"
+    return f"(SELECT value FROM {members} WHERE key = '{last}')"  # noqa: S608 - a path of ours

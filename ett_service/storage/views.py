@@ -24,6 +24,7 @@ from sqlalchemy.schema import CreateView
 from ett_service.core.vocabulary import FAILURES, WASTED, Category, JobState, Period
 from ett_service.storage import tables
 from ett_service.storage.corrections import EXCLUSION
+from ett_service.storage.regression_views import regressions
 from ett_service.storage.rollup_views import rollup
 from ett_service.storage.tables import (
     attempt_ledger,
@@ -303,6 +304,7 @@ VIEWS: dict[str, Select[*tuple[Any, ...]]] = {
     "ett_v_recoveries": _recoveries(),
     "ett_v_checkpoints": _checkpoints(),
     "ett_v_markers": _markers(),
+    "ett_v_regressions": regressions(),
 }
 """What each view selects. Names and columns are public: docs/views.md describes them."""
 

@@ -125,7 +125,9 @@ def test_the_queries_of_the_page_run(store: Store, ledgers: dict[str, JobLedger]
     queries = re.findall(
         r"^```sql\n(SELECT.*?)```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
-    trend, costly = (read(store, query.replace("1772323200000000", "0")) for query in queries)
+    # Those with macros are Grafana's: each is tried where its view is.
+    plain = [query.replace("1772323200000000", "0") for query in queries if "$__" not in query]
+    trend, costly = (read(store, query) for query in plain)
 
     assert [row["ett_ratio"] for row in trend] == [pytest.approx(ratio_of(ledgers["twice"]))]
     assert [(row["job"], row["lost"]) for row in costly] == [("twice", 20 * 60 * 64.0)]
@@ -360,5 +362,5 @@ def test_a_story_of_any_kind_can_be_read(store: Store, project_id: int) -> None:
         deliver(store, key, told(NOON, Random(seed)))
         refreshed(store, key, NOON + 100 * HOUR)
 
-    not_told = {"ett_v_markers", "ett_v_stages"}
+    not_told = {"ett_v_markers", "ett_v_stages", "ett_v_regressions"}
     assert all(read(store, all_of(view)) for view in VIEWS.keys() - not_told)
