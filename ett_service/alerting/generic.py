@@ -39,8 +39,9 @@ def body(notice: Notice, receiver: Receiver, most: int) -> dict[str, Any]:
 
 
 def _alert(notice: Notice, own: dict[str, str], most: int) -> dict[str, Any]:
-    ended = notice.status is Status.RESOLVED and notice.ends_us is not None
-    ends = rfc3339(notice.ends_us) if ended else _NOT_ENDED
+    ends = _NOT_ENDED
+    if notice.status is Status.RESOLVED and notice.ends_us is not None:
+        ends = rfc3339(notice.ends_us)
     return {
         "status": notice.status.value,
         "labels": own,

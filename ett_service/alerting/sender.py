@@ -87,6 +87,20 @@ class Sender:
         """Return what says where *receiver* may be."""
         return Guard(receiver.owner != OF_SETTINGS, self._sending.allowed)
 
+    def check(self, receiver: Receiver) -> None:
+        """Look whether *receiver* is where requests may go by now.
+
+        Raises:
+            Refused: It is not.
+        """
+        guard = self.guard(receiver)
+        to = guard.destination(receiver.url)
+        try:
+            answers = self._resolve(to.host, to.port)
+        except OSError:
+            raise Refused("The host has no address.") from None
+        guard.addresses(to.host, answers)
+
     def send(self, receiver: Receiver, delivery_id: str, notice: Notice, now_us: int) -> Outcome:
         """Send *notice*; whatever befalls the request is told, and not raised."""
         began = time.perf_counter()

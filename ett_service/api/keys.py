@@ -3,16 +3,16 @@
 from typing import Any, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api.answers import Answer, Instant
-from ett_service.api.body import read_body
+from ett_service.api.asked import described, read_asked
 from ett_service.api.deps import AdminKey, AppParts, ListingKey, Reader, only_declared_parameters
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parts import Parts
-from ett_service.api.problems import Kind, Problem, declared, faults
+from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.rendering import maybe_instant
 from ett_service.core.instant import rfc3339
 from ett_service.storage import keys
@@ -21,8 +21,6 @@ from ett_service.storage.keys import BadKey, Key
 router = APIRouter(
     prefix="/v1/keys", tags=["keys"], dependencies=[Depends(only_declared_parameters)]
 )
-
-LARGEST_BODY = 16 << 10
 
 Scope = Literal["write", "read", "fleet", "admin"]
 
@@ -78,14 +76,6 @@ class KeyList(Answer):
     keys: list[KeyAnswer]
 
 
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": NewKey.model_json_schema(), "example": _ASKED}},
-    }
-}
-
-
 @router.get(
     "",
     operation_id="list_keys",
@@ -106,12 +96,11 @@ def list_keys(key: ListingKey, conn: Reader, form: FormatParameter = "json") -> 
     operation_id="create_key",
     status_code=201,
     responses=declared(400, 401, 403, 408, 413, 415, 422, 503),
-    openapi_extra=_BODY,
+    openapi_extra=described(NewKey, _ASKED),
 )
 async def create_key(_: AdminKey, request: Request, parts: AppParts) -> MadeKey:
     """Make a key. Its text is in the answer, and nowhere else."""
-    body = await read_body(request, most=LARGEST_BODY, deadline_s=parts.body_deadline_s)
-    return await run_in_threadpool(_create, parts, _asked(request, body))
+    return await run_in_threadpool(_create, parts, await read_asked(request, parts, NewKey))
 
 
 @router.delete(
@@ -127,20 +116,6 @@ def revoke_key(prefix: str, _: AdminKey, parts: AppParts) -> None:
     known = "\x00" not in prefix
     if not known or not parts.store.write(lambda conn: keys.revoke_key(conn, prefix, now_us)):
         raise Problem(Kind.NOT_FOUND, "No key that stands begins so.")
-
-
-def _asked(request: Request, body: bytes) -> NewKey:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise Problem(Kind.UNSUPPORTED_MEDIA, "Send application/json.")
-    try:
-        return NewKey.model_validate_json(body)
-    except ValidationError as error:
-        errors = error.errors(include_url=False, include_input=False, include_context=False)
-        kind = Kind.VALIDATION_FAILED
-        if errors[0]["type"] == "json_invalid":
-            kind = Kind.MALFORMED_JSON
-        raise Problem(kind, errors=faults(errors)) from error
 
 
 def _create(parts: Parts, asked: NewKey) -> MadeKey:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ett_service.alerting.directory import Directory
+from ett_service.alerting.sender import Sender
 from ett_service.analysis.economy import Economy
 from ett_service.ingest.limits import Limits
 from ett_service.storage.engine import Store
@@ -21,6 +23,15 @@ class Waker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Telling:
+    """Who is told of regressions, and what tries whether they can be."""
+
+    directory: Directory = field(default_factory=Directory)
+    sender: Callable[[], Sender] = Sender
+    public_url: str = ""  #: where people reach this server
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """The store, the clock, the limits, and the worker where one runs in this process."""
 
@@ -33,3 +44,4 @@ class Parts:
     body_deadline_s: float = 30.0  #: for the whole body of a request
     cohort_histograms: bool = True  #: on ``/metrics``
     economy: Economy = field(default_factory=Economy)
+    telling: Telling = field(default_factory=Telling)
