@@ -224,7 +224,10 @@ def _is_found_again(known: Standing, finding: Finding | None) -> bool:
 
 def _resolved(known: Standing, found: Finding | None, at_us: int, rules: Rules) -> Standing:
     """Stay resolved until enough runs in a row, the first of them in time, found it again."""
-    if found is None or known.resolved_us is None:
+    assert known.resolved_us is not None
+    if at_us <= known.resolved_us:
+        return known  # somebody accepted it while this run was at work
+    if found is None:
         return replace(known, runs=0, last_run_us=at_us)
     if not known.runs and at_us - known.resolved_us > rules.reopen_us:
         return _begun(found, at_us, rules)

@@ -1,0 +1,79 @@
+"""Runs of the detector: which projects were looked at, up to when, and what could not be seen."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, bindparam, func, select, update
+
+from ett_service.storage.tables import detection_run, project
+from ett_service.storage.writes import insert_new
+
+_NOTHING = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionRun:
+    """One run over a project."""
+
+    project_id: int
+    at_us: int  #: up to when it looked
+    made_us: int  #: when it did, by the database's clock
+    took_us: int
+    epoch: int  #: of the lease that it was written under
+    series: int  #: how many it looked at
+    body: str  #: what it could have seen, as JSON; kept of the latest alone
+
+
+_LATEST = (
+    select(detection_run.c.project_id, func.max(detection_run.c.at_us).label("at_us"))
+    .group_by(detection_run.c.project_id)
+    .subquery()
+)
+_BEHIND = (
+    select(project.c.id)
+    .outerjoin(_LATEST, _LATEST.c.project_id == project.c.id)
+    .where(func.coalesce(_LATEST.c.at_us, -1) < bindparam("at_us"))
+    .order_by(project.c.id)
+)
+_RUNS = (
+    select(detection_run)
+    .join(
+        _LATEST,
+        and_(
+            _LATEST.c.project_id == detection_run.c.project_id,
+            _LATEST.c.at_us == detection_run.c.at_us,
+        ),
+    )
+    .order_by(detection_run.c.project_id)
+)
+_FORGET_BODIES = (
+    update(detection_run)
+    .where(
+        detection_run.c.project_id == bindparam("of_project"),
+        detection_run.c.at_us < bindparam("before_us"),
+        detection_run.c.body != _NOTHING,
+    )
+    .values(body=_NOTHING)
+)
+
+
+def behind(conn: Connection, at_us: int) -> list[int]:
+    """Return the projects that were not looked at up to *at_us* yet."""
+    return list(conn.execute(_BEHIND, {"at_us": at_us}).scalars())
+
+
+def add(conn: Connection, run: DetectionRun) -> bool:
+    """Keep a run; False if that instant was looked at before."""
+    row = {name: getattr(run, name) for name in DetectionRun.__slots__}
+    if not insert_new(conn, detection_run, [row]):
+        return False
+    conn.execute(_FORGET_BODIES, {"of_project": run.project_id, "before_us": run.at_us})
+    return True
+
+
+def latest(conn: Connection, project_ids: Collection[int] | None = None) -> list[DetectionRun]:
+    """Read the latest run of each of these projects (None: of all) that has any."""
+    runs = _RUNS
+    if project_ids is not None:
+        runs = runs.where(detection_run.c.project_id.in_(project_ids))
+    return [DetectionRun(**row) for row in conn.execute(runs).mappings()]
