@@ -127,6 +127,7 @@ TESTED_IN = {
     "ett_service/storage/published.py": "tests/worker/test_publishing.py",
     "ett_service/storage/publishing.py": "tests/worker/test_publishing.py",
     "ett_service/storage/running.py": "tests/analysis/test_standing.py",
+    "ett_service/trials/alert.py": "tests/trials/test_scoring.py",
     "ett_service/trials/arrivals.py": "tests/trials/test_fleet.py",
     "ett_service/trials/lives.py": "tests/trials/test_fleet.py",
     "ett_service/trials/makeup.py": "tests/trials/test_fleet.py",
