@@ -1,0 +1,142 @@
+"""What receivers are told in tests, and who tells it."""
+
+import ssl
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from sqlalchemy import Connection
+
+from ett_service.alerting.addresses import Allowed
+from ett_service.alerting.directory import Directory
+from ett_service.alerting.guard import Resolve, resolve
+from ett_service.alerting.notice import Notice, Status, to_json
+from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
+from ett_service.alerting.schedule import Schedule
+from ett_service.alerting.sender import Sender, Sending
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Finding, Gate, Metric, Series, Side, Subject, Verdict
+from ett_service.storage import deliveries, outbox
+from ett_service.storage.deliveries import Delivery, Wanted
+from ett_service.storage.engine import Store
+from ett_service.storage.sealing import Keyring
+from ett_service.worker.delivering import Delivering
+from tests.builders import NOON
+from tests.worker.rig import Clock
+
+SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def finding() -> Finding:
+    """Return a phase that takes longer in one cohort."""
+    subject = Subject(Metric.PHASE_SECONDS, "pt2_compile")
+    return Finding(
+        series=Series(subject, (("cluster", "eu-1"), ("model", "llm-70b"))),
+        verdict=Verdict.REGRESSION,
+        ratio=1.65,
+        low=1.48,
+        high=1.84,
+        p=3e-9,
+        q=1e-6,
+        onset_us=NOON - 11 * DAY_US,
+        before=Side(140, 28, 486e6, 702e6, NOON - 42 * DAY_US, NOON - 14 * DAY_US),
+        after=Side(68, 14, 804e6, 1010e6, NOON - 14 * DAY_US, NOON),
+        gates=(Gate("effect", 1.65, 1.15, passed=True),),
+    )
+
+
+def notice(status: Status = Status.FIRING, version: int = 1, project_id: int = 1) -> Notice:
+    """Return what is told of it."""
+    return Notice(
+        project_id=project_id,
+        project="research",
+        id="01JCXK7V4W",
+        fingerprint=finding().fingerprint,
+        version=version,
+        status=status,
+        severity="high",
+        starts_us=NOON,
+        ends_us=NOON + DAY_US if status is Status.RESOLVED else None,
+        finding=finding(),
+    )
+
+
+def named(name: str, url: str, owner: int = OF_SETTINGS, kind: Format = Format.GENERIC) -> Receiver:
+    """Return a receiver that is signed to."""
+    return Receiver(owner, name, url, kind, (SIGNING,))
+
+
+def put(
+    store: Store,
+    project_id: int,
+    receivers: Iterable[str],
+    now_us: int,
+    *,
+    fingerprint: str = "f",
+    version: int = 1,
+    status: Status = Status.FIRING,
+) -> None:
+    """Have each of *receivers*, of the settings, told one thing."""
+    body = to_json(notice(status, version, project_id))
+    told = [(OF_SETTINGS, name, body) for name in receivers]
+    store.write(
+        partial(
+            outbox.put,
+            project_id=project_id,
+            fingerprint=fingerprint,
+            version=version,
+            notices=told,
+            now_us=now_us,
+        )
+    )
+
+
+def put_one(store: Store, project_id: int, name: str, fingerprint: str, version: int) -> None:
+    """Have a receiver told words that say which they are."""
+    notices = [(OF_SETTINGS, name, f"{fingerprint} {version}")]
+
+    def work(conn: Connection) -> None:
+        outbox.put(conn, project_id, fingerprint, version, notices, NOON + version)
+
+    store.write(work)
+
+
+@contextmanager
+def delivering(
+    store: Store,
+    clock: Clock,
+    receivers: Iterable[Receiver],
+    *,
+    sending: Sending | None = None,
+    schedule: Schedule | None = None,
+) -> Iterator[Delivering]:
+    """Send in the test's own thread, where the test says so, and end in time."""
+    directory = Directory(receivers, Keyring("", store.url))
+    deliverer = Delivering(store, clock, directory, Sender(sending), schedule)
+    try:
+        yield deliverer
+    finally:
+        deliverer.stop_soon()
+        deliverer.join()
+
+
+def pass_over(deliverer: Delivering) -> int:
+    """Send what is due, wait for the end of it, and return how much that was."""
+    begun = deliverer.pass_over()
+    for one in begun:
+        one.result()
+    return len(begun)
+
+
+def kept(store: Store, **wanted: object) -> list[Delivery]:
+    """Read deliveries, the first of them first."""
+    with store.reading() as conn:
+        found = deliveries.listing(conn, Wanted(**wanted), limit=1_000)  # type: ignore[arg-type]
+    return found[::-1]
+
+
+def sender(
+    *, trust: ssl.SSLContext | None = None, resolve: Resolve = resolve, allow: Iterable[str] = ()
+) -> Sender:
+    """Return a sender that gives up soon."""
+    return Sender(Sending(1.0, 2.0, allowed=Allowed.of(allow)), trust=trust, resolve=resolve)
