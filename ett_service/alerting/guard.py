@@ -61,7 +61,7 @@ class Guard:
             raise Refused("The address is not a URL.") from None
         if parsed.scheme not in _DEFAULT_PORTS or not parsed.raw_host:
             raise Refused("The address is not one of http or https.")
-        if b"@" in parsed.netloc or parsed.userinfo:
+        if parsed.userinfo:
             raise Refused("The address has a user name in it.")
         host = parsed.raw_host.decode("ascii")
         port = _DEFAULT_PORTS[parsed.scheme] if parsed.port is None else parsed.port

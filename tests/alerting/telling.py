@@ -136,7 +136,13 @@ def kept(store: Store, **wanted: object) -> list[Delivery]:
 
 
 def sender(
-    *, trust: ssl.SSLContext | None = None, resolve: Resolve = resolve, allow: Iterable[str] = ()
+    *,
+    trust: ssl.SSLContext | None = None,
+    resolve: Resolve = resolve,
+    allow: Iterable[str] = (),
+    connect_seconds: float = 10.0,
+    total_seconds: float = 20.0,
 ) -> Sender:
-    """Return a sender that gives up soon."""
-    return Sender(Sending(1.0, 2.0, allowed=Allowed.of(allow)), trust=trust, resolve=resolve)
+    """Return a sender."""
+    sending = Sending(connect_seconds, total_seconds, allowed=Allowed.of(allow))
+    return Sender(sending, trust=trust, resolve=resolve)
