@@ -161,13 +161,34 @@ class NearMarker:
 
 
 @dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Attempts with a value and without it after the onset, compared directly.
+
+    Where both ran before, too, what they differed by then is taken off (difference in
+    differences of logarithms).
+    """
+
+    dimension: str
+    value: str
+    against: str  #: the value of most of the others; empty for all others
+    n: int
+    against_n: int
+    ratio: float
+    low: float  #: of its 95 % interval
+    high: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
 class Attribution:
     """What a change is associated with, by the evidence at hand."""
 
-    phase_shares: Mapping[str, float]  #: part of the change of time to start, by phase; sums to 1
+    phase_shares: Mapping[str, float]
+    """Part of the change of time to start by phase, or of ETT% by category; sums to 1."""
     cohort_shares: Mapping[str, float]  #: part of the change by cohort, ``k=v,k=v``; sums to 1
     suspects: tuple[Suspect, ...] = ()
     markers: tuple[NearMarker, ...] = ()
     examples: tuple[tuple[str, int], ...] = ()  #: jobs and numbers of attempts
     within_points: float | None = None  #: ETT points within cohorts
     mix_points: float | None = None  #: ETT points of the mix of jobs
+    side_by_side: SideBySide | None = None
