@@ -124,6 +124,23 @@ def _project_id(
     return _of_project(key, conn, project, "fleet")
 
 
+def _project_ids(
+    key: ReadingKey,
+    conn: Reader,
+    project: Annotated[
+        str | None,
+        Query(
+            description="One project. A key of scope `fleet` reads all unless it is given.",
+            max_length=200,
+            pattern=r"^[^\x00]*$",
+        ),
+    ] = None,
+) -> tuple[int, ...] | None:
+    if project is None and "fleet" in key.scopes:
+        return None
+    return (_of_project(key, conn, project, "fleet"),)
+
+
 def _corrected_project_id(
     key: CorrectingKey, parts: AppParts, project: Annotated[str | None, _named("admin")] = None
 ) -> int:
@@ -138,6 +155,12 @@ def _deleted_from_id(
         return _of_project(key, conn, project, "admin")
 
 
+def _listed_project_id(
+    key: ListingKey, conn: Reader, project: Annotated[str | None, _named("admin")] = None
+) -> int:
+    return _of_project(key, conn, project, "admin")
+
+
 def _of_project(key: Key, conn: Connection, project: str | None, scope: str) -> int:
     if project is None or project == key.project:
         return key.project_id
@@ -148,8 +171,11 @@ def _of_project(key: Key, conn: Connection, project: str | None, scope: str) -> 
 
 
 ProjectId = Annotated[int, Depends(_project_id)]
+ProjectIds = Annotated[tuple[int, ...] | None, Depends(_project_ids)]
+"""Those that the question is about; None for all."""
 CorrectedProjectId = Annotated[int, Depends(_corrected_project_id)]
 DeletedFromId = Annotated[int, Depends(_deleted_from_id)]
+ListedProjectId = Annotated[int, Depends(_listed_project_id)]
 
 
 def _job(job: Annotated[str, Path(description="The job's name.", examples=["llm-70b"])]) -> str:
