@@ -19,9 +19,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import JSONB
 
 from ett_service.core.errors import EttError
-from ett_service.core.regression import Metric, State, Triage, Verdict
+from ett_service.core.regression import Metric, Series, State, Triage, Verdict
 from ett_service.core.regression_state import resolved
-from ett_service.storage import regression_rows
+from ett_service.storage import finding_text, regression_rows
 from ett_service.storage.regression_rows import Regression
 from ett_service.storage.tables import accepted_baseline, regression
 
@@ -53,6 +53,17 @@ class Act:
 
 
 _ONE = (regression.c.project_id == bindparam("of_project"), regression.c.id == bindparam("of_id"))
+_ACCEPTED = select(accepted_baseline.c.fingerprint, accepted_baseline.c.since_us).where(
+    accepted_baseline.c.project_id == bindparam("of_project")
+)
+_FINDINGS = (
+    select(func.max(regression.c.finding))
+    .where(
+        regression.c.project_id == bindparam("of_project"),
+        regression.c.fingerprint.in_(bindparam("fingerprints", expanding=True)),
+    )
+    .group_by(regression.c.fingerprint)
+)
 _GET = regression_rows.SELECT.where(*_ONE)
 _LOCK = _GET.with_for_update(of=regression)
 _INSERTS: dict[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
@@ -133,6 +144,16 @@ def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> R
         standing = replace(standing, state=State.INACTIVE, runs=0)
     _put_baseline(conn, known, act)
     return _changed(conn, known, act, "accepted", regression_rows.values(standing))
+
+
+def accepted(conn: Connection, project_id: int) -> dict[Series, int]:
+    """Read since when values may be part of a baseline, of the series that were accepted."""
+    found = conn.execute(_ACCEPTED, {"of_project": project_id})
+    since_us = {row.fingerprint: row.since_us for row in found}
+    either_way = [*since_us, *(one[::-1] for one in since_us)]  # see ``Finding.fingerprint``
+    of = {"of_project": project_id, "fingerprints": either_way}
+    series = [finding_text.finding(text).series for text in conn.execute(_FINDINGS, of).scalars()]
+    return {one: since_us[one.fingerprint] for one in series}
 
 
 def _put_baseline(conn: Connection, known: Regression, act: Act) -> None:

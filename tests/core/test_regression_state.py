@@ -1,0 +1,295 @@
+"""From what runs find to where it stands, on examples and on drawn histories."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ett_service.core.interval import DAY_US, HOUR_US
+from ett_service.core.regression import Finding, State, Verdict
+from ett_service.core.regression_state import (
+    Rules,
+    Standing,
+    Thread,
+    Transition,
+    advance,
+    resolved,
+    step,
+    transition,
+)
+from tests.builders import NOON
+from tests.regressions import finding
+
+RULES = Rules()
+REGRESSION = finding()
+QUIET = replace(REGRESSION, holds=False)
+INCIDENT = finding(verdict=Verdict.INCIDENT)
+OPEN = (State.PENDING, State.FIRING)
+
+
+def day(number: int) -> int:
+    """Return the instant of the run of that day."""
+    return NOON + number * DAY_US
+
+
+def history(
+    found: Iterable[Finding | None], rules: Rules = RULES, known: Standing | None = None
+) -> list[Standing | None]:
+    """Return where it stands after each of daily runs."""
+    stood = []
+    for number, one in enumerate(found):
+        known = step(known, one, day(number), rules)
+        stood.append(known)
+    return stood
+
+
+def told(stood: Sequence[Standing | None]) -> list[Transition | None]:
+    """Return what each run changed."""
+    return [transition(before, after) for before, after in zip([None, *stood], stood, strict=False)]
+
+
+def last(stood: Sequence[Standing | None]) -> Standing:
+    """Return where it stands in the end."""
+    assert stood[-1] is not None
+    return stood[-1]
+
+
+FIRING = last(history([REGRESSION, REGRESSION]))
+RESOLVED = last(history([REGRESSION, REGRESSION, QUIET, QUIET]))
+
+
+def test_it_fires_with_the_second_run_in_a_row_that_found_it() -> None:
+    stood = history([REGRESSION, None, REGRESSION, REGRESSION, REGRESSION])
+
+    assert told(stood) == [
+        Transition.PENDING,
+        Transition.LAPSED,
+        Transition.PENDING,
+        Transition.FIRING,
+        None,
+    ]
+    assert (last(stood).pending_us, last(stood).firing_us) == (day(2), day(3))
+
+
+def test_it_fires_with_the_first_where_one_run_is_enough() -> None:
+    stood = history([REGRESSION], Rules(runs=1))
+
+    assert told(stood) == [Transition.FIRING]
+    assert last(stood).firing_us == day(0)
+
+
+def test_it_is_resolved_once_two_runs_in_a_row_say_that_it_holds_no_more() -> None:
+    stood = history([REGRESSION, REGRESSION, QUIET, REGRESSION, QUIET, QUIET])
+
+    assert told(stood)[2:] == [None, None, None, Transition.RESOLVED]
+    assert (last(stood).firing_us, last(stood).resolved_us) == (day(1), day(5))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.REGRESSION, Verdict.IMPROVEMENT])
+def test_for_want_of_values_nothing_is_resolved(verdict: Verdict) -> None:
+    seen = finding(verdict=verdict)
+    stood = history([seen, seen, *[None] * 30])
+
+    assert stood[2:] == [stood[1]] * 30
+    assert last(stood).last_run_us == day(1)
+
+
+def test_runs_that_saw_too_little_count_for_neither() -> None:
+    stood = history([REGRESSION, REGRESSION, QUIET, None, QUIET])
+    assert last(stood).state is State.RESOLVED
+
+
+@pytest.mark.parametrize("verdict", [Verdict.RELABELLING, Verdict.MIX])
+def test_what_only_moved_is_over_once_it_is_not_found(verdict: Verdict) -> None:
+    seen = finding(verdict=verdict)
+    stood = history([seen, seen, None, None])
+
+    assert last(stood).state is State.RESOLVED
+    assert not last(stood).alerts
+
+
+@pytest.mark.parametrize("verdict", [Verdict.RELABELLING, Verdict.MIX])
+def test_a_regression_that_turns_out_to_have_only_moved_is_resolved(verdict: Verdict) -> None:
+    moved = finding(verdict=verdict)
+    known: dict[Thread, Standing] = {}
+    for number, seen in enumerate([REGRESSION, REGRESSION, moved, moved]):
+        known = advance(known, [seen], day(number), RULES)
+
+    assert {thread.verdict: one.state for thread, one in known.items()} == {
+        Verdict.REGRESSION: State.RESOLVED,
+        verdict: State.FIRING,
+    }
+
+
+def test_one_bad_day_does_not_end_what_outlived_others() -> None:
+    stood = history([REGRESSION, REGRESSION, INCIDENT, INCIDENT])
+
+    assert last(stood).state is State.FIRING
+    assert last(stood).finding is REGRESSION
+
+
+def test_an_incident_is_over_by_itself_and_its_day_makes_no_other() -> None:
+    stood = history([INCIDENT] * 14)
+
+    assert told(stood)[:6] == [
+        Transition.PENDING,
+        Transition.FIRING,
+        None,
+        None,
+        Transition.RESOLVED,
+        None,
+    ]
+    assert set(told(stood)[5:]) == {None}
+
+
+def test_the_next_bad_day_is_another_incident() -> None:
+    stood = history([INCIDENT] * 5)
+    after = step(last(stood), replace(INCIDENT, onset_us=day(30)), day(31), RULES)
+
+    assert transition(last(stood), after) is Transition.PENDING
+    assert after is not None
+    assert after.pending_us == day(31)
+
+
+@pytest.mark.parametrize(("days", "is_the_same"), [(1, True), (3, True), (4, False), (40, False)])
+def test_what_is_found_again_within_three_days_is_the_same_one(
+    days: int, is_the_same: bool
+) -> None:
+    assert RESOLVED.resolved_us == day(3)
+    again = replace(REGRESSION, onset_us=day(3))
+    first = step(RESOLVED, again, day(3 + days), RULES)
+    second = step(first, again, day(4 + days), RULES)
+
+    assert second is not None
+    assert second.firing_us == day(4 + days)
+    assert (second.pending_us == RESOLVED.pending_us) is is_the_same
+    assert (second.reopened, second.version) == ((1, 3) if is_the_same else (0, 1))
+    assert (second.resolved_us, second.onset_us) == (None, day(3))
+    expected = Transition.REOPENED if is_the_same else Transition.FIRING
+    assert transition(first, second) is expected
+
+
+def test_found_again_once_only_it_stays_resolved() -> None:
+    stood = history([REGRESSION, REGRESSION, QUIET, QUIET, REGRESSION, None, REGRESSION])
+    assert told(stood)[4:] == [None, None, None]
+
+
+def test_a_run_that_was_at_work_when_somebody_accepted_it_does_not_reopen_it() -> None:
+    accepted = resolved(FIRING, day(2) + HOUR_US)
+    assert step(accepted, REGRESSION, day(2), Rules(runs=1)) is accepted
+
+
+def test_the_baseline_is_frozen_while_it_fires() -> None:
+    later = replace(
+        REGRESSION,
+        onset_us=NOON,
+        ratio=2.0,
+        before=replace(REGRESSION.before, from_us=NOON - DAY_US, to_us=NOON),
+    )
+    pending = last(history([later]))
+    assert (pending.onset_us, pending.baseline_from_us) == (NOON, NOON - DAY_US)
+
+    after = step(FIRING, later, day(9), RULES)
+    assert after is not None
+    assert after.finding.ratio == 2.0
+    assert (after.onset_us, after.baseline_from_us, after.baseline_to_us) == (
+        REGRESSION.onset_us,
+        REGRESSION.before.from_us,
+        REGRESSION.before.to_us,
+    )
+
+
+def test_what_is_kept_of_a_resolved_one_is_what_held_last() -> None:
+    stood = history([REGRESSION, REGRESSION, replace(QUIET, ratio=1.01), QUIET])
+    assert last(stood).finding is REGRESSION
+
+
+def test_an_open_one_that_nobody_knows_and_that_holds_no_more_is_none() -> None:
+    assert step(None, QUIET, NOON, RULES) is None
+
+
+def test_worse_and_better_stand_beside_each_other() -> None:
+    better = finding(verdict=Verdict.IMPROVEMENT)
+    known = advance({}, [REGRESSION, better], NOON, RULES)
+    assert len(known) == len({thread.fingerprint for thread in known}) == 2
+
+
+seen = st.sampled_from([REGRESSION, QUIET, INCIDENT, finding(verdict=Verdict.MIX), None])
+runs = st.lists(st.tuples(seen, st.integers(1, 5)), max_size=40)
+rules = st.builds(Rules, runs=st.integers(1, 4), quiet_runs=st.integers(1, 3))
+
+
+def walked(
+    told_runs: Sequence[tuple[Finding | None, int]], by: Rules
+) -> list[dict[Thread, Standing]]:
+    """Return all that stands before the first run and after each; the number is days between."""
+    known: dict[Thread, Standing] = {}
+    walk = [known]
+    number = 0
+    for one, days in told_runs:
+        number += days
+        known = advance(known, [] if one is None else [one], day(number), by)
+        walk.append(known)
+    return walk
+
+
+@given(runs, rules)
+def test_a_run_that_is_told_twice_changes_nothing(
+    told_runs: list[tuple[Finding | None, int]], by: Rules
+) -> None:
+    known: dict[Thread, Standing] = {}
+    number = 0
+    for one, days in told_runs:
+        number += days
+        found = [] if one is None else [one]
+        known = advance(known, found, day(number), by)
+        assert advance(known, found, day(number), by) == known
+        assert advance(known, [], day(number) - 1, by) == known
+
+
+@given(runs, rules)
+def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
+    told_runs: list[tuple[Finding | None, int]], by: Rules
+) -> None:
+    walk = walked(told_runs, by)
+    for at, (before, after) in enumerate(pairwise(walk), start=1):
+        for thread in {**before, **after}:
+            what = transition(before.get(thread), after.get(thread))
+            if what in {Transition.FIRING, Transition.REOPENED}:
+                enough = told_runs[at - by.runs : at]
+                assert len(enough) == by.runs
+                assert {one.verdict for one, _ in enough if one and one.holds} == {thread.verdict}
+                assert None not in [one for one, _ in enough]
+            if what is Transition.RESOLVED:
+                assert before[thread].state is State.FIRING
+
+
+@given(runs, rules)
+def test_versions_are_odd_while_it_fires_and_grow_by_one_with_each_step_told(
+    told_runs: list[tuple[Finding | None, int]], by: Rules
+) -> None:
+    walk = walked(told_runs, by)
+    for before, after in pairwise(walk):
+        for thread, now in after.items():
+            was = before.get(thread)
+            what = transition(was, now)
+            is_same = was is not None and was.pending_us == now.pending_us
+            known = was.version if was is not None and is_same else 0
+            assert now.version - known == (what is not None and what.told)
+            assert (now.version % 2 == 1) is (now.state is State.FIRING)
+
+
+@given(runs, rules)
+def test_instants_come_in_their_order(
+    told_runs: list[tuple[Finding | None, int]], by: Rules
+) -> None:
+    for known in walked(told_runs, by):
+        for one in known.values():
+            firing_us = one.pending_us if one.firing_us is None else one.firing_us
+            resolved_us = one.last_run_us if one.resolved_us is None else one.resolved_us
+            assert one.pending_us <= firing_us <= resolved_us <= one.last_run_us
+            assert (one.state is State.RESOLVED) is (one.resolved_us is not None)
+            assert (one.state is State.PENDING) is (one.firing_us is None)
