@@ -31,16 +31,12 @@ from ett_service.storage.observed_time import DayOfTime, days_of_time
 
 _RATE = Metric.FAILURES_PER_GPU_HOUR
 
-MOST_DAYS = 180
-"""No baseline is read that lies further back."""
-
 
 def observe(conn: Connection, project_id: int, to_us: int, days: int, plan: Plan) -> Observed:
     """Read what a project's attempts lived through in the *days* before an instant.
 
     Sums of time are by full hours: where the instant is on none, they end up to an hour before.
     """
-    days = min(days, MOST_DAYS)
     span = (to_us - days * DAY_US, to_us)
     named = {*plan.cohort, *plan.strata}
     jobs = dict(observations.jobs(conn, project_id, span, precision="precision" in named))
