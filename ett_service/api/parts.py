@@ -7,6 +7,7 @@ from typing import Protocol
 from ett_service.alerting.directory import Directory
 from ett_service.alerting.sender import Sender
 from ett_service.analysis.economy import Economy
+from ett_service.core.regression_clocks import Sla
 from ett_service.ingest.limits import Limits
 from ett_service.storage.engine import Store
 
@@ -45,3 +46,4 @@ class Parts:
     cohort_histograms: bool = True  #: on ``/metrics``
     economy: Economy = field(default_factory=Economy)
     telling: Telling = field(default_factory=Telling)
+    sla: Sla = field(default_factory=Sla)  #: what the clocks of regressions are held to
