@@ -26,6 +26,8 @@ from ett_service.api import (
     metrics,
     productivity,
     projection,
+    receiver_deliveries,
+    receivers,
     timeline,
     what_if,
 )
@@ -56,6 +58,8 @@ ROUTERS = (
     estimate.router,
     what_if.router,
     keys.router,
+    receivers.router,
+    receiver_deliveries.router,
     metrics.router,
     health.router,
     docs.router,

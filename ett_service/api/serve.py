@@ -14,13 +14,18 @@ from typing import Protocol
 
 import uvicorn
 
+from ett_service.alerting.addresses import Allowed
+from ett_service.alerting.directory import Directory
+from ett_service.alerting.sender import Sender, Sending
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts, Waker
+from ett_service.api.parts import Parts, Telling, Waker
+from ett_service.core.interval import SECOND_US
 from ett_service.ingest.limits import Limits
 from ett_service.settings import Settings
 from ett_service.storage import migrate, sqlite
 from ett_service.storage.engine import Store, open_store
 from ett_service.storage.keys import SCOPES, create_key, list_keys
+from ett_service.storage.sealing import Keyring
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +85,23 @@ def settle() -> None:
     gc.freeze()
 
 
+def telling(settings: Settings) -> Telling:
+    """Return who is told of regressions by these settings, and what sends to them."""
+    asked = settings.alerting
+    sending = Sending(
+        connect_seconds=asked.connect_seconds,
+        total_seconds=asked.total_seconds,
+        resend_us=round(asked.resend_seconds * SECOND_US),
+        allowed=Allowed.of(settings.webhook_allow),
+    )
+    keyring = Keyring(settings.secret_key.get_secret_value(), settings.database_url)
+    return Telling(
+        directory=Directory(settings.told, keyring),
+        sender=lambda: Sender(sending),
+        public_url=settings.public_url,
+    )
+
+
 def now_us() -> int:
     """Read the wall clock, in microseconds since the Unix epoch."""
     return time.time_ns() // 1000
@@ -109,6 +131,8 @@ def _opened(settings: Settings, make_worker: MakeWorker) -> Iterator[Parts]:
             cohort_histograms=settings.metrics.cohort_histograms,
             body_deadline_s=settings.body_deadline_seconds,
             economy=settings.economy,
+            sla=settings.sla,
+            telling=telling(settings),
         )
         if worker is None:
             yield parts

@@ -150,3 +150,9 @@ def event_bodies(
 def project_id(conn: Connection, name: str) -> int | None:
     """Find a project by its name."""
     return conn.scalar(select(project.c.id).where(project.c.name == name))
+
+
+def project_name(conn: Connection, project_id: int) -> str:
+    """Return the name of a project that is there."""
+    found: str = conn.execute(select(project.c.name).where(project.c.id == project_id)).scalar_one()
+    return found

@@ -18,7 +18,7 @@ from ett_service.core.errors import EttError
 from ett_service.core.interval import DAY_US
 from ett_service.storage.deliveries import enable
 from ett_service.storage.sealing import Keyring
-from ett_service.storage.tables import api_key, receiver, receiver_health
+from ett_service.storage.tables import api_key, project, receiver, receiver_health
 
 NAME = re.compile("[a-z0-9][a-z0-9-]{0,62}")
 OVERLAP_US = DAY_US
@@ -31,10 +31,19 @@ class BadReceiver(EttError):
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """How a receiver does."""
+
+    failures: int = 0  #: in a row
+    disabled_why: str | None = None  #: it wants nothing any more
+
+
+@dataclass(frozen=True, slots=True)
 class KeptReceiver:
     """A receiver as it is stored; instants are microseconds since the Unix epoch."""
 
     project_id: int
+    project: str
     name: str
     format: str
     cohort: Mapping[str, str]  #: it hears only of what concerns these
@@ -42,9 +51,7 @@ class KeptReceiver:
     made_by_name: str | None
     made_us: int
     old_until_us: int | None  #: until when the secret before the last rotation signs, too
-    failures: int  #: in a row, of deliveries
-    disabled_us: int | None
-    disabled_why: str | None
+    health: Health
     sealed_url: str = field(repr=False)
     sealed_secret: str = field(repr=False)
     sealed_old_secret: str | None = field(repr=False)
@@ -75,11 +82,13 @@ class NewReceiver:
 _RECEIVERS = (
     select(
         receiver,
+        project.c.name.label("project"),
         api_key.c.name.label("made_by_name"),
         receiver_health.c.failures,
-        receiver_health.c.disabled_us,
         receiver_health.c.disabled_why,
     )
+    .select_from(receiver)
+    .join(project)
     .outerjoin(api_key, api_key.c.prefix == receiver.c.made_by)
     .outerjoin(
         receiver_health,
@@ -108,6 +117,13 @@ def get(conn: Connection, project_id: int, name: str) -> KeptReceiver | None:
         _RECEIVERS.where(*_ONE), {"of_project": project_id, "of_name": name}
     ).one_or_none()
     return None if row is None else _kept(row)
+
+
+def health_of_settings(conn: Connection) -> dict[str, Health]:
+    """Return by name how the receivers do that the settings name."""
+    health = receiver_health.c
+    asked = select(health.name, health.failures, health.disabled_why).where(health.owner == 0)
+    return {name: Health(failures, why) for name, failures, why in conn.execute(asked)}
 
 
 def add(
@@ -181,6 +197,7 @@ def new_secret() -> str:
 def _kept(row: Row[Any]) -> KeptReceiver:
     return KeptReceiver(
         project_id=row.project_id,
+        project=row.project,
         name=row.name,
         format=row.format,
         cohort=json.loads(row.cohort),
@@ -188,9 +205,7 @@ def _kept(row: Row[Any]) -> KeptReceiver:
         made_by_name=row.made_by_name,
         made_us=row.made_us,
         old_until_us=row.old_until_us,
-        failures=row.failures or 0,
-        disabled_us=row.disabled_us,
-        disabled_why=row.disabled_why,
+        health=Health(row.failures or 0, row.disabled_why),
         sealed_url=row.url,
         sealed_secret=row.secret,
         sealed_old_secret=row.old_secret,
