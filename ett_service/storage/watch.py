@@ -109,7 +109,7 @@ def firing(conn: Connection) -> list[Firing]:
 
 
 def _values(cohort: str) -> dict[str, str]:
-    return dict(json.loads(cohort))
+    return {str(name): str(value) for name, value in json.loads(cohort).items()}
 
 
 def counts(conn: Connection) -> dict[tuple[str, str], int]:

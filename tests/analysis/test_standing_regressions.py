@@ -35,7 +35,7 @@ def found(store: Store, project_id: int, ident: str, **values: object) -> None:
         "id": ident,
         "metric": "phase_seconds",
         "phase": "pt2_compile",
-        "cohort": json.dumps([*cohort.items()]),
+        "cohort": json.dumps(cohort),
         "verdict": "regression",
         "state": "firing",
         "severity": "high",

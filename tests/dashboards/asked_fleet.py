@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 from psycopg.rows import TupleRow
-from sqlalchemy import make_url
+from sqlalchemy import Connection, make_url, select
 from starlette.testclient import TestClient
 
 from dashboards.build.macros import ALL, Chosen, written_out
@@ -16,13 +16,28 @@ from dashboards.build.sql.compare import DIMENSIONS, SETS
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts
 from ett_service.core.instant import rfc3339
+from ett_service.core.interval import DAY_US
 from ett_service.core.marker import MarkerKind
+from ett_service.core.regression import (
+    Attribution,
+    Finding,
+    Impact,
+    Metric,
+    Series,
+    Side,
+    Subject,
+    Suspect,
+    Verdict,
+)
+from ett_service.core.regression_state import Rules
 from ett_service.demo.generator import Fleet, generate
 from ett_service.ingest.limits import Limits
+from ett_service.storage import regression_writes
 from ett_service.storage.engine import Store, open_store
 from ett_service.storage.errors import StorageUnavailable
 from ett_service.storage.keys import SCOPES, create_key
 from ett_service.storage.migrate import migrate
+from ett_service.storage.tables import project
 from ett_service.storage.views import READER
 from ett_service.worker.loop import Worker
 from tests.conftest import new_postgresql
@@ -121,6 +136,7 @@ def asked_fleet(server: str) -> Iterator[Asked]:
                 made = Asked(conn, client, worker, "")
                 _load(client, generate(seed=7, days=DAYS, end_us=END_US))
                 made.settle()
+                store.write(_find_regression)
                 conn.execute("ANALYZE")
                 (job,) = conn.execute(LONGEST_STORY).fetchone() or ("",)
                 yield replace(made, job=job)
@@ -157,3 +173,21 @@ def _load(client: TestClient, fleet: Fleet) -> None:
         assert answer.json()["rejected"] == 0, answer.text
     for marker in fleet.markers:
         assert client.post("/v1/markers", json=marker).status_code < 300
+
+
+def _find_regression(conn: Connection) -> None:
+    """Write down what two runs of a search found."""
+    before = Side(140, 28, 486e6, 702e6, FROM_US - 28 * DAY_US, FROM_US)
+    after = Side(68, 6, 804e6, 1010e6, FROM_US, END_US)
+    finding = Finding(
+        Series(Subject(Metric.PHASE_SECONDS, "pt2_compile"), (("cluster", "alder"),)),
+        Verdict.REGRESSION,
+        *(1.65, 1.48, 1.84, 1e-9, 1e-7, FROM_US + DAY_US),
+        *(before, after, ()),
+        impact=Impact(212.0, -0.6),
+    )
+    cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:2.14", 0.97, 68),))
+    (project_id,) = conn.execute(select(project.c.id).where(project.c.name == PROJECT)).one()
+    for at_us in (END_US - DAY_US, END_US):
+        found = regression_writes.Found(finding, "high", cause)
+        regression_writes.record(conn, project_id, at_us, [found], Rules())

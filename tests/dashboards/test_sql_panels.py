@@ -9,7 +9,8 @@ import pytest
 
 from dashboards.build.kit import Dashboard, Format, Panel, VariableKind
 from dashboards.build.macros import Chosen
-from dashboards.build.postgres import POSTGRES
+from dashboards.build.postgres import POSTGRES, choosing
+from dashboards.build.postgres.changes import CHANGES
 from dashboards.build.sql import changes, compare, fleet, job
 from ett_service.core.interval import HOUR_US
 from ett_service.core.vocabulary import Category
@@ -103,11 +104,21 @@ def test_what_a_reader_can_choose_is_there(asked: Asked, dashboard: Dashboard) -
 
 @EVERY_DASHBOARD
 def test_markers_stand_across_every_dashboard(asked: Asked, dashboard: Dashboard) -> None:
-    (annotation,) = dashboard.annotations
-    found = asked.sql(annotation.query, asked.choices(dashboard.uid))
+    drawn = {
+        annotation.name: asked.sql(annotation.query, asked.choices(dashboard.uid))
+        for annotation in dashboard.annotations
+    }
 
-    assert found.columns == ["time", "timeend", "text", "tags"]
-    assert {"deploy", "maintenance"} <= {*found.column("tags")}
+    assert all(one.columns == ["time", "timeend", "text", "tags"] for one in drawn.values())
+    assert {"deploy", "maintenance"} <= {*drawn["Markers"].column("tags")}
+
+
+def test_regressions_stand_across_the_dashboards_of_all_jobs(asked: Asked) -> None:
+    for annotation in (choosing.REGRESSIONS, *CHANGES.annotations[1:]):
+        found = asked.sql(annotation.query, asked.choices("ett-sql-changes"))
+
+        assert found.column("text") == ["pt2_compile in alder x 1.65"]
+        assert found.column("tags") == ["firing"]
 
 
 @EVERY_DASHBOARD

@@ -18,10 +18,12 @@ from dashboards.build.postgres.choosing import (
     ETT_URL,
     MARKERS,
     PROJECT,
+    REGRESSIONS,
     instant,
     number,
     ratio,
     seconds,
+    text,
 )
 from dashboards.build.sql import changes
 from ett_service.core.marker import MarkerKind
@@ -75,6 +77,41 @@ _LEDGER = Row(
                 number("starts_after", "jobs after", 0),
                 number("saving_before", "saving attempts before", 0),
                 number("saving_after", "saving attempts after", 0),
+            ),
+        ),
+    ),
+)
+
+_FOUND = Row(
+    "What the search found",
+    (
+        Panel(
+            title="Lasting changes",
+            description=(
+                "What the daily search found in the range, improvements and what never alerts "
+                "included; medians are seconds, rates or ratios, as the metric's name says. "
+                f"`ett regressions explain ID` tells what one rests on. {_CAUTION}"
+            ),
+            queries=(Query(changes.FOUND, format=Format.TABLE),),
+            unit="short",
+            kind=Kind.TABLE,
+            width=24,
+            fields=(
+                instant("time", "since (UTC)"),
+                *(
+                    text(name, name)
+                    for name in ("verdict", "state", "severity", "metric", "phase", "stage")
+                ),
+                text("cause", "cause"),
+                text("cohort", "cohort"),
+                number("before_median", "before", 2),
+                number("after_median", "after", 2),
+                ratio("change", "change"),
+                number("gpu_hours_per_week", "GPU-hours a week", 0),
+                number("ett_points", "ETT points", 2),
+                text("associated_with", "associated with"),
+                text("project", "project"),
+                text("id", "id"),
             ),
         ),
     ),
@@ -145,7 +182,7 @@ CHANGES = Dashboard(
     ),
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, PROJECT, _KIND, _REACH),
-    annotations=(MARKERS,),
-    rows=(_LEDGER, _TOGETHER),
+    annotations=(MARKERS, REGRESSIONS),
+    rows=(_FOUND, _LEDGER, _TOGETHER),
     since="now-60d",
 )

@@ -1,6 +1,6 @@
 """What the dashboards over PostgreSQL share: what a reader chooses, and ways onwards."""
 
-from dashboards.build.colours import QUIET
+from dashboards.build.colours import BAD, QUIET
 from dashboards.build.kit import (
     Annotation,
     Field,
@@ -40,6 +40,7 @@ FLEET_DIMENSIONS = (
 )
 
 MARKERS = Annotation(name="Markers", query=fleet.MARKERS, colour=QUIET)
+REGRESSIONS = Annotation(name="Regressions", query=fleet.REGRESSIONS, colour=BAD)
 
 
 def job_link(project: str = "__data.fields.project") -> Link:

@@ -19,6 +19,7 @@ from dashboards.build.postgres.choosing import (
     ETT_URL,
     FLEET_DIMENSIONS,
     MARKERS,
+    REGRESSIONS,
     TRACE_LINK,
     hidden,
     job_link,
@@ -256,7 +257,7 @@ FLEET = Dashboard(
     ),
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, *FLEET_DIMENSIONS, _BY),
-    annotations=(MARKERS,),
+    annotations=(MARKERS, REGRESSIONS),
     rows=(_HEADLINE, _OVER_TIME, _WHO, _WAITING_AND_FAILING),
     since="now-28d",
 )

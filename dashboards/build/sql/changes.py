@@ -185,3 +185,14 @@ WHERE attempts.ended_us >= {FROM_US} AND attempts.started_us < {TO_US} AND NOT e
   AND phases.category = '{Category.CHECKPOINT_BLOCKING}' AND {OF_PROJECT}
 GROUP BY 1 ORDER BY 1
 """.strip()
+
+FOUND = f"""
+SELECT onset_at AS time, verdict, state, severity, metric, phase, stage, cause, cohort,
+  before_median, after_median, ratio - 1 AS change, gpu_hours_per_week, ett_points,
+  suspect_dimension || '=' || suspect_value AS associated_with, project, id
+FROM ett_v_regressions
+WHERE state <> 'inactive' AND onset_us < {TO_US}
+  AND (resolved_us IS NULL OR resolved_us >= {FROM_US}) AND {OF_PROJECT}
+ORDER BY (state = 'resolved'), gpu_hours_per_week DESC NULLS LAST, id
+""".strip()
+"""What the search for regressions found in the range, whatever became of it."""

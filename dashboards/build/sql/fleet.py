@@ -123,3 +123,14 @@ WHERE at_us >= {FROM_US} AND at_us < {TO_US} AND {OF_PROJECT}
 ORDER BY 1
 """.strip()
 """What people did, drawn across the panels of every dashboard."""
+
+REGRESSIONS = f"""
+SELECT onset_at AS time, resolved_at AS timeend,
+  COALESCE(NULLIF(phase, ''), metric) || ' in ' || COALESCE(model, cluster, project)
+    || COALESCE(' x ' || ROUND(ratio::numeric, 2), '') AS text, state AS tags
+FROM ett_v_regressions
+WHERE verdict = 'regression' AND firing_us IS NOT NULL AND onset_us < {TO_US}
+  AND (resolved_us IS NULL OR resolved_us >= {FROM_US}) AND {OF_PROJECT}
+ORDER BY 1
+""".strip()
+"""What the search found and people were told of, from its onset until it was gone."""
