@@ -26,6 +26,8 @@ class Request:
         return self.headers["webhook-id"]
 
 
+_MEBIBYTE = bytes(1 << 20)
+
 Answer = Callable[[Request, socket.socket], None]
 
 
@@ -88,7 +90,7 @@ def flood(_: Request, sock: socket.socket) -> None:
     """Answer ten gigabytes, or as much as is read."""
     sock.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {10 << 30}\r\n\r\n".encode())
     for _piece in range(10 << 10):
-        sock.sendall(bytes(1 << 20))
+        sock.sendall(_MEBIBYTE)
 
 
 @contextmanager

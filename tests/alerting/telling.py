@@ -108,11 +108,12 @@ def delivering(
     receivers: Iterable[Receiver],
     *,
     sending: Sending | None = None,
+    sender: Sender | None = None,
     schedule: Schedule | None = None,
 ) -> Iterator[Delivering]:
     """Send in the test's own thread, where the test says so, and end in time."""
     directory = Directory(receivers, Keyring("", store.url))
-    deliverer = Delivering(store, clock, directory, Sender(sending), schedule)
+    deliverer = Delivering(store, clock, directory, sender or Sender(sending), schedule)
     try:
         yield deliverer
     finally:

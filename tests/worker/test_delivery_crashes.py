@@ -1,0 +1,125 @@
+"""What is to be told arrives, whoever dies while telling it, and twice at most as the same."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from socket import socket
+
+import pytest
+from sqlalchemy import select
+
+from ett_service.core.interval import HOUR_US
+from ett_service.storage.engine import open_store
+from ett_service.storage.keys import create_project
+from ett_service.storage.outbox import Done
+from ett_service.storage.tables import project
+from tests.alerting.receiving import Request, receiving, reply
+from tests.alerting.telling import kept, put
+from tests.builders import NOON
+from tests.worker.dying import CLAIMED, NEVER, RECORDED, UNRECORDED
+
+ROOT = Path(__file__).parents[2]
+ANSWERING = 4  #: while the receiver is about to answer
+POINTS = (CLAIMED, UNRECORDED, RECORDED, ANSWERING)
+
+
+@contextmanager
+def dying_children(url: str, receivers: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    program = [sys.executable, "-m", "tests.worker.dying", url, json.dumps(receivers)]
+    with subprocess.Popen(
+        program, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+
+
+class Killer:
+    """A receiver that kills who asks it, if it is told to."""
+
+    def __init__(self) -> None:
+        self.child = 0
+        self._armed = threading.Event()
+        self._armed.set()
+        self._kills = False
+
+    def arm(self, *, kills: bool) -> None:
+        """Kill the next child or not; until it is known who that is, requests wait."""
+        self._kills = kills
+        self._armed.clear()
+
+    def aim(self, child: int) -> None:
+        """Say who the child is."""
+        self.child = child
+        self._armed.set()
+
+    def answer(self, request: Request, sock: socket) -> None:
+        """Answer whoever lives."""
+        self._armed.wait(30)
+        if self._kills:
+            os.kill(self.child, signal.SIGKILL)
+        reply(204)(request, sock)
+
+
+@dataclass
+class Rig:
+    """A receiver, and children that deliver to it and die."""
+
+    url: str
+    killer: Killer
+    program: subprocess.Popen[str]
+
+    def put(self, number: int, now_us: int) -> None:
+        """Have the receiver told one thing more."""
+        store = open_store(self.url)
+        with store.reading() as conn:
+            project_id = conn.execute(select(project.c.id)).scalar_one()
+        put(store, project_id, ["a"], now_us, fingerprint=f"f{number}")
+        store.close()
+
+    def deliver(self, now_us: int, dies: int) -> int:
+        """Have a child deliver what is due, and return how it ended."""
+        assert self.program.stdin
+        assert self.program.stdout
+        self.killer.arm(kills=dies == ANSWERING)
+        order = [now_us, NEVER if dies == ANSWERING else dies]
+        self.program.stdin.write(json.dumps(order) + "\n")
+        self.program.stdin.flush()
+        self.killer.aim(int(self.program.stdout.readline()))
+        return int(self.program.stdout.readline())
+
+
+@pytest.mark.parametrize("rounds", [20, pytest.param(200, marks=pytest.mark.long)])
+def test_nothing_is_lost_with_whoever_dies_between_claim_and_record(
+    database_url: str, rounds: int
+) -> None:
+    store = open_store(database_url)
+    store.write(lambda conn: create_project(conn, "research", NOON))
+    store.close()
+    killer = Killer()
+    with (
+        receiving(killer.answer) as web,
+        dying_children(database_url, {"a": web.url}) as program,
+    ):
+        rig = Rig(database_url, killer, program)
+        for number in range(rounds):
+            rig.put(number, NOON + number * HOUR_US)
+            ended = rig.deliver(NOON + number * HOUR_US, POINTS[number % len(POINTS)])
+            assert ended == -signal.SIGKILL
+        assert rig.deliver(NOON + rounds * HOUR_US, NEVER) == 0
+        assert program.stdin
+        program.stdin.close()
+
+    told: dict[str, set[bytes]] = {}
+    for request in web.requests:
+        told.setdefault(request.id, set()).add(request.body)
+    store = open_store(database_url)
+    assert {one.id: one.done for one in kept(store)} == dict.fromkeys(told, Done.SENT)
+    store.close()
+    assert [len(bodies) for bodies in told.values()] == [1] * rounds
+    assert rounds <= len(web.requests) <= 2 * rounds
