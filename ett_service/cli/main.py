@@ -56,6 +56,7 @@ VERBS: Mapping[str, Verb] = {
     "rules": Verb("write rules for Prometheus", "ett_service.cli.rules"),
     "verify": Verb("recompute everything and print the differences", "ett_service.cli.verify"),
     "recompute": Verb("fold every job anew and rewrite its numbers", "ett_service.cli.recompute"),
+    "receivers": Verb("tell people of regressions", "ett_service.cli.receivers"),
     "keys": Verb("create, list and revoke API keys", "ett_service.cli.keys"),
     "config": Verb("show or check the settings", "ett_service.cli.config"),
     "doctor": Verb("find what is wrong with this installation", "ett_service.cli.doctor"),
