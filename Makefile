@@ -23,6 +23,7 @@ $(READY): pyproject.toml
 	rm -f .venv/ready-*
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[server,dev]'
+	$(BIN)/pip install --quiet --no-deps --upgrade --target .venv/otava 'apache-otava>=0.8,<0.9'
 	touch $@
 
 demo: setup ## Serve a made-up fleet, train a small model in it through a crash, and show.

@@ -80,34 +80,38 @@ def simulate(seed: int, scenario: Scenario) -> SimulatedFleet:
     return SimulatedFleet(days.first_us, attempts, _truth(seed, plan, attempts))
 
 
-def _truth(seed: int, plan: Plan, attempts: Attempts) -> Truth:
-    scenario = plan.scenario
-    phases = tuple(makeup.PHASES[place].subject for place in plan.phases)
+def told_beforehand(seed: int, scenario: Scenario) -> Truth:
+    """Return what is planted, but for what only the whole fleet tells: cost and explained part."""
+    plan = choose(seed, scenario)
     if scenario.kind is Kind.NULL:
         return Truth(scenario, seed, None, None)
-    told = Truth(
+    phases = tuple(makeup.PHASES[place].subject for place in plan.phases)
+    if scenario.kind is Kind.FAILURES:
+        phases = (makeup.FAILURES, *makeup.FAILURES_BY_CAUSE)
+    return Truth(
         scenario,
         seed,
         plan.from_day,
         plan.to_day if plan.to_day < DAYS else None,
         tuple(makeup.COHORTS[place] for place in plan.cohorts),
-        phases,
+        () if scenario.kind in {Kind.HANG, Kind.MIX} else phases,
         _follows(plan),
     )
-    if scenario.kind is Kind.FAILURES:
-        causes = makeup.FAILURES_BY_CAUSE
-        return replace(told, phases=(makeup.FAILURES, *causes), follows=(makeup.ETT,))
-    if scenario.kind in {Kind.HANG, Kind.MIX}:
-        return replace(told, phases=())
-    surplus = _surplus(attempts)
+
+
+def _truth(seed: int, plan: Plan, attempts: Attempts) -> Truth:
+    told = told_beforehand(seed, plan.scenario)
     meanwhile = (attempts.start >= plan.from_day) & (attempts.start < plan.to_day)
-    told = replace(told, impact=float(surplus.sum() / _held(attempts)[meanwhile].sum()))
-    if scenario.cause not in CAUSES:
+    surplus = _surplus(attempts)
+    if not meanwhile.any():
         return told
-    value = CAUSES[scenario.cause]
-    has = attempts.values[:, makeup.DIMENSIONS.index(scenario.cause)] == value
-    explained = float(surplus[has].sum() / surplus.sum()) if surplus.any() else 0.0
-    return replace(told, value=str(value), explained=explained)
+    told = replace(told, impact=float(surplus.sum() / _held(attempts)[meanwhile].sum()))
+    cause = plan.scenario.cause
+    if cause not in CAUSES or not surplus.any():
+        return told
+    has = attempts.values[:, makeup.DIMENSIONS.index(cause)] == CAUSES[cause]
+    explained = float(surplus[has].sum() / surplus.sum())
+    return replace(told, value=str(CAUSES[cause]), explained=explained)
 
 
 def _follows(plan: Plan) -> tuple[Subject, ...]:

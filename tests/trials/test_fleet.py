@@ -56,7 +56,7 @@ def test_a_day_adds_what_became_known_on_it_and_moves_nothing(plain: SimulatedFl
 
 
 def test_attempts_are_as_many_as_asked_for_and_spread_over_cohorts_as_documented() -> None:
-    fleets = [simulate(seed, Scenario(attempts_per_day=60)) for seed in range(20)]
+    fleets = [simulate(seed, Scenario(attempts_per_day=60)) for seed in range(10)]
     starts = [fleet.attempts for fleet in fleets]
     within = [one.cohort[(one.start >= 0) & (one.start < DAYS)] for one in starts]
     assert np.mean([len(cohorts) / DAYS for cohorts in within]) == pytest.approx(60, rel=0.05)
@@ -66,14 +66,10 @@ def test_attempts_are_as_many_as_asked_for_and_spread_over_cohorts_as_documented
 
 
 def test_phases_spread_as_documented_within_a_day_a_cohort_and_a_stratum() -> None:
-    apart: dict[str, list[float]] = {}
-    for seed in range(4):
-        fleet = simulate(seed, Scenario(attempts_per_day=2_000))
-        for made in makeup.PHASES[: makeup.COMPILE]:
-            apart.setdefault(made.subject.phase, []).extend(_within(fleet, made.subject))
+    fleet = simulate(SEED, Scenario(attempts_per_day=2_000))
     for made in makeup.PHASES[: makeup.COMPILE]:
         expected = np.hypot(made.spread, makeup.OF_JOB)
-        assert np.median(apart[made.subject.phase]) == pytest.approx(expected, rel=0.08)
+        assert np.median(_within(fleet, made.subject)) == pytest.approx(expected, rel=0.1)
 
 
 def _within(fleet: SimulatedFleet, subject: object) -> list[float]:
@@ -82,7 +78,7 @@ def _within(fleet: SimulatedFleet, subject: object) -> list[float]:
     lengths = np.log(known.us)
     sizes = np.bincount(group)
     large = np.flatnonzero(sizes >= 40)
-    return [_spread(lengths[group == one]) for one in large[:60]]
+    return [_spread(lengths[group == one]) for one in large[:40]]
 
 
 def _spread(logs: np.ndarray) -> float:
@@ -103,7 +99,7 @@ def test_three_in_a_hundred_lengths_are_tails(plain: SimulatedFleet) -> None:
 
 def test_scheduling_takes_longer_on_working_days_and_at_the_end_of_a_month() -> None:
     slow, quick = [], []
-    for seed in range(8):
+    for seed in range(4):
         fleet = simulate(seed, Scenario(attempts_per_day=MANY))
         known = fleet.known[makeup.PHASES[makeup.SCHEDULING].subject].durations
         weekday = (fleet.first_us // DAY_US + 3 + known.day) % 7
@@ -114,8 +110,8 @@ def test_scheduling_takes_longer_on_working_days_and_at_the_end_of_a_month() -> 
 
 def test_days_are_shared_by_the_cohorts_of_a_cluster() -> None:
     logs = []
-    for seed in range(6):
-        fleet = simulate(seed, Scenario(attempts_per_day=1_500))
+    for seed in range(3):
+        fleet = simulate(seed, Scenario(attempts_per_day=1_000))
         known = fleet.known[makeup.PHASES[makeup.LAUNCHER].subject].durations
         logs.append(_day_medians(known))
     apart = np.concatenate(logs, axis=1)
