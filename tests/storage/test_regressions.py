@@ -1,0 +1,318 @@
+"""What is kept of regressions, how it is found again, and what people say of it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ett_service.core.interval import DAY_US, HOUR_US
+from ett_service.core.regression import Finding, Metric, State, Subject, Triage, Verdict
+from ett_service.core.regression_state import Rules
+from ett_service.storage import regression_rows, regression_writes, regressions
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_project
+from ett_service.storage.regression_rows import Change, Regression
+from ett_service.storage.regression_writes import Found
+from ett_service.storage.regressions import Act, NotFiring, RegressionFilter
+from tests.builders import NOON
+from tests.regressions import ATTRIBUTION, COHORT, ONSET, finding
+
+RULES = Rules()
+COMPILE = finding()
+QUIET = replace(COMPILE, holds=False)
+TRAINING = finding(Subject(Metric.TIME_TO_START_SECONDS), ())
+BETTER = finding(verdict=Verdict.IMPROVEMENT)
+ACT = Act("ana", "seen", NOON + 10 * DAY_US)
+
+_COUNTS: tuple[tuple[int, dict[str, Any]], ...] = (
+    (3, {}),
+    (1, {"states": [State.PENDING]}),
+    (3, {"states": [State.PENDING, State.FIRING]}),
+    (1, {"verdicts": [Verdict.IMPROVEMENT]}),
+    (1, {"metric": Metric.TIME_TO_START_SECONDS}),
+    (2, {"phase": "pt2_compile"}),
+    (2, {"cohort": {"cluster": "a"}}),
+    (2, {"cohort": {"cluster": "a", "model": "llm-70b"}}),
+    (0, {"cohort": {"cluster": "b"}}),
+    (0, {"cohort": {"team": "a"}}),
+    (2, {"to_us": NOON + DAY_US}),
+    (3, {"from_us": NOON + 30 * DAY_US}),
+)
+
+
+def run(store: Store, project_id: int, number: int, *found: Finding) -> None:
+    """Record what the run of that day found."""
+    stood = [Found(one, "high", ATTRIBUTION) for one in found]
+    at_us = NOON + number * DAY_US
+    store.write(
+        partial(
+            regression_writes.record, project_id=project_id, at_us=at_us, found=stood, rules=RULES
+        )
+    )
+
+
+def listed(store: Store, project_ids: Iterable[int] | None, **wanted: Any) -> list[Regression]:
+    """Return the regressions that are so."""
+    ids = None if project_ids is None else list(project_ids)
+    with store.reading() as conn:
+        return regressions.listing(conn, ids, RegressionFilter(**wanted), limit=100)
+
+
+def only(store: Store, project_id: int) -> Regression:
+    """Return the only one there is."""
+    (found,) = listed(store, [project_id])
+    return found
+
+
+def happened(store: Store, known: Regression) -> list[Change]:
+    """Return what happened to one."""
+    with store.reading() as conn:
+        return regression_rows.changes(conn, known.project_id, known.id)
+
+
+@pytest.fixture
+def act(store: Store, project_id: int) -> Callable[..., Regression | None]:
+    """Return what lets somebody act on the only one there is."""
+
+    def acted(what: Callable[..., Regression | None], *more: Any) -> Regression | None:
+        known = only(store, project_id)
+        return store.write(lambda conn: what(conn, project_id, known.id, *more))
+
+    return acted
+
+
+def test_a_finding_is_read_as_it_was_found(store: Store, project_id: int) -> None:
+    run(store, project_id, 0, COMPILE)
+    run(store, project_id, 1, COMPILE)
+
+    known = only(store, project_id)
+    standing = known.standing
+    assert (known.project, known.severity, known.attribution) == ("research", "high", ATTRIBUTION)
+    assert (standing.state, standing.finding, standing.version) == (State.FIRING, COMPILE, 1)
+    assert (standing.pending_us, standing.firing_us) == (NOON, NOON + DAY_US)
+    assert known.told == 0
+
+
+def test_numbers_that_json_has_no_word_for_are_kept(store: Store, project_id: int) -> None:
+    endless = replace(COMPILE, ratio=float("inf"), high=float("inf"))
+    run(store, project_id, 0, endless)
+    assert only(store, project_id).standing.finding == endless
+
+
+def test_ids_sort_by_time_and_go_into_addresses(store: Store, project_id: int) -> None:
+    for number in range(3):
+        run(store, project_id, 2 * number, replace(COMPILE, onset_us=NOON))
+        run(store, project_id, 2 * number + 1)
+
+    ids = [known.id for known in listed(store, [project_id])]
+    assert ids == sorted(ids, reverse=True)
+    assert {len(one) for one in ids} == {26}
+    assert all(one.isalnum() and one.isascii() for one in ids)
+
+
+def test_two_projects_with_one_finding_have_an_id_each(store: Store, project_id: int) -> None:
+    other = store.write(lambda conn: create_project(conn, "other", NOON))
+    for each in (project_id, other):
+        run(store, each, 0, COMPILE)
+
+    found = listed(store, None)
+    assert len({known.id for known in found}) == len(found) == 2
+    assert [known.project_id for known in listed(store, [other])] == [other]
+
+
+def test_one_that_lapses_is_kept_as_inactive_and_the_next_is_another(
+    store: Store, project_id: int
+) -> None:
+    run(store, project_id, 0, COMPILE)
+    run(store, project_id, 1)
+    run(store, project_id, 2, COMPILE)
+
+    assert [known.standing.state for known in listed(store, [project_id])] == [
+        State.PENDING,
+        State.INACTIVE,
+    ]
+
+
+def test_all_that_happens_is_told_in_its_order(store: Store, project_id: int) -> None:
+    for number, found in enumerate([COMPILE, COMPILE, COMPILE, QUIET, QUIET, COMPILE, COMPILE]):
+        run(store, project_id, number, found)
+
+    changes = happened(store, only(store, project_id))
+    assert [(one.seq, one.what, one.version) for one in changes] == [
+        (1, "pending", 0),
+        (2, "firing", 1),
+        (3, "resolved", 2),
+        (4, "reopened", 3),
+    ]
+    assert {one.by for one in changes} == {"detector"}
+
+
+def test_a_run_recorded_twice_changes_nothing(store: Store, project_id: int) -> None:
+    run(store, project_id, 0, COMPILE)
+    run(store, project_id, 1, COMPILE)
+    once = only(store, project_id)
+    run(store, project_id, 1, COMPILE)
+
+    assert only(store, project_id) == once
+    assert len(happened(store, once)) == 2
+
+
+def test_worse_and_better_are_kept_beside_each_other(store: Store, project_id: int) -> None:
+    run(store, project_id, 0, COMPILE, BETTER)
+    found = listed(store, [project_id])
+    assert {known.standing.verdict for known in found} == {
+        Verdict.REGRESSION,
+        Verdict.IMPROVEMENT,
+    }
+
+
+def test_regressions_are_found_by_what_they_are(store: Store, project_id: int) -> None:
+    run(store, project_id, 0, COMPILE, BETTER)
+    run(store, project_id, 1, COMPILE, BETTER, TRAINING)
+
+    for count, wanted in _COUNTS:
+        assert len(listed(store, [project_id], **wanted)) == count, wanted
+
+
+def test_what_was_over_before_is_not_found(store: Store, project_id: int) -> None:
+    for number, found in enumerate([COMPILE, COMPILE, QUIET, QUIET]):
+        run(store, project_id, number, found)
+    resolved_us = NOON + 3 * DAY_US
+
+    assert len(listed(store, [project_id], from_us=resolved_us)) == 1
+    assert listed(store, [project_id], from_us=resolved_us + 1) == []
+
+
+def test_pages_go_on_behind_the_last_one(store: Store, project_id: int) -> None:
+    for number in range(3):
+        run(store, project_id, 2 * number, COMPILE, TRAINING)
+        run(store, project_id, 2 * number + 1)
+    everything = listed(store, [project_id])
+
+    paged: list[Regression] = []
+    with store.reading() as conn:
+        while True:
+            after = (paged[-1].standing.pending_us, paged[-1].id) if paged else None
+            page = regressions.listing(conn, [project_id], RegressionFilter(), limit=4, after=after)
+            if not page:
+                break
+            paged += page
+    assert paged == everything
+    assert len(paged) == 6
+
+
+def test_who_acknowledges_first_is_named(
+    store: Store, project_id: int, act: Callable[..., Regression | None]
+) -> None:
+    run(store, project_id, 0, COMPILE)
+    with pytest.raises(NotFiring):
+        act(regressions.acknowledge, ACT)
+    run(store, project_id, 1, COMPILE)
+    act(regressions.acknowledge, ACT)
+    act(regressions.acknowledge, replace(ACT, by="bo"))
+
+    known = only(store, project_id)
+    assert (known.acknowledged_by, known.acknowledged_us) == ("ana", ACT.at_us)
+    told = happened(store, known)[-1]
+    assert (told.what, told.by, told.why, told.at_us) == ("acknowledged", "ana", "seen", ACT.at_us)
+    assert len(happened(store, known)) == 3
+
+
+def test_what_comes_back_has_to_be_acknowledged_again(
+    store: Store, project_id: int, act: Callable[..., Regression | None]
+) -> None:
+    for number, found in enumerate([COMPILE, COMPILE, QUIET, QUIET, COMPILE, COMPILE]):
+        run(store, project_id, number, found)
+        if number == 1:
+            act(regressions.acknowledge, ACT)
+
+    known = only(store, project_id)
+    assert (known.standing.reopened, known.acknowledged_us) == (1, None)
+
+
+def test_the_last_word_on_what_it_is_counts_and_all_are_kept(
+    store: Store, project_id: int, act: Callable[..., Regression | None]
+) -> None:
+    run(store, project_id, 0, COMPILE)
+    act(regressions.triage, Triage.REAL, ACT)
+    act(regressions.triage, Triage.NOISE, replace(ACT, by="bo"))
+
+    known = only(store, project_id)
+    assert (known.triage, known.triage_by) == (Triage.NOISE, "bo")
+    assert [one.what for one in happened(store, known)[1:]] == ["triaged_real", "triaged_noise"]
+
+
+def test_what_is_accepted_is_resolved_and_its_baseline_begins_where_it_did(
+    store: Store, project_id: int, act: Callable[..., Regression | None]
+) -> None:
+    run(store, project_id, 0, COMPILE)
+    run(store, project_id, 1, COMPILE)
+    act(regressions.accept, ACT)
+    run(store, project_id, 2, COMPILE)
+
+    known = only(store, project_id)
+    assert (known.standing.state, known.standing.version) == (State.RESOLVED, 2)
+    assert known.standing.resolved_us == ACT.at_us
+    assert happened(store, known)[-1].what == "accepted"
+    with store.reading() as conn:
+        assert regressions.accepted(conn, project_id) == {COMPILE.series: ONSET}
+
+
+def test_an_accepted_improvement_is_a_baseline_of_the_same_series(
+    store: Store, project_id: int, act: Callable[..., Regression | None]
+) -> None:
+    run(store, project_id, 0, BETTER)
+    known = act(regressions.accept, ACT)
+
+    assert known is not None
+    assert known.standing.state is State.INACTIVE
+    with store.reading() as conn:
+        assert regressions.accepted(conn, project_id) == {BETTER.series: ONSET}
+
+
+def test_what_is_accepted_again_begins_later(
+    store: Store, project_id: int, act: Callable[..., Regression | None]
+) -> None:
+    run(store, project_id, 0, COMPILE)
+    act(regressions.accept, ACT)
+    later = replace(COMPILE, onset_us=NOON)
+    run(store, project_id, 20, later)
+    newest = listed(store, [project_id])[0]
+    store.write(lambda conn: regressions.accept(conn, project_id, newest.id, ACT))
+
+    with store.reading() as conn:
+        assert regressions.accepted(conn, project_id) == {COMPILE.series: NOON}
+
+
+def test_of_an_unknown_id_nothing_is_done(store: Store, project_id: int) -> None:
+    run(store, project_id, 0, COMPILE)
+    other = store.write(lambda conn: create_project(conn, "other", NOON))
+    of_another = only(store, project_id).id
+
+    with store.reading() as conn:
+        assert regressions.get(conn, other, of_another) is None
+    of: dict[str, Any] = {"project_id": other, "regression_id": of_another, "act": ACT}
+    assert store.write(partial(regressions.acknowledge, **of)) is None
+    assert store.write(partial(regressions.triage, called=Triage.REAL, **of)) is None
+    assert store.write(partial(regressions.accept, **of)) is None
+
+
+def test_cohorts_keep_the_order_of_their_dimensions(store: Store, project_id: int) -> None:
+    run(store, project_id, 0, COMPILE)
+    assert only(store, project_id).series.cohort == COHORT
+
+
+def test_what_was_known_is_told_for_as_long_as_its_days_count(
+    store: Store, project_id: int
+) -> None:
+    for number, found in enumerate([COMPILE, COMPILE, QUIET, QUIET]):
+        run(store, project_id, number, found)
+    resolved_us = NOON + 3 * DAY_US
+    with store.reading() as conn:
+        soon = regression_writes.known(conn, project_id, resolved_us + HOUR_US)
+        late = regression_writes.known(conn, project_id, resolved_us + 91 * DAY_US)
+
+    assert [one.state for one in soon.values()] == [State.RESOLVED]
+    assert late == {}
