@@ -51,6 +51,7 @@ VERBS: Mapping[str, Verb] = {
     "what-if": Verb("what would have been gained", "ett_service.cli.what_if"),
     "checkpoint-advice": Verb("find how often to save", "ett_service.cli.checkpoint_advice"),
     "estimate": Verb("find what a planned run would take", "ett_service.cli.estimate"),
+    "detect": Verb("replay the search for regressions", "ett_service.cli.detect"),
     "report": Verb("write up a week of the fleet", "ett_service.cli.report"),
     "export": Verb("write lists, or the past of the metrics, to files", "ett_service.cli.export"),
     "rules": Verb("write rules for Prometheus", "ett_service.cli.rules"),

@@ -1,4 +1,4 @@
-"""The settings that the demo is served with: prices and targets, so that money shows."""
+"""The settings that the demo is served with: prices and targets, so that money shows, and a low floor."""
 
 from collections.abc import Mapping
 
@@ -15,6 +15,10 @@ TARGETS: Mapping[str, float] = {"": FLEET_RATIO, GROWING_TEAM: 0.80}
 """ETT% that the fleet and single teams aim at."""
 
 
+IMPACT_FLOOR = 0.0001
+"""What the fleet is made slower by costs little of it; a search is to find it all the same."""
+
+
 def settings_text() -> str:
     """Return the settings as TOML, for a server that runs where the file lies."""
     lines = [f'database_url = "sqlite:///{DATABASE}"', 'currency = "USD"']
@@ -24,4 +28,5 @@ def settings_text() -> str:
     for team, ratio in TARGETS.items():
         where = f'{{ team = "{team}" }}' if team else "{}"
         lines += ["", "[[targets]]", f"where = {where}", f"ett_ratio = {ratio}"]
+    lines += ["", "[detection]", f"impact_floor = {IMPACT_FLOOR}"]
     return "\n".join(lines) + "\n"

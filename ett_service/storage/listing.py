@@ -45,6 +45,8 @@ _SUMMARY = [
 ]
 
 
+_PROJECTS = select(project.c.id, project.c.name).order_by(project.c.name)
+
 JobRow: TypeAlias = Row[*tuple[Any, ...]]
 EventRow: TypeAlias = Row[str, str, int, int, str]
 
@@ -156,3 +158,8 @@ def project_name(conn: Connection, project_id: int) -> str:
     """Return the name of a project that is there."""
     found: str = conn.execute(select(project.c.name).where(project.c.id == project_id)).scalar_one()
     return found
+
+
+def projects(conn: Connection) -> dict[str, int]:
+    """Return the ids of all projects, in order of their names."""
+    return {name: number for number, name in conn.execute(_PROJECTS)}

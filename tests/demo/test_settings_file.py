@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 from ett_service.demo.fleet import MODELS, TEAMS
-from ett_service.demo.settings_file import PRICES, TARGETS, settings_text
+from ett_service.demo.settings_file import IMPACT_FLOOR, PRICES, TARGETS, settings_text
 from ett_service.settings import load
 
 
@@ -17,6 +17,7 @@ def test_the_server_takes_the_settings_of_the_demo(tmp_path: Path) -> None:
     assert {target.where.get("team", ""): target.ett_ratio for target in settings.targets} == (
         TARGETS
     )
+    assert settings.detection.impact_floor == IMPACT_FLOOR
     assert tomllib.loads(settings_text())["currency"] == settings.currency
 
 
