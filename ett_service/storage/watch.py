@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
 
 from ett_service.core.regression import State, Triage, Verdict
 from ett_service.core.regression_clocks import Moments
+from ett_service.storage.outbox import Done
 from ett_service.storage.tables import delivery, detection_run, receiver_health, regression
 
 _OPEN = (State.PENDING.value, State.FIRING.value)
@@ -86,14 +87,17 @@ _RUNS = select(
         _LATEST.c.at_us == detection_run.c.at_us,
     ),
 )  # fmt: skip
+_RESULT = case(
+    (delivery.c.done == Done.REPEATING.value, Done.SENT.value), else_=delivery.c.done
+).label("result")
 _DONE = (
-    select(delivery.c.receiver, delivery.c.done, func.count())
-    .where(delivery.c.done != "", delivery.c.done_us >= bindparam("since_us"))
-    .group_by(delivery.c.receiver, delivery.c.done)
+    select(delivery.c.receiver, _RESULT, func.count())
+    .where(delivery.c.done != Done.WAITING.value, delivery.c.done_us >= bindparam("since_us"))
+    .group_by(delivery.c.receiver, _RESULT)
 )
 _WAITING = (
     select(delivery.c.receiver, func.count(), func.min(delivery.c.made_us))
-    .where(delivery.c.done == "")
+    .where(delivery.c.done == Done.WAITING.value)
     .group_by(delivery.c.receiver)
 )
 _DISABLED = select(receiver_health.c.name).where(receiver_health.c.disabled_us.is_not(None))

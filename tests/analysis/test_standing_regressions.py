@@ -9,7 +9,6 @@ from sqlalchemy import Table, insert
 from ett_service.analysis.standing_regressions import ALL, Gauges, regressions
 from ett_service.core.interval import DAY_US
 from ett_service.core.regression_clocks import Sla
-from ett_service.core.regression_clocks import Sla
 from ett_service.storage.engine import Store
 from ett_service.storage.label_values import Shown
 from ett_service.storage.tables import delivery, detection_run, receiver_health, regression
@@ -138,7 +137,12 @@ def test_the_project_that_is_furthest_behind_tells_how_far_the_search_is(
 
 
 def test_deliveries_are_told_by_receiver_and_result(store: Store, project_id: int) -> None:
-    ended = {"a": ("sent", NOON), "b": ("dead", NOON), "c": ("sent", NOON - 2 * DAY_US)}
+    ended = {
+        "a": ("sent", NOON),
+        "b": ("dead", NOON),
+        "c": ("sent", NOON - 2 * DAY_US),
+        "e": ("repeating", NOON),
+    }
     for ident, (done, done_us) in ended.items():
         put(store, delivery, id=ident, project_id=project_id, receiver="chat", done=done,
             done_us=done_us)  # fmt: skip
@@ -147,7 +151,7 @@ def test_deliveries_are_told_by_receiver_and_result(store: Store, project_id: in
 
     told = gauges(store)
 
-    assert dict(told["ett_webhook_recent_deliveries"]) == {("chat", "sent"): 1, ("chat", "dead"): 1}
+    assert dict(told["ett_webhook_recent_deliveries"]) == {("chat", "sent"): 2, ("chat", "dead"): 1}
     assert dict(told["ett_webhook_waiting"]) == {("chat",): 0, ("pager",): 1}
     assert told["ett_webhook_oldest_waiting_timestamp_seconds"] == [(("pager",), NOON / 10**6)]
     assert told["ett_webhook_disabled_receivers"] == [((), 1)]
