@@ -1,4 +1,4 @@
-"""The settings that the demo is served with: prices and targets, so that money shows, and a low floor."""
+"""The settings that the demo is served with: prices and targets, and a low floor."""
 
 from collections.abc import Mapping
 

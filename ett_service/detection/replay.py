@@ -51,6 +51,7 @@ def replay(observed: Observed, runs_at: Sequence[int], plan: Plan, rules: Rules)
     assert runs_at
     known: dict[Thread, Standing] = {}
     courses: dict[tuple[Thread, int], Course] = {}
+    last = Evaluated((), (), 0)
     for at_us in runs_at:
         last = judge(observed, at_us, plan, memory_of(known.values()))
         after = advance(known, last.findings, at_us, rules)
