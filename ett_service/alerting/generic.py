@@ -91,9 +91,9 @@ def _ett(notice: Notice, most: int) -> dict[str, Any]:
             }
             for one in attribution.markers[:3]
         ],
-        "examples": [
-            {"job": exact(job, most), "number": number, "url": link}
-            for job, number, link in notice.examples
+        "examples": [link for _, _, link in notice.examples if link],
+        "example_attempts": [
+            {"job": exact(job, most), "number": number} for job, number, _ in notice.examples
         ],
     }
 

@@ -70,7 +70,7 @@ class NewReceiver(Answer):
             "It is kept encrypted, and never shown again."
         ),
     )
-    format: Format = Format.GENERIC
+    format: Literal["generic", "slack", "pagerduty", "teams", "alertmanager"] = "generic"
     where: dict[Dimension, str] = Field(
         default_factory=dict,
         description="It hears only of what concerns these; a cohort that spans a dimension does.",

@@ -154,7 +154,7 @@ def rotate_receiver(name: Name, project_id: DeletedFromId, parts: AppParts) -> R
 
 
 def _create(parts: Parts, project_id: int, key: Key, asked: NewReceiver) -> MadeReceiver:
-    is_pagerduty = asked.format is Format.PAGERDUTY
+    is_pagerduty = asked.format == "pagerduty"
     if is_pagerduty != bool(asked.routing_key):
         errors = [{"code": "bad_routing_key", "pointer": "/routing_key"}]
         detail = "PagerDuty needs a routing key, and no other format takes one."
@@ -162,11 +162,11 @@ def _create(parts: Parts, project_id: int, key: Key, asked: NewReceiver) -> Made
     if any(one.name == asked.name for one in parts.telling.directory.of_settings):
         raise Problem(Kind.CONFLICT, "A receiver of the settings has this name.")
     _check(parts, project_id, asked)
-    signing = receivers.new_secret() if asked.format is Format.GENERIC else None
+    signing = receivers.new_secret() if asked.format == "generic" else None
     new = receivers.NewReceiver(
         name=asked.name,
         url=asked.url,
-        format=asked.format.value,
+        format=asked.format,
         secret=signing or asked.routing_key,
         cohort={str(name): value for name, value in asked.where.items()},
     )
@@ -186,7 +186,7 @@ def _create(parts: Parts, project_id: int, key: Key, asked: NewReceiver) -> Made
 
 def _check(parts: Parts, project_id: int, asked: NewReceiver) -> None:
     try:
-        parts.telling.sender().check(Receiver(project_id, asked.name, asked.url, asked.format))
+        parts.telling.sender().check(Receiver(project_id, asked.name, asked.url))
     except Refused as error:
         errors = [{"code": "bad_address", "pointer": "/url"}]
         raise Problem(Kind.VALIDATION_FAILED, str(error), errors=errors) from None

@@ -50,10 +50,17 @@ MAY: dict[str, set[str]] = {
     "GET /v1/keys": {"read", "admin"},
     "POST /v1/keys": {"admin"},
     "DELETE /v1/keys/ett_00000000": {"admin"},
+    "GET /v1/receivers": {"read", "admin"},
+    "POST /v1/receivers": {"admin"},
+    "DELETE /v1/receivers/oncall": {"admin"},
+    "POST /v1/receivers/oncall/test": {"admin"},
+    "POST /v1/receivers/oncall/rotate": {"admin"},
+    "GET /v1/receivers/oncall/deliveries": {"read", "admin"},
+    "POST /v1/receivers/oncall/replay": {"admin"},
     "GET /metrics": {"fleet"},
 }
 NAMES = {"job": "llm-70b", "prefix": "ett_00000000", "number": 0, "marker_id": "deploy",
-         "attempt_id": "9f86d081884c7d65-1"}  # fmt: skip
+         "attempt_id": "9f86d081884c7d65-1", "name": "oncall"}  # fmt: skip
 
 
 def _ask(service: Service, request: str, key: str | None) -> Response:
