@@ -9,7 +9,6 @@
 - training that was lost, with the failure that lost it.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ from sqlalchemy import Connection
 
 from ett_service.core.regression import Metric, Subject
 from ett_service.core.vocabulary import FAILURES, Category, Outcome, Phase
-from ett_service.detection.plan import MOST_STAGES
 from ett_service.storage import observations
 from ett_service.storage.observations import SeenAttempt, SeenJob, SeenStage
 from ett_service.storage.rollups import Span
@@ -135,21 +133,17 @@ def _stages(
 
     Such means are known with the attempt's end.
     """
-    told = list(stages)
-    counts = Counter((one.phase, one.stage) for one in told)
-    kept = {
-        key: Subject(Metric.STAGE_SECONDS, *key)
-        for key, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MOST_STAGES]
-    }
-    for one in told:
-        place = places[one.job, one.number]
-        subject = kept.get((one.phase, one.stage))
-        known_us = _known_us(attempts[place], one.phase)
-        if subject is not None and known_us is not None:
-            us = one.inclusive_us
-            if one.phase not in _STAGED_BEFORE and one.phase != Phase.SHUTDOWN:
-                us = round(us / one.spans)
-            yield Completed(subject, us, known_us, place)
+    subjects: dict[tuple[str, str], Subject] = {}
+    for job, number, phase, stage, spans, us in stages:
+        place = places[job, number]
+        known_us = _known_us(attempts[place], phase)
+        if known_us is None:
+            continue
+        subject = subjects.get((phase, stage))
+        if subject is None:
+            subject = subjects[phase, stage] = Subject(Metric.STAGE_SECONDS, phase, stage)
+        repeats = phase not in _STAGED_BEFORE and phase != Phase.SHUTDOWN
+        yield Completed(subject, round(us / spans) if repeats else us, known_us, place)
 
 
 def _known_us(attempt: SeenAttempt, phase: str) -> int | None:

@@ -7,8 +7,9 @@ stand now.
 """
 
 import math
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ett_service.core.vocabulary import Category
 from ett_service.detection.completed import Completed, completed, failures
 from ett_service.detection.left_out import Excluded, days_left_out, maintained
 from ett_service.detection.observed import Attempts, Held, Observed, Values
-from ett_service.detection.plan import MOST_COHORTS, Plan
+from ett_service.detection.plan import MOST_COHORTS, MOST_STAGES, Plan
 from ett_service.detection.sample import Ints, SmallInts
 from ett_service.storage import observations
 from ett_service.storage.observations import SeenAttempt, SeenJob
@@ -116,15 +117,11 @@ class _Columns:
 
     def held(self, attempts: Sequence[SeenAttempt], excluded: Excluded) -> Held:
         """Return when accelerators were held: from the end of scheduling, which comes first."""
-        rows = [
-            (start, end, place)
-            for place, one in enumerate(attempts)
-            for start, end in excluded.left_of(
-                self.units[one.job],
-                (one.started_us + one.categories_us.get(Category.SCHEDULING, 0), one.ended_us),
-            )
-            if start < end
-        ]
+        rows = array("q")
+        for place, one in enumerate(attempts):
+            began_us = one.started_us + one.categories_us.get(Category.SCHEDULING, 0)
+            for start, end in excluded.left_of(self.units[one.job], (began_us, one.ended_us)):
+                rows.extend((start, max(start, end), place))
         from_us, to_us, attempt = _columns(rows)
         return Held(from_us, to_us, attempt)
 
@@ -160,19 +157,26 @@ def _values(
     found: Iterable[Completed], attempts: Attempts, excluded: Excluded, span: tuple[int, int]
 ) -> Iterator[tuple[Subject, Values]]:
     """Put values in order of time, without those that are excluded."""
-    rows: defaultdict[Subject, list[tuple[int, int, int]]] = defaultdict(list)
+    rows: defaultdict[Subject, array[int]] = defaultdict(lambda: array("q"))
     for subject, us, known_us, attempt in found:
         if span[0] <= known_us < span[1] and (us > 0 or subject.metric is _RATE):
-            rows[subject].append((us, known_us, attempt))
-    for subject in sorted(rows):
+            rows[subject].extend((us, known_us, attempt))
+    for subject in _looked_at(rows):
         lengths, known, places = _columns(rows[subject])
         order = np.lexsort((lengths, places, known))
         order = order[excluded.counts(attempts.unit[places[order]], known[order])]
         yield subject, Values(lengths[order], known[order], places[order])
 
 
-def _columns(rows: Sequence[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+def _looked_at(rows: Mapping[Subject, Sized]) -> list[Subject]:
+    """Return all subjects but the rarest stages."""
+    stages = [one for one in rows if one.metric is Metric.STAGE_SECONDS]
+    stages.sort(key=lambda one: (-len(rows[one]), one))
+    return sorted(rows.keys() - stages[MOST_STAGES:])
+
+
+def _columns(rows: "array[int]") -> tuple[Ints, Ints, Ints]:
+    table = np.frombuffer(rows, dtype=np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]
 
 
