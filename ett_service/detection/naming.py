@@ -1,0 +1,110 @@
+"""What distinct changes are together: one slower phase, an outage, time that was relabelled."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Finding, Metric, Series, Subject
+from ett_service.core.vocabulary import Phase
+from ett_service.detection.margins import comparable
+from ett_service.detection.pursuit import Candidate
+from ett_service.detection.watch import Watch
+
+_NEAR_US = 5 * DAY_US  #: what one change brings about is found to begin within so long
+_TOGETHER = 1  #: days between the onsets of what changes together
+_OUTAGE_PHASES = 3  #: so many phases of a cohort that change together are rather an outage
+_MOVED = 2.5  #: score of the phase that time went from or to
+_BALANCED = 0.4  #: part of the time that moved that the other phase may differ by
+
+_ORDER = (
+    Metric.PHASE_SECONDS,
+    Metric.CHECKPOINT_BLOCKING_SECONDS,
+    Metric.UNSAVED_SECONDS,
+    Metric.STAGE_SECONDS,
+    Metric.FAILURES_PER_GPU_HOUR,
+    Metric.TIME_TO_START_SECONDS,
+    Metric.TIME_TO_RECOVER_SECONDS,
+    Metric.ETT_RATIO,
+)
+"""What may explain others comes before them."""
+
+Since = tuple[Series, int]
+"""A series, and since when it changed."""
+
+
+def told_once(findings: Iterable[Finding], known: Sequence[Since]) -> list[Finding]:
+    """Leave out what another finding of the same verdict, or what is *known*, explains."""
+    kept: list[Finding] = []
+    ordered = sorted(findings, key=lambda one: (_ORDER.index(one.series.subject.metric), one.p))
+    for finding in ordered:
+        mine = (finding.series, finding.onset_us)
+        same = [(one.series, one.onset_us) for one in kept if one.verdict is finding.verdict]
+        if not any(explains(cause, mine) for cause in (*same, *known)):
+            kept.append(finding)
+    return kept
+
+
+def explains(cause: Since, effect: Since) -> bool:
+    """Tell whether a change makes another one no news."""
+    near = abs(cause[1] - effect[1]) <= _NEAR_US
+    one, other = cause[0], effect[0]
+    return near and comparable(one.cohort, other.cohort) and _begets(one.subject, other.subject)
+
+
+def _begets(cause: Subject, effect: Subject) -> bool:
+    """Tell whether values of *effect* are made of those of *cause*, or hold the same ones."""
+    if effect.metric is Metric.ETT_RATIO:
+        return cause.metric is not Metric.ETT_RATIO
+    if effect.metric is Metric.STAGE_SECONDS:
+        return cause.metric is Metric.PHASE_SECONDS and cause.phase == effect.phase
+    if effect.metric is Metric.CHECKPOINT_BLOCKING_SECONDS:
+        return cause.phase == Phase.CHECKPOINT_BLOCKING.value
+    if effect.metric is Metric.FAILURES_PER_GPU_HOUR:
+        return cause.metric is effect.metric and cause != effect
+    starts = cause.metric in {Metric.PHASE_SECONDS, Metric.STAGE_SECONDS}
+    if effect.metric is Metric.TIME_TO_START_SECONDS:
+        return starts and cause.phase != Phase.SHUTDOWN.value
+    recovers = starts or cause.metric is Metric.TIME_TO_START_SECONDS
+    return effect.metric is Metric.TIME_TO_RECOVER_SECONDS and recovers
+
+
+def is_outage_like(candidate: Candidate, candidates: Iterable[Candidate]) -> bool:
+    """Tell whether several phases of the same jobs became slower on the same day.
+
+    Code that is slower is slower in one place. What slows everything down is the machine, and
+    mostly it is over after some days.
+    """
+    name, start = candidate.name, candidate.lasting.start
+    phases = {
+        other.watch.subject
+        for other in candidates
+        if other.watch.subject.metric is Metric.PHASE_SECONDS
+        and other.sign == candidate.sign
+        and abs(other.lasting.start - start) <= _TOGETHER
+        and comparable(other.name, name)
+    }
+    return len(phases) >= _OUTAGE_PHASES
+
+
+def is_relabelled(candidate: Candidate, watches: Mapping[Subject, Watch]) -> bool:
+    """Tell whether another phase, or stage of the phase, lost what this one gained."""
+    subject, start = candidate.watch.subject, candidate.lasting.start
+    if subject.metric not in {Metric.PHASE_SECONDS, Metric.STAGE_SECONDS}:
+        return False
+    moved = _moved(candidate.watch, candidate.group, start)
+    return any(
+        abs(moved + _moved(other, candidate.group, start)) <= _BALANCED * abs(moved)
+        for other in watches.values()
+        if _is_beside(other.subject, subject)
+        and -candidate.sign * other.since(candidate.group, start).score >= _MOVED
+    )
+
+
+def _is_beside(one: Subject, other: Subject) -> bool:
+    if one.metric is not other.metric or one == other:
+        return False
+    return one.metric is Metric.PHASE_SECONDS or one.phase == other.phase
+
+
+def _moved(watch: Watch, group: int, start: int) -> float:
+    change = watch.change(group, start, watch.days)
+    return change.before.median * (change.ratio - 1)

@@ -1,0 +1,60 @@
+"""Whether a change lasts: it outlives the loss of any one day, and has not fallen back since."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ett_service.detection.panel import Flags
+from ett_service.detection.watch import Watch
+
+OUTLIVES = 2.0  #: score that has to be left without any one day
+FALLEN = 2.0  #: score at which the latest days have fallen back
+
+
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """Scores in the direction of the change, and the days that it is there on."""
+
+    without_one: float  #: the least score without one of the days since the onset
+    fallen: float  #: largest score of latest days that fell to under half of those before them
+    start: int  #: days of the window
+    stop: int
+
+    @property
+    def lasts(self) -> bool:
+        """Tell whether it is more than some bad days."""
+        return self.without_one >= OUTLIVES and self.fallen < FALLEN
+
+
+def persistence(watch: Watch, group: int, start: int, sign: int) -> Persistence:
+    """Look day by day at what changed in a group on day *start*."""
+    count = watch.counts(group)
+    days = np.arange(len(count))
+    late = days >= start
+    seen = np.flatnonzero(late & (count > 0))
+    whole = sign * watch.halves(group, late, ~late).effect
+    without = [_without(watch, group, sign, late, days == day, whole) for day in seen]
+    falls = [_fall(watch, group, sign, late, days >= day) for day in seen[1:]]
+    least, fallen = min(without, default=0.0), max(falls, default=0.0)
+    if fallen >= FALLEN:
+        stop = int(seen[1:][int(np.argmax(falls))])
+        return Persistence(least, fallen, start, stop)
+    if least < OUTLIVES and len(seen):
+        day = int(seen[int(np.argmin(without))])
+        return Persistence(least, fallen, day, day + 1)
+    return Persistence(least, fallen, start, len(count))
+
+
+def _without(watch: Watch, group: int, sign: int, late: Flags, day: Flags, whole: float) -> float:
+    """Return the score without a day; none where most of the change goes away with it."""
+    left = watch.halves(group, late & ~day, ~late)
+    return sign * left.score if sign * left.effect >= whole / 2 else 0.0
+
+
+def _fall(watch: Watch, group: int, sign: int, late: Flags, latest: Flags) -> float:
+    """Return how surely the *latest* days lie under half of the change of those before them."""
+    then = sign * watch.halves(group, late & ~latest, ~late).effect
+    now = sign * watch.halves(group, latest, ~late).effect
+    if now >= then / 2:
+        return 0.0
+    return max(0.0, -sign * watch.halves(group, latest, late & ~latest).score)

@@ -1,0 +1,153 @@
+"""Durations: each attempt, save or recovery is a value, and cohorts are compared by logarithms."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ett_service.core.interval import HOUR_US
+from ett_service.core.regression import Side, Subject
+from ett_service.detection import onset
+from ett_service.detection.effect import doubt, shift
+from ett_service.detection.margins import Groups
+from ett_service.detection.options import Memory
+from ett_service.detection.panel import Cells, Flags, Panel, centred, panel
+from ett_service.detection.residuals import Residuals, residuals
+from ett_service.detection.sample import Durations, Floats, Ints
+from ett_service.detection.watch import Change, Halves, between
+from ett_service.detection.window import Window, accelerators
+
+_WEEK = 7
+
+
+@dataclass(frozen=True)
+class DurationWatch:
+    """Durations of one subject; see ``detection.watch.Watch``."""
+
+    subject: Subject
+    groups: Groups
+    window: Window
+    rows: Durations  #: of the window's days that count; days are the window's
+    residuals: Residuals
+    cells: Cells
+    moved: Floats  #: cohorts × days, what was taken off
+
+    @cached_property
+    def panel(self) -> Panel:
+        """The series of days of all groups."""
+        return panel(self.cells, self.groups)
+
+    @property
+    def days(self) -> int:
+        return self.window.days
+
+    def starts(self, most: int) -> onset.Starts:
+        return onset.starts(self.panel, most)
+
+    def halves(self, group: int, late: Flags, early: Flags) -> Halves:
+        return between(self.panel, group, late, early)
+
+    def since(self, group: int, start: int) -> Halves:
+        late = np.arange(self.days) >= start
+        return self.halves(group, late, ~late)
+
+    def rest(self, members: Floats, start: int) -> float:
+        late = np.arange(self.window.days) >= start
+        alone = panel(self.cells, Groups(((),), members[None, :], (False,)))
+        return between(alone, 0, late, ~late).score
+
+    def counts(self, group: int) -> Ints:
+        return np.asarray(self.panel.count[group])
+
+    def shifted(self, group: int, start: int, stop: int) -> "DurationWatch":
+        cells = self.cells.shifted(self.groups.members[group], start, stop)
+        return replace(self, cells=cells, moved=self.moved + self.cells.level - cells.level)
+
+    def change(self, group: int, start: int, stop: int) -> Change:
+        inside = self.groups.members[group][self.rows.cohort] > 0
+        early = inside & (self.rows.day < start)
+        late = inside & (self.rows.day >= start) & (self.rows.day < stop)
+        log_ratio = self._shift(group, early, late)
+        days = np.arange(self.window.days)
+        seen = self.panel.precision[group] * (days < stop)
+        low, high = doubt(self.panel.level[group], seen, days >= start)
+        ratio = float(np.exp(log_ratio))
+        cost_us = self._cost_us_per_week(late, stop - start, ratio)
+        held_us = self.window.held_us_per_week
+        return Change(
+            before=self._side(early, 0, start),
+            after=self._side(late, start, stop),
+            ratio=ratio,
+            low=float(np.exp(log_ratio + low)),
+            high=float(np.exp(log_ratio + high)),
+            worse=ratio,
+            gpu_hours_per_week=None if np.isnan(self.rows.gpus).all() else cost_us / HOUR_US,
+            part=cost_us / held_us if held_us else None,
+        )
+
+    def _shift(self, group: int, early: Flags, late: Flags) -> float:
+        """Return the shift of logarithms, without what is weather and what was taken off."""
+        rows = self.rows
+        rest = self.residuals.log - self.moved[rows.cohort, rows.day]
+        rest = rest - self.panel.weather[group, rows.day]
+        known = np.isfinite(rest)
+        return shift(rest[known & early], rest[known & late])
+
+    def _side(self, rows: Flags, start: int, end: int) -> Side:
+        us = self.rows.us[rows]
+        median, p90 = np.quantile(us, (0.5, 0.9)) if len(us) else (0.0, 0.0)
+        days = len(np.unique(self.rows.day[rows]))
+        between_us = self.window.at_us(start), self.window.at_us(end)
+        return Side(len(us), days, float(median), float(p90), *between_us)
+
+    def _cost_us_per_week(self, rows: Flags, days: int, ratio: float) -> float:
+        """Return the accelerators' time that these rows took more than at the ratio of 1."""
+        held = float((self.rows.us * accelerators(self.rows))[rows].sum())
+        return held * (1 - 1 / ratio) * _WEEK / days
+
+
+def watch_durations(
+    subject: Subject, window: Window, groups: Groups, memory: Memory
+) -> DurationWatch:
+    """Make the watch of one subject of the window's sample."""
+    counted = window.counted(subject, groups, memory)
+    rows = _within(window.sample.durations[subject], window, counted)
+    cohorts, days = counted.shape
+    found = residuals(rows, cohorts, rows.day < window.baseline)
+    cells = _cells(rows, found, window, cohorts)
+    return DurationWatch(subject, groups, window, rows, found, cells, np.zeros((cohorts, days)))
+
+
+def _within(rows: Durations, window: Window, counted: Floats) -> Durations:
+    """Return the rows of days that count, their days as places in the window."""
+    used = np.flatnonzero((rows.day >= 0) & (rows.day < window.sample.days))
+    used = used[window.place[rows.day[used]] >= 0]
+    used = used[counted[rows.cohort[used], window.place[rows.day[used]]] > 0]
+    return Durations(
+        rows.us[used],
+        window.place[rows.day[used]].astype(np.int32),
+        rows.cohort[used],
+        rows.stratum[used],
+        rows.unit[used],
+        rows.gpus[used],
+    )
+
+
+def _cells(rows: Durations, found: Residuals, window: Window, cohorts: int) -> Cells:
+    """Sum the rows by cohort and day."""
+    shape = (cohorts, window.days)
+    known = np.flatnonzero(np.isfinite(found.cut))
+    place = rows.cohort[known].astype(np.intp) * shape[1] + rows.day[known]
+    size = shape[0] * shape[1]
+    weight = np.bincount(place, found.weight[known], size).reshape(shape)
+    total = np.bincount(place, found.weight[known] * found.cut[known], size).reshape(shape)
+    return centred(
+        Cells(
+            level=np.divide(total, weight, out=np.zeros(shape), where=weight > 0),
+            weight=weight,
+            count=np.bincount(place, minlength=size).reshape(shape),
+            variance=np.nan_to_num(found.spread) ** 2,
+            baseline=window.baseline,
+            weekday=window.of_sample % _WEEK,
+        )
+    )
