@@ -62,7 +62,6 @@ _OF_ONE = (
     regression_change.c.regression_id == bindparam("of_id"),
 )
 _LAST_SEQ = select(func.coalesce(func.max(regression_change.c.seq), 0)).where(*_OF_ONE)
-_CHANGES = select(regression_change).where(*_OF_ONE).order_by(regression_change.c.seq)
 
 
 def new_id(project_id: int, thread: Thread, pending_us: int) -> str:
@@ -140,12 +139,6 @@ def standing(row: Row[*tuple[Any, ...]]) -> Standing:
         reopened=row.reopened,
         version=row.version,
     )
-
-
-def changes(conn: Connection, project_id: int, regression_id: str) -> list[Change]:
-    """Read what happened to a regression, the first first."""
-    rows = conn.execute(_CHANGES, {"of_project": project_id, "of_id": regression_id})
-    return [Change(row.seq, row.at_us, row.what, row.by, row.why, row.version) for row in rows]
 
 
 def add_change(

@@ -22,8 +22,8 @@ from ett_service.core.errors import EttError
 from ett_service.core.regression import Metric, Series, State, Triage, Verdict
 from ett_service.core.regression_state import resolved
 from ett_service.storage import finding_text, regression_rows
-from ett_service.storage.regression_rows import Regression
-from ett_service.storage.tables import accepted_baseline, regression
+from ett_service.storage.regression_rows import Change, Regression
+from ett_service.storage.tables import accepted_baseline, regression, regression_change
 
 
 class NotFiring(EttError):
@@ -53,6 +53,14 @@ class Act:
 
 
 _ONE = (regression.c.project_id == bindparam("of_project"), regression.c.id == bindparam("of_id"))
+_CHANGES = (
+    select(regression_change)
+    .where(
+        regression_change.c.project_id == bindparam("of_project"),
+        regression_change.c.regression_id == bindparam("of_id"),
+    )
+    .order_by(regression_change.c.seq)
+)
 _ACCEPTED = select(accepted_baseline.c.fingerprint, accepted_baseline.c.since_us).where(
     accepted_baseline.c.project_id == bindparam("of_project")
 )
@@ -98,6 +106,12 @@ def get(conn: Connection, project_id: int, regression_id: str) -> Regression | N
     """Read one; None where there is none of that id."""
     row = conn.execute(_GET, _of(project_id, regression_id)).one_or_none()
     return None if row is None else regression_rows.read(row)
+
+
+def changes(conn: Connection, project_id: int, regression_id: str) -> list[Change]:
+    """Read what happened to one, the first first."""
+    rows = conn.execute(_CHANGES, _of(project_id, regression_id))
+    return [Change(row.seq, row.at_us, row.what, row.by, row.why, row.version) for row in rows]
 
 
 def acknowledge(

@@ -10,7 +10,7 @@ import pytest
 from ett_service.core.interval import DAY_US, HOUR_US
 from ett_service.core.regression import Finding, Metric, State, Subject, Triage, Verdict
 from ett_service.core.regression_state import Rules
-from ett_service.storage import regression_rows, regression_writes, regressions
+from ett_service.storage import regression_writes, regressions
 from ett_service.storage.engine import Store
 from ett_service.storage.keys import create_project
 from ett_service.storage.regression_rows import Change, Regression
@@ -69,7 +69,7 @@ def only(store: Store, project_id: int) -> Regression:
 def happened(store: Store, known: Regression) -> list[Change]:
     """Return what happened to one."""
     with store.reading() as conn:
-        return regression_rows.changes(conn, known.project_id, known.id)
+        return regressions.changes(conn, known.project_id, known.id)
 
 
 @pytest.fixture
