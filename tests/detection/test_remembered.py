@@ -1,0 +1,58 @@
+"""What a run has to know of those before it."""
+
+from dataclasses import replace
+
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Finding, State, Verdict
+from ett_service.core.regression_state import Rules, Standing, step
+from ett_service.detection.options import Frozen, Memory
+from ett_service.detection.remembered import memory_of
+from tests.detection.findings import AT_US, finding
+
+
+def _standing(found: Finding, *, runs: int = 2) -> Standing:
+    standing: Standing | None = None
+    for run in range(runs):
+        standing = step(standing, found, AT_US + run * DAY_US, Rules())
+    assert standing is not None
+    return standing
+
+
+def test_what_fires_keeps_its_baseline() -> None:
+    found = finding()
+    for verdict, improvement in ((Verdict.REGRESSION, False), (Verdict.IMPROVEMENT, True)):
+        memory = memory_of([_standing(replace(found, verdict=verdict))])
+        assert memory == Memory(
+            open={
+                found.series: Frozen(
+                    found.before.from_us, found.before.to_us, found.onset_us, improvement
+                )
+            }
+        )
+
+
+def test_what_is_pending_keeps_nothing() -> None:
+    assert memory_of([_standing(finding(), runs=1)]) == Memory()
+    for verdict in (Verdict.MIX, Verdict.RELABELLING):
+        assert memory_of([_standing(finding(verdict))]) == Memory()
+
+
+def test_bad_days_are_no_part_of_a_later_baseline() -> None:
+    incident = finding(Verdict.INCIDENT)
+    fired = _standing(finding(subject=incident.series.subject._replace(phase="shutdown")))
+    cured = replace(fired, state=State.RESOLVED, resolved_us=AT_US + 9 * DAY_US)
+
+    memory = memory_of([_standing(incident), cured])
+    assert memory.open == {}
+    assert memory.incidents == {
+        incident.series: ((incident.after.from_us, incident.after.to_us),),
+        cured.finding.series: ((cured.onset_us, AT_US + 9 * DAY_US),),
+    }
+
+
+def test_what_was_accepted_is_normal_and_no_bad_day() -> None:
+    fired = _standing(finding())
+    accepted = replace(fired, state=State.RESOLVED, resolved_us=AT_US + DAY_US)
+    since = {accepted.finding.series: AT_US}
+
+    assert memory_of([accepted], since) == Memory(accepted=since)

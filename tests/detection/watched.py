@@ -1,0 +1,69 @@
+"""What is observed of a made-up project: durations drawn day by day, without a store."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
+from ett_service.core.regression import Cohort, Subject
+from ett_service.core.vocabulary import Category
+from ett_service.detection.observed import Attempts, Held, Observed, Values
+
+TO_US = 20_500 * DAY_US
+"""A midnight, at which it ends."""
+
+COHORT: Cohort = (("cluster", "a"), ("model", "m"))
+
+
+def watched(
+    factors: Mapping[Subject, Callable[[int], float]],
+    *,
+    days: int = 60,
+    a_day: int = 6,
+    gpus: float = 8.0,
+    cohorts: Sequence[Cohort] = (COHORT,),
+    hardware: Sequence[str] = ("H100",),
+    hours: float = 2.0,
+) -> Observed:
+    """Draw an attempt's durations of each subject, 100 s times a day's factor in the median.
+
+    Every attempt is a job of its own and holds its accelerators for some *hours*; they take turns
+    at cohorts and hardware.
+    """
+    draws = np.random.default_rng(5)
+    count = days * a_day
+    place = np.arange(count)
+    day = place // a_day
+    known_us = TO_US - days * DAY_US + day * DAY_US + (2 + place % a_day) * HOUR_US
+    spread = np.exp(draws.normal(0, 0.2, (len(factors), count)))
+    durations = {
+        subject: Values(
+            us=(100 * SECOND_US * np.array([factor(one) for one in day]) * noise).astype(np.int64),
+            known_us=known_us,
+            attempt=place,
+        )
+        for (subject, factor), noise in zip(factors.items(), spread, strict=True)
+    }
+    none = np.array([], dtype=np.int32)
+    return Observed(
+        to_us=TO_US,
+        days=days,
+        cohorts=cohorts,
+        jobs=[f"job-{one}" for one in place],
+        hardware=hardware,
+        attempts=Attempts(
+            cohort=(place % len(cohorts)).astype(np.int32),
+            stratum=np.zeros(count, dtype=np.int32),
+            unit=place.astype(np.int32),
+            number=np.zeros(count, dtype=np.int32),
+            gpus=np.full(count, gpus),
+            hardware=(place // len(cohorts) % len(hardware)).astype(np.int32),
+        ),
+        durations=durations,
+        failures={},
+        held=Held(known_us - round(hours * HOUR_US), known_us, place),
+        time_day=none,
+        time_cohort=none,
+        time={category: np.array([]) for category in Category},
+        left_out=frozenset(),
+    )
