@@ -7,7 +7,7 @@ from statistics import median
 
 from ett_service.core.regression import Verdict
 from ett_service.trials.alert import Alert
-from ett_service.trials.scenario import CHANGED_ON, DAYS, Kind, Truth
+from ett_service.trials.scenario import CHANGED_ON, DAYS, Kind, Scenario, Truth
 
 QUIET_UNTIL = 42
 """Alerts up to this day are not counted: until then there is no baseline of four weeks."""
@@ -29,6 +29,11 @@ EXPECTED = {
 }
 """What is to be said of what was planted; only a regression alerts. Of what hangs, no length can
 say anything."""
+
+
+def alerts_are_right(scenario: Scenario) -> bool:
+    """Tell whether people are to be told of what a scenario plants."""
+    return EXPECTED.get(scenario.kind) is Verdict.REGRESSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +75,11 @@ class Marks:
 def mark(truth: Truth, alerts: Sequence[Alert]) -> Marks:
     """Hold the *alerts* of one engine on one fleet against what was planted."""
     counted = [alert for alert in alerts if alert.day > QUIET_UNTIL]
-    expected = EXPECTED.get(truth.scenario.kind)
     start = CHANGED_ON if truth.from_day is None else truth.from_day
     false = [
         one for one in counted if one.verdict is Verdict.REGRESSION and not _excused(truth, one)
     ]
-    timely = [
-        one for one in counted if one.verdict is expected and start <= one.day < start + WITHIN_DAYS
-    ]
-    touched = [one for one in timely if _is_of(truth, one)]
+    touched = timely(truth, alerts)
     cohort = [one for one in touched if one.series.cohort in truth.cohorts]
     first = [one for one in touched if one.day == touched[0].day]
     return Marks(
@@ -90,6 +91,16 @@ def mark(truth: Truth, alerts: Sequence[Alert]) -> Marks:
         delay=cohort[0].day + 1 - start if cohort else None,
         onset_error=_onset_error(cohort, start),
     )
+
+
+def timely(truth: Truth, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return what is about what was planted, says what that is, and came in time."""
+    expected = EXPECTED.get(truth.scenario.kind)
+    start = CHANGED_ON if truth.from_day is None else truth.from_day
+    days = range(start, start + WITHIN_DAYS)
+    return [
+        one for one in alerts if one.day in days and one.verdict is expected and _is_of(truth, one)
+    ]
 
 
 def _excused(truth: Truth, alert: Alert) -> bool:
@@ -132,6 +143,13 @@ class Score:
     def false_per_month(self) -> float:
         """False alerts a fleet and 30 days."""
         return self.false * MONTH_DAYS / (self.fleets * (DAYS - 1 - QUIET_UNTIL))
+
+    @property
+    def false_bounds(self) -> tuple[float, float]:
+        """The interval of ``false_per_month``."""
+        month = MONTH_DAYS / (self.fleets * (DAYS - 1 - QUIET_UNTIL))
+        low, high = count_bounds(self.false)
+        return low * month, high * month
 
     @property
     def precision(self) -> float | None:

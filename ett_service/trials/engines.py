@@ -1,0 +1,86 @@
+"""The detectors that are compared, by name, grain and threshold."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ett_service.detection.options import Options
+from ett_service.trials.alert import Alert
+from ett_service.trials.daily import Grain, daily
+from ett_service.trials.fleet import SimulatedFleet
+from ett_service.trials.otava import DEFAULT_P, Otava
+from ett_service.trials.ours import ours
+from ett_service.trials.peers import (
+    CUSUM_DECISION,
+    THRESHOLD,
+    by_change_points,
+    by_cusum,
+    by_threshold,
+    pelt,
+)
+
+OURS = "ours"
+PEERS = ("otava", "pelt", "cusum", "threshold")
+FAMILIES = (OURS, *PEERS)
+
+FRONTIER: Mapping[str, tuple[float, ...]] = {
+    OURS: (0.001, 0.01, 0.05, 0.1, 0.2),
+    "otava": (1e-6, 1e-5, 1e-4, 1e-3, 1e-2),
+    "pelt": (6.0, 12.0, 25.0, 50.0, 100.0),
+    "cusum": (4.0, 5.0, 8.0, 12.0, 20.0),
+    "threshold": (1.1, 1.2, 1.3, 1.5, 2.0),
+}
+"""Five thresholds of each: of ours the expected part of false findings, of Otava p, of PELT the
+penalty, of CUSUM how many standard deviations add up, of weeks their ratio."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A detector, what it looks at, and how sure it has to be."""
+
+    family: str
+    grain: Grain | None = None  #: None: whatever it takes
+    threshold: float | None = None  #: None: the one that it comes with
+
+    @property
+    def name(self) -> str:
+        """A word that tells it from others: ``otava/cell``, and with a threshold ``ours 0.01``."""
+        grain = f"/{self.grain}" if self.grain else ""
+        return self.family + grain + ("" if self.threshold is None else f" {self.threshold:g}")
+
+
+def engines(families: Sequence[str]) -> list[Engine]:
+    """Return what each family comes with: peers at every grain."""
+    return [
+        Engine(family, grain)
+        for family in families
+        for grain in ((None,) if family == OURS else tuple(Grain))
+    ]
+
+
+def frontier(families: Sequence[str]) -> list[Engine]:
+    """Return each family at each of its thresholds, peers where they find most: by cell."""
+    return [
+        Engine(family, None if family == OURS else Grain.CELL, threshold)
+        for family in families
+        for threshold in FRONTIER[family]
+    ]
+
+
+def alerts(engine: Engine, fleet: SimulatedFleet, otava: Otava | None) -> Iterator[Alert]:
+    """Run a detector over a fleet's days; *otava* is needed by its own family only."""
+    if engine.grain is None:
+        options = Options() if engine.threshold is None else Options(q=engine.threshold)
+        return ours(fleet, options)
+    of = daily(fleet, engine.grain)
+    threshold = engine.threshold
+    if engine.family == "otava":
+        assert otava is not None
+        p = DEFAULT_P if threshold is None else threshold
+        return by_change_points(of, partial(otava.change_points, p=p))
+    peers: Mapping[str, Callable[[], Iterator[Alert]]] = {
+        "pelt": lambda: by_change_points(of, pelt(threshold)),
+        "cusum": lambda: by_cusum(of, threshold or CUSUM_DECISION),
+        "threshold": lambda: by_threshold(of, threshold or THRESHOLD),
+    }
+    return peers[engine.family]()

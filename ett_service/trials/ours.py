@@ -1,0 +1,35 @@
+"""The detector as the service runs it: a scan a day, then the step of every regression's state."""
+
+from collections.abc import Iterator
+
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression_state import Rules, Standing, Thread, advance, transition
+from ett_service.detection.detector import scan
+from ett_service.detection.options import Options
+from ett_service.detection.remembered import memory_of
+from ett_service.trials.alert import Alert
+from ett_service.trials.fleet import SimulatedFleet
+from ett_service.trials.peers import FIRST_DAY
+from ett_service.trials.scenario import DAYS
+
+
+def ours(
+    fleet: SimulatedFleet, options: Options | None = None, rules: Rules | None = None
+) -> Iterator[Alert]:
+    """Tell what begins to fire, or does so again, and of other verdicts what is recorded.
+
+    What comes first in a scan comes first here.
+    """
+    options, rules = options or Options(), rules or Rules()
+    standings: dict[Thread, Standing] = {}
+    for day in range(FIRST_DAY, DAYS):
+        sample = fleet.sample(day)
+        findings = scan(sample, options, memory_of(standings.values())).findings
+        after = advance(standings, findings, sample.as_of_us, rules)
+        for found in findings:
+            thread = Thread(found.fingerprint, found.verdict)
+            change = transition(standings.get(thread), after.get(thread))
+            if change is not None and change.told and found.holds:
+                onset = (found.onset_us - fleet.first_us) // DAY_US
+                yield Alert(day, found.series, found.verdict, onset)
+        standings = after
