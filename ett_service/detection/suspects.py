@@ -19,16 +19,20 @@ had explains nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from statistics import NormalDist
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ett_service.core.interval import DAY_US
 from ett_service.core.regression import Suspect
-from ett_service.detection.leaving_out import Cells, Places, Sums, Values, sums
+from ett_service.detection.dimensions import (
+    NEAR_US,
+    Bools,
+    Candidate,
+    Columns,
+    Dimension,
+    Figures,
+)
 from ett_service.detection.sample import Floats, Ints
 
 LEAST = 0.5
@@ -36,24 +40,17 @@ LEAST = 0.5
 
 MOST_SUSPECTS = 5
 
-_FEWEST = 3  #: rows after the onset, for a value to be looked at
 _MOST_VALUES = 3  #: of one dimension that are named together
 _CHANCE = 0.05  #: of naming anything where nothing is to be found
 _SHIFTED = 2.0  #: standard errors between both sides' means, for there to be a shift
 _ENOUGH = 0.8  #: explained by one value, which is not added to then
 _WORTH = 0.1  #: of explaining, that another value has to bring
 _EQUAL = 0.2  #: of explaining, within which how well it fits decides
-_NEAR_US = 2 * DAY_US
 _BONUS = 1.25  #: to the fit of what was first seen near the onset
 _FEWEST_OF_STRATUM = 3
 _CLIP = 3.5  #: robust standard deviations (Huber, Robust Statistics, 1981)
 _MAD_TO_SIGMA = 1.4826
 _DIGITS = 9
-
-Bools = NDArray[np.bool_]
-Cell: TypeAlias = str | tuple[str, ...]
-"""A value, ``""`` where it is unknown; or several, as the hosts of an attempt."""
-Columns: TypeAlias = Mapping[str, Sequence[Cell]]
 
 
 def suspects(
@@ -84,80 +81,16 @@ def suspects(
     return ranked({name: [cells[at] for at in places] for name, cells in columns.items()}, figures)
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What shifted: weighted means of *values*, whose variance is *noise* over their weight."""
-
-    values: Floats
-    weights: Floats
-    after: Bools
-    noise: float | None = None  #: None: that of the rows themselves
-    at_us: Ints | None = None
-    onset_us: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """Values of one dimension that together explain a part of the shift."""
-
-    dimension: str
-    values: tuple[int, ...]
-    explains: float
-    fit: float  #: how well having them or not tells high values from low ones
-
-
-class _Dimension:
-    """One dimension's values by place, with their sums on both sides."""
-
-    def __init__(self, name: str, column: Sequence[Cell], figures: Figures) -> None:
-        self.name = name
-        self.words, self._cells = _read(column)
-        self._figures = figures
-        self.sums = self._summed(self._cells)
-        self.values = Values.of(self.sums, figures.noise)
-        self.first_us = self._first_us()
-        is_known = np.array([word != "" for word in self.words], dtype=np.bool_)
-        enough = self.sums.rows >= _FEWEST
-        alone = len(self.words) == 1
-        self.candidates = np.flatnonzero(is_known & enough & (not alone))
-
-    def joined(self, places: tuple[int, ...]) -> _Candidate:
-        """Take several values for one."""
-        codes, row, _ = self._cells
-        has = np.zeros(len(self._figures.values), dtype=np.intp)
-        has[row[np.isin(codes, places)]] = 1
-        together = Values.of(self._summed(Cells(has, np.arange(len(has)), 2)), self._figures.noise)
-        explains, fit = float(together.explains[1]), float(together.fit[1])
-        return _Candidate(self.name, places, round(explains, _DIGITS), round(fit, _DIGITS))
-
-    def _summed(self, cells: Cells) -> Sums:
-        figures = self._figures
-        return sums(cells, figures.values, figures.weights, figures.after)
-
-    def _first_us(self) -> Ints | None:
-        at_us = self._figures.at_us
-        if at_us is None:
-            return None
-        codes, row, count = self._cells
-        first = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
-        np.minimum.at(first, codes, at_us[row])
-        return first
-
-
-def _read(column: Sequence[Cell]) -> tuple[Sequence[str], Cells]:
-    cells = [(cell,) if isinstance(cell, str) else tuple(dict.fromkeys(cell)) for cell in column]
-    words = sorted({word for cell in cells for word in cell})
-    places = {word: place for place, word in enumerate(words)}
-    codes: Places = np.array([places[word] for cell in cells for word in cell], dtype=np.intp)
-    row = np.repeat(np.arange(len(cells)), [len(cell) for cell in cells])
-    return words, Cells(codes, row, len(words))
+def above_before(log_us: Floats, after: Bools, strata: Ints) -> Floats:
+    """Return by how much each logarithm is above where its stratum was before, if that is known."""
+    return log_us - _levels(log_us, after, strata)[1]
 
 
 def ranked(columns: Columns, figures: Figures) -> tuple[Suspect, ...]:
     """Name what a shift of weighted means is associated with; see :func:`suspects`."""
     if not _is_shift(figures):
         return ()
-    dimensions = [_Dimension(name, column, figures) for name, column in columns.items()]
+    dimensions = [Dimension(name, column, figures) for name, column in columns.items()]
     tried = sum(len(one.candidates) for one in dimensions)
     if not tried:
         return ()
@@ -184,7 +117,34 @@ def _is_shift(figures: Figures) -> bool:
     return (means[1] - means[0]) ** 2 > _SHIFTED**2 * variance
 
 
-def _best(dimension: _Dimension, surely: float) -> _Candidate | None:
+def _best(dimension: Dimension, surely: float) -> Candidate | None:
+    """Return what of a dimension explains most, with the fewest values; None: not enough."""
+    found = [one for one in (_fewest(dimension, surely), _since(dimension, surely)) if one]
+    best = max(
+        found, key=lambda one: (one.explains - _penalty(one), -len(one.values)), default=None
+    )
+    return best if best is not None and best.explains >= LEAST else None
+
+
+def _penalty(one: Candidate) -> float:
+    return _WORTH * (len(one.values) - 1)
+
+
+def _since(dimension: Dimension, surely: float) -> Candidate | None:
+    """Take what is new since the onset for one: a change outlives the version that brought it."""
+    since_us = dimension.since_us
+    first_us = dimension.first_us
+    if first_us is None or since_us is None:
+        return None
+    new = np.flatnonzero(dimension.is_known & (first_us >= since_us))
+    in_order = new[np.argsort(first_us[new], kind="stable")].tolist()
+    if not 1 < len(in_order) <= _MOST_VALUES:
+        return None
+    together = replace(dimension.joined(tuple(in_order)), as_one=True)
+    return together if together.certainty >= surely else None
+
+
+def _fewest(dimension: Dimension, surely: float) -> Candidate | None:
     """Return the dimension's best value, or the fewest that together explain more."""
     alone = dimension.values
     sure = [
@@ -203,16 +163,16 @@ def _best(dimension: _Dimension, surely: float) -> _Candidate | None:
         more = dimension.joined((*chosen, place))
         if more.explains >= best.explains + _WORTH:
             chosen, best = more.values, more
-    return best if best.explains >= LEAST else None
+    return best
 
 
 def _in_order(
-    found: Sequence[_Candidate], named: Mapping[str, _Dimension], onset_us: int | None
-) -> list[_Candidate]:
+    found: Sequence[Candidate], named: Mapping[str, Dimension], onset_us: int | None
+) -> list[Candidate]:
     """Put first, of those that explain about as much as the best, what fits best."""
     if not found:
         return []
-    scores = [one.explains - _WORTH * (len(one.values) - 1) for one in found]
+    scores = [one.explains - _penalty(one) for one in found]
     best = max(scores)
 
     def merit(place: int) -> tuple[bool, float, int]:
@@ -225,20 +185,20 @@ def _in_order(
     return [found[place] for place in sorted(range(len(found)), key=merit)]
 
 
-def _near(dimension: _Dimension, values: tuple[int, ...], onset_us: int | None) -> bool:
+def _near(dimension: Dimension, values: tuple[int, ...], onset_us: int | None) -> bool:
     if dimension.first_us is None or onset_us is None:
         return False
-    return all(abs(int(dimension.first_us[one]) - onset_us) <= _NEAR_US for one in values)
+    return abs(min(int(dimension.first_us[one]) for one in values) - onset_us) <= NEAR_US
 
 
-def _told(one: _Candidate, dimension: _Dimension) -> Iterator[Suspect]:
-    alone = dimension.values
-    for place in one.values:
+def _told(one: Candidate, dimension: Dimension) -> Iterator[Suspect]:
+    for place in one.values[:1] if one.as_one else one.values:
+        explains = one.explains if one.as_one else float(dimension.values.explains[place])
         first = None if dimension.first_us is None else int(dimension.first_us[place])
         yield Suspect(
             dimension=one.dimension,
             value=dimension.words[place],
-            explains=round(float(alone.explains[place]), 6),
+            explains=round(explains, 6),
             attempts=int(dimension.sums.rows[place]),
             first_seen_us=first,
         )

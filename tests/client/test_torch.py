@@ -153,6 +153,25 @@ def test_of_a_recompile_the_first_line_of_its_reason_is_told() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("counts", "state"),
+    [
+        ({"inductor_fx_local_cache_hit_count": 2}, "warm"),
+        (
+            {"aotautograd_local_cache_miss_count": 1, "inductor_fx_local_cache_miss_count": 1},
+            "cold",
+        ),
+        (
+            {"aotautograd_local_cache_miss_count": 1, "inductor_fx_local_cache_hit_count": 3},
+            "mixed",
+        ),
+        ({"aotautograd_local_cache_miss_count": 0}, None),
+    ],
+)
+def test_the_state_of_the_compile_cache_is_told(counts: dict[str, int], state: str | None) -> None:
+    assert facts_of(counts).get("compile_cache") == state
+
+
 CRASHING = """
 import os, signal
 import ett_service as ett

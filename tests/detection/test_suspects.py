@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from ett_service.core.interval import DAY_US
 from ett_service.core.regression import Suspect
+from ett_service.detection.dimensions import Bools
+from ett_service.detection.dimensions import Columns as Cells
 from ett_service.detection.sample import Floats, Ints
-from ett_service.detection.suspects import Bools, suspects
-from ett_service.detection.suspects import Columns as Cells
+from ett_service.detection.suspects import suspects
 
 DAYS, ONSET = 42, 28
 Columns = dict[str, "np.ndarray[tuple[int], np.dtype[np.str_]]"]
@@ -151,6 +152,28 @@ def test_of_a_value_and_all_that_hold_it_the_value_comes_first() -> None:
     fleet.log_us += 0.8 * rows
 
     assert [one.dimension for one in fleet.suspects()][:2] == ["image", "team"]
+
+
+def test_a_change_that_outlives_the_version_it_came_with_is_of_that_version() -> None:
+    fleet = Fleet(11)
+    later = fleet.after & (fleet.day >= ONSET + 7)
+    fleet.plant("code_version", "4.1", ~fleet.after)
+    fleet.plant("code_version", "4.2", fleet.after & ~later)
+    fleet.plant("code_version", "4.3", later)
+    fleet.log_us += 0.5 * fleet.after
+
+    (only,) = fleet.suspects()
+
+    assert (only.dimension, only.value) == ("code_version", "4.2")
+    assert only.explains == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_version_that_came_days_before_the_change_is_not_named_for_it() -> None:
+    fleet = Fleet(12)
+    fleet.plant("code_version", "4.2", fleet.day >= ONSET - 6)
+    fleet.log_us += 0.5 * fleet.after
+
+    assert fleet.suspects() == ()
 
 
 def test_what_is_unknown_is_nobodys_fault() -> None:

@@ -19,6 +19,7 @@ from ett_service.client.recorder import Recorder
 Stages = list[tuple[str, int]]
 
 _PHASE = "pt2_compile"
+_CACHES = ("aotautograd", "inductor_fx")
 
 _windows: deque[tuple[int, int]] = deque(maxlen=256)
 _began: list[int] = []
@@ -135,11 +136,23 @@ def facts_of(record: dict[str, Any]) -> dict[str, object]:
         "fx_cache_misses": record.get("inductor_fx_local_cache_miss_count"),
         "aot_cache_hits": record.get("aotautograd_local_cache_hit_count"),
         "aot_cache_misses": record.get("aotautograd_local_cache_miss_count"),
+        "compile_cache": _cache_of(record),
         "graph_breaks": record.get("num_graph_breaks"),
         "recompile_reason": _first_line(record.get("recompile_reason")),
         "fail_type": record.get("fail_type"),
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _cache_of(record: dict[str, Any]) -> str | None:
+    """Say whether a compile found everything in torch's caches, something or nothing."""
+    hits, misses = (
+        sum(record.get(f"{cache}_local_cache_{what}_count") or 0 for cache in _CACHES)
+        for what in ("hit", "miss")
+    )
+    if not hits and not misses:
+        return None
+    return "mixed" if hits and misses else "warm" if hits else "cold"
 
 
 def _first_line(text: object) -> str | None:
