@@ -17,6 +17,9 @@ import msgspec
 from ett_service.core.regression import Attribution, Finding
 
 MOST_EXAMPLES = 2
+MOST_LINK = 1_000
+"""A longer address is left out: it would take the room of what it explains."""
+
 RUNBOOK = "/docs/runbooks/ettregressionactive.md"
 
 
@@ -53,7 +56,7 @@ class Notice:
     @property
     def link(self) -> str:
         """Where the regression is explained."""
-        return self._address(f"/v1/regressions/{quote(self.id, safe='')}")
+        return self._address("regressions", self.id)
 
     @property
     def runbook(self) -> str:
@@ -64,14 +67,16 @@ class Notice:
     def examples(self) -> tuple[tuple[str, int, str], ...]:
         """Two attempts that show it: job, number and link."""
         return tuple(
-            (job, number, self._address(f"/v1/jobs/{quote(job, safe='')}/attempts"))
+            (job, number, self._address("jobs", job, "/attempts"))
             for job, number in self.attribution.examples[:MOST_EXAMPLES]
         )
 
-    def _address(self, path: str) -> str:
+    def _address(self, kind: str, name: str, part: str = "") -> str:
         if not self.public_url:
             return ""
-        return f"{self.public_url.rstrip('/')}{path}?project={quote(self.project, safe='')}"
+        path = f"/v1/{kind}/{_quoted(name)}{part}?project={_quoted(self.project)}"
+        found = f"{self.public_url.rstrip('/')}{path}"
+        return found if len(found) <= MOST_LINK else ""
 
 
 def to_json(notice: Notice) -> str:
@@ -87,6 +92,10 @@ def from_json(text: str) -> Notice:
         ValueError: It is something else.
     """
     return msgspec.json.decode(text, type=Notice, strict=False)
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="replace")
 
 
 def _speakable(value: Any) -> Any:

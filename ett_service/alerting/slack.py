@@ -14,6 +14,7 @@ from ett_service.alerting.wording import word
 
 _MOST_HEADER = 150
 _MOST_TEXT = 3_000
+_NO_DIVIDER = "\N{BROKEN BAR}"  # in a link a vertical bar divides address and text
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 #: A word joiner after a mark that formats or calls takes its meaning, and is not seen. Names are
 #: full of ``_``, which at worst makes italics: those stay as they can be copied.
@@ -62,7 +63,7 @@ def _links(named: tuple[tuple[str, str], ...]) -> str:
 
 
 def _link(name: str, link: str) -> str:
-    text = fitted(name, _MOST_TEXT // 4, _escape)
+    text = fitted(name.replace("|", _NO_DIVIDER), _MOST_TEXT // 4, _escape)
     address = "".join(map(_escaped_in_address, link))
     return f"<{address}|{text}>" if link and len(address) < _MOST_TEXT // 4 else text
 

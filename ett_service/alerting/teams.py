@@ -70,4 +70,4 @@ def _actions(notice: Notice, told: Wording) -> list[dict[str, str]]:
 
 
 def _plain(text: str) -> str:
-    return cut(text.replace("{", "{\N{WORD JOINER}"), _MOST_TEXT)
+    return cut(text.replace("{", "\N{WORD JOINER}{\N{WORD JOINER}"), _MOST_TEXT)

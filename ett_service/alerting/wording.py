@@ -12,7 +12,7 @@ from ett_service.alerting.notice import Notice, Status
 from ett_service.charts.units import amount, count, duration, money, percent, points
 from ett_service.core.instant import rfc3339
 from ett_service.core.interval import SECOND_US
-from ett_service.core.regression import Metric, NearMarker, Side, Subject, Suspect
+from ett_service.core.regression import Metric, NearMarker, Side, SideBySide, Subject, Suspect
 
 MOST_SUSPECTS = 3
 MOST_MARKERS = 2
@@ -113,7 +113,7 @@ def _how_much(notice: Notice) -> str:
     metric = finding.series.subject.metric
     name = {Metric.FAILURES_PER_GPU_HOUR: "", Metric.ETT_RATIO: ""}.get(metric, "median ")
     sides = f"{name}{_value(notice, finding.before)} -> {_value(notice, finding.after)}"
-    interval = f"{_factor(finding.low)} to {_factor(finding.high)}"
+    interval = f"{_difference(notice, finding.low)} to {_difference(notice, finding.high)}"
     numbers = f"{count(finding.after.n)} {counted(metric)} against {count(finding.before.n)} before"
     return f"{sides}, {_change(notice)} (95% interval {interval}), {numbers}"
 
@@ -130,7 +130,15 @@ def _associated(notice: Notice, most: int) -> str:
     markers = [_marker(one, most) for one in notice.attribution.markers[:MOST_MARKERS]]
     if not suspects:
         suspects = ["no version, image, host or other value that explains half of it"]
-    return "; ".join([*suspects, *markers])
+    beside = notice.attribution.side_by_side
+    compared = [] if beside is None else [_compared(beside, most)]
+    return "; ".join([*suspects, *compared, *markers])
+
+
+def _compared(beside: SideBySide, most: int) -> str:
+    others = shown(beside.against, most) or "all others"
+    ran = f"{shown(beside.dimension, most)} {shown(beside.value, most) or 'unknown'}"
+    return f"side by side {ran} against {others}: {_factor(beside.ratio)}"
 
 
 def _suspect(one: Suspect, most: int) -> str:
@@ -171,6 +179,13 @@ def _change(notice: Notice) -> str:
     if finding.series.subject.metric is Metric.ETT_RATIO:
         return points(finding.after.median - finding.before.median)
     return _factor(finding.ratio)
+
+
+def _difference(notice: Notice, ratio: float) -> str:
+    """Show one end of the interval as the change itself is shown."""
+    if notice.finding.series.subject.metric is Metric.ETT_RATIO and math.isfinite(ratio):
+        return points(notice.finding.before.median * (ratio - 1))
+    return _factor(ratio)
 
 
 def _factor(ratio: float) -> str:
