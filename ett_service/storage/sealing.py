@@ -98,7 +98,11 @@ def _derived(text: str) -> bytes:
 def _of_file(path: Path) -> bytes:
     if not path.exists():
         _make(path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        said = error.strerror
+        raise NoSecretKey(f"{path.name} cannot be opened: {said}.") from error
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_mode & _OF_OTHERS:
             raise NoSecretKey(f"{path.name} can be read by others.", f"Run `chmod 600 {path}`.")

@@ -1,0 +1,113 @@
+"""Receivers in the database: what they sign with, and that nobody reads it there."""
+
+import json
+from functools import partial
+
+import pytest
+from sqlalchemy import select
+
+from ett_service.storage import receivers
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_project
+from ett_service.storage.receivers import BadReceiver, KeptReceiver, NewReceiver
+from ett_service.storage.sealing import Keyring
+from ett_service.storage.tables import receiver
+from tests.builders import NOON
+from tests.engines import ON_ONE_ENGINE
+
+KEYRING = Keyring("k" * 32)
+URL = "https://hooks.example/CANARYurl"
+SECRET = "whsec_CANARYsecret"  # noqa: S105 - made up
+DAY_US = 86_400_000_000
+
+
+def _add(store: Store, project_id: int, name: str = "oncall", **cohort: str) -> None:
+    new = NewReceiver(name, URL, "generic", SECRET, cohort)
+    store.write(
+        partial(
+            receivers.add,
+            project_id=project_id,
+            new=new,
+            keyring=KEYRING,
+            made_by="ett_4Zk0Xw7b",
+            now_us=NOON,
+        )
+    )
+
+
+def _got(store: Store, project_id: int, name: str = "oncall") -> KeptReceiver:
+    with store.reading() as conn:
+        kept = receivers.get(conn, project_id, name)
+    assert kept is not None
+    return kept
+
+
+def _rotate(store: Store, project_id: int, now_us: int) -> str:
+    kept = _got(store, project_id)
+    return store.write(partial(receivers.rotate, kept=kept, keyring=KEYRING, now_us=now_us))
+
+
+def test_a_receiver_is_kept_with_what_it_asked_for(store: Store, project_id: int) -> None:
+    _add(store, project_id, model="llm-70b")
+    kept = _got(store, project_id)
+    assert (kept.name, kept.project, kept.format) == ("oncall", "research", "generic")
+    assert kept.cohort == {"model": "llm-70b"}
+    assert kept.secrets(KEYRING, NOON) == (SECRET,)
+    assert KEYRING.unseal(kept.sealed_url) == URL
+
+
+def test_neither_address_nor_secret_can_be_read_in_the_database_or_a_repr(
+    store: Store, project_id: int
+) -> None:
+    _add(store, project_id)
+    _rotate(store, project_id, NOON)
+    with store.reading() as conn:
+        rows = json.dumps([list(row) for row in conn.execute(select(receiver))])
+    said = rows + repr(_got(store, project_id)) + repr(NewReceiver("a", URL, "generic", SECRET))
+    assert "CANARY" not in said
+
+
+def test_after_a_rotation_both_secrets_sign_for_a_day(store: Store, project_id: int) -> None:
+    _add(store, project_id)
+    fresh = _rotate(store, project_id, NOON)
+    kept = _got(store, project_id)
+    assert fresh.startswith("whsec_")
+    assert kept.secrets(KEYRING, NOON + DAY_US - 1) == (fresh, SECRET)
+    assert kept.secrets(KEYRING, NOON + DAY_US) == (fresh,)
+
+
+def test_a_second_rotation_ends_the_first_secret(store: Store, project_id: int) -> None:
+    _add(store, project_id)
+    first = _rotate(store, project_id, NOON)
+    second = _rotate(store, project_id, NOON + 1)
+    assert _got(store, project_id).secrets(KEYRING, NOON + 2) == (second, first)
+
+
+def test_a_removed_receiver_is_gone(store: Store, project_id: int) -> None:
+    _add(store, project_id)
+    assert store.write(lambda conn: receivers.remove(conn, project_id, "oncall"))
+    assert not store.write(lambda conn: receivers.remove(conn, project_id, "oncall"))
+    with store.reading() as conn:
+        assert receivers.listing(conn) == []
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("name", ["", "-a", "A", "a_b", "a" * 64, "a\n", "é"])
+def test_a_name_that_no_address_could_hold_is_refused(
+    store: Store, project_id: int, name: str
+) -> None:
+    with pytest.raises(BadReceiver, match="name"):
+        _add(store, project_id, name)
+
+
+def test_a_name_stands_once_in_a_project_and_again_in_another(
+    store: Store, project_id: int
+) -> None:
+    _add(store, project_id)
+    with pytest.raises(BadReceiver, match="there already"):
+        _add(store, project_id)
+    other = store.write(lambda conn: create_project(conn, "other", NOON))
+    _add(store, other)
+    with store.reading() as conn:
+        assert [one.project_id for one in receivers.listing(conn)] == [project_id, other]
+        assert [one.project_id for one in receivers.listing(conn, other)] == [other]
