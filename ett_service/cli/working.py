@@ -1,18 +1,30 @@
 """The worker that the settings ask for, in a server or beside it."""
 
+from ett_service.alerting.schedule import Schedule
 from ett_service.analysis.standing import Asked
+from ett_service.api.parts import Telling
+from ett_service.api.serve import telling
+from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.now import now_us
 from ett_service.core.interval import SECOND_US
+from ett_service.core.regression_state import Rules
 from ett_service.settings import Settings
 from ett_service.storage.engine import Store
 from ett_service.storage.label_values import Most
-from ett_service.worker.loop import Worker
+from ett_service.worker.delivering import Delivering
+from ett_service.worker.evaluating import Detecting, Evaluating
+from ett_service.worker.loop import Beside, Worker
 from ett_service.worker.publishing import Publication
+from ett_service.worker.telling import Audience
 
 
 def worker(settings: Settings, store: Store) -> Worker:
     """Make the worker of a store; it is still to be started."""
     limits, metrics = settings.limits, settings.metrics
+    told = telling(settings)
+    beside: list[Beside] = [_delivering(settings, store, told)]
+    if settings.detection.enabled:
+        beside.append(_evaluating(settings, store, told))
     return Worker(
         store,
         now_us,
@@ -24,4 +36,27 @@ def worker(settings: Settings, store: Store) -> Worker:
             most=Most(metrics.clusters, metrics.cohorts),
             asked=Asked(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
         ),
+        beside=beside,
     )
+
+
+def _delivering(settings: Settings, store: Store, told: Telling) -> Delivering:
+    asked = settings.alerting
+    schedule = Schedule(
+        steps_us=tuple(round(seconds * SECOND_US) for seconds in asked.retry_seconds),
+        resend_us=round(asked.resend_seconds * SECOND_US),
+    )
+    return Delivering(store, now_us, told.directory, told.sender(), schedule)
+
+
+def _evaluating(settings: Settings, store: Store, told: Telling) -> Evaluating:
+    asked = settings.detection
+    detecting = Detecting(
+        plan=plan_of(settings),
+        rules=Rules(runs=asked.runs),
+        audience=Audience(told.directory, told.public_url),
+        every_us=round(asked.every_seconds * SECOND_US),
+        settle_us=round(asked.settle_seconds * SECOND_US),
+        lease_seconds=settings.alerting.lease_seconds,
+    )
+    return Evaluating(store, detecting)

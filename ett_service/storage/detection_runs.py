@@ -17,7 +17,6 @@ class DetectionRun:
 
     project_id: int
     at_us: int  #: up to when it looked
-    made_us: int  #: when it did, by the database's clock
     took_us: int
     epoch: int  #: of the lease that it was written under
     series: int  #: how many it looked at
@@ -36,7 +35,7 @@ _BEHIND = (
     .order_by(project.c.id)
 )
 _RUNS = (
-    select(detection_run)
+    select(*(detection_run.c[name] for name in DetectionRun.__slots__))
     .join(
         _LATEST,
         and_(
@@ -62,10 +61,10 @@ def behind(conn: Connection, at_us: int) -> list[int]:
     return list(conn.execute(_BEHIND, {"at_us": at_us}).scalars())
 
 
-def add(conn: Connection, run: DetectionRun) -> bool:
+def add(conn: Connection, run: DetectionRun, now_us: int) -> bool:
     """Keep a run; False if that instant was looked at before."""
     row = {name: getattr(run, name) for name in DetectionRun.__slots__}
-    if not insert_new(conn, detection_run, [row]):
+    if not insert_new(conn, detection_run, [row | {"made_us": now_us}]):
         return False
     conn.execute(_FORGET_BODIES, {"of_project": run.project_id, "before_us": run.at_us})
     return True

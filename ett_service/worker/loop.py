@@ -2,10 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ett_service.aggregation.folds import Folds
 from ett_service.aggregation.job import OPEN_EVERY_US, Folded, NotForward, refresh, warm
@@ -31,13 +31,27 @@ class _Sent(NamedTuple):
     future: Future[Folded | None]
 
 
+class Beside(Protocol):
+    """What goes on in threads of its own for as long as the worker does."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop_soon(self) -> None:
+        """Let the threads end after what they are at."""
+
+    def join(self) -> None:
+        """Wait for the end of the threads."""
+
+
 class Worker:
     """Keeps the ledgers of a store up with its facts and with the time.
 
     Several may work on one PostgreSQL database. *now_us* tells the time in microseconds since
     the Unix epoch; *open_every_us* is how often the numbers of an open job are run on, and
     *cohorts_a_day* how many cohorts of a project keep rollups of their own on a day;
-    *publication* says what /metrics is told, and how often.
+    *publication* says what /metrics is told, and how often; what is *beside* is started and
+    stopped with the worker.
     """
 
     def __init__(
@@ -50,6 +64,7 @@ class Worker:
         open_every_us: int = OPEN_EVERY_US,
         cohorts_a_day: int = COHORTS_A_DAY,
         publication: Publication | None = None,
+        beside: Sequence[Beside] = (),
     ) -> None:
         self._store = store
         self._now_us = now_us
@@ -57,7 +72,7 @@ class Worker:
         self._poll_seconds = poll_seconds
         self._open_every_us = open_every_us
         self._capping = Capping(store, now_us, cohorts_a_day)
-        self._publishing = Publishing(store, now_us, publication)
+        self._beside: tuple[Beside, ...] = (Publishing(store, now_us, publication), *beside)
         self._folds = Folds()
         self._turns = Turns()
         #: Jobs to be folded whole under the lock: facts overtook what was read outside of it.
@@ -79,16 +94,19 @@ class Worker:
         """Run in a thread of its own until :meth:`stop`."""
         self._thread = threading.Thread(target=self.run, name="ett-worker", daemon=True)
         self._thread.start()
-        self._publishing.start()
+        for one in self._beside:
+            one.start()
 
     def stop(self) -> None:
         """End the loop after the jobs that it is at; wait for that if it has its own thread."""
         self._stopped.set()
         self._awake.set()
-        self._publishing.stop_soon()
+        for one in self._beside:
+            one.stop_soon()
         if self._thread is not None:
             self._thread.join()
-        self._publishing.join()
+        for one in self._beside:
+            one.join()
 
     def run(self) -> None:
         """Refresh jobs until :meth:`stop`, whatever trouble the database is in."""

@@ -1,0 +1,193 @@
+"""Looks for regressions once a day, in one worker of all, and says what became of those known."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from ett_service.core.interval import DAY_US, SECOND_US
+from ett_service.core.regression_state import Rules
+from ett_service.detection import evaluation
+from ett_service.detection.evaluation import Evaluated
+from ett_service.detection.options import Memory
+from ett_service.detection.plan import Plan
+from ett_service.detection.remembered import memory_of
+from ett_service.storage import (
+    detection_runs,
+    finding_text,
+    leases,
+    regression_writes,
+    regressions,
+    running,
+)
+from ett_service.storage.detection_runs import DetectionRun
+from ett_service.storage.engine import Store
+from ett_service.storage.errors import StorageUnavailable
+from ett_service.storage.leases import LeaseLost
+from ett_service.storage.regression_writes import Found
+from ett_service.worker import telling
+from ett_service.worker.leading import Leading
+from ett_service.worker.telling import Audience
+
+log = logging.getLogger(__name__)
+
+LEASE = "evaluator"
+
+Evaluate: TypeAlias = Callable[[Connection, int, int, Plan, Memory], Evaluated]
+
+_LOOKS = 3  #: in the time that a lease lasts, at the clock and at what is to be told
+_AFTER_TROUBLE_SECONDS = 300.0  #: a project that cannot be searched is tried again
+_PATIENCE_SECONDS = 1.0  #: a project that is looked at when all ends is not waited for
+
+
+@dataclass(frozen=True, slots=True)
+class Detecting:
+    """What is looked for, how often, and who is told."""
+
+    plan: Plan = field(default_factory=Plan)
+    rules: Rules = field(default_factory=Rules)
+    audience: Audience = field(default_factory=Audience)
+    every_us: int = DAY_US  #: runs end at multiples of it since the Unix epoch
+    settle_us: int = 300 * SECOND_US  #: a run waits so long for the ledgers at most
+    lease_seconds: float = 15.0
+    evaluate: Evaluate = evaluation.evaluate
+    clock: Callable[[Connection], int] = leases.now_us
+
+
+class Evaluating:
+    """Goes on in a thread of its own, and in the worker alone that holds the lease.
+
+    What a run finds is worked out outside of any transaction; what that changes is written under
+    the lease, with the notices that follow from it, or not at all.
+    """
+
+    def __init__(self, store: Store, detecting: Detecting) -> None:
+        self._store = store
+        self._detecting = detecting
+        self._leading = Leading(store, LEASE, detecting.lease_seconds)
+        self._not_before: dict[int, float] = {}  #: by project that failed, monotonic
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin the thread, and the one that keeps the lease."""
+        self._leading.start()
+        self._thread = threading.Thread(target=self._run, name="ett-evaluator", daemon=True)
+        self._thread.start()
+
+    def stop_soon(self) -> None:
+        """Let the threads end after the project that is looked at."""
+        self._stopped.set()
+
+    def join(self) -> None:
+        """Wait a little for that; what it would find later stays unwritten."""
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_SECONDS)
+        self._leading.stop_soon()
+        self._leading.join()
+
+    def go_on(self, epoch: int) -> None:
+        """Look at the projects whose turn it is, and tell what is to be told.
+
+        A run that was missed, because no worker was there, is made up for: the latest alone.
+
+        Raises:
+            LeaseLost: Another leads by now.
+        """
+        with self._store.reading() as conn:
+            now_us = self._detecting.clock(conn)
+            at_us = now_us // self._detecting.every_us * self._detecting.every_us
+            behind = self._ready(conn, at_us, now_us)
+        for project_id in behind:
+            if self._stopped.is_set() or self._leading.epoch != epoch:
+                return
+            self._try(project_id, at_us, epoch)
+        self._tell(epoch)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            epoch = self._leading.epoch
+            try:
+                if epoch is not None:
+                    self.go_on(epoch)
+            except LeaseLost as lost:
+                log.warning("Nothing was written: %s", lost, extra={"event": "lease_lost"})
+            except Exception:  # the thread outlives all trouble: log it, wait, go on
+                if not self._stopped.is_set():
+                    log.exception("The search could not go on.", extra={"event": "search_trouble"})
+            self._stopped.wait(self._detecting.lease_seconds / _LOOKS)
+
+    def _ready(self, conn: Connection, at_us: int, now_us: int) -> list[int]:
+        """Return the projects to look at, once their ledgers know what came in before."""
+        behind = detection_runs.behind(conn, at_us)
+        ready = [one for one in behind if self._not_before.get(one, 0.0) <= time.monotonic()]
+        if ready and now_us - at_us < self._detecting.settle_us:
+            since_us = running.waiting(conn).since_us
+            if since_us is not None and since_us < at_us:
+                return []
+        return ready
+
+    def _try(self, project_id: int, at_us: int, epoch: int) -> None:
+        """Look at a project; trouble with it keeps no other one waiting."""
+        try:
+            self._look(project_id, at_us, epoch)
+        except (LeaseLost, StorageUnavailable):
+            raise
+        except Exception:
+            self._not_before[project_id] = time.monotonic() + _AFTER_TROUBLE_SECONDS
+            log.exception(
+                "A project could not be searched for regressions.",
+                extra={"event": "evaluation_trouble", "project_id": project_id},
+            )
+        else:
+            self._not_before.pop(project_id, None)
+
+    def _look(self, project_id: int, at_us: int, epoch: int) -> None:
+        began = time.perf_counter()
+        with self._store.reading() as conn:
+            known = regression_writes.known(conn, project_id, at_us)
+            memory = memory_of(known.values(), regressions.accepted(conn, project_id))
+            plan = self._detecting.plan
+            evaluated = self._detecting.evaluate(conn, project_id, at_us, plan, memory)
+        if self._stopped.is_set():
+            return
+        run = DetectionRun(
+            project_id=project_id,
+            at_us=at_us,
+            took_us=round((time.perf_counter() - began) * SECOND_US),
+            epoch=epoch,
+            series=evaluated.series,
+            body=finding_text.encode({"power": evaluated.power}),
+        )
+        self._store.write(partial(self._write, run=run, evaluated=evaluated))
+
+    def _write(self, conn: Connection, run: DetectionRun, evaluated: Evaluated) -> None:
+        """Write a run with all that follows from it, unless another one led or did so before."""
+        self._hold(conn, run.epoch)
+        now_us = self._detecting.clock(conn)
+        if not detection_runs.add(conn, run, now_us):
+            return
+        found = [Found(one.finding, one.severity.value, one.attribution) for one in evaluated.found]
+        rules = self._detecting.rules
+        regression_writes.record(conn, run.project_id, run.at_us, found, rules)
+        telling.settle(conn, self._detecting.audience, now_us)
+
+    def _tell(self, epoch: int) -> None:
+        """Tell what people changed since, and what is no longer muted."""
+        with self._store.reading() as conn:
+            unsettled = telling.unsettled(conn, self._detecting.clock(conn))
+        if unsettled:
+            self._store.write(partial(self._settle, epoch=epoch))
+
+    def _settle(self, conn: Connection, epoch: int) -> None:
+        self._hold(conn, epoch)
+        telling.settle(conn, self._detecting.audience, self._detecting.clock(conn))
+
+    def _hold(self, conn: Connection, epoch: int) -> None:
+        lease_us = round(self._detecting.lease_seconds * SECOND_US)
+        leases.hold(conn, LEASE, epoch, idle_us=min(leases.IDLE_US, lease_us))
