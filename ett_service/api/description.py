@@ -6,6 +6,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from ett_service.api.problems import ProblemDocument
+from ett_service.ingest.regression_remarks import regression_remark_schema
 from ett_service.ingest.remarks import remark_schema
 from ett_service.ingest.wire import event_schema
 
@@ -31,7 +32,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
             tags=app.openapi_tags,
         )
         schemas = document["components"]["schemas"]
-        schemas.update(_problem_schemas() | remark_schema(), **event_schema())
+        schemas.update(
+            _problem_schemas() | remark_schema() | regression_remark_schema(), **event_schema()
+        )
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         for path, operations in document["paths"].items():
             for operation in operations.values():

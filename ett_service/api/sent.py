@@ -10,6 +10,7 @@ from ett_service.api.body import read_body
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem
 from ett_service.core.marker import MarkerKind
+from ett_service.core.regression import Triage
 from ett_service.core.vocabulary import Cause, Origin
 from ett_service.ingest.fault import fault_of
 from ett_service.ingest.members import read_members
@@ -20,7 +21,12 @@ LARGEST_BODY = 16 << 10
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_ALLOWED: dict[str, type[Enum]] = {"/kind": MarkerKind, "/origin": Origin, "/cause": Cause}
+_ALLOWED: dict[str, type[Enum]] = {
+    "/kind": MarkerKind,
+    "/origin": Origin,
+    "/cause": Cause,
+    "/verdict": Triage,
+}
 
 
 async def read_sent(request: Request, parts: Parts, kind: type[S]) -> S:

@@ -3,13 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, Double, Text, cast, literal
+from sqlalchemy import Boolean, ColumnElement, Double, Text, cast, func, literal
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from ett_service.core.interval import SECOND_US
 from ett_service.storage.tables import project
+
+_NOT_FINITE = ("inf", "-inf", "nan")
+"""How numbers are kept for which JSON has no word."""
 
 
 class instant(FunctionElement[Any]):  # noqa: N801 - it is written as the function that it is
@@ -38,8 +41,11 @@ class told(FunctionElement[Any]):  # noqa: N801 - likewise
 
 
 def number(document: ColumnElement[Any], *path: str | int) -> ColumnElement[float]:
-    """Return a number in a JSON text as a double; null where there is none."""
-    return cast(told(document, *path), Double)
+    """Return a number in a JSON text as a double; null where there is none, or no finite one."""
+    value: ColumnElement[Any] = told(document, *path)
+    for word in _NOT_FINITE:
+        value = func.nullif(value, word)
+    return cast(value, Double)
 
 
 def seconds(us: ColumnElement[Any]) -> ColumnElement[float]:
