@@ -85,6 +85,7 @@ TESTED_IN = {
     "ett_service/detection/completed.py": "tests/detection/test_reading.py",
     "ett_service/detection/left_out.py": "tests/detection/test_reading.py",
     "ett_service/detection/observed.py": "tests/detection/test_reading.py",
+    "ett_service/detection/old_news.py": "tests/detection/test_replay.py",
     "ett_service/cli/detection_plan.py": "tests/cli/test_detect.py",
     "ett_service/cli/detect_answer.py": "tests/cli/test_detect.py",
     "ett_service/cli/detect_tables.py": "tests/cli/test_detect.py",

@@ -10,6 +10,7 @@ from ett_service.detection.attribution import attribute
 from ett_service.detection.detector import scan
 from ett_service.detection.impact import Severity, Weighing
 from ett_service.detection.observed import Observed
+from ett_service.detection.old_news import is_old
 from ett_service.detection.options import Memory, Options, Power
 from ett_service.detection.plan import Plan
 from ett_service.detection.reading import observe
@@ -80,7 +81,7 @@ def judge(observed: Observed, as_of_us: int, plan: Plan, memory: Memory) -> Eval
     found = tuple(
         _weighed(one, weighing)
         for one in told.findings
-        if _may_be_told(one, as_of_us, plan, memory)
+        if one.series in memory.open or not is_old(one, observed, as_of_us, options.recent_days)
     )
     return Evaluated(found, told.power, told.series)
 
@@ -88,9 +89,3 @@ def judge(observed: Observed, as_of_us: int, plan: Plan, memory: Memory) -> Eval
 def _weighed(finding: Finding, weighing: Weighing) -> Found:
     impact = weighing.impact(finding)
     return Found(replace(finding, impact=impact), weighing.severity(impact), _UNKNOWN)
-
-
-def _may_be_told(finding: Finding, as_of_us: int, plan: Plan, memory: Memory) -> bool:
-    """Leave out what is old news: late data may tell of it, and nobody is to be woken by that."""
-    oldest_us = as_of_us - plan.options.recent_days * DAY_US
-    return finding.series in memory.open or finding.onset_us >= oldest_us

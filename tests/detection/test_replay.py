@@ -1,0 +1,92 @@
+"""What runs in a row would have said, each knowing only what was over by then."""
+
+import pytest
+
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Metric, State, Subject, Verdict
+from ett_service.core.regression_state import LASTING, Rules, Transition
+from ett_service.detection.options import Options
+from ett_service.detection.plan import Plan
+from ett_service.detection.replay import Course, Replayed, replay
+from tests.detection.watched import COHORT, TO_US, watched
+
+INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
+PLAN = Plan(options=Options(impact_floor=0.0))
+DAYS = 80
+
+
+def _days(count: int) -> list[int]:
+    return [TO_US - day * DAY_US for day in reversed(range(count))]
+
+
+def _courses(slow: range, runs: int) -> list[Course]:
+    """Replay so many runs over durations that are twice as long on some days of eighty."""
+    observed = watched({INIT: lambda day: 2.0 if day in slow else 1.0}, days=DAYS)
+    return _lasting(replay(observed, _days(runs), PLAN, Rules()))
+
+
+def _lasting(found: Replayed) -> list[Course]:
+    """Return what is more than a bad day, and was found more than once."""
+    return [one for one in found.courses if one.standing.verdict in LASTING and not one.lapsed]
+
+
+def _at(course: Course, what: Transition) -> int | None:
+    """Return the day of eighty after which a step was taken, if it was."""
+    found = [DAYS - (TO_US - at) // DAY_US for at, step in course.steps if step is what]
+    return found[0] if found else None
+
+
+def test_a_lasting_change_is_pending_then_fires_and_goes_on() -> None:
+    [course] = _courses(range(60, 80), 30)
+
+    assert course.standing.verdict is Verdict.REGRESSION
+    assert course.standing.state is State.FIRING
+    assert course.found.finding.series.cohort in {(), COHORT}
+    assert 1.7 < course.found.finding.ratio < 2.3
+    pending, firing = _at(course, Transition.PENDING), _at(course, Transition.FIRING)
+    assert pending is not None
+    assert firing == pending + 1
+    assert 60 < firing <= 66
+    began = (course.standing.onset_us - TO_US) // DAY_US + DAYS
+    assert abs(began - 60) <= 2
+
+
+def test_what_goes_away_is_resolved_and_its_cure_is_no_improvement() -> None:
+    [course] = _courses(range(50, 60), 32)
+
+    assert course.standing.verdict is Verdict.REGRESSION
+    assert course.standing.state is State.RESOLVED
+    resolved = _at(course, Transition.RESOLVED)
+    assert resolved is not None
+    assert 61 < resolved <= 75
+    assert course.fired is not None
+
+
+def test_an_improvement_is_recorded_as_one() -> None:
+    observed = watched({INIT: lambda day: 0.5 if day >= 62 else 1.0}, days=DAYS)
+    [course] = _lasting(replay(observed, _days(14), PLAN, Rules()))
+
+    assert course.standing.verdict is Verdict.IMPROVEMENT
+    assert not course.standing.alerts
+
+
+def test_nothing_is_found_where_nothing_changed() -> None:
+    assert _courses(range(0), 12) == []
+
+
+def test_a_single_run_finds_what_is_pending_then() -> None:
+    [course] = _courses(range(70, 80), 1)
+
+    assert course.standing.state is State.PENDING
+    assert course.steps == [(TO_US, Transition.PENDING)]
+    assert course.fired is None
+
+
+@pytest.mark.parametrize("ago", [15, 16, 18, 22, 30])
+def test_what_began_long_ago_opens_nothing(ago: int) -> None:
+    assert _courses(range(80 - ago, 80), 1) == []
+
+
+@pytest.mark.parametrize("ago", [5, 9, 13])
+def test_what_began_within_the_recent_days_does(ago: int) -> None:
+    assert len(_courses(range(80 - ago, 80), 1)) == 1
