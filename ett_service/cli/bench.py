@@ -13,7 +13,8 @@ from ett_service.trials.causes import by_cause
 from ett_service.trials.engines import FAMILIES, OURS, engines, frontier
 from ett_service.trials.keeping import keep, kept
 from ett_service.trials.otava import FOLDER
-from ett_service.trials.scoring import Part, Score, alerts_are_right
+from ett_service.trials.scenario import Kind
+from ett_service.trials.scoring import EXPECTED, Part, Score, alerts_are_right
 
 Scores = Mapping[tuple[str, str], Score]
 
@@ -88,7 +89,7 @@ def _write(plan: Plan, found: Scores, named: Mapping[str, Part]) -> None:
         for engine in plan.engines
         if (cell, engine.name) in found
     ]
-    rows = [(*place, *_shown(found[place])) for place in places]
+    rows = [(*place, *_shown(place[0], found[place])) for place in places]
     write_table(_COLUMNS, rows, right=_COLUMNS[2:])
     if named:
         write_line()
@@ -104,18 +105,19 @@ def _write(plan: Plan, found: Scores, named: Mapping[str, Part]) -> None:
     write_line(f"Seeds {plan.seed} to {last}. Intervals are Wilson's, at 95 %.")
 
 
-def _shown(one: Score) -> tuple[str, ...]:
+def _shown(cell: str, one: Score) -> tuple[str, ...]:
+    scenario = CELLS[cell].scenario
+    expected, alerts = scenario.kind in EXPECTED, alerts_are_right(scenario)
     return (
         str(one.fleets),
         _rate(one),
-        _part(one.noticed),
-        _part(one.right_cohort),
-        _part(one.right_cell),
+        *(_part(part) if expected else "-" for part in (one.noticed, one.right_cohort)),
+        _part(one.right_cell) if scenario.kind is not Kind.MIX and expected else "-",
         _part(one.right_first),
         _part(one.onset),
         "-" if one.median_delay is None else f"{one.median_delay:g}",
-        "-" if one.precision is None else f"{one.precision:.2f}",
-        f"{one.f1:.2f}",
+        f"{one.precision:.2f}" if alerts and one.precision is not None else "-",
+        f"{one.f1:.2f}" if alerts else "-",
     )
 
 

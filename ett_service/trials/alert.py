@@ -37,12 +37,14 @@ class Trial:
     seed: int
     alerts: Mapping[str, tuple[Alert, ...]]  #: by engine
     seconds: Mapping[str, float]  #: that each engine took
+    impact: float = 0.0  #: of what was planted, see ``Truth``
 
     def members(self) -> dict[str, Any]:
         """Return what :meth:`read` makes it of, for JSON."""
         return {
             "cell": self.cell,
             "seed": self.seed,
+            "impact": round(self.impact, 7),
             "alerts": {name: [one.members() for one in told] for name, told in self.alerts.items()},
             "seconds": {name: round(taken, 3) for name, taken in self.seconds.items()},
         }
@@ -53,4 +55,4 @@ class Trial:
         alerts = {
             name: tuple(Alert.read(one) for one in all_) for name, all_ in told["alerts"].items()
         }
-        return cls(told["cell"], told["seed"], alerts, told["seconds"])
+        return cls(told["cell"], told["seed"], alerts, told["seconds"], told["impact"])

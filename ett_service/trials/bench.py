@@ -127,19 +127,24 @@ def _try(folder: Path, cell: str, seeds: list[int], engines: list[Engine]) -> It
                 begin = time.process_time()
                 told[engine.name] = tuple(alerts(engine, fleet, otava))
                 seconds[engine.name] = time.process_time() - begin
-            yield Trial(cell, seed, told, seconds)
+            yield Trial(cell, seed, told, seconds, fleet.truth.impact)
 
 
 def scores(plan: Plan, trials: Iterable[Trial]) -> dict[tuple[str, str], Score]:
-    """Return what each engine made of each cell, by the names of both, as far as was tried."""
+    """Return what each engine made of each cell, by the names of both, as far as was tried.
+
+    One that is to tell only of what costs enough is held to the fleets in which it does.
+    """
     marks: dict[tuple[str, str], list[Marks]] = {}
     asked = {(cell, seed) for cell in plan.cells for seed in plan.seeds(cell)}
     for trial in trials:
         if (trial.cell, trial.seed) not in asked:
             continue
         truth = told_beforehand(trial.seed, CELLS[trial.cell].scenario)
-        for engine, told in trial.alerts.items():
-            marks.setdefault((trial.cell, engine), []).append(mark(truth, told))
+        for engine in plan.engines:
+            if engine.name in trial.alerts and engine.counts(trial.impact):
+                told = trial.alerts[engine.name]
+                marks.setdefault((trial.cell, engine.name), []).append(mark(truth, told))
     return {place: score(found) for place, found in marks.items()}
 
 

@@ -1,7 +1,7 @@
 """The detectors that are compared, by name, grain and threshold."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ett_service.detection.options import Options
@@ -19,12 +19,15 @@ from ett_service.trials.peers import (
     pelt,
 )
 
-OURS = "ours"
+OURS = "ours"  #: told of every change, however little it costs, as the peers are
+OURS_COSTLY = "ours-costly"  #: with the floor under the cost that the service comes with
 PEERS = ("otava", "pelt", "cusum", "threshold")
-FAMILIES = (OURS, *PEERS)
+FAMILIES = (OURS, OURS_COSTLY, *PEERS)
 
+_Q = (0.001, 0.01, 0.05, 0.1, 0.2)
 FRONTIER: Mapping[str, tuple[float, ...]] = {
-    OURS: (0.001, 0.01, 0.05, 0.1, 0.2),
+    OURS: _Q,
+    OURS_COSTLY: _Q,
     "otava": (1e-6, 1e-5, 1e-4, 1e-3, 1e-2),
     "pelt": (6.0, 12.0, 25.0, 50.0, 100.0),
     "cusum": (4.0, 5.0, 8.0, 12.0, 20.0),
@@ -42,6 +45,10 @@ class Engine:
     grain: Grain | None = None  #: None: whatever it takes
     threshold: float | None = None  #: None: the one that it comes with
 
+    def counts(self, impact: float) -> bool:
+        """Tell whether it is asked to find what costs so much of the GPU-hours; 0: nothing."""
+        return self.family != OURS_COSTLY or not impact or abs(impact) >= Options().impact_floor
+
     @property
     def name(self) -> str:
         """A word that tells it from others: ``otava/cell``, and with a threshold ``ours 0.01``."""
@@ -54,14 +61,14 @@ def engines(families: Sequence[str]) -> list[Engine]:
     return [
         Engine(family, grain)
         for family in families
-        for grain in ((None,) if family == OURS else tuple(Grain))
+        for grain in (tuple(Grain) if family in PEERS else (None,))
     ]
 
 
 def frontier(families: Sequence[str]) -> list[Engine]:
     """Return each family at each of its thresholds, peers where they find most: by cell."""
     return [
-        Engine(family, None if family == OURS else Grain.CELL, threshold)
+        Engine(family, Grain.CELL if family in PEERS else None, threshold)
         for family in families
         for threshold in FRONTIER[family]
     ]
@@ -70,7 +77,11 @@ def frontier(families: Sequence[str]) -> list[Engine]:
 def alerts(engine: Engine, fleet: SimulatedFleet, otava: Otava | None) -> Iterator[Alert]:
     """Run a detector over a fleet's days; *otava* is needed by its own family only."""
     if engine.grain is None:
-        options = Options() if engine.threshold is None else Options(q=engine.threshold)
+        options = Options()
+        if engine.family == OURS:
+            options = replace(options, impact_floor=0.0)
+        if engine.threshold is not None:
+            options = replace(options, q=engine.threshold)
         return ours(fleet, options)
     of = daily(fleet, engine.grain)
     threshold = engine.threshold

@@ -35,6 +35,7 @@ def kept(path: Path) -> list[Trial]:
             trial.seed,
             {**other.alerts, **trial.alerts},
             {**other.seconds, **trial.seconds},
+            trial.impact,
         )
     return list(found.values())
 

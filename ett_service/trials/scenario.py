@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 
 from ett_service.core.regression import Cohort, Series, Subject
+from ett_service.trials import makeup
 
 DAYS = 70  #: length of a fleet
 CHANGED_ON = 45  #: the day, from 0, on which what is planted begins
@@ -66,7 +67,12 @@ class Truth:
 
     def is_target(self, series: Series) -> bool:
         """Tell whether this is exactly what was changed, where it was."""
-        return series.subject in self.phases and series.cohort in self.cohorts
+        return series.subject in self.phases and self.is_where(series.cohort)
+
+    def is_where(self, cohort: Cohort) -> bool:
+        """Tell whether this is one of the cohorts it was planted in, or all of them together."""
+        inside = {one for one in makeup.COHORTS if set(cohort) <= set(one)}
+        return cohort in self.cohorts or inside == set(self.cohorts)
 
     def is_touched(self, series: Series) -> bool:
         """Tell whether a change of this is no false one: what was changed, or holds some of it."""

@@ -80,7 +80,7 @@ def mark(truth: Truth, alerts: Sequence[Alert]) -> Marks:
         one for one in counted if one.verdict is Verdict.REGRESSION and not _excused(truth, one)
     ]
     touched = timely(truth, alerts)
-    cohort = [one for one in touched if one.series.cohort in truth.cohorts]
+    cohort = [one for one in touched if truth.is_where(one.series.cohort)]
     first = [one for one in touched if one.day == touched[0].day]
     return Marks(
         false=len(false),
@@ -116,7 +116,7 @@ def _excused(truth: Truth, alert: Alert) -> bool:
 def _is_of(truth: Truth, alert: Alert) -> bool:
     """Tell whether an alert is about what was planted; a shift of the mix is the project's."""
     if truth.scenario.kind is Kind.MIX:
-        return not alert.series.cohort or alert.series.cohort in truth.cohorts
+        return not alert.series.cohort or truth.is_where(alert.series.cohort)
     return truth.is_touched(alert.series)
 
 

@@ -176,7 +176,8 @@ def test_every_phase_of_a_cohort_and_one_phase_of_the_fleet_are_changed() -> Non
     phase = _with(Kind.PHASE, 1.3).truth
     assert (len(phase.cohorts), len(phase.phases)) == (len(makeup.COHORTS), 1)
     assert phase.is_touched(Series(phase.phases[0], ()))
-    assert not phase.is_target(Series(phase.phases[0], ()))
+    assert phase.is_target(Series(phase.phases[0], ()))
+    assert not cohort.is_target(Series(cohort.phases[0], ()))
 
 
 def test_a_mix_shift_doubles_one_cohort_and_changes_nothing_else(plain: SimulatedFleet) -> None:
