@@ -1,0 +1,83 @@
+"""The fleet of sixty days in a database, as the worker would have stored it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, insert
+
+from ett_service.core.answer import FORMULA_VERSION
+from ett_service.core.contribution import contribution
+from ett_service.core.marker import Marker, MarkerKind
+from ett_service.demo.tape import WireEvent
+from ett_service.storage.body import encode_body
+from ett_service.storage.contribution_rewriting import ContributionChanges, Ids
+from ett_service.storage.engine import open_store
+from ett_service.storage.keys import create_project
+from ett_service.storage.ledger_rows import Head, rows
+from ett_service.storage.markers import add_marker
+from ett_service.storage.migrate import migrate
+from ett_service.storage.rewriting import Changes, in_order
+from ett_service.storage.tables import event, job
+from tests.demo.conftest import END_US, Judged, Lived, decoded, instant
+
+_HEAD = Head(1, FORMULA_VERSION, 1, END_US, None)
+_TELLING = frozenset({"attempt_started", "span"})
+
+
+def stored(judged: Judged, folder: Path) -> str:
+    """Store what was folded with the fleet's markers, and return the address of the database.
+
+    Of the events those are kept that tell more of an attempt than its ledger does.
+    """
+    url = f"sqlite:///{folder / 'ett.db'}"
+    migrate(url)
+    store = open_store(url)
+    store.write(lambda conn: _put(conn, judged))
+    store.close()
+    return url
+
+
+def _put(conn: Connection, judged: Judged) -> None:
+    project_id = create_project(conn, "default", END_US)
+    ledgers, contributed, known = Changes(), ContributionChanges(), Ids()
+    for name, lived in judged.lived.items():
+        for table, columns in rows(lived.ledger, _HEAD).items():
+            ledgers.compare(table, (), in_order(table, project_id, name, columns))
+        contributed.compare(name, (), contribution(lived.ledger), known)
+    of_jobs = [{"project_id": project_id, "job": name} for name in judged.lived]
+    conn.execute(insert(job), [{**one, "received_us": END_US} for one in of_jobs])
+    conn.execute(insert(event), list(_events(project_id, judged)))
+    ledgers.write(conn)
+    contributed.write(conn, project_id, known)
+    for number, told in enumerate(judged.fleet.markers):
+        made = Marker(
+            id=f"marker {number}",
+            at=instant(told["at"]),
+            kind=MarkerKind(told["kind"]),
+            title=told["title"],
+            end=instant(told["end"]) if "end" in told else None,
+            labels=told["labels"],
+        )
+        add_marker(conn, project_id, made, made_by="ett_demo", now_us=END_US)
+
+
+def _events(project_id: int, judged: Judged) -> Iterator[dict[str, Any]]:
+    for name, lived in judged.lived.items():
+        for one in decoded(list(_telling(lived))):
+            yield {
+                "project_id": project_id,
+                "job": name,
+                "id": one.id,
+                "type": one.type,
+                "at_us": one.at,
+                "received_us": END_US,
+                "batch": 1,
+                "body": encode_body(one),
+            }
+
+
+def _telling(lived: Lived) -> Iterator[WireEvent]:
+    for told in lived.story.events:
+        if told["type"] in _TELLING and (told["type"] != "span" or "attributes" in told):
+            yield told
