@@ -1,7 +1,8 @@
 """A regression as the detector and the attribution leave it: a phase of one cohort got slower."""
 
-import msgspec
-from sqlalchemy import insert
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
 
 from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.core.regression import (
@@ -14,13 +15,18 @@ from ett_service.core.regression import (
     NearMarker,
     Series,
     Side,
-    State,
     Subject,
     Suspect,
     Verdict,
 )
+from ett_service.core.regression_state import Rules, Thread
+from ett_service.detection.options import Power
+from ett_service.storage import detection_runs, regression_writes
+from ett_service.storage.detection_runs import DetectionRun
 from ett_service.storage.engine import Store
-from ett_service.storage.tables import regression
+from ett_service.storage.finding_text import encode
+from ett_service.storage.regression_rows import new_id
+from ett_service.storage.regression_writes import Found
 from tests.builders import NOON
 
 COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")
@@ -57,6 +63,11 @@ def finding(
     )
 
 
+POWER = (
+    Power(COMPILE, COHORT, 68, 140, 1.22),
+    Power(COMPILE, (("cluster", "a"), ("model", "rare")), 3, 9, None),
+    Power(Subject(Metric.ETT_RATIO), (), 14, 28, 0.98),
+)
 ATTRIBUTION = Attribution(
     phase_shares={"pt2_compile": 0.88, "launcher_init": 0.12},
     cohort_shares={"cluster=a,model=llm-70b": 1.0},
@@ -68,40 +79,28 @@ ATTRIBUTION = Attribution(
 )
 
 
-def keep(
+def searched(
     store: Store,
     project_id: int,
-    name: str,
-    found: Finding,
-    *,
-    attributed: bool = True,
-    **columns: int | str | None,
+    at_us: int,
+    *found: Finding,
+    attribution: Attribution = ATTRIBUTION,
+    power: Sequence[Power] = POWER,
 ) -> None:
-    """Store *found* as the regression *name*; *columns* say what became of it."""
-    attribution = ATTRIBUTION if attributed else Attribution({}, {})
-    subject, cohort = found.series
-    state = State.RESOLVED if columns.get("resolved_us") else State.FIRING
-    row = {
-        "project_id": project_id,
-        "id": name,
-        "fingerprint": found.fingerprint,
-        **subject._asdict(),
-        "cohort": msgspec.json.encode(dict(cohort)).decode(),
-        "verdict": found.verdict,
-        "state": state if columns.get("firing_us") else State.PENDING,
-        "severity": "high",
-        "version": 1,
-        "told": 1,
-        "runs": 2,
-        "quiet_runs": 0,
-        "onset_us": found.onset_us,
-        "pending_us": found.onset_us + DAY_US,
-        "reopened": 0,
-        "last_run_us": NOON,
-        "baseline_from_us": found.before.from_us,
-        "baseline_to_us": found.before.to_us,
-        "finding": msgspec.json.encode(found).decode(),
-        "attribution": msgspec.json.encode(attribution).decode(),
-        **columns,
-    }
-    store.write(lambda conn: conn.execute(insert(regression), row))
+    """Store what one run of the search as of *at_us* found, and could have seen."""
+    stood = [Found(one, "high", attribution) for one in found]
+    run = DetectionRun(project_id, at_us, 2 * SECOND_US, 0, 9, encode({"power": power}))
+
+    def write(conn: Connection) -> None:
+        regression_writes.record(conn, project_id, at_us, stood, Rules())
+        detection_runs.add(conn, run, at_us)
+
+    store.write(write)
+
+
+def fires(store: Store, project_id: int, *found: Finding, at_us: int = NOON) -> list[str]:
+    """Let two runs find the same, the second at *at_us*; return the ids, in the order given."""
+    for day in (1, 0):
+        searched(store, project_id, at_us - day * DAY_US, *found)
+    threads = [Thread(one.fingerprint, one.verdict) for one in found]
+    return [new_id(project_id, thread, at_us - DAY_US) for thread in threads]

@@ -1,18 +1,23 @@
 """Regressions as anybody may read them, and the query by which Grafana draws them."""
 
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.regression import Metric, Subject
+from ett_service.core.regression import Attribution, Cohort, Metric, Subject
+from ett_service.storage import regressions
 from ett_service.storage.engine import Store
+from ett_service.storage.regressions import Act
 from tests.builders import NOON
-from tests.regressions import ONSET, finding, keep
+from tests.regressions import ONSET, finding, fires, searched
 from tests.storage.viewed import instant, read
 
+OTHER: Cohort = (("cluster", "a"), ("model", "rare"))
 PAGE = Path(__file__).parents[2] / "docs" / "views.md"
 
 
@@ -23,11 +28,13 @@ def rows(store: Store) -> list[dict[str, Any]]:
 def test_a_regression_stands_with_its_numbers_and_its_cohort(
     store: Store, dialect: str, project_id: int
 ) -> None:
-    keep(store, project_id, "a", finding(), firing_us=ONSET + 3 * DAY_US,
-         acknowledged_us=ONSET + 3 * DAY_US + HOUR_US, acknowledged_by="ett_k")  # fmt: skip
+    (known,) = fires(store, project_id, finding(), at_us=ONSET + 3 * DAY_US)
+    act = Act("ett_k", "", ONSET + 3 * DAY_US + HOUR_US)
+    store.write(lambda conn: regressions.acknowledge(conn, project_id, known, act))
+
     (row,) = rows(store)
 
-    assert (row["project"], row["id"], row["state"]) == ("research", "a", "firing")
+    assert (row["project"], row["id"], row["state"]) == ("research", known, "firing")
     assert (row["metric"], row["phase"], row["stage"]) == ("phase_seconds", "pt2_compile", "")
     assert (row["cluster"], row["model"], row["team"]) == ("a", "llm-70b", None)
     assert (row["before_median"], row["after_median"]) == (486.0, 804.0)
@@ -42,36 +49,41 @@ def test_a_regression_stands_with_its_numbers_and_its_cohort(
 
 
 @pytest.mark.parametrize(
-    ("metric", "shown"),
-    [(Metric.ETT_RATIO, 486e6), (Metric.TIME_TO_START_SECONDS, 486.0)],
+    ("metric", "shown"), [(Metric.ETT_RATIO, 486e6), (Metric.TIME_TO_START_SECONDS, 486.0)]
 )
 def test_only_durations_are_turned_into_seconds(
     store: Store, project_id: int, metric: Metric, shown: float
 ) -> None:
-    keep(store, project_id, "a", finding(Subject(metric), ()))
+    searched(store, project_id, NOON, finding(Subject(metric), ()))
     (row,) = rows(store)
     assert (row["before_median"], row["cohort"], row["cluster"]) == (shown, "{}", None)
 
 
 def test_what_is_not_known_is_null(store: Store, project_id: int) -> None:
-    keep(store, project_id, "a", finding(gpu_hours=None), attributed=False)
+    endless = replace(finding(gpu_hours=None), ratio=math.inf, high=math.inf)
+    searched(store, project_id, NOON, endless, attribution=Attribution({}, {}))
     (row,) = rows(store)
-    assert row["gpu_hours_per_week"] is None
+    assert (row["gpu_hours_per_week"], row["ratio"], row["ratio_high"]) == (None, None, None)
     assert (row["suspect_dimension"], row["suspect_explains"]) == (None, None)
 
 
 def test_the_annotations_of_the_page_run(store: Store, project_id: int) -> None:
-    for name, resolved_us in (("open", None), ("over", NOON), ("before", ONSET + DAY_US)):
-        keep(store, project_id, name, finding(), firing_us=ONSET, resolved_us=resolved_us)
-    keep(store, project_id, "pending", finding())
+    quiet = replace(finding(), holds=False)
+    fires(store, project_id, finding(), at_us=NOON - 5 * DAY_US)
+    for days in (4, 3):
+        searched(store, project_id, NOON - days * DAY_US, quiet)
+    fires(store, project_id, finding(cohort=OTHER), at_us=NOON)
+    searched(store, project_id, NOON + DAY_US, finding(cohort=()))
     (query,) = re.findall(
         r"^```sql\n(SELECT onset_at.*?)```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
-    for macro, us in (("From", NOON - DAY_US), ("To", NOON + DAY_US)):
-        query = query.replace(f"$__unixEpochNano{macro}()", str(us * 1000))
 
-    found = read(store, query)
+    def drawn(from_us: int) -> list[str]:
+        asked = query.replace("$__unixEpochNanoFrom()", str(from_us * 1000))
+        found = read(store, asked.replace("$__unixEpochNanoTo()", str((NOON + DAY_US) * 1000)))
+        assert {row["text"] for row in found} <= {"x 1.65"}
+        return sorted(f"{row['title']}: {row['tags']}" for row in found)
 
-    assert [row["title"] for row in found] == ["pt2_compile in llm-70b"] * 2
-    assert {row["text"] for row in found} == {"x 1.65"}
-    assert {row["tags"] for row in found} == {"firing,high", "resolved,high"}
+    fires_now, is_over = "pt2_compile in rare: firing,high", "pt2_compile in llm-70b: resolved,high"
+    assert drawn(NOON) == [fires_now]
+    assert drawn(NOON - 4 * DAY_US) == [is_over, fires_now]
