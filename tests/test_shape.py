@@ -22,11 +22,18 @@ OF_ONE_MACHINE = re.compile(r"(?<![\w.])/(?:work|tmp|root|home|opt)/\w")
 
 #: Modules that are best tested where they are used, and where that is.
 TESTED_IN = {
+    "ett_service/alerting/alert.py": "tests/alerting/test_alertmanager.py",
+    "ett_service/alerting/receiver.py": "tests/alerting/test_routing.py",
+    "ett_service/alerting/trial.py": "tests/api/test_receivers.py",
     "ett_service/analysis/peak_rates.py": "tests/analysis/test_economy.py",
     "ett_service/analysis/question.py": "tests/analysis/test_scope.py",
     "ett_service/analysis/series.py": "tests/api/test_fleet.py",
     "ett_service/api/advice_answers.py": "tests/api/test_advice.py",
     "ett_service/api/answers.py": "tests/api/test_jobs.py",
+    "ett_service/api/asked.py": "tests/api/test_keys.py",
+    "ett_service/api/receiver_answers.py": "tests/api/test_receivers.py",
+    "ett_service/api/receiver_deliveries.py": "tests/api/test_receivers.py",
+    "ett_service/api/receiver_rendering.py": "tests/api/test_receivers.py",
     "ett_service/api/app.py": "tests/api/test_access.py",
     "ett_service/api/body.py": "tests/api/test_events.py",
     "ett_service/api/correction_answers.py": "tests/api/test_corrections.py",
