@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from sqlalchemy import Connection
@@ -15,50 +16,22 @@ from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
 from ett_service.alerting.schedule import Schedule
 from ett_service.alerting.sender import Sender, Sending
 from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Finding, Gate, Metric, Series, Side, Subject, Verdict
 from ett_service.storage import deliveries, outbox
 from ett_service.storage.deliveries import Delivery, Wanted
 from ett_service.storage.engine import Store
 from ett_service.storage.sealing import Keyring
 from ett_service.worker.delivering import Delivering
+from tests.alerting.notices import NOTICE
 from tests.builders import NOON
 from tests.worker.rig import Clock
 
 SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-def finding() -> Finding:
-    """Return a phase that takes longer in one cohort."""
-    subject = Subject(Metric.PHASE_SECONDS, "pt2_compile")
-    return Finding(
-        series=Series(subject, (("cluster", "eu-1"), ("model", "llm-70b"))),
-        verdict=Verdict.REGRESSION,
-        ratio=1.65,
-        low=1.48,
-        high=1.84,
-        p=3e-9,
-        q=1e-6,
-        onset_us=NOON - 11 * DAY_US,
-        before=Side(140, 28, 486e6, 702e6, NOON - 42 * DAY_US, NOON - 14 * DAY_US),
-        after=Side(68, 14, 804e6, 1010e6, NOON - 14 * DAY_US, NOON),
-        gates=(Gate("effect", 1.65, 1.15, passed=True),),
-    )
-
-
 def notice(status: Status = Status.FIRING, version: int = 1, project_id: int = 1) -> Notice:
-    """Return what is told of it."""
-    return Notice(
-        project_id=project_id,
-        project="research",
-        id="01JCXK7V4W",
-        fingerprint=finding().fingerprint,
-        version=version,
-        status=status,
-        severity="high",
-        starts_us=NOON,
-        ends_us=NOON + DAY_US if status is Status.RESOLVED else None,
-        finding=finding(),
-    )
+    """Return what is told of a regression."""
+    ends_us = NOON + DAY_US if status is Status.RESOLVED else None
+    return replace(NOTICE, status=status, version=version, project_id=project_id, ends_us=ends_us)
 
 
 def named(name: str, url: str, owner: int = OF_SETTINGS, kind: Format = Format.GENERIC) -> Receiver:
