@@ -16,6 +16,7 @@ from tests.live.alerting import Alertmanager, Receiver
 from tests.live.compressed import FASTER, Clock, Player, Told, instant, tape
 from tests.live.prometheus import Prometheus
 from tests.live.serving import send, serving, settled, shows
+from tests.live.worsened import worsened
 from tests.scenarios.conftest import Server
 
 LIVE_S = 40
@@ -63,6 +64,7 @@ class Troubled:
     """Services in trouble, and who is called; alerts come within *patience_s*."""
 
     receiver: Receiver
+    prometheus: Prometheus
     without_worker: Server
     patience_s: float
 
@@ -90,20 +92,21 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         stack.callback(manager.stop)
         manager.start()
         lagging = stack.enter_context(trouble.without_worker(tmp_path_factory.mktemp("lagging")))
-        server = stack.enter_context(serving(tmp_path_factory.mktemp("troubled")))
+        server = stack.enter_context(trouble.unheard(tmp_path_factory.mktemp("troubled")))
         watch = trouble.Watch(tmp_path_factory.mktemp("watch"), manager.address, stack)
         watch.begin("without-worker", lagging, FASTER)
         send(server, trouble.before(time.time_ns() // 1000), history=True)
+        send(server, worsened(time.time_ns() // 1000), history=True)
         shows(server, "ett_phase_p99_seconds")
         # Hours of waiting are minutes here; a test run has but seconds for them.
         slow_scale = FASTER if is_long else 5 * FASTER
-        watch.begin("troubled", server, FASTER)
+        prometheus = watch.begin("troubled", server, FASTER)
         watch.begin("waited", server, slow_scale).has_scraped()
         tape = list(trouble.tape(time.time_ns() // 1000))
         player = Player(tape, lambda events: trouble.tell(server, events))
         stack.callback(player.stop)
         player.start()
-        yield Troubled(receiver, lagging, patience_s=300 if is_long else 60)
+        yield Troubled(receiver, prometheus, lagging, patience_s=300 if is_long else 60)
 
 
 @pytest.fixture(scope="session")

@@ -25,11 +25,11 @@ _A_BATCH = 5000
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Server]:
+def serving(folder: Path, **environment: str) -> Iterator[Server]:
     """Serve a new SQLite file, on a port that stays its own when it starts again."""
     database_url = f"sqlite:///{folder / 'ett.db'}"
     migrate(database_url)
-    server = Server(database_url, folder, ETT_PORT=str(free_port()), **QUICK)
+    server = Server(database_url, folder, ETT_PORT=str(free_port()), **QUICK, **environment)
     server.start()
     try:
         yield server

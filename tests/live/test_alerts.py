@@ -9,6 +9,7 @@ import pytest
 from ett_service.rules.files import groups
 from ett_service.rules.objective import Objective
 from ett_service.rules.rule import Alert as Rule
+from tests.live import worsened
 from tests.live.alerting import Alert
 from tests.live.conftest import Troubled
 
@@ -29,7 +30,13 @@ EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "EttIngestStalled": ("troubled", {"severity": "page"}),
     "EttFailureRateHigh": ("waited", {"severity": "ticket", "cause": "preemption"}),
     "EttBudgetBurnSlow": ("waited", {"severity": "ticket", "cluster": "troubled"}),
+    "EttRegressionActive": (
+        "troubled",
+        {"severity": "ticket", "cohort": worsened.MODEL, "phase": "launcher_init"},
+    ),
+    "EttWebhookFailing": ("troubled", {"severity": "ticket", "receiver": "pager"}),
     "EttAggregationLagging": ("without-worker", {"severity": "ticket"}),
+    "EttDetectionStalled": ("without-worker", {"severity": "ticket"}),
 }
 
 
@@ -42,10 +49,16 @@ def test_an_alert_arrives_with_all_that_who_is_called_needs(troubled: Troubled, 
 
 def test_a_server_that_is_gone_is_told_of_and_what_is_well_is_not(troubled: Troubled) -> None:
     receiver, stack = troubled.receiver, "without-worker"
-    receiver.hears("EttAggregationLagging", troubled.patience_s, stack=stack)
+    for name in ("EttAggregationLagging", "EttDetectionStalled"):
+        receiver.hears(name, troubled.patience_s, stack=stack)
     troubled.without_worker.stop()
     _is_told_well(receiver.hears("EttDown", troubled.patience_s, stack=stack))
-    assert receiver.names(stack) == {"EttAggregationLagging", "EttDown", "EttWatchdog"}
+    assert receiver.names(stack) == {
+        "EttAggregationLagging",
+        "EttDetectionStalled",
+        "EttDown",
+        "EttWatchdog",
+    }
 
 
 def test_each_alert_that_there_is_was_made_to_fire() -> None:

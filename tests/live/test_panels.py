@@ -1,5 +1,6 @@
 """Every panel over Prometheus answers, on a fleet that lives."""
 
+import time
 from collections.abc import Iterator, Sequence
 from math import isnan
 
@@ -7,7 +8,8 @@ import pytest
 
 from dashboards.build import PACKS
 from dashboards.build.kit import Dashboard, Panel, Source
-from tests.live.conftest import Live
+from dashboards.build.prometheus.regressions import REGRESSIONS
+from tests.live.conftest import Live, Troubled
 from tests.live.grafana import Range, Viewer
 from tests.live.prometheus import Sample
 
@@ -35,12 +37,25 @@ def _has_a_number(found: Sequence[Sample]) -> bool:
     return any(not isnan(value) for one in found for _, value in one.points)
 
 
-@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.uid)
+@pytest.mark.parametrize(
+    "dashboard",
+    [dashboard for dashboard in DASHBOARDS if dashboard is not REGRESSIONS],
+    ids=lambda dashboard: dashboard.uid,
+)
 def test_every_query_of_a_panel_that_needs_data_has_an_answer(
     live: Live, dashboard: Dashboard
 ) -> None:
     viewer = Viewer(live.prometheus, Range.of(dashboard, live.ended_us / 1e6))
     assert list(_unanswered(viewer, dashboard)) == []
+
+
+def test_every_panel_about_regressions_has_an_answer_where_one_is_found(
+    troubled: Troubled,
+) -> None:
+    for name in ("EttRegressionActive", "EttWebhookFailing"):
+        troubled.receiver.hears(name, troubled.patience_s, stack="troubled")
+    viewer = Viewer(troubled.prometheus, Range.of(REGRESSIONS, time.time()))
+    assert list(_unanswered(viewer, REGRESSIONS)) == []
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.uid)

@@ -15,8 +15,9 @@ from ett_service.rules.objective import Objective
 from ett_service.rules.recording import FAILURES
 from ett_service.rules.rule import Links, Scale
 from tests.live.compressed import FASTER, Told
+from tests.live.programs import free_port
 from tests.live.prometheus import SCRAPE_JOB, Prometheus, backfill
-from tests.live.serving import send, serving, settled
+from tests.live.serving import send, serving, settled, shows
 from tests.scenarios.conftest import Server
 
 CLUSTER = "troubled"
@@ -54,10 +55,27 @@ class Watch:
 
 
 @contextmanager
+def unheard(folder: Path) -> Iterator[Server]:
+    """Serve a fleet in which regressions are found, and a receiver that nothing reaches."""
+    pager = {"name": "pager", "url": f"http://127.0.0.1:{free_port()}/"}
+    with serving(
+        folder,
+        ETT_DETECTION=json.dumps({"every_seconds": 4, "settle_seconds": 2}),
+        ETT_ALERTING=json.dumps({"retry_seconds": [0, 0.1]}),
+        ETT_RECEIVERS=json.dumps([pager]),
+    ) as server:
+        yield server
+
+
+@contextmanager
 def without_worker(folder: Path) -> Iterator[Server]:
-    """Serve what was published once, with nobody who publishes any more."""
-    with serving(folder) as server:
+    """Serve what was published once, with nobody who publishes any more.
+
+    Regressions were looked for at the beginning of the century.
+    """
+    with serving(folder, ETT_DETECTION=json.dumps({"every_seconds": 1e9})) as server:
         settled(server)
+        shows(server, "ett_detection_last_run_timestamp_seconds")
         server.stop()
         server.environment["ETT_EMBEDDED_WORKER"] = "false"
         server.start()
