@@ -1,0 +1,49 @@
+"""A stored fleet whose launcher became slow with a release, six days before its end."""
+
+import random
+from collections.abc import Iterator
+
+from ett_service.core.event import AttemptEnded, AttemptStarted, Event, JobFacts, SpanOver
+from ett_service.core.marker import Marker, MarkerKind
+from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.storage.engine import Store
+from ett_service.storage.markers import add_marker
+from tests.analysis.fleets import keep
+from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event
+
+DAY = 24 * HOUR
+DAYS = 44
+SLOW_DAYS = 6
+A_DAY = 4
+END = NOON + 12 * HOUR
+"""A midnight."""
+ONSET = END - SLOW_DAYS * DAY
+OLD, NEW = "2026.08", "2026.09"
+
+
+def slowed(store: Store, project_id: int, factor: float = 2.0) -> None:
+    """Keep 44 days of four jobs a day, half on either cluster; those of one become slow."""
+    draws = random.Random(3)
+    for place in range(DAYS * A_DAY):
+        day, turn = divmod(place, A_DAY)
+        at = END - (DAYS - day) * DAY + turn * 5 * HOUR
+        cluster = "a" if turn % 2 else "b"
+        is_new = at >= ONSET
+        slow = factor if is_new and cluster == "a" else 1.0
+        init_us = round(slow * 100 * SECOND * draws.lognormvariate(0, 0.15))
+        version = NEW if is_new else OLD
+        keep(store, project_id, f"job-{place:03}", list(_job(at, cluster, version, init_us)))
+    release = Marker("release", ONSET, MarkerKind.DEPLOY, f"Release {NEW}", None, {})
+    store.write(
+        lambda conn: add_marker(conn, project_id, release, made_by="ett_x", now_us=RECEIVED_AT)
+    )
+
+
+def _job(at: int, cluster: str, version: str, init_us: int) -> Iterator[Event]:
+    looping = at + init_us
+    over = looping + 30 * MINUTE
+    yield event(JobFacts, at, cluster=cluster, model="m", hardware="H100")
+    yield event(AttemptStarted, at, gpus=8, code_version=version)
+    yield event(SpanOver, looping, start=at, phase=Phase.LAUNCHER_INIT)
+    yield event(SpanOver, over, start=looping, phase=Phase.TRAIN_LOOP)
+    yield event(AttemptEnded, over, cycle=0, outcome=Outcome.COMPLETED)

@@ -1,0 +1,64 @@
+"""One run over a stored project: from its attempts to findings with cause and cost."""
+
+from fractions import Fraction
+
+import pytest
+
+from ett_service.analysis.economy import Economy, Price
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Metric, Series, Subject, Verdict
+from ett_service.detection.evaluation import MOST_DAYS, Evaluated, days_to_read, evaluate
+from ett_service.detection.options import Frozen, Memory, Options
+from ett_service.detection.plan import Plan
+from ett_service.storage.engine import Store
+from tests.detection.slowed import END, NEW, ONSET, slowed
+
+PLAN = Plan(economy=Economy((Price("H100", 0, Fraction(3)),)))
+INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
+SLOW = (("cluster", "a"), ("model", "m"))
+
+
+def _evaluated(store: Store, project_id: int, memory: Memory, at_us: int = END) -> Evaluated:
+    with store.reading() as conn:
+        return evaluate(conn, project_id, at_us, PLAN, memory)
+
+
+def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
+    store: Store, project_id: int
+) -> None:
+    slowed(store, project_id)
+    evaluated = _evaluated(store, project_id, Memory())
+
+    [found] = [one for one in evaluated.found if one.finding.series == Series(INIT, SLOW)]
+    finding = found.finding
+    assert finding.verdict is Verdict.REGRESSION
+    assert finding.low < 2 < finding.high
+    assert abs(finding.onset_us - ONSET) <= DAY_US
+    assert finding.after.n == 12
+    impact = finding.impact
+    assert impact.gpu_hours_per_week is not None
+    # Two jobs a day lose 100 s on eight accelerators.
+    assert impact.gpu_hours_per_week == pytest.approx(14 * 8 * 100 / 3600, rel=0.35)
+    assert impact.cost_per_week == pytest.approx(3 * impact.gpu_hours_per_week)
+    assert found.attribution.suspects[0].dimension == "code_version"
+    assert found.attribution.suspects[0].value == NEW
+    assert [one.title for one in found.attribution.markers] == [f"Release {NEW}"]
+    assert {one.series.cohort for one in evaluated.findings} == {SLOW}
+
+    frozen = Frozen(
+        finding.before.from_us, finding.before.to_us, finding.onset_us, improvement=False
+    )
+    again = _evaluated(store, project_id, Memory(open={finding.series: frozen}))
+    [still] = [one for one in again.findings if one.series == finding.series]
+    assert still.holds
+    assert _evaluated(store, project_id + 1, Memory()).findings == ()
+
+
+def test_both_windows_are_read_and_what_open_findings_were_compared_with() -> None:
+    options = Options()
+    assert days_to_read(END, options, Memory()) == 42
+    for days, expected in ((40, 42), (50, 50), (1000, MOST_DAYS)):
+        from_us = END - days * DAY_US + 1
+        frozen = Frozen(from_us, from_us + DAY_US, END, improvement=False)
+        memory = Memory(open={Series(INIT, ()): frozen})
+        assert days_to_read(END, options, memory) == expected
