@@ -15,6 +15,7 @@ _SECRET_NAMES = frozenset(
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     # The first twelve characters of a key are its public name.
     (re.compile(r"\b(ett_[0-9A-Za-z]{8})[0-9A-Za-z]{8,}"), rf"\1{HIDDEN}"),
+    (re.compile(r"\bwhsec_[0-9A-Za-z+/=]{8,}"), f"whsec_{HIDDEN}"),
     (
         re.compile(
             r"(authorization\W{1,5})(?:(?:basic|bearer|digest)\s+)?[^\s'\"]+", re.IGNORECASE

@@ -14,7 +14,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
 from ett_service.analysis.economy import Economy, Price, Target
@@ -208,6 +216,22 @@ class Settings(BaseModel):
         if any(count > 1 for count in told.values()):
             raise ValueError("two prices of one hardware begin on one day")
         return prices
+
+    @field_validator("receivers")
+    @classmethod
+    def _can_tell_each_receiver(
+        cls, receivers: tuple[ReceiverRow, ...], info: ValidationInfo
+    ) -> tuple[ReceiverRow, ...]:
+        told = Counter(row.name for row in receivers)
+        if any(count > 1 for count in told.values()):
+            raise ValueError("two receivers have one name")
+        detection: DetectionTable = info.data.get("detection", DetectionTable())
+        known = {"project", *detection.cohort}
+        if any(not known.issuperset(row.where) for row in receivers):
+            raise ValueError("where may name project and the dimensions of detection.cohort")
+        if any(row.format == "pagerduty" and not row.secret for row in receivers):
+            raise ValueError("pagerduty needs its routing key as secret")
+        return receivers
 
     @property
     def economy(self) -> Economy:

@@ -40,6 +40,7 @@ def _written(form: Literal["text", "json"] = "json") -> io.StringIO:
         ("postgresql://ett:hun@ter2@db/ett", "postgresql://ett:***@db/ett"),
         ("host=db password=hunter2 user=ett", "host=db password=*** user=ett"),
         ('{"api_key": "hunter2"}', '{"api_key": "***"}'),
+        ("signed with whsec_C2FVsBQIhrscChlQIMV+b5s/=", "signed with whsec_***"),
     ],
 )
 def test_a_secret_is_blotted_out_and_the_rest_stays(text: str, left: str) -> None:

@@ -152,6 +152,21 @@ def test_prices_peak_rates_and_targets_are_read_alike_from_the_file_and_the_envi
             ),
             "two prices of one hardware begin on one day",
         ),
+        (
+            "ETT_RECEIVERS",
+            '[{"name": "a", "url": "https://hunter2"}, {"name": "a", "url": "https://hunter2"}]',
+            "two receivers have one name",
+        ),
+        (
+            "ETT_RECEIVERS",
+            '[{"name": "a", "url": "https://hunter2", "where": {"team": "nlp"}}]',
+            "where may name project and the dimensions of detection.cohort",
+        ),
+        (
+            "ETT_RECEIVERS",
+            '[{"name": "a", "url": "https://hunter2", "format": "pagerduty"}]',
+            "pagerduty needs its routing key as secret",
+        ),
     ],
 )
 def test_an_entry_of_a_table_that_is_wrong_is_named_by_its_place(

@@ -1,0 +1,155 @@
+"""``ett receivers`` against a real server with a real worker."""
+
+import io
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.alerting.receiving import receiving, reply
+from tests.cli.conftest import ETT, Served, address, bare_environment
+
+SETTINGS = """
+webhook_allow = ["127.0.0.0/8"]
+public_url = "https://ett.example"
+
+[[receivers]]
+name = "fleet"
+url = "https://hooks.example/CANARYurl"
+format = "slack"
+
+[[receivers]]
+name = "pager"
+url = "https://events.example/v2/enqueue"
+format = "pagerduty"
+secret = "CANARYrouting"
+"""
+
+pytestmark = pytest.mark.xdist_group("receivers")
+
+
+@pytest.fixture(scope="module")
+def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Serve a new SQLite file with receivers in its settings."""
+    folder = tmp_path_factory.mktemp("telling")
+    (folder / "ett.toml").write_text(SETTINGS)
+    database_url = f"sqlite:///{folder / 'ett.db'}"
+    log = (folder / "log").open("w+")
+    process = subprocess.Popen(
+        [ETT, "serve", "--port", "0"],
+        cwd=folder,
+        env=bare_environment() | {"ETT_DATABASE_URL": database_url},
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        key = process.stdout.readline().strip()
+        yield Served(address((folder / "log").read_text().splitlines()), key, database_url)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        log.close()
+
+
+@pytest.fixture
+def run(
+    telling: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
+    """Return a function that runs the verb and returns what it printed."""
+    monkeypatch.setenv("ETT_URL", telling.url)
+    monkeypatch.setenv("ETT_API_KEY", telling.key)
+
+    def ran(*arguments: str, code: int = 0) -> str:
+        assert main(["receivers", *arguments]) == code
+        said = capsys.readouterr()
+        return said.out + said.err
+
+    yield ran
+    for one in json.loads(ran("list", "--json")):
+        if one["origin"] == "api":
+            ran("remove", one["name"])
+
+
+def test_a_receiver_is_added_tried_rotated_and_removed(run: Any) -> None:
+    with receiving(reply(200, b"ok")) as hook:
+        secret = run("add", "oncall", hook.url, "--where", "model:llm-70b").strip()
+        assert secret.startswith("whsec_")
+        assert run("test", "oncall").splitlines()[1] == "It said: ok"
+        assert run("rotate", "oncall").strip() not in {"", secret}
+    (row,) = [line for line in run("list").splitlines() if line.startswith("oncall")]
+    assert row.split() == [
+        *("oncall", "default", "generic", "127.0.0.1", "model:llm-70b", "working", "0", "0", "0")
+    ]
+    assert run("deliveries", "oncall") == "Nothing was to be told.\n"
+    assert run("replay", "oncall") == "0 are sent again.\n"
+    assert run("remove", "oncall") == "oncall is told no more.\n"
+    assert "No such receiver." in run("test", "oncall", code=1)
+
+
+def test_a_test_that_fails_says_so_and_is_told_by_the_exit_code(run: Any) -> None:
+    with receiving(reply(503, b"later")) as hook:
+        run("add", "oncall", hook.url)
+        said = run("test", "oncall", code=1).splitlines()
+    assert said[0].startswith("It refused: it answered 503 within")
+    assert said[1] == "It said: later"
+
+
+def test_an_address_and_a_routing_key_need_not_stand_on_the_command_line(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = tmp_path / "key"
+    held.write_text("R0UT1NG\n")
+    with receiving() as hook:
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{hook.url}\n"))
+        said = run(*("add", "duty", "-", "--format", "pagerduty", "--routing-key-file", str(held)))
+        assert said == "duty is told from now on.\n"
+        run("test", "duty")
+    assert json.loads(hook.requests[0].body)["routing_key"] == "R0UT1NG"
+
+
+def test_where_no_receiver_may_be_is_said(run: Any) -> None:
+    said = run("add", "oncall", "https://169.254.169.254/", code=1)
+    assert "link-local" in said
+    assert "DIMENSION:VALUE is needed" in _usage("add", "a", "https://a.example", "--where", "x")
+    assert "cannot be read" in run(
+        "add", "a", "https://a.example", "--routing-key-file", "nothing", code=1
+    )
+
+
+def _usage(*arguments: str) -> str:
+    told = subprocess.run(
+        [ETT, "receivers", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=bare_environment(),
+    )
+    assert told.returncode == 2
+    return told.stderr
+
+
+def test_neither_settings_nor_database_nor_log_show_a_secret(
+    run: Any, telling: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(telling.database_url.removeprefix("sqlite:///")).parent
+    with receiving(reply(500)) as hook:
+        secret = run("add", "oncall", f"{hook.url}CANARYpath").strip()
+        run("test", "oncall", code=1)
+    said = [run("list"), run("list", "--json"), run("deliveries", "oncall", "--json")]
+    said += [run("test", "fleet", code=1), run("test", "pager", code=1)]
+    for shown in (["config", "show"], ["config", "show", "--json"]):
+        assert main([*shown, "--config", str(folder / "ett.toml")]) == 0
+        said.append(capsys.readouterr().out)
+    kept = [path.read_bytes() for path in folder.iterdir() if path.name != "ett.toml"]
+    assert len(kept) > 3
+    for canary in ("CANARY", secret.removeprefix("whsec_")):
+        assert not [text for text in said if canary in text]
+        assert not [content for content in kept if canary.encode() in content]
+    assert (folder / "ett.db.key").stat().st_mode & 0o077 == 0
