@@ -1,0 +1,102 @@
+"""Two sets of jobs compared over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Service
+from tests.stories import spent, told
+
+PATH = "/v1/regressions/compare"
+
+
+def _job(name: str, start: int, compiling: int, version: str) -> list[dict[str, Any]]:
+    """Tell a job on 8 accelerators that compiles and trains for 30 minutes."""
+    middle, end = start + compiling, start + compiling + 30
+    return [
+        told("job", start, job=name, gpus=8, code_version=version, model="llm"),
+        spent("pt2_compile", start, middle, job=name),
+        spent("train_loop", middle, end, job=name),
+        told("attempt_ended", end, job=name, outcome="completed"),
+    ]
+
+
+@pytest.fixture
+def rounds(service: Service) -> Service:
+    """Eight jobs of each of two versions, the second of which compiles twice as long."""
+    service.clock.us += 48 * 3_600_000_000
+    for place in range(8):
+        service.told(_job(f"old-{place}", 60 * place, 6 + place % 2, "1"))
+        service.told(_job(f"new-{place}", 60 * place, 13 + place % 2, "2"))
+    return service
+
+
+def test_two_versions_are_compared_figure_by_figure(rounds: Service) -> None:
+    asked: dict[str, Any] = {"base": "code_version:1", "with": ["code_version:2", "job:new-*"]}
+    answer = rounds.get(PATH, **asked)
+
+    by_name = {one["figure"]: one for one in answer["compared"]}
+    compiles = by_name["pt2_compile"]
+    assert (compiles["unit"], compiles["outcome"]) == ("seconds", "worse")
+    assert (compiles["base"], compiles["with"]) == (
+        {"n": 8, "value": 390.0},
+        {"n": 8, "value": 810.0},
+    )
+    assert compiles["ratio"] == compiles["worse_by"] == pytest.approx(2.08, abs=0.1)
+    assert compiles["ratio_interval"]["low"] > 1.8
+    assert compiles["p"] <= compiles["p_corrected"] < 0.01
+    assert compiles["smallest_ratio"] < 1.5
+    assert by_name["ett_ratio"]["worse_by"] > 1 > by_name["ett_ratio"]["ratio"]
+    assert by_name["failures_per_gpu_hour"]["ratio"] is None
+    assert sum(answer["start_shares"].values()) == pytest.approx(1)
+    assert answer["unlike"] == [
+        {"dimension": "code_version", "base": "1", "with": "2", "apart": 1.0}
+    ]
+    assert (answer["with"]["jobs"], answer["with"]["job_count"]) == (["new-*"], 8)
+    assert answer["confidence"] == 0.95
+    assert "associated" in answer["note"]
+
+
+def test_a_set_may_be_a_stretch_of_time(rounds: Service) -> None:
+    answer = rounds.get(
+        PATH,
+        base_to="2026-03-01T16:00:00Z",
+        with_from="2026-03-01T16:00:00Z",
+        with_to="2026-03-01T18:00:00Z",
+    )
+
+    assert (answer["base"]["attempts"], answer["with"]["attempts"]) == (8, 4)
+    assert answer["base"]["to"] == answer["with"]["from"] == "2026-03-01T16:00:00.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        ({"base": "colour:red"}, "base"),
+        ({"with": "model"}, "with"),
+        ({"with_from": "2026-03-02T00:00:00Z", "with_to": "2026-03-01T00:00:00Z"}, "with_from"),
+        ({"basis": "model:a"}, "basis"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_by_name(
+    service: Service, query: dict[str, Any], parameter: str
+) -> None:
+    problem = service.get(PATH, status=422, **query)
+
+    assert parameter in str(problem["errors"])
+
+
+def test_the_jobs_of_another_project_are_not_compared(rounds: Service) -> None:
+    rounds.client.headers["Authorization"] = f"Bearer {rounds.key(['read'], 'elsewhere')}"
+
+    answer = rounds.get(PATH, base="code_version:1", **{"with": "code_version:2"})
+
+    assert (answer["base"]["attempts"], answer["with"]["attempts"]) == (0, 0)
+    rounds.get(PATH, status=404, project="research")
+
+
+def test_figures_come_as_a_table_too(rounds: Service) -> None:
+    answer = rounds.client.get(PATH, params={"base": "code_version:1", "format": "csv"})
+
+    assert answer.status_code == 200
+    assert answer.text.splitlines()[0].startswith("figure,unit,")
