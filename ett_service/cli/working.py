@@ -46,7 +46,7 @@ def _delivering(settings: Settings, store: Store, told: Telling) -> Delivering:
         steps_us=tuple(round(seconds * SECOND_US) for seconds in asked.retry_seconds),
         resend_us=round(asked.resend_seconds * SECOND_US),
     )
-    return Delivering(store, now_us, told.directory, told.sender(), schedule)
+    return Delivering(store, told.directory, told.sender(), schedule)
 
 
 def _evaluating(settings: Settings, store: Store, told: Telling) -> Evaluating:

@@ -5,6 +5,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import TypeAlias
+
+from sqlalchemy import Connection
 
 from ett_service.alerting.directory import Directory
 from ett_service.alerting.notice import from_json
@@ -12,7 +15,7 @@ from ett_service.alerting.schedule import Schedule
 from ett_service.alerting.sender import Outcome, Sender, repeats
 from ett_service.core.errors import EttError
 from ett_service.core.interval import SECOND_US
-from ett_service.storage import claims
+from ett_service.storage import claims, leases
 from ett_service.storage.claims import Claimed, Settled
 from ett_service.storage.engine import Store
 from ett_service.storage.errors import StorageUnavailable
@@ -21,33 +24,38 @@ from ett_service.storage.outbox import Done
 log = logging.getLogger(__name__)
 
 AT_ONCE = 16
-POLL_SECONDS = 0.5
 
+Settle: TypeAlias = Callable[[int], Settled]
+"""From an instant to what follows from a try that ended then."""
+
+_POLL_SECONDS = 0.5
 _AFTER_TROUBLE_SECONDS = 1.0
-#: Beyond the longest request: clocks of workers differ, and what was sent is still to be recorded.
+_TIMES_RECORDED = 30  #: while the database is away
+#: Beyond the longest request: what was sent is still to be recorded.
 _CLAIM_MARGIN_US = 45 * SECOND_US
 
 
 class Delivering:
     """Goes on in a thread of its own, with more of them while receivers are slow.
 
-    Several workers on one database share the deliveries. One that dies leaves its own to the
-    others once their claims have run out.
+    Several workers on one database share the deliveries, by the *clock* of the database. One that
+    dies leaves its own to the others once their claims have run out.
     """
 
     def __init__(
         self,
         store: Store,
-        now_us: Callable[[], int],
         directory: Directory,
         sender: Sender,
         schedule: Schedule | None = None,
+        *,
+        clock: Callable[[Connection], int] = leases.now_us,
     ) -> None:
         self._store = store
-        self._now_us = now_us
         self._directory = directory
         self._sender = sender
         self._schedule = schedule or Schedule()
+        self._clock = clock
         self._longest_us = round(sender.longest_seconds * SECOND_US)
         self._on_their_way: set[Future[None]] = set()
         self._sending = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ett-delivery")
@@ -59,10 +67,6 @@ class Delivering:
         """Begin the thread."""
         self._thread = threading.Thread(target=self._run, name="ett-delivery", daemon=True)
         self._thread.start()
-
-    def wake(self) -> None:
-        """Say that something was put into the outbox, so that no poll is waited for."""
-        self._awake.set()
 
     def stop_soon(self) -> None:
         """Let the thread end after what is on its way."""
@@ -76,12 +80,11 @@ class Delivering:
         self._sending.shutdown()
 
     def pass_over(self) -> list[Future[None]]:
-        """Begin to send what is due, and return what is waited for by whom."""
-        now_us = self._now_us()
+        """Begin to send what is due, and return what ends with each."""
         self._on_their_way = {one for one in self._on_their_way if not one.done()}
         most = AT_ONCE - len(self._on_their_way)
         with self._store.reading() as conn:
-            ready_us = claims.ready_us(conn)
+            now_us, ready_us = self._clock(conn), claims.ready_us(conn)
         if ready_us is None or ready_us > now_us or not most:
             return []
         until_us = now_us + self._longest_us + _CLAIM_MARGIN_US
@@ -102,13 +105,13 @@ class Delivering:
                 self._stopped.wait(_AFTER_TROUBLE_SECONDS)
                 continue
             if not begun:
-                self._awake.wait(POLL_SECONDS)
+                self._awake.wait(_POLL_SECONDS)
 
     def _deliver(self, claimed: Claimed) -> None:
-        if self._now_us() + self._longest_us > claimed.until_us:
-            return  # we slept, and somebody else may be at it
         try:
-            self._record(claimed, self._settled(claimed))
+            settle = self._tried(claimed)
+            if settle is not None:
+                _tell(claimed, self._recorded(claimed, settle))
         except Exception:  # its claim runs out, and it is tried again
             log.exception(
                 "A delivery could not be recorded.",
@@ -116,16 +119,23 @@ class Delivering:
             )
         self._awake.set()
 
-    def _settled(self, claimed: Claimed) -> Settled:
+    def _tried(self, claimed: Claimed) -> Settle | None:
+        """Send it and return what settles it; None where it is too late to send it.
+
+        That is so after a pause of the process: somebody else may be at it by now.
+        """
         try:
             with self._store.reading() as conn:
-                found = self._directory.find(conn, claimed.owner, claimed.receiver, self._now_us())
-            notice = from_json(claimed.body)
-            if found is None:
+                now_us = self._clock(conn)
+                receiver = self._directory.find(conn, claimed.owner, claimed.receiver, now_us)
+            if now_us + self._longest_us > claimed.until_us:
+                return None
+            if receiver is None:
                 gone = Outcome(None, "There is no such receiver any more.")
-                return self._schedule.given_up(claimed, gone, self._now_us())
-            outcome = self._sender.send(found, claimed.id, notice, self._now_us())
-            is_repeated = repeats(found, notice)
+                return partial(self._schedule.given_up, claimed, gone)
+            notice = from_json(claimed.body)
+            outcome = self._sender.send(receiver, claimed.id, notice, now_us)
+            is_repeated = repeats(receiver, notice)
         except StorageUnavailable:
             raise
         except EttError as error:
@@ -133,21 +143,22 @@ class Delivering:
         except Exception as error:
             log.exception("A delivery could not be made.", extra={"event": "delivery_trouble"})
             outcome, is_repeated = Outcome(None, f"It ended in {type(error).__name__}."), False
-        return self._schedule.settle(claimed, outcome, self._now_us(), is_repeated=is_repeated)
+        return partial(self._schedule.settle, claimed, outcome, is_repeated=is_repeated)
 
-    def _record(self, claimed: Claimed, settled: Settled) -> None:
-        _tell(claimed, settled)
-        while True:
-            now_us = self._now_us()
+    def _recorded(self, claimed: Claimed, settle: Settle) -> Settled:
+        def work(conn: Connection) -> Settled:
+            now_us = self._clock(conn)
+            settled = settle(now_us)
+            claims.record(conn, claimed, settled, now_us)
+            return settled
+
+        for _ in range(_TIMES_RECORDED):
             try:
-                self._store.write(
-                    partial(claims.record, claimed=claimed, settled=settled, now_us=now_us)
-                )
+                return self._store.write(work)
             except StorageUnavailable:
-                if now_us >= claimed.until_us or self._stopped.wait(_AFTER_TROUBLE_SECONDS):
-                    raise
-            else:
-                return
+                if self._stopped.wait(_AFTER_TROUBLE_SECONDS):
+                    break
+        return self._store.write(work)
 
 
 def _tell(claimed: Claimed, settled: Settled) -> None:

@@ -86,7 +86,9 @@ def delivering(
 ) -> Iterator[Delivering]:
     """Send in the test's own thread, where the test says so, and end in time."""
     directory = Directory(receivers, Keyring("", store.url))
-    deliverer = Delivering(store, clock, directory, sender or Sender(sending), schedule)
+    deliverer = Delivering(
+        store, directory, sender or Sender(sending), schedule, clock=lambda _: clock()
+    )
     try:
         yield deliverer
     finally:

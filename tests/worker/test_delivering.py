@@ -10,14 +10,16 @@ from socket import socket
 
 import pytest
 
+from ett_service.alerting.directory import Directory
 from ett_service.alerting.notice import Status
 from ett_service.alerting.receiver import Format
 from ett_service.alerting.schedule import Schedule
-from ett_service.alerting.sender import Sending
+from ett_service.alerting.sender import Sender, Sending
 from ett_service.core.interval import HOUR_US, SECOND_US
 from ett_service.storage import claims
 from ett_service.storage.engine import Store, open_store
 from ett_service.storage.outbox import Done
+from ett_service.worker.delivering import Delivering
 from tests.alerting.receiving import (
     Answer,
     Request,
@@ -118,6 +120,7 @@ def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_
     assert [one.done for one in kept(store)] == [Done.DEAD, Done.DEAD]
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"])
 def test_a_dead_receiver_with_much_to_be_told_is_asked_seldom(
     store: Store, project_id: int
 ) -> None:
@@ -169,12 +172,32 @@ def test_receivers_that_hang_keep_no_other_waiting(
         let_go.set()
 
 
-def test_what_is_put_while_it_sleeps_wakes_it(store: Store, project_id: int) -> None:
+def test_what_is_put_while_it_runs_is_sent(store: Store, project_id: int) -> None:
     with receiving() as web, delivering(store, Clock(NOON), [named("a", web.url)]) as deliverer:
         deliverer.start()
         put(store, project_id, ["a"], NOON)
-        deliverer.wake()
         assert eventually(lambda: [one.done for one in kept(store)] == [Done.SENT])
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_a_worker_that_was_paused_sends_nothing_that_another_may_be_sending(
+    store: Store, project_id: int
+) -> None:
+    instants = iter([NOON, NOON + HOUR_US, NOON + HOUR_US, NOON + HOUR_US])
+    put(store, project_id, ["a"], NOON)
+    with receiving() as web:
+        leaping = Delivering(
+            store,
+            Directory([named("a", web.url)]),
+            Sender(),
+            clock=lambda _: next(instants),
+        )
+        pass_over(leaping)
+        assert web.requests == []
+        pass_over(leaping)
+        leaping.join()
+
+    assert len(web.requests) == 1
 
 
 def test_a_receiver_that_there_is_no_more_is_given_up(store: Store, project_id: int) -> None:
