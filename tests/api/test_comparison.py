@@ -89,7 +89,8 @@ def test_what_cannot_be_asked_is_refused_by_name(
 def test_the_jobs_of_another_project_are_not_compared(rounds: Service) -> None:
     rounds.client.headers["Authorization"] = f"Bearer {rounds.key(['read'], 'elsewhere')}"
 
-    answer = rounds.get(PATH, base="code_version:1", **{"with": "code_version:2"})
+    asked: dict[str, Any] = {"base": "code_version:1", "with": "code_version:2"}
+    answer = rounds.get(PATH, **asked)
 
     assert (answer["base"]["attempts"], answer["with"]["attempts"]) == (0, 0)
     rounds.get(PATH, status=404, project="research")
