@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ett_service.alerting.alertmanager import body
 from ett_service.alerting.receiver import Format
-from tests.alerting.notices import FINDING, NOTICE, RESOLVED, receiver
+from tests.alerting.notices import FINDING, NOTICE, RESOLVED, named, receiver
 
 ALERTMANAGER = receiver(Format.ALERTMANAGER)
 
@@ -14,6 +14,12 @@ def test_what_is_resolved_ends_the_alert_that_it_began() -> None:
     assert began["labels"] == ended["labels"]
     assert "endsAt" not in began
     assert ended["endsAt"] == "2025-11-19T22:00:00.000000Z"
+
+
+def test_an_alert_is_known_by_the_same_labels_however_much_else_there_is_to_say() -> None:
+    notice = named("界" * 256)
+    (short,), (long,) = body(notice, ALERTMANAGER, 15), body(notice, ALERTMANAGER, 300)
+    assert short["labels"] == long["labels"]
 
 
 def test_labels_without_a_value_are_left_out() -> None:
