@@ -88,7 +88,7 @@ def names(conn: Connection, prefixes: Iterable[str | None]) -> dict[str, str]:
     rows = conn.execute(
         select(api_key.c.prefix, api_key.c.name).where(api_key.c.prefix.in_(wanted))
     )
-    return dict(rows.tuples().all())
+    return dict(rows.all())
 
 
 def _of(project_ids: Collection[int] | None) -> Select[*tuple[Any, ...]]:

@@ -1,0 +1,142 @@
+"""What people say of a regression is kept with who said it, when and why."""
+
+from typing import Any
+
+import pytest
+from httpx2 import Response
+
+from ett_service.core.interval import DAY_US, HOUR_US
+from ett_service.core.regression import Metric, Subject
+from ett_service.storage.keys import create_project
+from tests.api.conftest import Service
+from tests.builders import NOON
+from tests.engines import ON_ONE_ENGINE
+from tests.regressions import finding, fires, searched
+
+UNTIL = "2026-03-04T00:00:00Z"
+
+
+@pytest.fixture
+def known(service: Service) -> str:
+    """Return the id of one that fires."""
+    service.clock.us = NOON + HOUR_US
+    project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
+    return fires(service.store, project_id, finding())[0]
+
+
+def say(service: Service, known: str, act: str, body: dict[str, Any], **headers: str) -> Response:
+    return service.client.post(f"/v1/regressions/{known}/{act}", json=body, headers=headers)
+
+
+def said(service: Service, known: str) -> list[tuple[str, str, str]]:
+    history = service.get(f"/v1/regressions/{known}")["history"]
+    return [(step["what"], step["by_name"], step["why"]) for step in history][2:]
+
+
+def test_the_last_word_of_triage_counts_and_each_is_kept(service: Service, known: str) -> None:
+    say(service, known, "triage", {"verdict": "noise", "why": "a slow day"})
+    service.clock.us += HOUR_US
+    answer = say(service, known, "triage", {"verdict": "real", "why": "it is the image"}).json()
+
+    assert (answer["triage"], answer["triage_by_name"]) == ("real", "test")
+    assert answer["triage_at"] == "2026-03-01T14:00:00.000000Z"
+    assert said(service, known) == [
+        ("triaged_noise", "test", "a slow day"),
+        ("triaged_real", "test", "it is the image"),
+    ]
+
+
+def test_the_first_to_acknowledge_stays(service: Service, known: str) -> None:
+    first = say(service, known, "acknowledge", {"why": "mine"}).json()
+    service.clock.us += HOUR_US
+    again = say(service, known, "acknowledge", {})
+
+    assert again.status_code == 200
+    assert again.json()["acknowledged_at"] == first["acknowledged_at"]
+    assert first["sla"]["acknowledge"] == {
+        "seconds": 3600.0, "limit_seconds": 86_400.0, "runs": False, "breached": False,
+    }  # fmt: skip
+    assert said(service, known) == [("acknowledged", "test", "mine")]
+
+
+def test_what_is_accepted_is_resolved_and_no_longer_found(service: Service, known: str) -> None:
+    answer = say(service, known, "accept", {"why": "larger batches"}).json()
+    assert (answer["state"], answer["sla"]["resolve"]["runs"]) == ("resolved", False)
+    assert said(service, known) == [("accepted", "test", "larger batches")]
+    assert say(service, known, "acknowledge", {}).status_code == 409
+
+
+@ON_ONE_ENGINE
+def test_only_what_fires_can_be_acknowledged(service: Service) -> None:
+    project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
+    searched(service.store, project_id, NOON, finding())
+    (row,) = service.get("/v1/regressions")["regressions"]
+    answer = say(service, row["id"], "acknowledge", {})
+    assert answer.status_code == 409
+    assert answer.json()["type"] == "urn:ett-service:problem:conflict"
+
+
+def test_a_mute_of_a_regression_is_of_its_cohort_and_phase(service: Service, known: str) -> None:
+    answer = say(service, known, "mute", {"until": UNTIL, "why": "being mended"})
+    assert answer.status_code == 201
+    made = answer.json()
+    assert (made["cohort"], made["phase"]) == ({"cluster": "a", "model": "llm-70b"}, "pt2_compile")
+    assert (made["made_by_name"], made["from"]) == ("test", "2026-03-01T13:00:00.000000Z")
+
+    whole = service.get(f"/v1/regressions/{known}")
+    assert whole["muted_until"] == "2026-03-04T00:00:00.000000Z"
+    assert whole["mutes"] == [made]
+    service.clock.us = NOON + 3 * DAY_US
+    assert service.get(f"/v1/regressions/{known}")["muted_until"] is None
+
+
+@ON_ONE_ENGINE
+def test_one_of_everything_is_not_muted_by_accident(service: Service) -> None:
+    project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
+    everything = fires(service.store, project_id, finding(Subject(Metric.ETT_RATIO), ()))[0]
+    body = {"until": UNTIL, "why": "quiet"}
+    assert say(service, everything, "mute", body).status_code == 409
+    assert say(service, everything, "mute", {**body, "until": "2026-03-01T12:00:00Z"}).json()[
+        "errors"
+    ] == [{"code": "bad_window", "pointer": "/until"}]
+
+
+ACTS: dict[str, dict[str, Any]] = {
+    "triage": {"verdict": "real", "why": "it is"},
+    "acknowledge": {},
+    "accept": {"why": "it is"},
+    "mute": {"until": UNTIL, "why": "it is"},
+}
+
+
+@ON_ONE_ENGINE
+def test_only_who_administers_may_and_foreign_is_as_missing(service: Service, known: str) -> None:
+    reader = {"Authorization": f"Bearer {service.key({'read', 'write', 'fleet'})}"}
+    other = {"Authorization": f"Bearer {service.key({'admin'}, 'other')}"}
+
+    def asked(act: str, headers: dict[str, str], which: str = known, **query: str) -> Response:
+        path = f"/v1/regressions/{which}/{act}"
+        return service.client.post(path, json=ACTS[act], params=query, headers=headers)
+
+    for act in ACTS:
+        assert asked(act, reader).status_code == 403
+        foreign, missing = asked(act, other), asked(act, other, "nothing")
+        assert (foreign.status_code, missing.status_code) == (404, 404)
+        assert foreign.json()["detail"] == missing.json()["detail"]
+        assert asked(act, other, "%00").status_code == 404
+    for act in ("triage", "acknowledge", "mute", "accept"):
+        assert asked(act, other, project="research").status_code in (200, 201)
+
+
+@ON_ONE_ENGINE
+def test_a_body_is_read_strictly(service: Service, known: str) -> None:
+    for act, body, fault in (
+        ("triage", {"verdict": "perhaps", "why": "so"}, ("unknown_value", "/verdict")),
+        ("triage", {"verdict": "real"}, ("missing_member", "/why")),
+        ("acknowledge", {"who": "me"}, ("unknown_member", "/who")),
+        ("accept", {"why": ""}, ("bad_length", "/why")),
+        ("mute", {"until": "tomorrow", "why": "so"}, ("bad_timestamp", "/until")),
+    ):
+        answer = say(service, known, act, body)
+        (error,) = answer.json()["errors"]
+        assert (answer.status_code, error["code"], error["pointer"]) == (422, *fault)
