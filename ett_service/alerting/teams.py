@@ -24,7 +24,6 @@ def body(notice: Notice, _: Receiver, most: int) -> dict[str, Any]:
         "type": "AdaptiveCard",
         "version": "1.4",
         "fallbackText": _plain(told.headline),
-        "msteams": {"width": "Full"},
         "body": _elements(told),
         "actions": _actions(notice, told),
     }
