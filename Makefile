@@ -8,7 +8,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws live lint fmt bench openapi dashboards pictures golden migrate
+.PHONY: help setup demo test laws faults live lint fmt bench openapi dashboards pictures golden migrate
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ laws: setup ## Try the laws of the ledger and of the rollups on many more drawn 
 	$(BIN)/pytest tests/core/test_laws.py \
 		'tests/aggregation/test_rollup_laws.py::test_rollups_sum_up_what_the_events_say[sqlite]' \
 		-n 2 --quiet --hypothesis-profile=laws --timeout=3600
+
+faults: setup ## Kill who delivers 200 times on each database; what was to be told arrives.
+	$(BIN)/pytest tests/storage tests/alerting tests/worker --long -m long --timeout=3600 --quiet
 
 live: setup ## Watch a live fleet under a real Prometheus for longer, with 60 days before it.
 	$(BIN)/pytest tests/live --long --quiet
