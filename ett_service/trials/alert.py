@@ -44,9 +44,9 @@ class Trial:
         return {
             "cell": self.cell,
             "seed": self.seed,
-            "impact": round(self.impact, 7),
+            "impact": self.impact,
             "alerts": {name: [one.members() for one in told] for name, told in self.alerts.items()},
-            "seconds": {name: round(taken, 3) for name, taken in self.seconds.items()},
+            "seconds": dict(self.seconds),
         }
 
     @classmethod

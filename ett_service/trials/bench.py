@@ -13,7 +13,7 @@ from ett_service.trials.engines import FAMILIES, OURS, Engine, alerts
 from ett_service.trials.fleet import simulate, told_beforehand
 from ett_service.trials.otava import FOLDER, Otava
 from ett_service.trials.planting import CAUSES
-from ett_service.trials.scenario import Kind, Scenario
+from ett_service.trials.scenario import DAYS, Kind, Scenario
 from ett_service.trials.scoring import Marks, Score, mark, score
 
 _OF_MOST = ("code_version", NONE)
@@ -65,6 +65,7 @@ class Plan:
     seed: int  #: of its first; the others follow
     jobs: int = 1
     otava: Path = FOLDER
+    days: int = DAYS  #: of each fleet, that are looked at
 
     def seeds(self, cell: str) -> range:
         """Return those of a cell's fleets."""
@@ -81,10 +82,10 @@ def try_all(plan: Plan, known: Iterable[Trial] = ()) -> Iterator[Trial]:
     tasks = list(_tasks(plan, done))
     if plan.jobs == 1:
         for task in tasks:
-            yield from _try(plan.otava, *task)
+            yield from _try(plan, *task)
         return
     with ProcessPoolExecutor(plan.jobs) as pool:
-        running = [pool.submit(_tried, plan.otava, *task) for task in tasks]
+        running = [pool.submit(_tried, plan, *task) for task in tasks]
         try:
             for ended in as_completed(running):
                 yield from ended.result()
@@ -112,22 +113,22 @@ def _tasks(
                 yield cell, seeds[begin : begin + _PER_TASK], list(lacks)
 
 
-def _tried(folder: Path, cell: str, seeds: list[int], engines: list[Engine]) -> list[Trial]:
-    return list(_try(folder, cell, seeds, engines))
+def _tried(plan: Plan, cell: str, seeds: list[int], engines: list[Engine]) -> list[Trial]:
+    return list(_try(plan, cell, seeds, engines))
 
 
-def _try(folder: Path, cell: str, seeds: list[int], engines: list[Engine]) -> Iterator[Trial]:
+def _try(plan: Plan, cell: str, seeds: list[int], engines: list[Engine]) -> Iterator[Trial]:
     with ExitStack() as stack:
         asked = any(engine.family == "otava" for engine in engines)
-        otava = stack.enter_context(Otava(folder)) if asked else None
+        otava = stack.enter_context(Otava(plan.otava)) if asked else None
         for seed in seeds:
             fleet = simulate(seed, CELLS[cell].scenario)
             told, seconds = {}, {}
             for engine in engines:
                 begin = time.process_time()
-                told[engine.name] = tuple(alerts(engine, fleet, otava))
-                seconds[engine.name] = time.process_time() - begin
-            yield Trial(cell, seed, told, seconds, fleet.truth.impact)
+                told[engine.name] = tuple(alerts(engine, fleet, otava, plan.days))
+                seconds[engine.name] = round(time.process_time() - begin, 3)
+            yield Trial(cell, seed, told, seconds, round(fleet.truth.impact, 7))
 
 
 def scores(plan: Plan, trials: Iterable[Trial]) -> dict[tuple[str, str], Score]:

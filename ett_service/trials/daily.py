@@ -30,10 +30,11 @@ class Daily:
     medians: Floats
 
 
-def daily(fleet: SimulatedFleet, grain: Grain) -> Daily:
-    """Sum up each day by what became known on it, so that no day changes later."""
+def daily(fleet: SimulatedFleet, grain: Grain, days: int = DAYS) -> Daily:
+    """Sum up each of the first *days* by what became known on it, so that none changes later."""
     told = list(_rows(fleet, grain))
-    return Daily([series for series, _ in told], np.array([medians for _, medians in told]))
+    medians = np.array([medians for _, medians in told])
+    return Daily([series for series, _ in told], medians[:, :days])
 
 
 def _rows(fleet: SimulatedFleet, grain: Grain) -> Iterator[tuple[Series, Floats]]:

@@ -18,6 +18,7 @@ from ett_service.trials.peers import (
     by_threshold,
     pelt,
 )
+from ett_service.trials.scenario import DAYS
 
 OURS = "ours"  #: told of every change, however little it costs, as the peers are
 OURS_COSTLY = "ours-costly"  #: with the floor under the cost that the service comes with
@@ -74,16 +75,18 @@ def frontier(families: Sequence[str]) -> list[Engine]:
     ]
 
 
-def alerts(engine: Engine, fleet: SimulatedFleet, otava: Otava | None) -> Iterator[Alert]:
-    """Run a detector over a fleet's days; *otava* is needed by its own family only."""
+def alerts(
+    engine: Engine, fleet: SimulatedFleet, otava: Otava | None, days: int = DAYS
+) -> Iterator[Alert]:
+    """Run a detector over a fleet's first *days*; *otava* is needed by its own family only."""
     if engine.grain is None:
         options = Options()
         if engine.family == OURS:
             options = replace(options, impact_floor=0.0)
         if engine.threshold is not None:
             options = replace(options, q=engine.threshold)
-        return ours(fleet, options)
-    of = daily(fleet, engine.grain)
+        return ours(fleet, options, days)
+    of = daily(fleet, engine.grain, days)
     threshold = engine.threshold
     if engine.family == "otava":
         assert otava is not None

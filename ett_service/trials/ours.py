@@ -12,17 +12,20 @@ from ett_service.trials.fleet import SimulatedFleet
 from ett_service.trials.peers import FIRST_DAY
 from ett_service.trials.scenario import DAYS
 
+RULES = Rules()
+
 
 def ours(
-    fleet: SimulatedFleet, options: Options | None = None, rules: Rules | None = None
+    fleet: SimulatedFleet, options: Options, days: int = DAYS, rules: Rules = RULES
 ) -> Iterator[Alert]:
-    """Tell what begins to fire, or does so again, and of other verdicts what is recorded.
+    """Tell what begins to fire, or does so again, within the first *days*.
+
+    Of other verdicts than regressions it is what is recorded.
 
     What comes first in a scan comes first here.
     """
-    options, rules = options or Options(), rules or Rules()
     standings: dict[Thread, Standing] = {}
-    for day in range(FIRST_DAY, DAYS):
+    for day in range(FIRST_DAY, days):
         sample = fleet.sample(day)
         findings = scan(sample, options, memory_of(standings.values())).findings
         after = advance(standings, findings, sample.as_of_us, rules)

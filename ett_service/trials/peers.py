@@ -15,7 +15,6 @@ from ett_service.trials.alert import Alert
 from ett_service.trials.arrivals import Floats
 from ett_service.trials.daily import Daily
 from ett_service.trials.otava import ChangePoint
-from ett_service.trials.scenario import DAYS
 from ett_service.trials.scoring import QUIET_UNTIL, WITHIN_DAYS
 
 FIRST_DAY = QUIET_UNTIL - 1
@@ -51,7 +50,7 @@ class _Told:
 def by_change_points(of: Daily, find: Find) -> Iterator[Alert]:
     """Run a finder of change points every day."""
     told = [_Told([]) for _ in of.series]
-    for day in range(FIRST_DAY, DAYS):
+    for day in range(FIRST_DAY, of.medians.shape[1]):
         seen = [np.flatnonzero(~np.isnan(row[: day + 1])) for row in of.medians]
         places = [place for place, days in enumerate(seen) if len(days) >= _FEWEST]
         found = find([of.medians[place][seen[place]] for place in places])
@@ -69,7 +68,7 @@ def _verdict(point: ChangePoint) -> Verdict:
 def by_threshold(of: Daily, limit: float = THRESHOLD) -> Iterator[Alert]:
     """Hold each week against the week before; what stays over the limit is told once."""
     over = np.zeros(len(of.series), dtype=np.bool_)
-    for day in range(FIRST_DAY, DAYS):
+    for day in range(FIRST_DAY, of.medians.shape[1]):
         now = _mean(of.medians[:, day + 1 - _WEEK : day + 1])
         before = _mean(of.medians[:, day + 1 - 2 * _WEEK : day + 1 - _WEEK])
         high = now > limit * before
@@ -93,7 +92,7 @@ def by_cusum(of: Daily, decision: float = CUSUM_DECISION) -> Iterator[Alert]:
     for series, medians in zip(of.series, of.medians, strict=True):
         logs = np.log(medians)
         total, since = 0.0, FIRST_DAY
-        for day in range(_BASELINE_DAYS, DAYS):
+        for day in range(_BASELINE_DAYS, of.medians.shape[1]):
             usual = logs[day - _BASELINE_DAYS : day]
             usual = usual[~np.isnan(usual)]
             if len(usual) < _FEWEST or np.isnan(logs[day]):

@@ -1,0 +1,120 @@
+"""A bench goes on where it was ended, tries every cell, and says how sure it is of each."""
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from ett_service.core.regression import Series
+from ett_service.trials import makeup
+from ett_service.trials.alert import Alert, Trial
+from ett_service.trials.bench import CELLS, Plan, scores, try_all
+from ett_service.trials.daily import Grain
+from ett_service.trials.engines import FAMILIES, OURS_COSTLY, Engine, engines, frontier
+from ett_service.trials.fleet import told_beforehand
+from ett_service.trials.keeping import Unreadable, keep, kept
+from ett_service.trials.scenario import CHANGED_ON
+from ett_service.trials.scoring import Part
+
+CUSUM = Engine("cusum", Grain.CELL)
+WEEKS = Engine("threshold", Grain.FLEET)
+CELL = "cell-2.5@12"
+
+
+def _plan(*chosen: Engine, fleets: int = 2, jobs: int = 1) -> Plan:
+    return Plan([CELL], chosen, fleets, seed=3, jobs=jobs)
+
+
+def test_what_was_tried_is_not_tried_again(tmp_path: Path) -> None:
+    file = tmp_path / "trials.jsonl"
+    plan = _plan(CUSUM)
+    begun = list(islice(keep(file, try_all(plan, kept(file))), 3))
+    assert [trial.seed for trial in begun] == [3, 4, 5]
+    rest = list(keep(file, try_all(plan, kept(file))))
+    assert [trial.seed for trial in rest] == [6]
+    assert kept(file) == [*begun, *rest]
+    assert not list(try_all(plan, kept(file)))
+
+
+def test_another_engine_is_tried_on_the_same_fleets_and_put_beside(tmp_path: Path) -> None:
+    file = tmp_path / "trials.jsonl"
+    first = list(keep(file, try_all(_plan(CUSUM))))
+    more = list(keep(file, try_all(_plan(CUSUM, WEEKS), kept(file))))
+    assert [set(trial.alerts) for trial in more] == [{WEEKS.name}] * len(first)
+    assert [set(trial.alerts) for trial in kept(file)] == [{CUSUM.name, WEEKS.name}] * len(first)
+
+
+def test_a_line_that_was_not_written_whole_is_tried_again(tmp_path: Path) -> None:
+    file = tmp_path / "trials.jsonl"
+    plan = _plan(WEEKS, fleets=1)
+    whole = list(keep(file, try_all(plan)))
+    text = file.read_text()
+    file.write_text(text[:-10])
+    assert kept(file) == whole[:-1]
+    assert [one.seed for one in keep(file, try_all(plan, kept(file)))] == [4]
+    assert [json.loads(line)["seed"] for line in file.read_text().splitlines()] == [3, 4]
+
+
+def test_what_is_no_trial_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "other.jsonl"
+    file.write_text('{"a": 1}\n{}\n')
+    with pytest.raises(Unreadable, match="line 1"):
+        kept(file)
+
+
+def test_two_processes_find_what_one_finds() -> None:
+    def told(jobs: int) -> dict[int, object]:
+        return {trial.seed: trial.alerts for trial in try_all(_plan(CUSUM, fleets=3, jobs=jobs))}
+
+    assert told(2) == told(1)
+
+
+def test_scores_are_of_the_seeds_that_are_asked_for() -> None:
+    truth = told_beforehand(3, CELLS[CELL].scenario)
+    right = Alert(47, Series(truth.phases[0], truth.cohorts[0]))
+    trials = [Trial(CELL, seed, {CUSUM.name: (right,)}, {}) for seed in (3, 99)]
+    found = scores(_plan(CUSUM), trials)
+    assert found[CELL, CUSUM.name].right_cell == Part(1, 1)
+
+
+def test_the_floor_under_costs_is_held_to_what_costs_enough() -> None:
+    costly = Engine(OURS_COSTLY)
+    trials = [
+        Trial(CELL, seed, {costly.name: ()}, {}, impact)
+        for seed, impact in ((3, 0.0001), (4, 0.01))
+    ]
+    assert scores(_plan(costly), trials)[CELL, costly.name].fleets == 1
+
+
+def test_peers_are_tried_at_every_grain_and_all_at_five_thresholds() -> None:
+    names = [engine.name for engine in engines(FAMILIES)]
+    assert len(set(names)) == len(names) == 2 + 4 * len(Grain)
+    tried = frontier(FAMILIES)
+    assert len({engine.name for engine in tried}) == 5 * len(FAMILIES)
+
+
+@pytest.mark.xdist_group("every-cell")
+@pytest.mark.parametrize("cell", CELLS)
+def test_one_fleet_of_every_cell_is_tried(cell: str) -> None:
+    chosen = (Engine("ours"), CUSUM)
+    plan = Plan([cell], chosen, 1, seed=1, days=CHANGED_ON + 3)
+    (trial,) = islice(try_all(plan), 1)
+    of = {engine.name for engine in chosen if engine.family in CELLS[cell].families}
+    assert set(trial.alerts) == of
+    assert all(one.series.subject in _subjects() for told in trial.alerts.values() for one in told)
+    found = scores(plan, [trial])
+    assert found[cell, "ours"].false <= 2
+
+
+def _subjects() -> set[object]:
+    """Return all that is told of a fleet."""
+    return {
+        *(made.subject for made in makeup.PHASES),
+        makeup.TIME_TO_START,
+        makeup.TIME_TO_RECOVER,
+        makeup.UNSAVED,
+        makeup.FAILURES,
+        *makeup.FAILURES_BY_CAUSE,
+        makeup.ETT,
+    }
