@@ -92,7 +92,7 @@ class ComparedAnswer(Answer):
     ratio_interval: BoundsAnswer | None
     worse_by: Factor = Field(description="The same, turned over where more is better.")
     p: float | None = Field(description="Of no difference (Mann and Whitney), two-sided.")
-    p_corrected: float | None = Field(description="For the number of figures (Holm).")
+    p_corrected: float | None = Field(description="For the number of figures, stages apart (Holm).")
     smallest_ratio: Factor = Field(
         description="The smallest factor that would show in 8 of 10 cases with so many values of "
         "this spread; null where none would."

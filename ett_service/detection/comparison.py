@@ -2,8 +2,9 @@
 
 Every figure that both sets have is compared by ranks (``detection.ranks``), failure rates by the
 exact conditional test of two Poisson rates (Przyborowski and Wilenski, 1940; interval after
-Clopper and Pearson, 1934), and their probabilities corrected for their number by Holm's method.
-Attempts count as independent of each other, so those of few jobs say less than it seems.
+Clopper and Pearson, 1934). Probabilities are corrected for the number of figures by Holm's method,
+those of stages apart. Attempts count as independent of each other, so those of few jobs say less
+than it seems.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from ett_service.detection.measured import (
     ATTEMPT_START,
     ETT_RATIO,
     FAILURE_RATE,
+    STAGE_OF,
     TIME_TO_START,
     Figures,
     measured,
@@ -116,10 +118,10 @@ def compare(
     conn: Connection, project_id: int, base: JobSet, other: JobSet, now_us: int
 ) -> Comparison:
     """Compare two sets of a project's attempts; what is in both counts for *other* only."""
-    return side_by_side(*measured(conn, project_id, (base, other), now_us))
+    return compare_figures(*measured(conn, project_id, (base, other), now_us))
 
 
-def side_by_side(base: Figures, other: Figures) -> Comparison:
+def compare_figures(base: Figures, other: Figures) -> Comparison:
     """Compare what was measured of two sets."""
     names = sorted({*base.durations_us, *other.durations_us})
     values = {name: _logs(base, other, name) for name in names}
@@ -127,8 +129,7 @@ def side_by_side(base: Figures, other: Figures) -> Comparison:
     ordered = sorted(values, key=lambda name: (_rank(name), name))
     ranked = {name: ranks.compare(*values[name]) for name in ordered}
     ranked[FAILURE_RATE] = _rates(base, other)
-    known = {name: one for name, one in ranked.items() if one is not None}
-    corrected = dict(zip(known, ranks.holm([one.p for one in known.values()]), strict=True))
+    corrected = _corrected(ranked)
     return Comparison(
         base=_members(base),
         other=_members(other),
@@ -139,6 +140,19 @@ def side_by_side(base: Figures, other: Figures) -> Comparison:
         start_shares=_start_shares(base, other),
         unlike=_unlike(base, other),
     )
+
+
+def _corrected(ranked: Mapping[str, Ranked | None]) -> dict[str, float]:
+    """Correct probabilities, stages apart: they are many, and parts of what is there already."""
+    corrected: dict[str, float] = {}
+    for is_stage in (False, True):
+        family = {
+            name: one.p
+            for name, one in ranked.items()
+            if one is not None and (STAGE_OF in name) == is_stage
+        }
+        corrected |= zip(family, ranks.holm(list(family.values())), strict=True)
+    return corrected
 
 
 def _rank(name: str) -> int:

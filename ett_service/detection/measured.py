@@ -25,6 +25,8 @@ TIME_TO_START = "time_to_start"
 ATTEMPT_START = "attempt_start"
 ETT_RATIO = "ett_ratio"
 FAILURE_RATE = "failures_per_gpu_hour"
+STAGE_OF = "/"
+"""Between a phase and its stage."""
 
 _METRICS = {
     Metric.TIME_TO_START_SECONDS: TIME_TO_START,
@@ -135,7 +137,7 @@ def _count(figures: Figures, one: SeenAttempt, job: SeenJob) -> None:
 
 def _name(subject: Subject) -> str:
     name = _METRICS.get(subject.metric, subject.phase)
-    return f"{name}/{subject.stage}" if subject.stage else name
+    return f"{name}{STAGE_OF}{subject.stage}" if subject.stage else name
 
 
 def _add_ratios(

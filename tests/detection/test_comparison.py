@@ -18,7 +18,7 @@ from ett_service.detection.comparison import (
     Outcome,
     Unlike,
     compare,
-    side_by_side,
+    compare_figures,
 )
 from ett_service.detection.job_sets import JobSet
 from ett_service.detection.measured import Figures
@@ -170,7 +170,7 @@ def test_failure_rates_are_compared_as_poisson_rates(
     failed: tuple[int, int], hours: tuple[float, float]
 ) -> None:
     figures = [Figures(failures=n, gpu_hours=h) for n, h in zip(failed, hours, strict=True)]
-    ranked = by_name(side_by_side(*figures))["failures_per_gpu_hour"].ranked
+    ranked = by_name(compare_figures(*figures))["failures_per_gpu_hour"].ranked
     exact = binomtest(failed[1], sum(failed), hours[1] / sum(hours))
     interval = exact.proportion_ci(0.95, "exact")
 
@@ -190,7 +190,7 @@ US = st.lists(st.integers(1, 10**10), max_size=12)
 @given(US, US)
 def test_the_other_way_round_says_the_opposite(ours: list[int], theirs: list[int]) -> None:
     base, other = Figures(durations_us={"x": ours}), Figures(durations_us={"x": theirs})
-    there, back = (by_name(side_by_side(*pair)) for pair in ((base, other), (other, base)))
+    there, back = (by_name(compare_figures(*pair)) for pair in ((base, other), (other, base)))
     opposite = {Outcome.WORSE: Outcome.BETTER, Outcome.BETTER: Outcome.WORSE}
 
     one = there["x"].outcome
