@@ -9,13 +9,16 @@ from itertools import pairwise
 from socket import socket
 
 import pytest
+from standardwebhooks import Webhook
 
 from ett_service.alerting.directory import Directory
 from ett_service.alerting.notice import Status
 from ett_service.alerting.receiver import Format
 from ett_service.alerting.schedule import Schedule
 from ett_service.alerting.sender import Sender, Sending
+from ett_service.cli.working import worker
 from ett_service.core.interval import HOUR_US, SECOND_US
+from ett_service.settings import Settings
 from ett_service.storage import claims
 from ett_service.storage.engine import Store, open_store
 from ett_service.storage.outbox import Done
@@ -30,9 +33,9 @@ from tests.alerting.receiving import (
     reply,
     reset,
 )
-from tests.alerting.telling import delivering, kept, named, pass_over, put, put_one
+from tests.alerting.telling import SIGNING, delivering, kept, named, pass_over, put, put_one
 from tests.builders import NOON
-from tests.worker.rig import Clock, eventually
+from tests.worker.rig import Clock, eventually, running
 
 PATIENT, HASTY = Sending(10, 20), Sending(0.1, 0.1)
 
@@ -243,6 +246,22 @@ def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
     assert one.tries == 1
     assert "It ended in" in one.tried[0].said
     assert "A delivery could not be made." in caplog.messages
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_the_worker_of_the_settings_tells_the_receivers_of_the_settings(
+    store: Store, project_id: int
+) -> None:
+    with receiving() as web:
+        row = {"name": "a", "url": web.url, "secret": SIGNING}
+        settings = Settings.model_validate(
+            {"database_url": store.url, "receivers": [row], "detection": {"enabled": False}}
+        )
+        with running(worker(settings, store)):
+            put(store, project_id, ["a"], NOON)
+            assert eventually(lambda: len(web.requests) == 1)
+
+    Webhook(SIGNING).verify(web.requests[0].body, web.requests[0].headers)
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
