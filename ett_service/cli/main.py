@@ -52,6 +52,9 @@ VERBS: Mapping[str, Verb] = {
     "checkpoint-advice": Verb("find how often to save", "ett_service.cli.checkpoint_advice"),
     "estimate": Verb("find what a planned run would take", "ett_service.cli.estimate"),
     "detect": Verb("replay the search for regressions", "ett_service.cli.detect"),
+    "regressions": Verb(
+        "what changed for the worse, why, and what is done about it", "ett_service.cli.regressions"
+    ),
     "report": Verb("write up a week of the fleet", "ett_service.cli.report"),
     "export": Verb("write lists, or the past of the metrics, to files", "ett_service.cli.export"),
     "rules": Verb("write rules for Prometheus", "ett_service.cli.rules"),
