@@ -1,6 +1,6 @@
 """What distinct changes are together: one slower phase, an outage, time that was relabelled."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from ett_service.core.interval import DAY_US
 from ett_service.core.regression import Finding, Metric, Series, Subject
@@ -85,24 +85,24 @@ def is_outage_like(candidate: Candidate, candidates: Iterable[Candidate]) -> boo
     return len(phases) >= _OUTAGE_PHASES
 
 
-def is_relabelled(candidate: Candidate, watches: Mapping[Subject, Watch]) -> bool:
-    """Tell whether another phase, or stage of the phase, lost what this one gained."""
-    subject, start = candidate.watch.subject, candidate.lasting.start
-    if subject.metric not in {Metric.PHASE_SECONDS, Metric.STAGE_SECONDS}:
-        return False
-    moved = _moved(candidate.watch, candidate.group, start)
+def is_relabelled(candidate: Candidate, others: Iterable[Watch]) -> bool:
+    """Tell whether one of *others* lost what the candidate gained, or gained what it lost."""
+    group, start = candidate.group, candidate.lasting.start
+    moved = _moved(candidate.watch, group, start)
     return any(
-        abs(moved + _moved(other, candidate.group, start)) <= _BALANCED * abs(moved)
-        for other in watches.values()
-        if _is_beside(other.subject, subject)
-        and -candidate.sign * other.since(candidate.group, start).score >= _MOVED
+        -candidate.sign * other.since(group, start).score >= _MOVED
+        and abs(moved + _moved(other, group, start)) <= _BALANCED * abs(moved)
+        for other in others
     )
 
 
-def _is_beside(one: Subject, other: Subject) -> bool:
+def are_beside(one: Subject, other: Subject) -> bool:
+    """Tell whether time of one may be relabelled as the other's: phases, or stages of a phase."""
     if one.metric is not other.metric or one == other:
         return False
-    return one.metric is Metric.PHASE_SECONDS or one.phase == other.phase
+    return one.metric is Metric.PHASE_SECONDS or (
+        one.metric is Metric.STAGE_SECONDS and one.phase == other.phase
+    )
 
 
 def _moved(watch: Watch, group: int, start: int) -> float:

@@ -7,6 +7,7 @@ add ``phi(z) (2/z) (Phi(z a / 2) - 1/2)`` to the chance of the first.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -18,14 +19,20 @@ _YOUNG = 0.5
 _SURE = 1e-9  #: odds under which nothing is known
 
 
+class Fewest(NamedTuple):
+    """How many values there have to be."""
+
+    recent: int
+    baseline: int
+
+
 @dataclass(frozen=True, slots=True)
 class Starts:
     """Groups × starts: place ``k`` compares the last ``k + 1`` days with the ones before."""
 
     score: Floats  #: standard normal without a change, positive for worse
     share: Floats  #: of the information that lies after the start, 0 to 1
-    recent: Ints  #: rows after the start
-    earlier: Ints
+    enough: Flags  #: whether there are values enough on both sides
     days: Ints  #: with rows, after the start
 
 
@@ -38,19 +45,19 @@ class Peaks:
     p: Floats  #: one-sided; 1 without a start
 
 
-def starts(panel: Panel, most: int) -> Starts:
+def starts(panel: Panel, most: int, fewest: Fewest) -> Starts:
     """Compare the last 1 to *most* days of each group with its days before."""
     sure, told = panel.precision, panel.precision * panel.level
-    after, before = _tails(sure, most), _heads(sure, most)
-    change = _over(_tails(told, most), after) - _over(_heads(told, most), before)
-    both = _over(after * before, after + before)
-    raw = change * np.sqrt(both)
+    count, seen = panel.count.astype(np.float64), (panel.count > 0).astype(np.float64)
+    after, before = tails(sure, most), heads(sure, most)
+    change = _over(tails(told, most), after) - _over(heads(told, most), before)
+    raw = change * np.sqrt(_over(after * before, after + before))
+    recent = tails(count, most) >= fewest.recent
     return Starts(
         score=as_normal(raw, panel.freedom[:, None]),
         share=_over(after, after + before),
-        recent=_tails(panel.count, most),
-        earlier=_heads(panel.count, most),
-        days=_tails((panel.count > 0).astype(np.int64), most),
+        enough=recent & (heads(count, most) >= fewest.baseline),
+        days=tails(seen, most).astype(np.int64),
     )
 
 
@@ -60,12 +67,19 @@ def as_normal(score: Floats, freedom: Floats) -> Floats:
     return np.sign(score) * size * (8 * freedom + 1) / (8 * freedom + 3)
 
 
-def peaks(found: Starts, allowed: Flags, sign: int, fewest_days: int) -> Peaks:
+def as_student(score: Floats, freedom: Floats) -> Floats:
+    """Return the Student's t of *freedom* as rare as a normal score: ``as_normal`` backwards."""
+    size = np.abs(score) * (8 * freedom + 3) / (8 * freedom + 1)
+    return np.sign(score) * np.sqrt(freedom * np.expm1(size**2 / freedom))
+
+
+def peaks(found: Starts, sign: int, fewest_days: int) -> Peaks:
     """Find the largest score for a change in the direction of *sign*.
 
     A start on one of the last *fewest_days* has to score by half more than another: noise that makes
     a change seem to be younger than it is would make it wait.
     """
+    allowed = found.enough
     score = np.where(allowed, sign * found.score, -np.inf)
     place = (score - _YOUNG * (found.days < fewest_days)).argmax(axis=1)
     best, some = score[np.arange(len(score)), place], allowed.any(axis=1)
@@ -85,14 +99,14 @@ def chance(score: Floats, share: Floats, allowed: Flags) -> Floats:
     return np.asarray(np.clip(bound, 0.0, 1.0))
 
 
-def _tails(values: Floats | Ints, most: int) -> Floats | Ints:
+def tails(values: Floats, most: int) -> Floats:
     """Return sums over the last 1, 2, ... days."""
-    return np.cumsum(values[:, ::-1], axis=1)[:, :most]
+    return np.asarray(np.cumsum(values[:, ::-1], axis=1)[:, :most])
 
 
-def _heads(values: Floats | Ints, most: int) -> Floats | Ints:
+def heads(values: Floats, most: int) -> Floats:
     """Return sums over all days but the last 1, 2, ..."""
-    return values.sum(axis=1, keepdims=True) - _tails(values, most)
+    return np.asarray(values.sum(axis=1, keepdims=True) - tails(values, most))
 
 
 def _over(part: Floats, whole: Floats) -> Floats:

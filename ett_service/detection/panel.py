@@ -21,6 +21,7 @@ Flags = NDArray[np.bool_]
 _PRIOR_SERIES = 2.0  #: the variance of days pooled over series counts as so many of their own
 _LEAST_OTHERS = 0.1  #: part of the rows that others must have to be compared with
 _TINY = 1e-12
+_MOST_ALIKE = 0.6
 _WEEK = 7
 
 
@@ -73,6 +74,7 @@ def panel(cells: Cells, groups: Groups) -> Panel:
     days, freedom = _of_days(level, own, cells.baseline, np.array(groups.single))
     variance = own.variance + days[:, None]
     precision = np.divide(1.0, variance, out=np.zeros_like(level), where=own.weight > 0)
+    precision = precision * _of_neighbours(level[:, : cells.baseline], precision)
     count = np.rint(groups.members @ cells.count).astype(np.int64)
     return Panel(level, precision, weather, count, freedom)
 
@@ -151,15 +153,28 @@ def _of_days(level: Floats, own: _Pooled, baseline: int, single: Flags) -> tuple
     false alarms are made of.
     """
     above, known = _excess(level[:, :baseline], own.variance[:, :baseline])
-    found, freedom = np.zeros(len(level)), np.ones(len(level))
+    found, freedom = np.zeros(len(level)), np.full(len(level), float(max(baseline - 1, 1)))
     for kind in (single, ~single):
         if kind.any():
             pooled = max(0.0, float(above[kind].sum()) / max(float(known[kind].sum()), _TINY))
-            alone = _ratio(above, known)
-            mixed = (alone + _PRIOR_SERIES * pooled) / (1 + _PRIOR_SERIES)
+            mixed = (_ratio(above, known) + _PRIOR_SERIES * pooled) / (1 + _PRIOR_SERIES)
             found = np.where(kind, np.maximum(mixed, pooled), found)
-            freedom[kind] = (baseline - 1) * min(int(kind.sum()), 1 + _PRIOR_SERIES)
+    freedom[single] *= min(int(single.sum()), 1 + _PRIOR_SERIES)
     return found, freedom
+
+
+def _of_neighbours(level: Floats, precision: Floats) -> float:
+    """Return what a day tells beside one that is independent of the days around it.
+
+    Levels that wander are as good as fewer days (Bartlett 1946, with the correlation of the first
+    order, over all groups).
+    """
+    seen = level * np.sqrt(precision[:, : level.shape[1]])
+    square = float((seen**2).sum())
+    if not square:
+        return 1.0
+    alike = min(max(float((seen[:, 1:] * seen[:, :-1]).sum()) / square, 0.0), _MOST_ALIKE)
+    return (1 - alike) / (1 + alike)
 
 
 def _excess(level: Floats, variance: Floats) -> tuple[Floats, Floats]:

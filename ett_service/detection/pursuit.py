@@ -6,16 +6,17 @@ taken off, and whatever still shows is looked at anew. A group of several cohort
 if it shows without the strongest of them, too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ett_service.core.regression import Cohort
 from ett_service.detection.onset import Peaks, Starts, peaks
 from ett_service.detection.options import Options
-from ett_service.detection.panel import Flags
 from ett_service.detection.persistence import Persistence, persistence
+from ett_service.detection.sample import Floats
 from ett_service.detection.watch import Watch
 
 SHARED = 2.0  #: score that a group has without the strongest of its cohorts
@@ -33,6 +34,7 @@ class Candidate:
     sign: int
     score: float
     p: float
+    weighted: float  #: p by the weight of its series
     lasting: Persistence
 
     @property
@@ -47,30 +49,39 @@ class Look:
 
     watch: Watch
     starts: Starts
-    allowed: Flags
     worse: Peaks
     better: Peaks
 
     @classmethod
     def at(cls, watch: Watch, options: Options) -> "Look":
         """Compute the scores of *watch*."""
-        found = watch.starts(options.recent_days)
-        allowed = (found.recent >= options.fewest_recent) & (
-            found.earlier >= options.fewest_baseline
-        )
-        both = (peaks(found, allowed, sign, FEWEST_DAYS) for sign in (WORSE, BETTER))
-        return cls(watch, found, allowed, *both)
+        found = watch.starts(options)
+        both = (peaks(found, sign, FEWEST_DAYS) for sign in (WORSE, BETTER))
+        return cls(watch, found, *both)
+
+    @property
+    def tested(self) -> NDArray[np.bool_]:
+        """Groups that have values enough."""
+        return np.asarray(self.starts.enough.any(axis=1))
 
     def of(self, sign: int) -> Peaks:
         """Return the peaks in one direction."""
         return self.worse if sign == WORSE else self.better
 
 
-def pursue(look: Look, limits: dict[int, float], options: Options) -> list[Candidate]:
-    """Return the changes with a p of at most ``limits[sign]``, the strongest first."""
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What p-values have to reach, group by group of one watch."""
+
+    weight: Floats  #: that p-values are divided by
+    limits: Mapping[int, float]  #: of weighted p-values, by direction
+
+
+def pursue(look: Look, bar: Bar, options: Options) -> list[Candidate]:
+    """Return the changes that reach *bar*, the strongest first."""
     found: list[Candidate] = []
     while len(found) < _MOST_ROUNDS:
-        best = next(_strongest(look, limits), None)
+        best = next(_strongest(look, bar), None)
         if best is None:
             return found
         found.append(best)
@@ -79,19 +90,20 @@ def pursue(look: Look, limits: dict[int, float], options: Options) -> list[Candi
     return found
 
 
-def _strongest(look: Look, limits: dict[int, float]) -> Iterator[Candidate]:
+def _strongest(look: Look, bar: Bar) -> Iterator[Candidate]:
     """Yield what may be taken, by falling score."""
     hits = [
         (float(look.of(sign).score[group]), sign, int(group))
-        for sign, limit in limits.items()
-        for group in np.flatnonzero(look.of(sign).p <= limit)
+        for sign, limit in bar.limits.items()
+        for group in np.flatnonzero(look.of(sign).p <= limit * bar.weight)
     ]
     for score, sign, group in sorted(hits, key=lambda hit: (-hit[0], hit[1], hit[2])):
         last = int(look.of(sign).last[group])
         if _is_shared(look, group, last, sign):
             p = float(look.of(sign).p[group])
             lasting = persistence(look.watch, group, look.watch.days - last, sign)
-            yield Candidate(look.watch, group, sign, score, p, lasting)
+            weighted = p / float(bar.weight[group])
+            yield Candidate(look.watch, group, sign, score, p, weighted, lasting)
 
 
 def _is_shared(look: Look, group: int, last: int, sign: int) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from ett_service.detection.sample import Durations, Floats
 
@@ -17,7 +18,7 @@ Places = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 CUT = 2.0  #: standard deviations at which a residual is cut
-_PRIOR_ROWS = 4.0  #: a stratum's own median counts half at so many rows
+_PRIOR_JOBS = 8.0  #: a stratum's own median counts half at so many jobs
 _PRIOR_SPREAD = 20.0  #: a cohort's own spread counts half at so many rows
 _LEAST_SPREAD = 0.02  #: in the logarithm; less is how clocks tick
 _MAD = 1.4826  #: standard deviations to the median absolute deviation of a normal distribution
@@ -31,19 +32,37 @@ class Residuals:
     log: Floats  #: the residual
     cut: Floats  #: the same, cut at the tails
     weight: Floats  #: less than 1 where a job has many rows that are alike
-    spread: Floats  #: by cohort, standard deviation of what is cut; NaN for one without baseline
+    spread: Floats  #: by cohort, standard deviation; NaN for one without baseline
+    of_cut: Floats  #: by cohort, standard deviation of what is cut
 
 
 def residuals(rows: Durations, cohorts: int, baseline: Flags) -> Residuals:
     """Compare *rows* with those of them that *baseline* marks; cohorts without any have NaN."""
     log = _logarithms(rows.us)
     cohort = rows.cohort.astype(np.intp)
-    log = log - _expected(log, rows, cohorts, baseline)
+    unit, size = _jobs(rows, baseline)
+    jobs = baseline / size[unit]
+    expected, fitted = _expected(log, rows, cohorts, baseline, jobs)
+    log = log - expected
     spread = _spreads(log[baseline], cohort[baseline], cohorts)
     limit = CUT * spread[cohort]
     cut = np.clip(log, -limit, limit)
-    weight = _weights(rows, cut, baseline, cohort)
-    return Residuals(log, cut, weight, _spread_of_cut(cut, cohort, spread, baseline))
+    weight = _weights(cut, baseline, unit, size)
+    of_cut = _spread_of_cut(cut, cohort, spread, baseline)
+    return Residuals(log, cut, weight, spread, of_cut * _inflation(cohort, jobs, fitted))
+
+
+def uncut(level: Floats) -> Floats:
+    """Return the shift of normal values that moves the mean of cut ones by *level*.
+
+    Both are in standard deviations; no shift moves it by ``CUT`` or more.
+    """
+    shift = np.linspace(0.0, 4 * CUT, 200)
+    low, high = -CUT - shift, CUT - shift
+    density = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / np.sqrt(2 * np.pi)
+    inside = shift * (ndtr(high) - ndtr(low)) + density
+    moved = inside + CUT * (ndtr(-high) - ndtr(low))
+    return np.asarray(np.interp(level, moved, shift, right=np.inf))
 
 
 def medians(values: Floats, group: Places, size: int) -> Floats:
@@ -51,12 +70,14 @@ def medians(values: Floats, group: Places, size: int) -> Floats:
     found = np.full(size, np.nan)
     if not len(values):
         return found
-    ordered = values[np.lexsort((values, group))]
+    least = float(values.min())
+    apart = float(values.max()) - least + 1.0  # groups one after the other, in one fast sort
+    ordered = np.sort(values - least + group * apart)
     count = np.bincount(group, minlength=size)
     first = np.cumsum(count) - count
-    some = count > 0
-    low, high = first + (count - 1) // 2, first + count // 2
-    found[some] = (ordered[low[some]] + ordered[high[some]]) / 2
+    some = np.flatnonzero(count)
+    low, high = first[some] + (count[some] - 1) // 2, first[some] + count[some] // 2
+    found[some] = (ordered[low] + ordered[high]) / 2 - some * apart + least
     return found
 
 
@@ -67,24 +88,45 @@ def _logarithms(us: NDArray[np.int64]) -> Floats:
     return np.log(np.where(us > 0, us, nothing))
 
 
-def _expected(log: Floats, rows: Durations, cohorts: int, baseline: Flags) -> Floats:
+def _jobs(rows: Durations, baseline: Flags) -> tuple[Places, Floats]:
+    """Return each row's job, in or after the baseline, and how many rows each of these has."""
+    _, unit = np.unique(rows.unit.astype(np.int64) * 2 + baseline, return_inverse=True)
+    return unit, np.bincount(unit).astype(np.float64)
+
+
+def _expected(
+    log: Floats, rows: Durations, cohorts: int, baseline: Flags, jobs: Floats
+) -> tuple[Floats, Floats]:
+    """Return what each row is compared with, and how many values were fitted for each cohort."""
     cohort = rows.cohort.astype(np.intp)
     expected = medians(log[baseline], cohort[baseline], cohorts)[cohort]
+    fitted = np.ones(cohorts)
     strata = int(rows.stratum.max(initial=0)) + 1
     if strata > 1:
         stratum = rows.stratum.astype(np.intp)
-        expected = expected + _drawn(log - expected, stratum, strata, baseline)
+        expected = expected + _drawn(log - expected, stratum, strata, baseline, jobs)[0]
         both = cohort * strata + stratum
-        expected = expected + _drawn(log - expected, both, cohorts * strata, baseline)
-    return expected
+        more, drawn = _drawn(log - expected, both, cohorts * strata, baseline, jobs)
+        expected = expected + more
+        fitted = fitted + drawn.reshape(cohorts, strata).sum(axis=1)
+    return expected, fitted
 
 
-def _drawn(log: Floats, group: Places, size: int, baseline: Flags) -> Floats:
-    """Return the median of each row's group, drawn to 0 by how few rows are in the baseline."""
+def _drawn(
+    log: Floats, group: Places, size: int, baseline: Flags, jobs: Floats
+) -> tuple[Floats, Floats]:
+    """Return the median of each row's group, drawn to 0 by how few jobs it has, and how far."""
     used = baseline & ~np.isnan(log)
-    count = np.bincount(group[used], minlength=size)
+    count = np.bincount(group[used], jobs[used], minlength=size)
+    drawn = count / (count + _PRIOR_JOBS)
     found = np.nan_to_num(medians(log[used], group[used], size))
-    return np.asarray((found * count / (count + _PRIOR_ROWS))[group])
+    return (found * drawn)[group], drawn
+
+
+def _inflation(cohort: Places, jobs: Floats, fitted: Floats) -> Floats:
+    """Return by how much spreads about fitted values are too small, by cohort."""
+    count = np.bincount(cohort, jobs, minlength=len(fitted))
+    return np.sqrt(count + 1) / np.sqrt(np.maximum(count + 1 - fitted, (count + 1) / 2))
 
 
 def _spreads(log: Floats, cohort: Places, cohorts: int) -> Floats:
@@ -107,16 +149,12 @@ def _spread_of_cut(cut: Floats, cohort: Places, spread: Floats, baseline: Flags)
     return np.asarray(spread * max(float(np.sqrt(np.mean(relative**2))), 0.5))
 
 
-def _weights(rows: Durations, cut: Floats, baseline: Flags, cohort: Places) -> Floats:
+def _weights(cut: Floats, baseline: Flags, unit: Places, size: Floats) -> Floats:
     """Return what a row counts for beside ``k - 1`` of the same job and window.
 
     It is the inverse of the design effect ``1 + (k - 1) rho`` (Kish 1965) with the correlation
     within jobs of the baseline.
     """
-    if not len(cut):
-        return np.ones(0)
-    _, unit = np.unique(rows.unit.astype(np.int64) * 2 + baseline, return_inverse=True)
-    size = np.bincount(unit)
     used = baseline & ~np.isnan(cut)
     total = np.bincount(unit[used], cut[used], minlength=len(size))
     square = np.bincount(unit[used], cut[used] ** 2, minlength=len(size))

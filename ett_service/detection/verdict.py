@@ -77,9 +77,10 @@ def _gates(
     factor = change.worse if candidate.sign == WORSE else 1 / max(change.worse, 1e-9)
     part = None if change.part is None else candidate.sign * change.part
     before, after, lasting = change.before, change.after, candidate.lasting
+    fewest = candidate.watch.fewest(options)
     return (
-        _least("recent_values", after.n, options.fewest_recent),
-        _least("baseline_values", before.n, options.fewest_baseline),
+        _least("recent_values", after.n, fewest.recent),
+        _least("baseline_values", before.n, fewest.baseline),
         _least("recent_days", after.days, _fewest_days(candidate, context)),
         Gate("p", candidate.p, options.q, candidate.p <= options.q),
         Gate("q", context.q, options.q, context.q <= options.q),

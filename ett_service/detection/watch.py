@@ -1,16 +1,18 @@
 """What every kind of values can be asked: where a change may lie, and what it amounts to."""
 
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from ett_service.core.regression import Side, Subject
 from ett_service.detection.margins import Groups
-from ett_service.detection.onset import Starts, as_normal
-from ett_service.detection.panel import Flags, Panel
+from ett_service.detection.onset import Fewest, Starts
+from ett_service.detection.options import Options
+from ett_service.detection.panel import Flags
 from ett_service.detection.sample import Floats, Ints
+
+
+SURE = 0.8416
+"""Standard normal quantile of 0.8: a change whose score lies so far above is found 8 times in 10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,24 @@ class Watch(Protocol):
         """How many days the window has."""
         ...
 
-    def starts(self, most: int) -> Starts:
-        """Compare the last 1 to *most* days of each group with those before."""
+    def fewest(self, options: Options) -> Fewest:
+        """Return how many values a change needs."""
+        ...
+
+    def starts(self, options: Options) -> Starts:
+        """Compare each group's last days, as many as are recent or fewer, with those before."""
+        ...
+
+    def values(self) -> tuple[Ints, Ints]:
+        """Return each group's recent values, and those of its baseline."""
+        ...
+
+    def promise(self, factor: float) -> Floats:
+        """Return the score of each group, were it worse by *factor* for the recent window."""
+        ...
+
+    def smallest(self, score: Floats, options: Options) -> Floats:
+        """Return the factor, for worse, by which each group reaches a score; infinite: none."""
         ...
 
     def halves(self, group: int, late: Flags, early: Flags) -> Halves:
@@ -80,20 +98,3 @@ class Watch(Protocol):
     def shifted(self, group: int, start: int, stop: int) -> "Watch":
         """Return the same without what is other in the group's cohorts on these days."""
         ...
-
-
-def between(found: Panel, group: int, late: Flags, early: Flags) -> Halves:
-    """Compare the levels of a group's *late* days with those of its *early* ones."""
-    (after, sure_after), (before, sure_before) = (
-        _mean(found.level[group, days], found.precision[group, days]) for days in (late, early)
-    )
-    if not sure_after or not sure_before:
-        return Halves(0.0, 0.0)
-    raw = (after - before) / math.sqrt(1 / sure_after + 1 / sure_before)
-    score = as_normal(np.array([raw]), found.freedom[group : group + 1])
-    return Halves(float(score[0]), after - before)
-
-
-def _mean(level: Floats, precision: Floats) -> tuple[float, float]:
-    sure = float(precision.sum())
-    return (float(level @ precision) / sure if sure else 0.0), sure

@@ -1,67 +1,32 @@
 """Durations: each attempt, save or recovery is a value, and cohorts are compared by logarithms."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
 from ett_service.core.interval import HOUR_US
 from ett_service.core.regression import Side, Subject
-from ett_service.detection import onset
 from ett_service.detection.effect import doubt, shift
+from ett_service.detection.level_watch import LevelWatch
 from ett_service.detection.margins import Groups
-from ett_service.detection.options import Memory
-from ett_service.detection.panel import Cells, Flags, Panel, centred, panel
-from ett_service.detection.residuals import Residuals, residuals
-from ett_service.detection.sample import Durations, Floats, Ints
-from ett_service.detection.watch import Change, Halves, between
+from ett_service.detection.options import Memory, Options
+from ett_service.detection.panel import Cells, Flags, centred
+from ett_service.detection.residuals import Residuals, residuals, uncut
+from ett_service.detection.sample import Durations, Floats
+from ett_service.detection.watch import SURE, Change
 from ett_service.detection.window import Window, accelerators
 
 _WEEK = 7
+_TINY = 1e-12
+_MOST = 20.0  #: of a logarithm that is told
 
 
 @dataclass(frozen=True)
-class DurationWatch:
+class DurationWatch(LevelWatch):
     """Durations of one subject; see ``detection.watch.Watch``."""
 
-    subject: Subject
-    groups: Groups
-    window: Window
     rows: Durations  #: of the window's days that count; days are the window's
     residuals: Residuals
-    cells: Cells
-    moved: Floats  #: cohorts × days, what was taken off
-
-    @cached_property
-    def panel(self) -> Panel:
-        """The series of days of all groups."""
-        return panel(self.cells, self.groups)
-
-    @property
-    def days(self) -> int:
-        return self.window.days
-
-    def starts(self, most: int) -> onset.Starts:
-        return onset.starts(self.panel, most)
-
-    def halves(self, group: int, late: Flags, early: Flags) -> Halves:
-        return between(self.panel, group, late, early)
-
-    def since(self, group: int, start: int) -> Halves:
-        late = np.arange(self.days) >= start
-        return self.halves(group, late, ~late)
-
-    def rest(self, members: Floats, start: int) -> float:
-        late = np.arange(self.window.days) >= start
-        alone = panel(self.cells, Groups(((),), members[None, :], (False,)))
-        return between(alone, 0, late, ~late).score
-
-    def counts(self, group: int) -> Ints:
-        return np.asarray(self.panel.count[group])
-
-    def shifted(self, group: int, start: int, stop: int) -> "DurationWatch":
-        cells = self.cells.shifted(self.groups.members[group], start, stop)
-        return replace(self, cells=cells, moved=self.moved + self.cells.level - cells.level)
 
     def change(self, group: int, start: int, stop: int) -> Change:
         inside = self.groups.members[group][self.rows.cohort] > 0
@@ -78,11 +43,26 @@ class DurationWatch:
             before=self._side(early, 0, start),
             after=self._side(late, start, stop),
             ratio=ratio,
-            low=float(np.exp(log_ratio + low)),
-            high=float(np.exp(log_ratio + high)),
+            low=float(np.exp(max(log_ratio + low, -_MOST))),
+            high=float(np.exp(min(log_ratio + high, _MOST))),
             worse=ratio,
             gpu_hours_per_week=None if np.isnan(self.rows.gpus).all() else cost_us / HOUR_US,
             part=cost_us / held_us if held_us else None,
+        )
+
+    def promise(self, factor: float) -> Floats:
+        return np.asarray(np.log(factor) / self.error)
+
+    def smallest(self, score: Floats, options: Options) -> Floats:
+        members, weight = self.groups.members, self.cells.weight.sum(axis=1)
+        total = members @ (weight * np.nan_to_num(self.residuals.spread))
+        spread = np.maximum(total / np.maximum(members @ weight, _TINY), _TINY)
+        enough = self.starts(options).enough[:, -1] & np.isfinite(self.error)
+        level = np.where(enough, self.smallest_level(score), 0.0)
+        shift = uncut(level / spread) * spread
+        floor = np.log(options.effect_floor) + SURE * self.error
+        return np.where(
+            enough & (shift < _MOST), np.exp(np.minimum(np.maximum(shift, floor), _MOST)), np.inf
         )
 
     def _shift(self, group: int, early: Flags, late: Flags) -> float:
@@ -115,7 +95,8 @@ def watch_durations(
     cohorts, days = counted.shape
     found = residuals(rows, cohorts, rows.day < window.baseline)
     cells = _cells(rows, found, window, cohorts)
-    return DurationWatch(subject, groups, window, rows, found, cells, np.zeros((cohorts, days)))
+    moved = np.zeros((cohorts, days))
+    return DurationWatch(subject, groups, window, cells, moved, rows, found)
 
 
 def _within(rows: Durations, window: Window, counted: Floats) -> Durations:
@@ -146,7 +127,7 @@ def _cells(rows: Durations, found: Residuals, window: Window, cohorts: int) -> C
             level=np.divide(total, weight, out=np.zeros(shape), where=weight > 0),
             weight=weight,
             count=np.bincount(place, minlength=size).reshape(shape),
-            variance=np.nan_to_num(found.spread) ** 2,
+            variance=np.nan_to_num(found.of_cut) ** 2,
             baseline=window.baseline,
             weekday=window.of_sample % _WEEK,
         )
