@@ -65,6 +65,7 @@ TESTED_IN = {
     "ett_service/api/sent.py": "tests/api/test_markers.py",
     "ett_service/api/serve.py": "tests/cli/test_serve.py",
     "ett_service/cli/arguments.py": "tests/cli/test_failures.py",
+    "ett_service/cli/bench_table.py": "tests/cli/test_bench.py",
     "ett_service/cli/checks.py": "tests/cli/test_doctor.py",
     "ett_service/cli/now.py": "tests/cli/test_keys.py",
     "ett_service/cli/configured.py": "tests/cli/test_config.py",
