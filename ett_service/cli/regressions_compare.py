@@ -77,7 +77,11 @@ def run(args: argparse.Namespace) -> int:
         write_json({**answer, "compared": figures})
     else:
         _write(answer, figures)
-    return _gate(args, figures)
+    empty = [name for name in ("base", "with") if not answer[name]["attempts"]]
+    for name in empty:
+        print(f"The set {name} holds no attempts.", file=sys.stderr)
+    gate = _gate(args, figures)
+    return Exit.GATE if empty and args.fail_over is not None else gate
 
 
 def _gate(args: argparse.Namespace, figures: list[Answer]) -> Exit:

@@ -1,7 +1,8 @@
 """What two sets of attempts took and how they fared: the figures that are compared.
 
 Each attempt gives one value to a figure: of what it does again and again, such as saves, the
-median. So an attempt that saves a thousand times counts as one.
+median. So an attempt that saves a thousand times counts as one. A phase that was not reported
+gives none.
 """
 
 from collections import defaultdict
@@ -74,7 +75,8 @@ def measured(
             _count(figures[place], one, jobs[one.job])
     several: dict[tuple[int, str], list[int]] = defaultdict(list)
     for value in completed(conn, project_id, span, jobs, attempts):
-        if chosen[value.attempt] is not None:
+        told = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
+        if told and chosen[value.attempt] is not None:
             several[value.attempt, _name(value.subject)].append(value.us)
     for (attempt, name), us in several.items():
         place = chosen[attempt]

@@ -71,6 +71,13 @@ def test_a_gate_on_a_figure_that_is_not_there_is_not_met(
     assert main(["regressions", "compare", *SETS, *only]) == 0
 
 
+def test_a_gate_on_a_set_without_attempts_is_not_met(capsys: pytest.CaptureFixture[str]) -> None:
+    sets = ["--base", "code_version:1", "--with", "code_version:no-such"]
+    assert main(["regressions", "compare", *sets]) == 0
+    assert main(["regressions", "compare", *sets, "--fail-over", "1.1"]) == 3
+    assert "The set with holds no attempts." in capsys.readouterr().err
+
+
 def test_json_is_the_answer_with_the_figures_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     window = ["--with-from", "2026-01-20T04:00:00Z", "--with-to", "2026-01-21T00:00:00Z"]
     assert main(["regressions", "compare", *SETS, *window, "--only", "pt2_compile", "--json"]) == 0
