@@ -37,7 +37,7 @@ laws: setup ## Try the laws of the ledger and of the rollups on many more drawn 
 		'tests/aggregation/test_rollup_laws.py::test_rollups_sum_up_what_the_events_say[sqlite]' \
 		-n 2 --quiet --hypothesis-profile=laws --timeout=3600
 
-faults: setup ## Kill who delivers 200 times on each database; what was to be told arrives.
+faults: setup ## Kill and pause processes hundreds of times; nothing is lost or done twice. This takes minutes.
 	$(BIN)/pytest tests/storage tests/alerting tests/worker --long -m long --timeout=3600 --quiet
 
 live: setup ## Watch a live fleet under a real Prometheus for longer, with 60 days before it.

@@ -4,6 +4,7 @@ It reads lines of JSON (``Order``) and forks a child for each, which costs less 
 with all that it imports. It prints the child's number, and again when the child is over.
 """
 
+import gc
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, create_engine
 
 from ett_service.alerting.sender import Sender
 from ett_service.storage.engine import Store, open_store
@@ -29,6 +30,8 @@ NEVER, CLAIMED, UNRECORDED, RECORDED = range(4)
 class Order(NamedTuple):
     """What a child is to do."""
 
+    database_url: str
+    receiver_url: str
     now_us: int
     dies: int
 
@@ -59,23 +62,26 @@ class MortalStore:
         return getattr(self.store, name)
 
 
-def _deliver(database_url: str, receivers: dict[str, str], sender: Sender, order: Order) -> None:
-    store = open_store(database_url)
+def _deliver(sender: Sender, order: Order) -> None:
+    store = open_store(order.database_url)
     mortal = MortalStore(store, order.dies)
-    told = [named(name, url) for name, url in receivers.items()]
-    with delivering(mortal, Clock(order.now_us), told, sender=sender) as deliverer:  # type: ignore[arg-type]
+    receivers = [named("a", order.receiver_url)]
+    with delivering(mortal, Clock(order.now_us), receivers, sender=sender) as deliverer:  # type: ignore[arg-type]
         while pass_over(deliverer):
             pass
     store.close()
 
 
-def main(database_url: str, receivers: str) -> None:
+def main() -> None:
     """Do what the lines say."""
     sender = Sender()
+    for driver in ("sqlite://", "postgresql+psycopg://"):
+        create_engine(driver)  # imports it before anybody forks
+    gc.freeze()
     for line in sys.stdin:
         child = os.fork()
         if not child:
-            _deliver(database_url, json.loads(receivers), sender, Order(*json.loads(line)))
+            _deliver(sender, Order(*json.loads(line)))
             os._exit(0)
         _say(child)
         _, status = os.waitpid(child, 0)
@@ -88,4 +94,4 @@ def _say(number: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
@@ -21,18 +20,23 @@ from ett_service.storage.outbox import Done
 from tests.alerting.receiving import Request, receiving, reply
 from tests.alerting.telling import kept, put
 from tests.builders import NOON
-from tests.worker.dying import CLAIMED, NEVER, RECORDED, UNRECORDED
+from tests.worker.dying import CLAIMED, NEVER, RECORDED, UNRECORDED, Order
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("dying deliverers")
 ANSWERING = 4  #: while the receiver is about to answer
 POINTS = (CLAIMED, UNRECORDED, RECORDED, ANSWERING)
 
 
-@contextmanager
-def dying_children(url: str, receivers: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    program = [sys.executable, "-m", "tests.worker.dying", url, json.dumps(receivers)]
+@pytest.fixture(scope="module")
+def program() -> Iterator[subprocess.Popen[str]]:
+    """Return what forks children that deliver and die."""
     with subprocess.Popen(
-        program, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.worker.dying"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         yield process
 
@@ -68,6 +72,8 @@ class Killer:
 class Rig:
     """A receiver, and children that deliver to it and die."""
 
+    database_url: str
+    receiver_url: str
     killer: Killer
     program: subprocess.Popen[str]
 
@@ -76,7 +82,8 @@ class Rig:
         assert self.program.stdin
         assert self.program.stdout
         self.killer.arm(kills=dies == ANSWERING)
-        order = [now_us, NEVER if dies == ANSWERING else dies]
+        own = NEVER if dies == ANSWERING else dies
+        order = Order(self.database_url, self.receiver_url, now_us, own)
         self.program.stdin.write(json.dumps(order) + "\n")
         self.program.stdin.flush()
         self.killer.aim(int(self.program.stdout.readline()))
@@ -94,7 +101,7 @@ class Rig:
     indirect=["dialect"],
 )
 def test_nothing_is_lost_with_whoever_dies_between_claim_and_record(
-    database_url: str, rounds: int
+    database_url: str, rounds: int, program: subprocess.Popen[str]
 ) -> None:
     store = open_store(database_url)
     project_id = store.write(lambda conn: create_project(conn, "research", NOON))
@@ -102,17 +109,12 @@ def test_nothing_is_lost_with_whoever_dies_between_claim_and_record(
         put(store, project_id, ["a"], NOON + number * HOUR_US, fingerprint=f"f{number}")
     store.close()
     killer = Killer()
-    with (
-        receiving(killer.answer) as web,
-        dying_children(database_url, {"a": web.url}) as program,
-    ):
-        rig = Rig(killer, program)
+    with receiving(killer.answer) as web:
+        rig = Rig(database_url, web.url, killer, program)
         for number in range(rounds):
             ended = rig.deliver(NOON + number * HOUR_US, POINTS[number % len(POINTS)])
             assert ended == -signal.SIGKILL
         assert rig.deliver(NOON + rounds * HOUR_US, NEVER) == 0
-        assert program.stdin
-        program.stdin.close()
 
     told: dict[str, set[bytes]] = {}
     for request in web.requests:
