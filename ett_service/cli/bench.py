@@ -1,18 +1,19 @@
-"""``ett bench``: how well detectors find what was planted in made-up fleets."""
+"""``ett bench``: how well detectors find what was planted, and what people labelled."""
 
 import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ett_service.cli.arguments import add_json
-from ett_service.cli.bench_table import members, write_scores
+from ett_service.cli.bench_table import members, write_results, write_scores
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.output import counted, write_json
 from ett_service.trials.bench import CELLS, Plan, causes, scores, try_all
 from ett_service.trials.causes import by_cause
 from ett_service.trials.engines import FAMILIES, engines, frontier
 from ett_service.trials.keeping import keep, kept
-from ett_service.trials.otava import FOLDER
+from ett_service.trials.labelled import compare, labelled
+from ett_service.trials.otava import FOLDER, Otava
 
 _FLEETS = 100
 
@@ -20,7 +21,7 @@ _FLEETS = 100
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declare the verb."""
     parser = verbs.add_parser("bench", help="try detectors on data of known truth")
-    acts = parser.add_subparsers(dest="act", metavar="detect", required=True)
+    acts = parser.add_subparsers(dest="act", metavar="detect|changepoints", required=True)
     detect = acts.add_parser(
         "detect",
         help="compare detectors on made-up fleets",
@@ -29,10 +30,15 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         epilog=f"Cells: {', '.join(CELLS)}. docs/howto/bench-detectors.md explains the table.",
     )
     _add_detect(detect)
-    detect.add_argument(
-        "--otava", type=Path, default=FOLDER, help=f"where Apache Otava is (default {FOLDER})"
+    points = acts.add_parser(
+        "changepoints", help="compare finders of change points on series that people labelled"
     )
-    add_json(detect)
+    points.add_argument("folder", type=Path, help="one JSON file a series, as in TCPD")
+    for act in (detect, points):
+        act.add_argument(
+            "--otava", type=Path, default=FOLDER, help=f"where Apache Otava is (default {FOLDER})"
+        )
+        add_json(act)
 
 
 def _add_detect(detect: argparse.ArgumentParser) -> None:
@@ -61,6 +67,13 @@ def _add_detect(detect: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Try, and print the table."""
+    acts = {"detect": _detect, "changepoints": _changepoints}
+    acts[args.act](args)
+    return Exit.DONE
+
+
+def _detect(args: argparse.Namespace) -> None:
     """Try what is missing, and print the table of all."""
     if args.fleets < 1 or args.jobs < 1 or args.seed < 0:
         raise Failure("--fleets and --jobs are at least 1, --seed at least 0")
@@ -76,7 +89,16 @@ def run(args: argparse.Namespace) -> int:
         write_json(members(plan, found, named))
     else:
         write_scores(plan, found, named)
-    return Exit.DONE
+
+
+def _changepoints(args: argparse.Namespace) -> None:
+    series = labelled(args.folder)
+    with Otava(args.otava) as otava:
+        results = compare(series, otava)
+    if args.json:
+        write_json({one.finder: {"mean": one.mean, **one.by_series} for one in results})
+    else:
+        write_results(results)
 
 
 def _words(known: Iterable[str]) -> Callable[[str], list[str]]:

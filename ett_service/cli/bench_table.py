@@ -1,11 +1,12 @@
 """The tables of ``ett bench``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ett_service.cli.output import write_line, write_table
 from ett_service.trials.bench import CELLS, Plan
 from ett_service.trials.engines import OURS, PEERS
+from ett_service.trials.labelled import Result
 from ett_service.trials.scenario import Kind
 from ett_service.trials.scoring import EXPECTED, Part, Score, alerts_are_right
 
@@ -118,3 +119,17 @@ def _score(one: Score) -> dict[str, Any]:
 def _bounded(part: Part) -> dict[str, Any]:
     low, high = part.bounds
     return {"value": part.share, "of": part.of, "low": low, "high": high}
+
+
+def write_results(results: Sequence[Result]) -> None:
+    """Print F1 by series and finder."""
+    names = [one.finder for one in results]
+    write_table(
+        ("series", *names),
+        [
+            (series, *(f"{one.by_series[series]:.2f}" for one in results))
+            for series in results[0].by_series
+        ],
+        right=names,
+        last=("mean", *(f"{one.mean:.3f}" for one in results)),
+    )

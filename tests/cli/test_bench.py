@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.exits import Exit
+from ett_service.trials.otava import FOLDER
 from tests.cli.conftest import Ett
 
 CELL = "cell-2.5@12"
@@ -52,3 +53,14 @@ def test_without_otava_it_says_how_to_get_it(ett: Ett, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == Exit.FAILED
     assert "pip install --no-deps --target" in done.stderr
+
+
+def test_series_that_people_labelled_are_scored(ett: Ett, tmp_path: Path) -> None:
+    if not FOLDER.exists():
+        pytest.skip(f"Apache Otava is not in {FOLDER}")
+    values = [1.0, 1.1] * 20 + [9.0, 9.1] * 20
+    told = {"values": values, "annotations": {"6": [40]}}
+    (tmp_path / "step.json").write_text(json.dumps(told))
+    done = ett("bench", "changepoints", ".", "--json")
+    assert done.returncode == Exit.DONE, done.stderr
+    assert {name: one["step"] for name, one in json.loads(done.stdout).items()}["pelt"] == 1.0
