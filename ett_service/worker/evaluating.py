@@ -40,7 +40,7 @@ LEASE = "evaluator"
 
 Evaluate: TypeAlias = Callable[[Connection, int, int, Plan, Memory], Evaluated]
 
-_LOOKS = 3  #: in the time that a lease lasts, at the clock and at what is to be told
+_LOOKS = 15  #: in the time that a lease lasts, at the clock and at what is to be told
 _AFTER_TROUBLE_SECONDS = 300.0  #: a project that cannot be searched is tried again
 _PATIENCE_SECONDS = 1.0  #: a project that is looked at when all ends is not waited for
 
@@ -69,14 +69,14 @@ class Evaluating:
     def __init__(self, store: Store, detecting: Detecting) -> None:
         self._store = store
         self._detecting = detecting
-        self._leading = Leading(store, LEASE, detecting.lease_seconds)
+        self.leading = Leading(store, LEASE, detecting.lease_seconds)
         self._not_before: dict[int, float] = {}  #: by project that failed, monotonic
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin the thread, and the one that keeps the lease."""
-        self._leading.start()
+        self.leading.start()
         self._thread = threading.Thread(target=self._run, name="ett-evaluator", daemon=True)
         self._thread.start()
 
@@ -88,8 +88,8 @@ class Evaluating:
         """Wait a little for that; what it would find later stays unwritten."""
         if self._thread is not None:
             self._thread.join(_PATIENCE_SECONDS)
-        self._leading.stop_soon()
-        self._leading.join()
+        self.leading.stop_soon()
+        self.leading.join()
 
     def go_on(self, epoch: int) -> None:
         """Look at the projects whose turn it is, and tell what is to be told.
@@ -104,14 +104,14 @@ class Evaluating:
             at_us = now_us // self._detecting.every_us * self._detecting.every_us
             behind = self._ready(conn, at_us, now_us)
         for project_id in behind:
-            if self._stopped.is_set() or self._leading.epoch != epoch:
+            if self._stopped.is_set() or self.leading.epoch != epoch:
                 return
             self._try(project_id, at_us, epoch)
         self._tell(epoch)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            epoch = self._leading.epoch
+            epoch = self.leading.epoch
             try:
                 if epoch is not None:
                     self.go_on(epoch)

@@ -1,0 +1,87 @@
+"""A search whose findings and instants a test says."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import Connection
+
+from ett_service.alerting.directory import Directory
+from ett_service.alerting.receiver import OF_SETTINGS, Receiver
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Finding
+from ett_service.core.regression_state import Rules
+from ett_service.detection.evaluation import Evaluated, Found
+from ett_service.detection.impact import Severity
+from ett_service.detection.options import Memory
+from ett_service.detection.plan import Plan
+from ett_service.storage.engine import Store
+from ett_service.worker.evaluating import Detecting, Evaluating
+from ett_service.worker.leading import Leading
+from ett_service.worker.telling import Audience
+from tests.builders import NOON
+from tests.regressions import ATTRIBUTION
+
+RECEIVER = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook")
+
+
+@dataclass(slots=True)
+class Said:
+    """What each run finds, by the number of its day, and at which day and hour it is."""
+
+    found: Mapping[int, Sequence[Finding]] = field(default_factory=dict)
+    now_us: int = NOON
+    looked: list[tuple[int, int]] = field(default_factory=list)  #: project and day
+    trouble: Callable[[int], None] = lambda _project_id: None
+
+    def evaluate(
+        self, _conn: Connection, project_id: int, as_of_us: int, _plan: Plan, _memory: Memory
+    ) -> Evaluated:
+        """Say what was found."""
+        number = as_of_us // DAY_US - NOON // DAY_US
+        self.looked.append((project_id, number))
+        self.trouble(project_id)
+        return evaluated(self.found.get(number, ()))
+
+    def clock(self, _conn: Connection) -> int:
+        """Tell the time."""
+        return self.now_us
+
+
+def evaluated(found: Sequence[Finding]) -> Evaluated:
+    """Return what one run says."""
+    told = tuple(Found(one, Severity.HIGH, ATTRIBUTION) for one in found)
+    return Evaluated(told, (), series=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """An evaluator that leads, and goes on when it is told to."""
+
+    said: Said
+    evaluating: Evaluating
+    leading: Leading
+
+    def go_on(self, number: int | None = None, hours: int = 12) -> None:
+        """Go on, on a day, that many hours after it began."""
+        if number is not None:
+            self.said.now_us = (NOON // DAY_US + number) * DAY_US + hours * 3_600_000_000
+        self.leading.renew()
+        epoch = self.leading.epoch
+        assert epoch is not None
+        self.evaluating.go_on(epoch)
+
+
+def detecting(said: Said, **asked: object) -> Detecting:
+    """Return what has an evaluator find what is said."""
+    audience = Audience(Directory([RECEIVER]))
+    known = Detecting(rules=Rules(), audience=audience, evaluate=said.evaluate, clock=said.clock)
+    return replace(known, **asked)  # type: ignore[arg-type]
+
+
+@contextmanager
+def searching(store: Store, said: Said, **asked: object) -> Iterator[Search]:
+    """Have an evaluator lead until the end of the block."""
+    evaluating = Evaluating(store, detecting(said, **asked))
+    yield Search(said, evaluating, evaluating.leading)
+    evaluating.leading.resign()

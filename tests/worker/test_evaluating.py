@@ -1,0 +1,280 @@
+"""Each instant is searched once, by who leads, and what follows is told with it or not at all."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, insert, select
+
+from ett_service.alerting.notice import Status, from_json
+from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
+from ett_service.core.regression import State, Triage, Verdict
+from ett_service.storage import detection_runs, leases, mutes, regressions
+from ett_service.storage.engine import Store
+from ett_service.storage.keys import create_project
+from ett_service.storage.leases import LeaseLost
+from ett_service.storage.mutes import Muted
+from ett_service.storage.regressions import Act
+from ett_service.storage.tables import delivery, detection_run, dirty, job, regression
+from ett_service.worker.evaluating import LEASE, Detecting, Evaluating
+from tests.builders import NOON
+from tests.engines import ON_ONE_ENGINE
+from tests.regressions import finding
+from tests.worker.rig import eventually
+from tests.worker.searching import Said, Search, searching
+
+COMPILE = finding()
+QUIET = replace(COMPILE, holds=False)
+MINUTE_US = 60 * SECOND_US
+MIDNIGHT = NOON // DAY_US * DAY_US
+
+
+@pytest.fixture
+def search(store: Store, project_id: int) -> Iterator[Search]:
+    """Return an evaluator under a clock that stands; it finds the same from day 0 on."""
+    assert project_id
+    with searching(store, Said({number: [COMPILE] for number in range(30)})) as made:
+        yield made
+
+
+def sent(store: Store) -> list[tuple[str, int, str]]:
+    """Return what was put into the outbox, in its order: status, version and receiver."""
+    with store.reading() as conn:
+        rows = conn.execute(
+            select(delivery).order_by(delivery.c.made_us, delivery.c.version, delivery.c.id)
+        ).all()
+    return [(from_json(row.body).status.value, row.version, row.receiver) for row in rows]
+
+
+def state(store: Store) -> str:
+    """Return where the only finding stands."""
+    with store.reading() as conn:
+        return str(conn.execute(select(regression.c.state)).scalar_one())
+
+
+def act(by: str = "ana", at_us: int = NOON) -> Act:
+    """Return an act of somebody."""
+    return Act(by, "", at_us)
+
+
+def mute(store: Store, project_id: int, until_us: int) -> None:
+    """Mute the phase from the beginning until then."""
+    muted = Muted({"cluster": "a"}, "pt2_compile", 0, until_us)
+    store.write(partial(mutes.add, project_id=project_id, muted=muted, by="ana", why="", now_us=0))
+
+
+def test_an_instant_is_searched_once(search: Search, store: Store, project_id: int) -> None:
+    for hours in (1, 2, 23):
+        search.go_on(0, hours)
+    search.go_on(1)
+
+    assert search.said.looked == [(project_id, 0), (project_id, 1)]
+    with store.reading() as conn:
+        (latest,) = detection_runs.latest(conn)
+        kept = conn.execute(select(detection_run.c.body).order_by(detection_run.c.at_us))
+        assert list(kept.scalars()) == ["{}", '{"power":[]}']
+    assert (latest.at_us, latest.series, latest.epoch) == (MIDNIGHT + DAY_US, 7, 1)
+
+
+def test_of_the_runs_that_were_missed_the_latest_is_made_up_for(
+    search: Search, project_id: int
+) -> None:
+    search.go_on(0)
+    search.go_on(9)
+    assert search.said.looked == [(project_id, 0), (project_id, 9)]
+
+
+def test_what_fires_is_told_once_and_so_is_that_it_is_over(search: Search, store: Store) -> None:
+    search.said.found = {number: [COMPILE if number < 4 else QUIET] for number in range(8)}
+    for number in range(8):
+        search.go_on(number, 1)
+        search.go_on(number, 2)
+
+    assert sent(store) == [("firing", 1, "fleet"), ("resolved", 2, "fleet")]
+    assert state(store) == State.RESOLVED
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize(
+    "verdict", [Verdict.IMPROVEMENT, Verdict.INCIDENT, Verdict.MIX, Verdict.RELABELLING]
+)
+def test_only_regressions_are_told(search: Search, store: Store, verdict: Verdict) -> None:
+    search.said.found = {number: [finding(verdict=verdict)] for number in range(2)}
+    search.go_on(0)
+    search.go_on(1)
+
+    assert state(store) == State.FIRING
+    assert sent(store) == []
+
+
+def test_the_notice_says_what_the_record_says(search: Search, store: Store) -> None:
+    search.go_on(0)
+    search.go_on(1)
+
+    with store.reading() as conn:
+        notice = from_json(conn.execute(select(delivery.c.body)).scalar_one())
+        known = conn.execute(select(regression)).one()
+    assert (notice.id, notice.project, notice.severity) == (known.id, "research", "high")
+    assert (notice.status, notice.starts_us) == (Status.FIRING, MIDNIGHT + DAY_US)
+    assert notice.finding == COMPILE
+
+
+def test_a_mute_keeps_the_record_and_its_end_tells(
+    search: Search, store: Store, project_id: int
+) -> None:
+    mute(store, project_id, MIDNIGHT + 2 * DAY_US + HOUR_US)
+    search.go_on(0)
+    search.go_on(1)
+    search.go_on(2, 0)
+    assert (state(store), sent(store)) == (State.FIRING, [])
+
+    search.go_on(2, 1)
+    search.go_on(2, 2)
+    assert sent(store) == [("firing", 1, "fleet")]
+
+
+def test_what_began_and_ended_while_it_was_muted_is_never_told(
+    search: Search, store: Store, project_id: int
+) -> None:
+    search.said.found = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
+    mute(store, project_id, MIDNIGHT + 5 * DAY_US)
+    for number in range(7):
+        search.go_on(number)
+    assert (state(store), sent(store)) == (State.RESOLVED, [])
+
+
+def test_what_was_told_and_ended_while_it_was_muted_is_told_when_the_mute_ends(
+    search: Search, store: Store, project_id: int
+) -> None:
+    search.said.found = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
+    search.go_on(0)
+    search.go_on(1)
+    mute(store, project_id, MIDNIGHT + 5 * DAY_US)
+    for number in (2, 3, 4):
+        search.go_on(number)
+    assert (state(store), len(sent(store))) == (State.RESOLVED, 1)
+
+    search.go_on(5)
+    assert sent(store)[1:] == [("resolved", 2, "fleet")]
+
+
+def test_what_somebody_accepts_is_told_as_resolved(
+    search: Search, store: Store, project_id: int
+) -> None:
+    search.go_on(0)
+    search.go_on(1)
+    with store.reading() as conn:
+        known = conn.execute(select(regression.c.id)).scalar_one()
+    at_us = search.said.now_us
+    store.write(lambda conn: regressions.triage(conn, project_id, known, Triage.REAL, act()))
+    store.write(lambda conn: regressions.accept(conn, project_id, known, act(at_us=at_us)))
+    search.go_on(1, 13)
+
+    assert sent(store) == [("firing", 1, "fleet"), ("resolved", 2, "fleet")]
+
+
+def test_a_project_that_fails_keeps_no_other_waiting(search: Search, store: Store) -> None:
+    other = store.write(lambda conn: create_project(conn, "other", NOON))
+
+    def fail(of: int) -> None:
+        if of != other:
+            raise ValueError
+
+    search.said.trouble = fail
+    search.go_on(0)
+    search.go_on(0, 13)
+
+    with store.reading() as conn:
+        assert [run.project_id for run in detection_runs.latest(conn)] == [other]
+    assert len(search.said.looked) == 2  # and is not tried at each look
+
+
+def test_a_run_waits_for_the_ledgers_but_not_forever(
+    search: Search, store: Store, project_id: int
+) -> None:
+    before, after = MIDNIGHT - HOUR_US, MIDNIGHT + HOUR_US
+    row = {"project_id": project_id, "job": "j", "batch": 1}
+    store.write(lambda conn: _job(conn, project_id))
+    store.write(lambda conn: conn.execute(insert(dirty), row | {"marked_us": before}))
+    search.said.now_us = MIDNIGHT + MINUTE_US
+    search.go_on()
+    assert search.said.looked == []
+
+    store.write(lambda conn: conn.execute(delete(dirty)))
+    store.write(lambda conn: conn.execute(insert(dirty), row | {"marked_us": after}))
+    search.go_on()
+    assert len(search.said.looked) == 1
+
+    store.write(lambda conn: conn.execute(delete(dirty)))
+    store.write(lambda conn: conn.execute(insert(dirty), row | {"marked_us": before}))
+    search.said.now_us = MIDNIGHT + DAY_US + 6 * MINUTE_US
+    search.go_on()
+    assert len(search.said.looked) == 2
+
+
+def _job(conn: Any, project_id: int) -> None:
+    values = {"project_id": project_id, "job": "j"}
+    for column in job.columns:
+        if column.name not in values and not column.nullable:
+            values[column.name] = "" if column.type.python_type is str else 0
+    conn.execute(insert(job), values)
+
+
+def test_who_lost_the_lease_writes_nothing(search: Search, store: Store) -> None:
+    search.go_on(0)
+    store.write(partial(leases.resign, name=LEASE, epoch=1))
+    assert store.write(partial(leases.take, name=LEASE, holder="other", seconds=60)) == 2
+
+    search.said.now_us += DAY_US
+    with pytest.raises(LeaseLost):
+        search.evaluating.go_on(1)
+
+    assert state(store) == State.PENDING
+    with store.reading() as conn:
+        assert len(conn.execute(select(detection_run)).all()) == 1
+
+
+@ON_ONE_ENGINE
+def test_it_stops_within_a_second_or_two_in_the_middle_of_a_project(
+    store: Store, project_id: int
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def wait(_project_id: int) -> None:
+        began.set()
+        go_on.wait(30)
+
+    said = Said({}, trouble=wait)
+    with searching(store, said) as search:
+        search.evaluating.start()
+        assert began.wait(10)
+        search.evaluating.stop_soon()
+        search.evaluating.join()
+        go_on.set()
+
+    assert said.looked == [(project_id, 0)]
+    with store.reading() as conn:
+        assert detection_runs.latest(conn) == []
+    assert store.write(partial(leases.take, name=LEASE, holder="next", seconds=60)) is not None
+
+
+def test_the_detector_itself_runs_where_nothing_is_said(store: Store, project_id: int) -> None:
+    evaluating = Evaluating(store, Detecting(settle_us=0))
+    evaluating.start()
+    try:
+        assert eventually(lambda: bool(_runs(store)))
+    finally:
+        evaluating.stop_soon()
+        evaluating.join()
+    (run,) = _runs(store)
+    assert (run.project_id, run.at_us % DAY_US) == (project_id, 0)
+    assert "power" in json.loads(run.body)
+
+
+def _runs(store: Store) -> list[detection_runs.DetectionRun]:
+    with store.reading() as conn:
+        return detection_runs.latest(conn)
