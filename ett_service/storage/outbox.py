@@ -52,17 +52,26 @@ def put(
     """Have receivers told, each a notice, once the transaction is committed.
 
     What they were to be told before of the same fingerprint and did not hear is superseded. Of a
-    receiver that is disabled the delivery is dead at once, and can be replayed.
+    receiver that is disabled the delivery is dead at once, and can be replayed. Put twice by one
+    clock it is there once.
     """
     told = sorted(Told(*one) for one in notices)
     disabled = {(owner, name) for owner, name in conn.execute(_DISABLED)}
     rows = []
     for one in told:
-        _supersede(conn, project_id, fingerprint, one, now_us)
+        name = _id(project_id, fingerprint, version, one, now_us)
+        older = and_(
+            delivery.c.owner == one.owner,
+            delivery.c.receiver == one.receiver,
+            delivery.c.project_id == project_id,
+            delivery.c.fingerprint == fingerprint,
+            delivery.c.id != name,
+        )
+        end(conn, older, Done.SUPERSEDED, now_us)
         is_dead = (one.owner, one.receiver) in disabled
         rows.append(
             {
-                "id": _id(project_id, fingerprint, version, one, now_us),
+                "id": name,
                 "project_id": project_id,
                 "owner": one.owner,
                 "receiver": one.receiver,
@@ -90,18 +99,6 @@ def end(conn: Connection, which: ColumnElement[bool], otherwise: Done, now_us: i
         "done_us": case((told, delivery.c.done_us), else_=now_us),
     }
     conn.execute(update(delivery).where(TO_SEND, which).values(ended))
-
-
-def _supersede(
-    conn: Connection, project_id: int, fingerprint: str, told: Told, now_us: int
-) -> None:
-    older = and_(
-        delivery.c.owner == told.owner,
-        delivery.c.receiver == told.receiver,
-        delivery.c.project_id == project_id,
-        delivery.c.fingerprint == fingerprint,
-    )
-    end(conn, older, Done.SUPERSEDED, now_us)
 
 
 def _id(project_id: int, fingerprint: str, version: int, told: Told, now_us: int) -> str:
