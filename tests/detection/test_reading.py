@@ -126,11 +126,11 @@ def test_what_was_cut_short_or_goes_on_has_no_length_yet(store: Store, project_i
 def test_time_to_start_is_not_told_of_a_job_that_began_before(
     store: Store, project_id: int
 ) -> None:
-    keep(store, project_id, "fails", failing_job(TO - DAY - HOUR))
+    keep(store, project_id, "fails", failing_job(TO - DAY - 70 * MINUTE))
 
     subjects = _minutes(_observed(store, project_id, days=1))
     assert START not in subjects
-    assert subjects[INIT] == [(10, -12 * 60 + 15)]
+    assert subjects[INIT] == [(10, -12 * 60 + 5)]
 
 
 def test_attempts_are_of_cohorts_and_of_strata_that_tell_starts_from_restarts(
@@ -240,6 +240,19 @@ def _maintain(store: Store, project_id: int, at: int, end: int | None, **labels:
     store.write(
         lambda conn: add_marker(conn, project_id, marker, made_by="ett_x", now_us=RECEIVED_AT)
     )
+
+
+def test_hours_are_held_on_the_day_on_which_they_pass_once_scheduling_is_over(
+    store: Store, project_id: int
+) -> None:
+    began = TO - DAY - 2 * HOUR
+    scheduled = event(SpanOver, began + HOUR, start=began, phase=Phase.SCHEDULING)
+    job = calm_job(began + HOUR, training=180)
+    started = event(AttemptStarted, began, gpus=8)
+    keep(store, project_id, "a", [scheduled, started, *job])
+
+    hours = _observed(store, project_id).gpu_hours(TO - 3 * DAY, 3)
+    assert hours.sum(axis=(0, 2)).tolist() == [0, 8 * 1, 8 * 2]
 
 
 def test_an_empty_project_has_nothing_to_look_at(store: Store, project_id: int) -> None:
