@@ -2,8 +2,8 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TypeAlias
 
@@ -39,7 +39,8 @@ class Delivering:
     """Goes on in a thread of its own, with more of them while receivers are slow.
 
     Several workers on one database share the deliveries, by the *clock* of the database. One that
-    dies leaves its own to the others once their claims have run out.
+    dies leaves its own to the others once their claims have run out. In the end what is on its way
+    is waited for up to *patience_seconds*.
     """
 
     def __init__(
@@ -50,15 +51,16 @@ class Delivering:
         schedule: Schedule | None = None,
         *,
         clock: Callable[[Connection], int] = leases.now_us,
+        patience_seconds: float = 5.0,
     ) -> None:
         self._store = store
         self._directory = directory
         self._sender = sender
         self._schedule = schedule or Schedule()
         self._clock = clock
+        self._patience_seconds = patience_seconds
         self._longest_us = round(sender.longest_seconds * SECOND_US)
-        self._on_their_way: set[Future[None]] = set()
-        self._sending = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ett-delivery")
+        self._on_their_way: list[threading.Thread] = []
         self._awake = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -74,14 +76,19 @@ class Delivering:
         self._awake.set()
 
     def join(self) -> None:
-        """Wait for the end of the thread, and of what is on its way."""
+        """Wait for the end of the thread, and a little for what is on its way.
+
+        What takes longer is sent again once its claim has run out.
+        """
         if self._thread is not None:
             self._thread.join()
-        self._sending.shutdown()
+        give_up = time.monotonic() + self._patience_seconds
+        for one in self._on_their_way:
+            one.join(max(give_up - time.monotonic(), 0))
 
-    def pass_over(self) -> list[Future[None]]:
-        """Begin to send what is due, and return what ends with each."""
-        self._on_their_way = {one for one in self._on_their_way if not one.done()}
+    def pass_over(self) -> list[threading.Thread]:
+        """Begin to send what is due, each in a thread of its own, and return these."""
+        self._on_their_way = [one for one in self._on_their_way if one.is_alive()]
         most = AT_ONCE - len(self._on_their_way)
         with self._store.reading() as conn:
             now_us, ready_us = self._clock(conn), claims.ready_us(conn)
@@ -91,8 +98,15 @@ class Delivering:
         claimed = self._store.write(
             partial(claims.claim, now_us=now_us, until_us=until_us, most=most)
         )
-        begun = [self._sending.submit(self._deliver, one) for one in claimed]
-        self._on_their_way.update(begun)
+        begun = [
+            threading.Thread(
+                target=self._deliver, args=(one,), name=f"ett-delivery {one.receiver}", daemon=True
+            )
+            for one in claimed
+        ]
+        for thread in begun:
+            thread.start()
+        self._on_their_way += begun
         return begun
 
     def _run(self) -> None:

@@ -83,11 +83,17 @@ def delivering(
     sending: Sending | None = None,
     sender: Sender | None = None,
     schedule: Schedule | None = None,
+    patience_seconds: float = 5.0,
 ) -> Iterator[Delivering]:
     """Send in the test's own thread, where the test says so, and end in time."""
     directory = Directory(receivers, Keyring("", store.url))
     deliverer = Delivering(
-        store, directory, sender or Sender(sending), schedule, clock=lambda _: clock()
+        store,
+        directory,
+        sender or Sender(sending),
+        schedule,
+        clock=lambda _: clock(),
+        patience_seconds=patience_seconds,
     )
     try:
         yield deliverer
@@ -100,7 +106,7 @@ def pass_over(deliverer: Delivering) -> int:
     """Send what is due, wait for the end of it, and return how much that was."""
     begun = deliverer.pass_over()
     for one in begun:
-        one.result()
+        one.join()
     return len(begun)
 
 

@@ -175,6 +175,26 @@ def test_receivers_that_hang_keep_no_other_waiting(
         let_go.set()
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_a_receiver_that_hangs_does_not_keep_the_worker_from_ending(
+    store: Store, project_id: int, let_go: threading.Event
+) -> None:
+    with receiving(hang(let_go)) as web:
+        put(store, project_id, ["a"], NOON)
+        deliverer = delivering(
+            store,
+            Clock(NOON),
+            [named("a", web.url)],
+            sending=Sending(60, 60),
+            patience_seconds=0.05,
+        )
+        with deliverer as delivers:
+            delivers.pass_over()
+            assert eventually(lambda: len(web.requests) == 1)
+        assert [one.done for one in kept(store)] == [Done.WAITING]
+        let_go.set()
+
+
 def test_what_is_put_while_it_runs_is_sent(store: Store, project_id: int) -> None:
     with receiving() as web, delivering(store, Clock(NOON), [named("a", web.url)]) as deliverer:
         deliverer.start()
