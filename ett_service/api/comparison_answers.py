@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, Instant
-from ett_service.detection.comparison import Outcome
+from ett_service.detection.comparison import Difference
 
 CAUTION = (
     "A difference is associated with the sets, not shown to be caused by what was chosen: they may "
@@ -97,7 +97,7 @@ class ComparedAnswer(Answer):
         description="The smallest factor that would show in 8 of 10 cases with so many values of "
         "this spread; null where none would."
     )
-    outcome: Outcome
+    outcome: Difference
 
 
 class UnlikeAnswer(Answer):

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from ett_service.api.answers import Answer, Instant, Ratio, Seconds
+from ett_service.api.answers import Answer, Instant, IntervalAnswer, Ratio, Seconds
 from ett_service.api.detection_power_answers import EXAMPLE_POWER, PowerAnswer
 from ett_service.api.regression_answers import EXAMPLE_ROW, MuteAnswer, RegressionRow
 
@@ -37,6 +37,16 @@ _EXAMPLE: dict[str, Any] = {
         "examples": [{"job": "run-42", "number": 3, "link": "/v1/jobs/run-42?project=research"}],
         "within_points": -0.58,
         "mix_points": -0.02,
+        "side_by_side": {
+            "dimension": "image",
+            "value": "trainer:2.14",
+            "against": "trainer:2.13",
+            "attempts": 45,
+            "against_attempts": 23,
+            "ratio": 1.64,
+            "ratio_interval": {"low": 1.45, "high": 1.85},
+            "p": 2.0e-08,
+        },
     },
     "power": EXAMPLE_POWER,
     "sla": {
@@ -97,6 +107,19 @@ class SuspectAnswer(Answer):
     first_seen_at: Instant | None
 
 
+class SideBySideAnswer(Answer):
+    """Attempts with the first suspect and without it after the onset, compared directly."""
+
+    dimension: str
+    value: str
+    against: str = Field(description="The value of the others; empty for all of them.")
+    attempts: int
+    against_attempts: int
+    ratio: float = Field(description="Less what they differed by before, if both ran then.")
+    ratio_interval: IntervalAnswer | None = Field(description="Null where it has no bounds.")
+    p: float
+
+
 class NearMarkerAnswer(Answer):
     """A marker near the onset."""
 
@@ -118,13 +141,18 @@ class ExampleAnswer(Answer):
 class AttributionAnswer(Answer):
     """Where the change lies, and what it is associated with."""
 
-    phase_shares: dict[str, float] = Field(description="Of the change of time to start.")
+    phase_shares: dict[str, float] = Field(
+        description="Of the change of time to start, or of ETT% by category."
+    )
     cohort_shares: dict[str, float]
     suspects: list[SuspectAnswer] = Field(description="The one that explains most comes first.")
     markers: list[NearMarkerAnswer] = Field(description="The nearest comes first.")
     examples: list[ExampleAnswer]
     within_points: float | None = Field(description="ETT points within cohorts.")
     mix_points: float | None = Field(description="ETT points of the mix of jobs.")
+    side_by_side: SideBySideAnswer | None = Field(
+        description="Null without a suspect, or where nothing ran beside it."
+    )
 
 
 class ClockAnswer(Answer):

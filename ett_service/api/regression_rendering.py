@@ -22,12 +22,21 @@ from ett_service.api.regression_detail_answers import (
     HistoryAnswer,
     NearMarkerAnswer,
     RegressionLinks,
+    SideBySideAnswer,
     SuspectAnswer,
 )
 from ett_service.api.rendering import maybe_instant, seconds
 from ett_service.core.instant import rfc3339
 from ett_service.core.interval import DAY_US, SECOND_US
-from ett_service.core.regression import Attribution, Finding, Gate, Impact, Metric, Side
+from ett_service.core.regression import (
+    Attribution,
+    Finding,
+    Gate,
+    Impact,
+    Metric,
+    Side,
+    SideBySide,
+)
 from ett_service.core.regression_clocks import Clock, Clocks, Moments
 from ett_service.storage.mutes import Mute, Muted
 from ett_service.storage.regression_rows import Change, Regression
@@ -138,6 +147,23 @@ def attribution_answer(found: Attribution, project: str) -> AttributionAnswer:
         ],
         within_points=found.within_points,
         mix_points=found.mix_points,
+        side_by_side=_beside(found.side_by_side),
+    )
+
+
+def _beside(found: SideBySide | None) -> SideBySideAnswer | None:
+    if found is None:
+        return None
+    bounded = found.low > 0 and math.isfinite(found.high)
+    return SideBySideAnswer(
+        dimension=found.dimension,
+        value=found.value,
+        against=found.against,
+        attempts=found.n,
+        against_attempts=found.against_n,
+        ratio=found.ratio,
+        ratio_interval=IntervalAnswer(low=found.low, high=found.high) if bounded else None,
+        p=found.p,
     )
 
 

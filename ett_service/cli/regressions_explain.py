@@ -142,6 +142,12 @@ def _write_attribution(found: Answer) -> None:
             ],
             right=("explains", "attempts"),
         )
+    if beside := said["side_by_side"]:
+        write_line(
+            f"side by side after the onset: {beside['dimension']}={beside['value']} "
+            f"({count(beside['attempts'])}) against {beside['against'] or 'all others'} "
+            f"({count(beside['against_attempts'])}): {factor(beside['ratio'])}, p {beside['p']:.2g}"
+        )
     if said["markers"]:
         write_table(
             ("marker near the onset", "kind", "at (UTC)"),

@@ -42,7 +42,7 @@ _BIGGER_IS_BETTER = frozenset({ETT_RATIO})
 _FIRST = (TIME_TO_START, ATTEMPT_START, ETT_RATIO, FAILURE_RATE)
 
 
-class Outcome(StrEnum):
+class Difference(StrEnum):
     """What is to be said of a figure."""
 
     WORSE = auto()
@@ -70,7 +70,7 @@ class Compared:
     ranked: Ranked | None  #: None where a set has no value
     p: float | None  #: corrected for the number of figures
     smallest: float | None  #: the smallest factor that would show in 8 of 10 cases
-    outcome: Outcome
+    outcome: Difference
 
     @property
     def worse_by(self) -> float | None:
@@ -184,15 +184,15 @@ def _compared(
     return Compared(name, base, other, ranked, p, smallest, outcome)
 
 
-def _outcome(name: str, ranked: Ranked | None, p: float | None, *, few: bool) -> Outcome:
+def _outcome(name: str, ranked: Ranked | None, p: float | None, *, few: bool) -> Difference:
     if ranked is None or p is None or few:
-        return Outcome.TOO_FEW
+        return Difference.TOO_FEW
     if p <= LEVEL and ranked.ratio != 1:
         is_bigger = ranked.ratio > 1
-        return Outcome.BETTER if is_bigger == (name in _BIGGER_IS_BETTER) else Outcome.WORSE
+        return Difference.BETTER if is_bigger == (name in _BIGGER_IS_BETTER) else Difference.WORSE
     if ranked.low >= 1 / ALIKE and ranked.high <= ALIKE:
-        return Outcome.ALIKE
-    return Outcome.UNCLEAR if ranked.low > 0 or ranked.high < inf else Outcome.TOO_FEW
+        return Difference.ALIKE
+    return Difference.UNCLEAR if ranked.low > 0 or ranked.high < inf else Difference.TOO_FEW
 
 
 def _level(figures: Figures, name: str) -> Level:

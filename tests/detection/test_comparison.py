@@ -15,7 +15,7 @@ from ett_service.core.vocabulary import Phase
 from ett_service.detection.comparison import (
     Compared,
     Comparison,
-    Outcome,
+    Difference,
     Unlike,
     compare,
     compare_figures,
@@ -78,18 +78,20 @@ def test_what_differs_is_told_from_what_does_not(store: Store, project_id: int) 
     told = by_name(found)
 
     compiles = told["pt2_compile"]
-    assert compiles.outcome is Outcome.WORSE
+    assert compiles.outcome is Difference.WORSE
     assert compiles.ranked is not None
     assert compiles.ranked.low < 2 < compiles.ranked.high + 0.01
     assert compiles.worse_by == pytest.approx(2, abs=0.02)
     assert (compiles.base.n, compiles.base.value) == (10, 301 * SECOND)
-    assert told["attempt_start"].outcome is told["time_to_start"].outcome is Outcome.WORSE
-    assert told["ett_ratio"].outcome is Outcome.WORSE
-    assert told["launcher_init"].outcome is told["launcher_init/pre_train"].outcome is Outcome.ALIKE
+    assert told["attempt_start"].outcome is told["time_to_start"].outcome is Difference.WORSE
+    assert told["ett_ratio"].outcome is Difference.WORSE
+    assert (
+        told["launcher_init"].outcome is told["launcher_init/pre_train"].outcome is Difference.ALIKE
+    )
     assert told["checkpoint_blocking"].base.value == 30 * SECOND
     assert told["checkpoint_blocking"].base.n == 10
     assert told["failures_per_gpu_hour"].other.n == 4
-    assert told["failures_per_gpu_hour"].outcome is Outcome.UNCLEAR
+    assert told["failures_per_gpu_hour"].outcome is Difference.UNCLEAR
     assert found.start_shares == pytest.approx({"pt2_compile": 1.0})
     assert found.unlike == (
         Unlike("code_version", "1", "2", 1.0),
@@ -114,7 +116,7 @@ def test_sets_are_cut_down_by_name_and_time_and_the_second_takes_what_is_in_both
         store, project_id, JobSet(jobs=("old-*",), to_us=NOON + HOUR), JobSet(jobs=("new-[01]",))
     )
     assert (named.base.attempts, named.other.attempts) == (1, 2)
-    assert {one.outcome for one in named.compared} == {Outcome.TOO_FEW}
+    assert {one.outcome for one in named.compared} == {Difference.TOO_FEW}
     nothing = compared(store, project_id, JobSet(jobs=("no",)), JobSet(jobs=("none",)))
     assert {one.ranked for one in nothing.compared} == {None}
     assert (nothing.start_shares, nothing.unlike) == ({}, ())
@@ -127,7 +129,7 @@ def test_few_values_show_nothing_and_say_so(store: Store, project_id: int) -> No
 
     told = by_name(compared(store, project_id, version("1"), version("2")))["pt2_compile"]
 
-    assert (told.outcome, told.smallest) == (Outcome.TOO_FEW, None)
+    assert (told.outcome, told.smallest) == (Difference.TOO_FEW, None)
     assert told.worse_by == pytest.approx(10, abs=0.1)
 
 
@@ -155,14 +157,14 @@ def test_a_slower_launcher_between_two_rounds_of_mlperf_is_shown(
     told = by_name(found)
 
     launcher, start = told["launcher_init"], told["attempt_start"]
-    assert (launcher.outcome, start.outcome) == (Outcome.WORSE, Outcome.WORSE)
+    assert (launcher.outcome, start.outcome) == (Difference.WORSE, Difference.WORSE)
     assert launcher.base.value == pytest.approx(105.8e6, abs=5e4)
     assert launcher.other.value == pytest.approx(191.3e6, abs=5e4)
     assert (launcher.base.n, launcher.other.n) == (10, 10)
     assert next(iter(found.start_shares)) == "launcher_init"
     assert found.start_shares["launcher_init"] > 1
     assert told["time_to_start"].other.n == 2
-    assert told["hardware_setup"].outcome is Outcome.TOO_FEW
+    assert told["hardware_setup"].outcome is Difference.TOO_FEW
 
 
 @pytest.mark.parametrize(("failed", "hours"), [((3, 12), (100.0, 90.0)), ((0, 5), (50.0, 400.0))])
@@ -191,7 +193,7 @@ US = st.lists(st.integers(1, 10**10), max_size=12)
 def test_the_other_way_round_says_the_opposite(ours: list[int], theirs: list[int]) -> None:
     base, other = Figures(durations_us={"x": ours}), Figures(durations_us={"x": theirs})
     there, back = (by_name(compare_figures(*pair)) for pair in ((base, other), (other, base)))
-    opposite = {Outcome.WORSE: Outcome.BETTER, Outcome.BETTER: Outcome.WORSE}
+    opposite = {Difference.WORSE: Difference.BETTER, Difference.BETTER: Difference.WORSE}
 
     one = there["x"].outcome
     assert back["x"].outcome is opposite.get(one, one)
