@@ -73,6 +73,47 @@ MARKERS: Columns = {
     "title": TEXT,
 }
 
+REGRESSIONS: Columns = {
+    **dict.fromkeys(
+        (
+            "project",
+            "id",
+            "fingerprint",
+            "metric",
+            "phase",
+            "stage",
+            "cause",
+            "cohort",
+            "verdict",
+            "state",
+            "severity",
+        ),
+        TEXT,
+    ),
+    "ratio": RATIO,
+    "ratio_low": RATIO,
+    "ratio_high": RATIO,
+    "before_median": SECONDS,
+    "before_n": COUNT,
+    "after_median": SECONDS,
+    "after_n": COUNT,
+    "gpu_hours_per_week": SECONDS,
+    "ett_points": RATIO,
+    "cost_per_week": SECONDS,
+    "currency": TEXT,
+    "onset_at": INSTANT,
+    "pending_at": INSTANT,
+    "firing_at": INSTANT,
+    "resolved_at": INSTANT,
+    "reopened": COUNT,
+    "acknowledged_at": INSTANT,
+    "acknowledged_by": TEXT,
+    "triage": TEXT,
+    "triage_at": INSTANT,
+    "triage_by": TEXT,
+}
+"""``cohort`` is a JSON object as text; medians are seconds of metrics that end so."""
+
 ROLLUPS: Columns = {
     "other": FLAG,
     "jobs": COUNT,

@@ -11,6 +11,7 @@ from ett_service.frames import columns
 from ett_service.frames.asking import Answer, window
 from ett_service.frames.columns import typed
 from ett_service.frames.deciding import Deciding
+from ett_service.frames.found import checked, flattened, found_frame
 from ett_service.frames.source import When
 
 _PAGE = 1000
@@ -100,6 +101,12 @@ class HttpSource(Deciding):
         pages = self.pages("/v1/markers", "markers", limit=_PAGE, **window(begin, end))
         rows = [{**marker, "end_at": marker["end"]} for marker in pages]
         return typed(rows[::-1], columns.MARKERS)
+
+    def regressions(self, *, begin: When = None, end: When = None, **where: str) -> pd.DataFrame:
+        """Return a row a finding; see ``Source.regressions``."""
+        asked = {**checked(where), **window(begin, end)}
+        pages = self.pages("/v1/regressions", "regressions", limit=_PAGE, **asked)
+        return found_frame(map(flattened, pages))
 
 
 def ledger_frame(seconds: Mapping[str, float]) -> pd.DataFrame:

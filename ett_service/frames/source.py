@@ -65,5 +65,13 @@ class Source(Protocol):
     def markers(self, *, begin: When = None, end: When = None) -> pd.DataFrame:
         """Return what was marked in the window, in order."""
 
+    def regressions(self, *, begin: When = None, end: When = None, **where: str) -> pd.DataFrame:
+        """Return a row a finding, those that were found first first.
+
+        Of the window are those that set in before its end and were not over before its begin;
+        *where* as ``verdict="regression"``, also ``state metric phase``. What was pending and not
+        found again is there only with ``state="inactive"``.
+        """
+
     def close(self) -> None:
         """Let go of what is open."""

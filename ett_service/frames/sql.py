@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from ett_service.core.vocabulary import Category
 from ett_service.frames import columns
 from ett_service.frames.columns import cast
+from ett_service.frames.found import checked, found_frame
 from ett_service.frames.http import ledger_frame
 from ett_service.frames.rolled import rolled_up
 from ett_service.frames.source import FrameError, When
@@ -122,6 +123,24 @@ class SqlSource:
             **self._own,
         )
         return cast(found, columns.MARKERS)
+
+    def regressions(self, *, begin: When = None, end: When = None, **where: str) -> pd.DataFrame:
+        """Return a row a finding; see ``Source.regressions``."""
+        asked = {**self._own, **checked(where)}
+        edges = {"begin": _maybe_us(begin), "end": _maybe_us(end)}
+        conditions = {
+            "begin": "(state IN ('pending', 'firing')"
+            " OR coalesce(resolved_us, last_run_us) >= :begin)",
+            "end": "onset_us < :end",
+        }
+        chosen = [condition for name, condition in conditions.items() if edges[name] is not None]
+        chosen += _equal(asked) + ([] if "state" in where else ["state <> 'inactive'"])
+        found = self.read(
+            f"SELECT * FROM ett_v_regressions{_where(chosen)}",  # noqa: S608 -- ours
+            **{name: us for name, us in edges.items() if us is not None},
+            **asked,
+        )
+        return found_frame(found.to_dict("records"))
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

@@ -82,6 +82,7 @@ def test_operation_ids_are_the_ones_that_clients_were_generated_from(
         "GET /v1/regressions/mutes": "list_mutes",
         "POST /v1/regressions/mutes": "create_mute",
         "DELETE /v1/regressions/mutes/{mute_id}": "take_back_mute",
+        "GET /v1/regressions/compare": "compare_jobs",
         "GET /v1/regressions/power": "read_detection_power",
         "GET /v1/keys": "list_keys",
         "POST /v1/keys": "create_key",

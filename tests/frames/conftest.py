@@ -2,15 +2,22 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
 from ett_service import frames
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Metric, Subject, Verdict
 from ett_service.frames.http import HttpSource
 from ett_service.frames.sql import SqlSource
+from ett_service.storage.engine import Store, open_store
+from ett_service.storage.keys import create_project
 from ett_service.storage.migrate import migrate
+from tests.builders import NOON
 from tests.conftest import DIALECTS, new_postgresql
+from tests.regressions import finding, fires, searched
 from tests.scenarios.conftest import Server
 from tests.stories import failing_job
 
@@ -36,7 +43,9 @@ def told(
         if request.param == "postgresql":
             url = stack.enter_context(new_postgresql(request.getfixturevalue("postgres_url")))
         migrate(url)
-        server = Server(url, folder)
+        server = Server(url, folder, ETT_DETECTION='{"enabled": false}')
+        with closing(open_store(url)) as store:
+            _found(store)
         stack.callback(server.stop)
         server.start()
         events = [*failing_job(), *failing_job("vision 1", team="vision", code_version="2")]
@@ -49,6 +58,17 @@ def told(
         HttpSource(server.url, server.key).ask("/v1/markers", body=marker)
         server.reaches("/v1/jobs", lambda page: len(page["jobs"]) == 3)
         yield Told(server, url)
+
+
+def _found(store: Store) -> None:
+    """Let searches find three regressions: one is over, one lapsed, and one gets better."""
+    project_id = store.write(partial(create_project, name="research", now_us=NOON))
+    quiet, lapsed = replace(finding(), holds=False), finding(cohort=())
+    fires(store, project_id, finding(), at_us=NOON - 4 * DAY_US)
+    for days, found in ((3, quiet), (2, quiet), (1, lapsed)):
+        searched(store, project_id, NOON - days * DAY_US, found)
+    better = finding(Subject(Metric.ETT_RATIO), (), verdict=Verdict.IMPROVEMENT, gpu_hours=None)
+    fires(store, project_id, better, at_us=NOON + DAY_US)
 
 
 @pytest.fixture
