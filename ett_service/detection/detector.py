@@ -11,6 +11,7 @@ import numpy as np
 
 from ett_service.core.regression import Finding, Subject
 from ett_service.detection.margins import Groups, groups
+from ett_service.detection.mix import mixes
 from ett_service.detection.multiplicity import adjusted, limit
 from ett_service.detection.naming import are_beside, is_outage_like, is_relabelled, told_once
 from ett_service.detection.options import Memory, Options, Scan
@@ -21,13 +22,15 @@ from ett_service.detection.still_open import followed
 from ett_service.detection.verdict import Context, is_told, judged
 from ett_service.detection.watch import Watch
 from ett_service.detection.watching import subjects, watch
-from ett_service.detection.weights import WORTH, weights
+from ett_service.detection.weights import WORTH, prior, weights
 from ett_service.detection.window import Window
 
 
 def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
     """Look at all of *sample*."""
     window = Window.of(sample, options)
+    if not window.baseline or not sample.cohorts:
+        return Scan((), (), 0)
     places = groups(sample.cohorts)
     looks = _looks(window, places, options, memory)
     series = sum(int(look.tested.sum()) for look in looks)
@@ -38,7 +41,10 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
     found = _judged(candidates, Unchanged(window, places, memory), series, window, options)
     still = tuple(followed(window, places, options, memory))
     known = [(one, frozen.onset_us) for one, frozen in memory.open.items()]
-    fresh = told_once((one for one in found if one.series not in memory.open), known)
+    fresh = told_once(
+        (one for one in found if one.series not in memory.open), known, memory.accepted
+    )
+    fresh += mixes(window, looks, series, options)
     findings = sorted(fresh, key=lambda one: (one.p, one.series))
     told = [
         power
@@ -87,8 +93,13 @@ def _bars(looks: Sequence[Look], options: Options) -> list[Bar]:
     """Share out the chance of false findings over all series of all watches."""
     tested = [look.tested for look in looks]
     promise = [look.watch.promise(WORTH)[used] for look, used in zip(looks, tested, strict=True)]
-    shared = weights(np.concatenate([np.ones(0), *promise]), options.q)
-    by_look = np.split(shared, np.cumsum([int(used.sum()) for used in tested])[:-1])
+    priors = [
+        np.full(len(told), prior(look.watch.subject))
+        for look, told in zip(looks, promise, strict=True)
+    ]
+    joined = (np.concatenate([np.ones(0), *parts]) for parts in (promise, priors))
+    shared = weights(*joined, options.q)
+    by_look = np.split(shared, np.cumsum([int(used.sum()) for used in tested]))[:-1]
     limits = {}
     for sign in (WORSE, BETTER):
         chances = [look.of(sign).p[used] for look, used in zip(looks, tested, strict=True)]

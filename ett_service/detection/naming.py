@@ -1,6 +1,6 @@
 """What distinct changes are together: one slower phase, an outage, time that was relabelled."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ett_service.core.interval import DAY_US
 from ett_service.core.regression import Finding, Metric, Series, Subject
@@ -31,14 +31,20 @@ Since = tuple[Series, int]
 """A series, and since when it changed."""
 
 
-def told_once(findings: Iterable[Finding], known: Sequence[Since]) -> list[Finding]:
-    """Leave out what another finding of the same verdict, or what is *known*, explains."""
+def told_once(
+    findings: Iterable[Finding], known: Sequence[Since], accepted: Mapping[Series, int]
+) -> list[Finding]:
+    """Leave out what another finding of the same verdict, or what is *known*, explains.
+
+    What was *accepted* explains all that began before it was.
+    """
     kept: list[Finding] = []
     ordered = sorted(findings, key=lambda one: (_ORDER.index(one.series.subject.metric), one.p))
     for finding in ordered:
         mine = (finding.series, finding.onset_us)
         same = [(one.series, one.onset_us) for one in kept if one.verdict is finding.verdict]
-        if not any(explains(cause, mine) for cause in (*same, *known)):
+        old = [(one, min(since, mine[1])) for one, since in accepted.items()]
+        if not any(explains(cause, mine) for cause in (*same, *known, *old)):
             kept.append(finding)
     return kept
 

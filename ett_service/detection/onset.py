@@ -31,6 +31,7 @@ class Starts:
     """Groups × starts: place ``k`` compares the last ``k + 1`` days with the ones before."""
 
     score: Floats  #: standard normal without a change, positive for worse
+    raw: Floats  #: standard errors of the change: what of several groups shows it most
     share: Floats  #: of the information that lies after the start, 0 to 1
     enough: Flags  #: whether there are values enough on both sides
     days: Ints  #: with rows, after the start
@@ -55,6 +56,7 @@ def starts(panel: Panel, most: int, fewest: Fewest) -> Starts:
     recent = tails(count, most) >= fewest.recent
     return Starts(
         score=as_normal(raw, panel.freedom[:, None]),
+        raw=raw,
         share=_over(after, after + before),
         enough=recent & (heads(count, most) >= fewest.baseline),
         days=tails(seen, most).astype(np.int64),

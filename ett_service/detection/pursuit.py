@@ -1,7 +1,7 @@
 """Of all groups that a change shows in, the ones that it is a change of.
 
 A slower phase of one cohort also moves its cluster, its model and the project. As in matching
-pursuit (Mallat and Zhang 1993), the group whose score is largest is taken, what changed in it is
+pursuit (Mallat and Zhang 1993), the group that shows it most is taken, what changed in it is
 taken off, and whatever still shows is looked at anew. A group of several cohorts is only taken
 if it shows without the strongest of them, too.
 """
@@ -32,7 +32,6 @@ class Candidate:
     watch: Watch
     group: int
     sign: int
-    score: float
     p: float
     weighted: float  #: p by the weight of its series
     lasting: Persistence
@@ -91,19 +90,19 @@ def pursue(look: Look, bar: Bar, options: Options) -> list[Candidate]:
 
 
 def _strongest(look: Look, bar: Bar) -> Iterator[Candidate]:
-    """Yield what may be taken, by falling score."""
-    hits = [
-        (float(look.of(sign).score[group]), sign, int(group))
-        for sign, limit in bar.limits.items()
-        for group in np.flatnonzero(look.of(sign).p <= limit * bar.weight)
-    ]
-    for score, sign, group in sorted(hits, key=lambda hit: (-hit[0], hit[1], hit[2])):
-        last = int(look.of(sign).last[group])
+    """Yield what may be taken, what shows most first."""
+    hits = []
+    for sign, limit in bar.limits.items():
+        peaks = look.of(sign)
+        for group in np.flatnonzero(peaks.p <= limit * bar.weight):
+            last = int(peaks.last[group])
+            hits.append((sign * float(look.starts.raw[group, last - 1]), sign, int(group), last))
+    for _, sign, group, last in sorted(hits, key=lambda hit: (-hit[0], hit[1], hit[2])):
         if _is_shared(look, group, last, sign):
             p = float(look.of(sign).p[group])
             lasting = persistence(look.watch, group, look.watch.days - last, sign)
             weighted = p / float(bar.weight[group])
-            yield Candidate(look.watch, group, sign, score, p, weighted, lasting)
+            yield Candidate(look.watch, group, sign, p, weighted, lasting)
 
 
 def _is_shared(look: Look, group: int, last: int, sign: int) -> bool:

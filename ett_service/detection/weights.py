@@ -9,16 +9,31 @@ since they go by numbers of values and spreads, not by what was found. Half is s
 import numpy as np
 from scipy.special import ndtr
 
+from ett_service.core.regression import Metric, Subject
 from ett_service.detection.sample import Floats
 
 WORTH = 1.5  #: the factor that they are made for
 _MOST = 4.5  #: a series that would score more has to be as quick to tell of as one of this score
 _LEAST = 0.3  #: what would score less
-_EQUAL = 0.5  #: part that all share alike
+_EQUAL = 0.3  #: part that all share alike
+_MADE_OF_OTHERS = 0.3
+"""What a series weighs that mostly follows others, and so has a say where these are silent."""
+
+_FIRST_HAND = frozenset(
+    {Metric.PHASE_SECONDS, Metric.STAGE_SECONDS, Metric.CHECKPOINT_BLOCKING_SECONDS}
+)
 
 
-def weights(promise: Floats, q: float) -> Floats:
-    """Return weights whose mean is 1, by the score that a change worth telling of would have."""
+def prior(subject: Subject) -> float:
+    """Return what a subject's series weigh before anything is known of their values."""
+    return 1.0 if subject.metric in _FIRST_HAND else _MADE_OF_OTHERS
+
+
+def weights(promise: Floats, prior: Floats, q: float) -> Floats:
+    """Return weights whose mean is 1, by the score that a change worth telling of would have.
+
+    *prior* is what they are multiplied by.
+    """
     if not len(promise):
         return np.ones(0)
     score = np.clip(promise, _LEAST, _MOST)
@@ -32,4 +47,5 @@ def weights(promise: Floats, q: float) -> Floats:
     best = ndtr(-score / 2 - high / score)
     whole = float(best.sum())
     best = best * len(best) / whole if whole else np.ones(len(best))
-    return np.asarray(_EQUAL + (1 - _EQUAL) * best)
+    found = (_EQUAL + (1 - _EQUAL) * best) * prior
+    return np.asarray(found * len(found) / found.sum())

@@ -120,7 +120,7 @@ def _cells(rows: Durations, found: Residuals, window: Window, cohorts: int) -> C
     known = np.flatnonzero(np.isfinite(found.cut))
     place = rows.cohort[known].astype(np.intp) * shape[1] + rows.day[known]
     size = shape[0] * shape[1]
-    weight = np.bincount(place, found.weight[known], size).reshape(shape)
+    weight = np.bincount(place, found.weight[known], size).reshape(shape).astype(np.float64)
     total = np.bincount(place, found.weight[known] * found.cut[known], size).reshape(shape)
     return centred(
         Cells(

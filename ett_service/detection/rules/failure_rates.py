@@ -59,9 +59,10 @@ class RateWatch:
         score = _score(after, before, due_after, due_before, self.dispersion[:, None])
         return Starts(
             score=score,
+            raw=score,
             share=_over(due_after, due_after + due_before),
             enough=(np.maximum(after, due_after) >= FEWEST_EVENTS)
-            & (np.maximum(before, due_before) >= FEWEST_EVENTS),
+            & (np.minimum(due_after, due_before) >= FEWEST_EVENTS / 2),
             days=np.rint(tails(seen.astype(np.float64), most)).astype(np.int64),
         )
 

@@ -1,0 +1,292 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Metric, Series, Subject, Verdict
+from ett_service.detection.detector import scan
+from ett_service.detection.options import Frozen, Memory, Options, Scan
+from ett_service.detection.sample import Durations, Sample
+from tests.detection.made import (
+    AS_OF_US,
+    COHORTS,
+    COMPILE,
+    DAYS,
+    LAUNCHER,
+    OPTIONS,
+    PHASES,
+    SCHEDULING,
+    Seconds,
+    at_end_of,
+    day_of,
+    fleet,
+    looked_at,
+    regressions,
+    rows,
+    sample,
+    slower,
+)
+
+Days = np.typing.NDArray[np.int32]
+
+
+def test_a_step_is_found_once_with_its_phase_cohort_onset_and_size() -> None:
+    found = looked_at(fleet(slower(COMPILE, 1.6, 48))).findings
+    assert [one.series for one in found] == [Series(COMPILE, COHORTS[0])]
+    (step,) = found
+    assert step.verdict is Verdict.REGRESSION
+    assert abs(day_of(step) - 48) <= 1
+    assert step.low < 1.6 < step.high
+    assert step.ratio == pytest.approx(1.6, rel=0.1)
+    assert all(gate.passed for gate in step.gates)
+
+
+def test_its_gates_tell_every_condition() -> None:
+    (step,) = looked_at(fleet(slower(COMPILE, 1.6, 48))).findings
+    assert [gate.name for gate in step.gates] == [
+        "recent_values",
+        "baseline_values",
+        "recent_days",
+        "p",
+        "q",
+        "effect",
+        "impact",
+        "without_any_day",
+        "still_there",
+    ]
+
+
+def test_nothing_is_found_where_nothing_changed() -> None:
+    told = [looked_at(fleet(seed=seed)).findings for seed in range(8)]
+    assert sum(len(found) for found in told) == 0
+
+
+def test_a_ramp_is_found() -> None:
+    def ramp(day: Days, cohort: Days, seconds: Seconds) -> None:
+        late = (cohort == 0) & (day >= 44)
+        seconds[COMPILE][late] *= 1 + 0.08 * (day[late] - 43)
+
+    assert [one.series for one in regressions(fleet(ramp))] == [Series(COMPILE, COHORTS[0])]
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_some_bad_days_are_an_incident(length: int) -> None:
+    whole = fleet(slower(COMPILE, 4.0, 49, until=49 + length), a_day=(12, 12, 12, 12))
+    told = looked_at(at_end_of(50 + length, whole)).findings
+    found = [one for one in told if one.series.subject == COMPILE]
+    assert [(one.verdict, day_of(one)) for one in found] == [(Verdict.INCIDENT, 49)]
+    assert found[0].after.days == length
+
+
+def test_a_change_everywhere_is_one_of_the_whole_project() -> None:
+    def everywhere(day: Days, cohort: Days, seconds: Seconds) -> None:
+        seconds[COMPILE][day >= 48] *= 1.3
+
+    assert [one.series for one in regressions(fleet(everywhere))] == [Series(COMPILE, ())]
+
+
+def test_a_change_of_a_cluster_is_one_of_the_cluster() -> None:
+    def cluster(day: Days, cohort: Days, seconds: Seconds) -> None:
+        seconds[COMPILE][(day >= 46) & (cohort < 2)] *= 1.5
+
+    found = regressions(fleet(cluster))
+    assert [one.series for one in found] == [Series(COMPILE, (("cluster", "a"),))]
+
+
+def test_a_change_that_several_cohorts_share_too_little_for_each_is_still_found() -> None:
+    def everywhere(day: Days, cohort: Days, seconds: Seconds) -> None:
+        seconds[COMPILE][day >= 44] *= 1.35
+
+    thin = fleet(everywhere, a_day=(0.9, 0.9, 0.9, 0.9), seed=5)
+    assert [one.series.cohort for one in regressions(thin)] == [()]
+
+
+def test_more_jobs_of_a_slow_cohort_are_no_regression() -> None:
+    def slow(day: Days, cohort: Days, seconds: Seconds) -> None:
+        for subject in PHASES:
+            seconds[subject][cohort == 3] *= 3.0
+
+    usual = fleet(slow)
+    grown = fleet(slow, seed=2, a_day=(2, 2, 2, 18))
+    mixed = sample(
+        {
+            subject: _joined(usual.durations[subject], grown.durations[subject], 46)
+            for subject in usual.durations
+        }
+    )
+    assert {one.verdict for one in looked_at(mixed).findings} == {Verdict.MIX}
+
+
+def _joined(before: Durations, after: Durations, since: int) -> Durations:
+    early, late = before.day < since, after.day >= since
+    us, day, cohort = (
+        np.concatenate([getattr(before, name)[early], getattr(after, name)[late]])
+        for name in ("us", "day", "cohort")
+    )
+    return rows(us / 1e6, day, cohort)
+
+
+def test_time_that_moved_between_two_phases_is_relabelled() -> None:
+    def relabelled(day: Days, cohort: Days, seconds: Seconds) -> None:
+        late = (cohort == 0) & (day >= 47)
+        moved = 0.5 * seconds[LAUNCHER][late]
+        seconds[LAUNCHER][late] -= moved
+        seconds[COMPILE][late] += moved
+
+    found = looked_at(fleet(relabelled)).findings
+    assert {one.verdict for one in found} == {Verdict.RELABELLING}
+    assert {one.series.subject for one in found} == {LAUNCHER, COMPILE}
+
+
+def test_an_improvement_is_found_with_the_same_certainty() -> None:
+    found = looked_at(fleet(slower(COMPILE, 1 / 1.6, 47))).findings
+    assert [(one.series, one.verdict) for one in found] == [
+        (Series(COMPILE, COHORTS[0]), Verdict.IMPROVEMENT)
+    ]
+
+
+def test_what_everything_of_a_cohort_does_for_three_days_waits_for_more() -> None:
+    def slow(day: Days, cohort: Days, seconds: Seconds) -> None:
+        for subject in PHASES:
+            seconds[subject][(cohort == 0) & (day >= 45)] *= 2.0
+
+    whole = fleet(slow)
+    assert [len(regressions(at_end_of(day, whole))) for day in (47, 48)] == [0, 0]
+    assert len(regressions(at_end_of(50, whole))) == len(PHASES)
+
+
+def test_a_cohort_that_goes_silent_is_no_finding() -> None:
+    whole = fleet()
+    kept = {
+        subject: Durations(
+            *(
+                getattr(told, name)[(told.cohort != 0) | (told.day < 42)]
+                for name in ("us", "day", "cohort", "stratum", "unit", "gpus")
+            )
+        )
+        for subject, told in whole.durations.items()
+    }
+    found = looked_at(sample(kept))
+    assert found.findings == ()
+    silent = [one for one in found.power if one.cohort == COHORTS[0]]
+    assert {(one.recent, one.smallest) for one in silent} == {(0, None)}
+
+
+def _open(whole: Sample, since: int) -> Memory:
+    first_us = AS_OF_US - DAYS * DAY_US
+    frozen = Frozen(first_us, first_us + since * DAY_US, first_us + since * DAY_US, False)  # noqa: FBT003
+    assert whole.days == DAYS
+    return Memory(open={Series(COMPILE, COHORTS[0]): frozen})
+
+
+def test_what_is_open_holds_against_its_frozen_baseline() -> None:
+    whole = fleet(slower(COMPILE, 1.6, 30))
+    (still,) = looked_at(whole, _open(whole, 30)).findings
+    assert (still.verdict, still.holds) == (Verdict.REGRESSION, True)
+    assert still.ratio == pytest.approx(1.6, rel=0.1)
+    assert looked_at(whole).findings == ()  # without the memory it is the normal by now
+
+
+def test_what_was_rolled_back_holds_no_more() -> None:
+    whole = fleet(slower(COMPILE, 1.6, 35, until=48))
+    (gone,) = looked_at(whole, _open(whole, 35)).findings
+    assert gone.holds is False
+
+
+def test_of_what_is_open_and_has_no_values_nothing_is_said() -> None:
+    whole = fleet(a_day=(0, 6, 6, 6))
+    assert looked_at(whole, _open(whole, 35)).findings == ()
+
+
+def test_an_accepted_baseline_is_what_values_are_held_against() -> None:
+    whole = fleet(slower(COMPILE, 1.6, 20))
+    since_us = AS_OF_US - (DAYS - 20) * DAY_US
+    early = at_end_of(30, whole)
+    memory = Memory(accepted={Series(COMPILE, COHORTS[0]): since_us})
+    assert regressions(early)
+    assert scan(early, OPTIONS, memory).findings == ()
+
+
+def test_days_of_maintenance_are_left_out() -> None:
+    whole = fleet(slower(COMPILE, 4.0, 50, until=52))
+    left_out = frozenset({(50, 0), (51, -1)})
+    cleared = Sample(
+        whole.as_of_us, whole.days, whole.cohorts, whole.durations, whole.rates, None, left_out
+    )
+    assert looked_at(whole).findings
+    assert looked_at(cleared).findings == ()
+
+
+def test_what_costs_too_little_is_not_told() -> None:
+    whole = fleet(slower(SCHEDULING, 1.6, 46))
+    assert regressions(whole)
+    assert scan(whole, Options(impact_floor=0.05), Memory()).findings == ()
+
+
+@pytest.mark.parametrize("factor", [0.001, 7.0])
+def test_other_units_change_nothing_but_the_sizes(factor: float) -> None:
+    whole = fleet(slower(COMPILE, 1.6, 47))
+    scaled = sample(
+        {
+            subject: rows(told.us / 1e6 * factor, told.day, told.cohort)
+            for subject, told in whole.durations.items()
+        }
+    )
+    assert _told(looked_at(scaled)) == _told(looked_at(whole))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_order_of_rows_and_cohorts_changes_nothing(seed: int) -> None:
+    whole = fleet(slower(COMPILE, 1.6, 47))
+    draws = np.random.default_rng(seed)
+    order = draws.permutation(len(COHORTS))
+    place = np.argsort(order).astype(np.int32)
+    shuffled = {}
+    for subject, told in whole.durations.items():
+        rows_at = draws.permutation(len(told.us))
+        shuffled[subject] = rows(
+            told.us[rows_at] / 1e6, told.day[rows_at], place[told.cohort[rows_at]]
+        )
+    other = sample(shuffled, [COHORTS[one] for one in order])
+    assert _told(looked_at(other)) == _told(looked_at(whole))
+
+
+def _told(found: Scan) -> list[tuple[Series, Verdict, float, int]]:
+    return [(one.series, one.verdict, round(one.ratio, 3), one.onset_us) for one in found.findings]
+
+
+SUBJECTS = [COMPILE, Subject(Metric.UNSAVED_SECONDS), Subject(Metric.STAGE_SECONDS, "p", "s")]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 5_000_000, 5_000_001, 2**62]),
+            st.integers(0, 9),
+            st.integers(0, 1),
+            st.sampled_from([1.0, float("nan"), 0.0]),
+        ),
+        max_size=40,
+    ),
+    st.integers(0, 70),
+    st.sampled_from(SUBJECTS),
+)
+def test_whatever_there_is_is_looked_at(
+    told: list[tuple[int, int, int, float]], days: int, subject: Subject
+) -> None:
+    us, back, cohort, gpus = zip(*told, strict=True) if told else ((), (), (), ())
+    day = np.array([days - 1 - one for one in back], dtype=np.int32)
+    durations = Durations(
+        us=np.array(us, dtype=np.int64),
+        day=day,
+        cohort=np.array(cohort, dtype=np.int32),
+        stratum=np.zeros(len(us), dtype=np.int32),
+        unit=np.zeros(len(us), dtype=np.int32),
+        gpus=np.array(gpus, dtype=np.float64),
+    )
+    odd = Sample(AS_OF_US, days, COHORTS[:2], {subject: durations}, {})
+    few = Options(recent_days=3, baseline_days=6, fewest_recent=1, fewest_baseline=1)
+    first = scan(odd, few, Memory())
+    assert first == scan(odd, few, Memory())
