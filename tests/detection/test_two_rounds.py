@@ -1,0 +1,51 @@
+"""Real runs of two rounds of MLPerf, half a year apart: too few for a search day by day."""
+
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from ett_service.core.event import Event
+from ett_service.core.interval import DAY_US
+from ett_service.core.regression import Metric, Subject
+from ett_service.detection.evaluation import evaluate
+from ett_service.detection.options import Memory
+from ett_service.detection.plan import Plan
+from ett_service.storage.engine import Store
+from tests.analysis.fleets import keep
+from tests.core.corpus import event
+from tests.importers.imported import imported
+
+ROOT = Path(__file__).parents[2]
+RUNS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf" / "runs"
+SYSTEM = "Dell__XE9680x8H200-SXM-141GB__stable_diffusion"
+START = Subject(Metric.TIME_TO_START_SECONDS)
+INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
+
+
+def _kept(store: Store, project_id: int, *rounds: str) -> int:
+    """Keep the runs of some rounds, and return the midnight after the last of them."""
+    latest = 0
+    for name in rounds:
+        jobs: defaultdict[str, list[Event]] = defaultdict(list)
+        for told in imported(RUNS / f"{name}__{SYSTEM}")[0]:
+            jobs[told["job"]].append(event(told))
+        for job, events in jobs.items():
+            keep(store, project_id, f"{name} {job}", events)
+            latest = max(latest, *(one.at for one in events))
+    return latest // DAY_US * DAY_US + DAY_US
+
+
+def test_where_values_are_wanting_the_search_says_what_it_cannot_see(
+    store: Store, project_id: int
+) -> None:
+    if not RUNS.is_dir():
+        pytest.skip(f"the MLPerf logs are not there: {RUNS} (set ETT_CORPUS)")
+    at_us = _kept(store, project_id, "v4.1", "v5.0")
+
+    with store.reading() as conn:
+        evaluated = evaluate(conn, project_id, at_us, Plan(), Memory())
+    assert evaluated.findings == ()
+    assert {one.subject for one in evaluated.power} >= {START, INIT}
+    assert {(one.baseline, one.smallest) for one in evaluated.power} == {(0, None)}
