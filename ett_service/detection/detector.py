@@ -97,8 +97,9 @@ def _bars(looks: Sequence[Look], options: Options) -> list[Bar]:
         np.full(len(told), prior(look.watch.subject))
         for look, told in zip(looks, promise, strict=True)
     ]
-    joined = (np.concatenate([np.ones(0), *parts]) for parts in (promise, priors))
-    shared = weights(*joined, options.q)
+    shared = weights(
+        np.concatenate([np.ones(0), *promise]), np.concatenate([np.ones(0), *priors]), options.q
+    )
     by_look = np.split(shared, np.cumsum([int(used.sum()) for used in tested]))[:-1]
     limits = {}
     for sign in (WORSE, BETTER):

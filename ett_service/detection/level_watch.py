@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Self
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from ett_service.detection.panel import Cells, Flags, Panel, panel
 from ett_service.detection.sample import Floats, Ints
 from ett_service.detection.watch import Halves
 from ett_service.detection.window import Window
-
-W = TypeVar("W", bound="LevelWatch")
 
 
 @dataclass(frozen=True)
@@ -54,11 +52,12 @@ class LevelWatch:
         sure = self.panel.precision
         before, after = sure[:, :early].sum(axis=1), sure[:, early:].sum(axis=1)
         both = np.divide(after * before, after + before, out=np.zeros_like(after), where=after > 0)
-        return np.divide(1.0, np.sqrt(both), out=np.full_like(both, np.inf), where=both > 0)
+        endless = np.full_like(both, np.inf)
+        return np.asarray(np.divide(1.0, np.sqrt(both), out=endless, where=both > 0))
 
     def smallest_level(self, score: Floats) -> Floats:
         """Return the change of each group's level that scores so much, if it fills the window."""
-        return onset.as_student(score, self.panel.freedom) * self.error
+        return np.asarray(onset.as_student(score, self.panel.freedom) * self.error)
 
     def halves(self, group: int, late: Flags, early: Flags) -> Halves:
         return _halves(self.panel, group, late, early)
@@ -75,7 +74,7 @@ class LevelWatch:
     def counts(self, group: int) -> Ints:
         return np.asarray(self.panel.count[group])
 
-    def shifted(self: W, group: int, start: int, stop: int) -> W:
+    def shifted(self, group: int, start: int, stop: int) -> Self:
         cells = self.cells.shifted(self.groups.members[group], start, stop)
         return replace(self, cells=cells, moved=self.moved + self.cells.level - cells.level)
 

@@ -14,7 +14,7 @@ class Groups:
     """Sets of cohorts; each set is there once, under the first of its names."""
 
     names: tuple[Cohort, ...]
-    members: Floats  #: groups × cohorts, 1 where the cohort is in the group
+    members: Floats  #: groups by cohorts, 1 where the cohort is in the group
     single: tuple[bool, ...]  #: whether the group is one cohort
 
     def place(self, name: Cohort) -> int | None:

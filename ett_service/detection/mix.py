@@ -31,7 +31,9 @@ _TOGETHER = Groups(((),), np.ones((1, 1)), (True,))
 
 def mixes(window: Window, looks: list[Look], series: int, options: Options) -> Iterator[Finding]:
     """Yield what moved for the project as a whole, by the mix of its jobs alone."""
-    together = replace(window, sample=_together(window), kept=window.kept.any(axis=0)[None, :])
+    together = replace(
+        window, sample=_together(window), kept=np.atleast_2d(window.kept.any(axis=0))
+    )
     for look in looks:
         subject = look.watch.subject
         whole = look.watch.groups.place(())

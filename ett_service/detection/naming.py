@@ -58,19 +58,18 @@ def explains(cause: Since, effect: Since) -> bool:
 
 def _begets(cause: Subject, effect: Subject) -> bool:
     """Tell whether values of *effect* are made of those of *cause*, or hold the same ones."""
-    if effect.metric is Metric.ETT_RATIO:
-        return cause.metric is not Metric.ETT_RATIO
-    if effect.metric is Metric.STAGE_SECONDS:
-        return cause.metric is Metric.PHASE_SECONDS and cause.phase == effect.phase
-    if effect.metric is Metric.CHECKPOINT_BLOCKING_SECONDS:
-        return cause.phase == Phase.CHECKPOINT_BLOCKING.value
-    if effect.metric is Metric.FAILURES_PER_GPU_HOUR:
-        return cause.metric is effect.metric and cause != effect
     starts = cause.metric in {Metric.PHASE_SECONDS, Metric.STAGE_SECONDS}
-    if effect.metric is Metric.TIME_TO_START_SECONDS:
-        return starts and cause.phase != Phase.SHUTDOWN.value
-    recovers = starts or cause.metric is Metric.TIME_TO_START_SECONDS
-    return effect.metric is Metric.TIME_TO_RECOVER_SECONDS and recovers
+    begins = starts and cause.phase != Phase.SHUTDOWN.value
+    return {
+        Metric.PHASE_SECONDS: False,
+        Metric.UNSAVED_SECONDS: False,
+        Metric.CHECKPOINT_BLOCKING_SECONDS: cause.phase == Phase.CHECKPOINT_BLOCKING.value,
+        Metric.STAGE_SECONDS: cause.metric is Metric.PHASE_SECONDS and cause.phase == effect.phase,
+        Metric.FAILURES_PER_GPU_HOUR: cause.metric is effect.metric and cause != effect,
+        Metric.TIME_TO_START_SECONDS: begins,
+        Metric.TIME_TO_RECOVER_SECONDS: starts or cause.metric is Metric.TIME_TO_START_SECONDS,
+        Metric.ETT_RATIO: cause.metric is not Metric.ETT_RATIO,
+    }[effect.metric]
 
 
 def is_outage_like(candidate: Candidate, candidates: Iterable[Candidate]) -> bool:

@@ -28,7 +28,7 @@ class Fewest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Groups × starts: place ``k`` compares the last ``k + 1`` days with the ones before."""
+    """Groups by starts: place ``k`` compares the last ``k + 1`` days with the ones before."""
 
     score: Floats  #: standard normal without a change, positive for worse
     raw: Floats  #: standard errors of the change: what of several groups shows it most
@@ -70,7 +70,7 @@ def as_normal(score: Floats, freedom: Floats) -> Floats:
 
 
 def as_student(score: Floats, freedom: Floats) -> Floats:
-    """Return the Student's t of *freedom* as rare as a normal score: ``as_normal`` backwards."""
+    """Return the Student's t as rare as a normal score: ``as_normal`` backwards."""
     size = np.abs(score) * (8 * freedom + 3) / (8 * freedom + 1)
     return np.sign(score) * np.sqrt(freedom * np.expm1(size**2 / freedom))
 
@@ -78,8 +78,8 @@ def as_student(score: Floats, freedom: Floats) -> Floats:
 def peaks(found: Starts, sign: int, fewest_days: int) -> Peaks:
     """Find the largest score for a change in the direction of *sign*.
 
-    A start on one of the last *fewest_days* has to score by half more than another: noise that makes
-    a change seem to be younger than it is would make it wait.
+    A start on one of the last *fewest_days* has to score by half more than another: noise that
+    makes a change seem to be younger than it is would make it wait.
     """
     allowed = found.enough
     score = np.where(allowed, sign * found.score, -np.inf)

@@ -27,7 +27,7 @@ _WEEK = 7
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Cohorts × days; levels are 0 on average in the baseline, in units of a change of 1."""
+    """Cohorts by days; levels are 0 on average in the baseline, in units of a change of 1."""
 
     level: Floats  #: mean of what the rows say, 0 where there are none
     weight: Floats  #: effective number of rows
@@ -46,7 +46,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Groups × days."""
+    """Groups by days."""
 
     level: Floats
     precision: Floats  #: one over the variance of the level; 0 where there is none

@@ -93,10 +93,10 @@ def _strongest(look: Look, bar: Bar) -> Iterator[Candidate]:
     """Yield what may be taken, what shows most first."""
     hits = []
     for sign, limit in bar.limits.items():
-        peaks = look.of(sign)
-        for group in np.flatnonzero(peaks.p <= limit * bar.weight):
-            last = int(peaks.last[group])
-            hits.append((sign * float(look.starts.raw[group, last - 1]), sign, int(group), last))
+        found = look.of(sign)
+        for group in np.flatnonzero(found.p <= limit * bar.weight).tolist():
+            last = int(found.last[group])
+            hits.append((sign * float(look.starts.raw[group, last - 1]), sign, group, last))
     for _, sign, group, last in sorted(hits, key=lambda hit: (-hit[0], hit[1], hit[2])):
         if _is_shared(look, group, last, sign):
             p = float(look.of(sign).p[group])

@@ -10,9 +10,8 @@ from ett_service.detection.options import Options
 from ett_service.detection.panel import Flags
 from ett_service.detection.sample import Floats, Ints
 
-
 SURE = 0.8416
-"""Standard normal quantile of 0.8: a change whose score lies so far above is found 8 times in 10."""
+"""Standard normal quantile of 0.8: what scores so much above a limit passes it 8 times in 10."""
 
 
 @dataclass(frozen=True, slots=True)

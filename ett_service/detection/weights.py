@@ -1,9 +1,9 @@
 """How the chance of a false alarm is shared out among series that could show very different things.
 
-A series that would score 3 for a change worth telling of needs a lower bar than one that would score
-10 and passes any, or one that would score 1 and passes none. The weights are those that find most at
-the same overall chance of a false finding (Roeder and Wasserman 2009), which keep their guarantee
-since they go by numbers of values and spreads, not by what was found. Half is shared out equally.
+A series that would score 3 for a change worth telling of needs a lower bar than one that would
+score 10 and passes any, or one that would score 1 and passes none. The weights are those that find
+most at the same overall chance of a false finding (Roeder and Wasserman 2009). They keep it since
+they go by numbers of values and by spreads, not by what was found. A part is shared out equally.
 """
 
 import numpy as np

@@ -23,7 +23,7 @@ class Window:
     sample: Sample
     of_sample: Ints  #: the days, as the sample counts them
     baseline: int  #: so many of the first days are in no recent window
-    kept: Flags  #: cohorts × all days of the sample; False where maintenance lay
+    kept: Flags  #: cohorts by all days of the sample; False where maintenance lay
     held_us_per_week: float  #: accelerators times time, of the whole project
 
     @classmethod
@@ -67,7 +67,7 @@ class Window:
         return (at_us - self.sample.first_day_us) // DAY_US
 
     def counted(self, subject: Subject, groups: Groups, memory: Memory) -> Floats:
-        """Return cohorts × days, 1 where values count and 0 where somebody said they do not."""
+        """Return cohorts by days, 1 where values count and 0 where somebody said they do not."""
         kept = self.kept[:, self.of_sample].astype(np.float64)
         for series, since_us in memory.accepted.items():
             place = groups.place(series.cohort) if series.subject == subject else None

@@ -10,6 +10,7 @@ Poisson variance their days and weeks have in the baseline (McCullagh and Nelder
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc, ndtri
 
 from ett_service.core.regression import Side, Subject
@@ -72,7 +73,7 @@ class RateWatch:
         return events[:, early:].sum(axis=1), events[:, :early].sum(axis=1)
 
     def promise(self, factor: float) -> Floats:
-        return self._promises(np.array([factor]))[:, 0]
+        return self._promises(np.array([factor], dtype=np.float64))[:, 0]
 
     def smallest(self, score: Floats, options: Options) -> Floats:
         reached = self._promises(_FACTORS) >= score[:, None]
@@ -80,7 +81,7 @@ class RateWatch:
         first = np.where(reached.any(axis=1), _FACTORS[reached.argmax(axis=1)], np.inf)
         return np.maximum(first, options.effect_floor)
 
-    def _promises(self, factors: Floats) -> Floats:
+    def _promises(self, factors: NDArray[np.floating]) -> Floats:
         """Return groups by factors: the score of a change that fills the recent window."""
         before, after = (np.outer(due, np.ones(len(factors))) for due in self._due())
         return _score(after * factors, before, after, before, self.dispersion[:, None])
@@ -101,7 +102,7 @@ class RateWatch:
         return self._between(members, float(self.dispersion.max()), late, ~late).score
 
     def counts(self, group: int) -> Ints:
-        return (self.groups.members[group] @ self.exposure > 0).astype(np.int64)
+        return np.asarray(self.groups.members[group] @ self.exposure > 0, dtype=np.int64)
 
     def shifted(self, group: int, start: int, stop: int) -> "RateWatch":
         days = np.arange(self.days)
@@ -144,8 +145,10 @@ class RateWatch:
         due_after, due_before = (float(expected[days].sum()) for days in (late, early))
         if not due_after or not due_before:
             return Halves(0.0, 0.0)
-        parts = (np.array([part]) for part in (after, before, due_after, due_before))
-        score = _score(*parts, np.array([dispersion]))
+        late_, early_, due_late, due_early = (
+            np.array([part]) for part in (after, before, due_after, due_before)
+        )
+        score = _score(late_, early_, due_late, due_early, np.array([dispersion]))
         effect = np.log((after + _HALF) / due_after) - np.log((before + _HALF) / due_before)
         return Halves(float(score[0]), float(effect))
 
