@@ -125,9 +125,9 @@ def test_every_page_of_a_job_can_be_read_whatever_was_told(
 said = st.dictionaries(
     st.sampled_from(
         ["at", "end", "kind", "title", "labels", "id", "cause", "origin", "why", "from", "to",
-         "windows", "evil"]
+         "windows", "evil", "until", "cohort", "phase", "verdict"]
     ),
-    values | st.sampled_from(["deploy", "network", "infra", "because"]),
+    values | st.sampled_from(["deploy", "network", "infra", "because", "real", "pt2_compile"]),
     max_size=6,
 )  # fmt: skip
 
@@ -136,7 +136,8 @@ said = st.dictionaries(
 @given(
     st.sampled_from(
         [("POST", "/v1/markers"), ("PUT", "/v1/jobs/llm-70b/exclusion"),
-         ("PUT", "/v1/jobs/llm-70b/attempts/0/verdict")]
+         ("PUT", "/v1/jobs/llm-70b/attempts/0/verdict"), ("POST", "/v1/regressions/mutes"),
+         ("POST", "/v1/regressions/x/triage"), ("POST", "/v1/regressions/x/mute")]
     ),
     said,
 )  # fmt: skip
@@ -151,7 +152,8 @@ def test_nothing_that_people_say_makes_it_fail(
 
 parameters = st.sampled_from(
     ["team", "state", "from", "to", "q", "sort", "limit", "cursor", "project", "label", "evil",
-     "group_by", "where", "step", "by", "format", "exclusions"]
+     "group_by", "where", "step", "by", "format", "exclusions", "verdict", "phase",
+     "over"]
 )  # fmt: skip
 
 
@@ -159,7 +161,8 @@ parameters = st.sampled_from(
 @given(
     st.sampled_from(
         ["/v1/jobs", "/v1/jobs/llm-70b/events", "/v1/keys", "/v1/jobs/llm-70b", "/v1/markers",
-         "/v1/fleet/summary", "/v1/fleet/series", "/v1/fleet/jobs/top", "/v1/fleet/explain"]
+         "/v1/fleet/summary", "/v1/fleet/series", "/v1/fleet/jobs/top", "/v1/fleet/explain",
+         "/v1/regressions", "/v1/regressions/x", "/v1/regressions/power", "/v1/regressions/mutes"]
     ),
     st.dictionaries(parameters, texts.filter(str.isascii), max_size=3),
 )  # fmt: skip

@@ -4,12 +4,22 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from ett_service.storage.engine import open_store
+from ett_service.storage.keys import create_project
+from ett_service.storage.migrate import migrate
+from tests.builders import NOON
 from tests.cli.conftest import ETT, address, bare_environment
 from tests.contract.described import Described, Service
+from tests.regressions import finding, fires
+
+SEARCHED = "searched"
+"""The project that has a regression."""
 
 CORPUS = Path(os.environ.get("ETT_CORPUS", Path(__file__).parents[2] / "../shared/corpus"))
 
@@ -18,11 +28,14 @@ CORPUS = Path(os.environ.get("ETT_CORPUS", Path(__file__).parents[2] / "../share
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Serve a new SQLite file on a free port; the key may do everything."""
     folder = tmp_path_factory.mktemp("contract")
+    url = f"sqlite:///{folder / 'ett.db'}"
+    _search(url)
     with (folder / "log").open("w+") as log:
         process = subprocess.Popen(
             [ETT, "serve", "--port", "0"],
             cwd=folder,
-            env=bare_environment() | {"ETT_DATABASE_URL": f"sqlite:///{folder / 'ett.db'}"},
+            env=bare_environment()
+            | {"ETT_DATABASE_URL": url, "ETT_DETECTION": '{"enabled": false}'},
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -30,12 +43,20 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         try:
             assert process.stdout is not None
             key = process.stdout.readline().strip()
-            url = address((folder / "log").read_text().splitlines())
-            with Service(url, key, Described.by(url)) as service:
+            served_at = address((folder / "log").read_text().splitlines())
+            with Service(served_at, key, Described.by(served_at)) as service:
                 yield service
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=30)
+
+
+def _search(url: str) -> None:
+    """Store what a search found in a project of its own."""
+    migrate(url)
+    with closing(open_store(url)) as store:
+        project_id = store.write(partial(create_project, name=SEARCHED, now_us=NOON))
+        fires(store, project_id, finding())
 
 
 @pytest.fixture(scope="session")
