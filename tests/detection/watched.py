@@ -38,7 +38,9 @@ def watched(
     spread = np.exp(draws.normal(0, 0.2, (len(factors), count)))
     durations = {
         subject: Values(
-            us=(100 * SECOND_US * np.array([factor(one) for one in day]) * noise).astype(np.int64),
+            us=(100 * SECOND_US * np.array([factor(one) for one in day.tolist()]) * noise).astype(
+                np.int64
+            ),
             known_us=known_us,
             attempt=place,
         )

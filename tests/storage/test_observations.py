@@ -58,10 +58,11 @@ def test_attempts_come_with_what_they_spent_on_each_category(store: Store, proje
 def test_jobs_say_what_they_are_and_nothing_where_they_say_nothing(
     store: Store, project_id: int
 ) -> None:
-    told = {"team": "t", "model": "m", "cluster": "c", "hardware": "H100"}
-    keep(
-        store, project_id, "told", calm_job(NOON, compiling=1, training=1, precision="fp8", **told)
-    )
+    told = calm_job(
+        NOON, compiling=1, training=1,
+        team="t", model="m", cluster="c", hardware="H100", precision="fp8",
+    )  # fmt: skip
+    keep(store, project_id, "told", told)
     keep(store, project_id, "untold", calm_job(NOON, training=1))
 
     with store.reading() as conn:
