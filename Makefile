@@ -38,7 +38,7 @@ laws: setup ## Try the laws of the ledger and of the rollups on many more drawn 
 		-n 2 --quiet --hypothesis-profile=laws --timeout=3600
 
 faults: setup ## Kill and pause processes hundreds of times; nothing is lost or done twice. This takes minutes.
-	$(BIN)/pytest tests/storage tests/alerting tests/worker --long -m long --timeout=3600 --quiet
+	$(BIN)/pytest tests/faults tests/worker --long -m long --timeout=3600 --quiet
 
 live: setup ## Watch a live fleet under a real Prometheus for longer, with 60 days before it.
 	$(BIN)/pytest tests/live --long --quiet
