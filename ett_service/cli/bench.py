@@ -12,7 +12,7 @@ from ett_service.trials.bench import CELLS, Plan, causes, scores, try_all
 from ett_service.trials.causes import by_cause
 from ett_service.trials.engines import FAMILIES, engines, frontier
 from ett_service.trials.keeping import keep, kept
-from ett_service.trials.labelled import compare, labelled
+from ett_service.trials.labelled import compare, compare_best, labelled
 from ett_service.trials.otava import FOLDER, Otava
 
 _FLEETS = 100
@@ -94,7 +94,7 @@ def _detect(args: argparse.Namespace) -> None:
 def _changepoints(args: argparse.Namespace) -> None:
     series = labelled(args.folder)
     with Otava(args.otava) as otava:
-        results = compare(series, otava)
+        results = [*compare(series, otava), *compare_best(series, otava)]
     if args.json:
         write_json({one.finder: {"mean": one.mean, **one.by_series} for one in results})
     else:

@@ -25,6 +25,10 @@ Find = Callable[[Floats], Iterable[int]]
 
 OURS = "ours"
 _OTAVA_P = (0.05, 0.01, 0.001, 1e-4, 1e-5, 1e-6)
+_PENALTIES = (2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
+"""Times the logarithm of the length: Schwarz's for a mean and a place, the modified one (Zhang and
+Siegmund, 2007), and larger ones; 0 stands for that of Akaike."""
+
 _SMALLEST = (2, 5, 10)  #: lengths between two change points that PELT is tried with
 
 
@@ -101,31 +105,37 @@ class Result:
         return sum(self.by_series.values()) / len(self.by_series)
 
 
-def compare(series: Sequence[Labelled], otava: Otava | None) -> list[Result]:
-    """Try ours, Otava where there is one, and PELT, each as it comes.
+def compare(series: Sequence[Labelled], otava: Otava) -> list[Result]:
+    """Try ours, Otava and PELT, each as it comes."""
+    finders: dict[str, list[Find]] = {
+        OURS: [changepoints],
+        "otava": [_otava(otava, DEFAULT_P)],
+        "pelt": [partial(_pelt, penalty=3.0, smallest=2)],
+    }
+    return _results(series, finders)
 
-    Those with ``best`` are tried with every setting, of which the best of each series counts: no
-    one could know it beforehand, and the paper calls it the oracle.
+
+def compare_best(series: Sequence[Labelled], otava: Otava) -> list[Result]:
+    """Try Otava and PELT with every setting, of which the best of each series counts.
+
+    No one could know it beforehand; the paper calls it the oracle.
     """
-    families: dict[str, list[Find]] = {OURS: [changepoints]}
-    if otava is not None:
-        families["otava"] = [_otava(otava, DEFAULT_P)]
-        families["otava, best"] = [_otava(otava, p) for p in _OTAVA_P]
-    families["pelt"] = [partial(_pelt, penalty=3.0, smallest=2)]
-    families["pelt, best"] = [
-        partial(_pelt, penalty=penalty, smallest=smallest)
-        for penalty in (0.0, *_PENALTIES)
-        for smallest in _SMALLEST
-    ]
+    finders: dict[str, list[Find]] = {
+        "otava, best": [_otava(otava, p) for p in _OTAVA_P],
+        "pelt, best": [
+            partial(_pelt, penalty=penalty, smallest=smallest)
+            for penalty in (0.0, *_PENALTIES)
+            for smallest in _SMALLEST
+        ],
+    }
+    return _results(series, finders)
+
+
+def _results(series: Sequence[Labelled], finders: Mapping[str, Sequence[Find]]) -> list[Result]:
     return [
         Result(name, {one.name: max(_score(one, find) for find in finds) for one in series})
-        for name, finds in families.items()
+        for name, finds in finders.items()
     ]
-
-
-_PENALTIES = (2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
-"""Times the logarithm of the length: Schwarz's for a mean and a place, the modified one (Zhang and
-Siegmund, 2007), and larger ones; 0 stands for that of Akaike."""
 
 
 def _score(one: Labelled, find: Find) -> float:
