@@ -67,7 +67,7 @@ class Marks:
     noticed: bool  #: anything that did change was told of in time, the whole fleet included
     right_cohort: bool  #: in time, and of a cohort that it was planted in
     right_cell: bool  #: in time, and of exactly what was planted
-    right_first: bool | None  #: what came first is what was planted; None where nothing was told
+    right_first: bool | None  #: what came first is what was planted; None: nothing did
     delay: int | None  #: whole days from the change to the first on the right cohort
     onset_error: int | None  #: days, of the same
 
@@ -87,7 +87,7 @@ def mark(truth: Truth, alerts: Sequence[Alert]) -> Marks:
         noticed=bool(touched),
         right_cohort=bool(cohort),
         right_cell=any(truth.is_target(one.series) for one in cohort),
-        right_first=truth.is_target(first[0].series) if first else None,
+        right_first=truth.is_target(first[0].series) if first and truth.phases else None,
         delay=cohort[0].day + 1 - start if cohort else None,
         onset_error=_onset_error(cohort, start),
     )
