@@ -25,7 +25,7 @@ from ett_service.core.interval import SECOND_US
 from ett_service.storage.tables import lease
 
 IDLE_US = 2 * SECOND_US
-"""A writer that is silent for so long inside its transaction loses it, and with it the row."""
+"""Who is silent for so long inside a transaction loses it, and with it the row."""
 
 
 class LeaseLost(EttError):
@@ -83,7 +83,9 @@ def take(conn: Connection, name: str, holder: str, seconds: float) -> int | None
     Return its epoch, which is another one for each holder in turn. A *holder* is the name of one
     start of one process: one that starts again is another.
     """
-    of = {"of_name": name, "of_holder": holder, "lease_us": round(seconds * SECOND_US)}
+    lease_us = round(seconds * SECOND_US)
+    _end_if_silent(conn, min(IDLE_US, lease_us))
+    of = {"of_name": name, "of_holder": holder, "lease_us": lease_us}
     epoch: int | None = conn.execute(_TAKE[conn.dialect.name], of).scalar_one_or_none()
     return epoch
 
@@ -91,15 +93,12 @@ def take(conn: Connection, name: str, holder: str, seconds: float) -> int | None
 def hold(conn: Connection, name: str, epoch: int, *, idle_us: int = IDLE_US) -> None:
     """Keep the lease with its holder until this transaction ends.
 
-    Renewing waits for that end, too, so it has to be near; PostgreSQL sees to it that a process
-    that is paused inside it for *idle_us* does not keep the next one waiting.
+    Renewing waits for that end, too, so it has to be near.
 
     Raises:
         LeaseLost: Its epoch is another one.
     """
-    if conn.dialect.name == "postgresql":
-        milliseconds = max(1, idle_us // 1_000)
-        conn.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")
+    _end_if_silent(conn, idle_us)
     of = {"of_name": name, "of_epoch": epoch}
     if conn.execute(_HOLD, of).scalar_one_or_none() is None:
         raise LeaseLost(f"The lease {name} has another holder than that of epoch {epoch}.")
@@ -108,3 +107,13 @@ def hold(conn: Connection, name: str, epoch: int, *, idle_us: int = IDLE_US) -> 
 def resign(conn: Connection, name: str, epoch: int) -> None:
     """Let the lease go, so that the next need not wait; its epoch goes on from here."""
     conn.execute(_RESIGN, {"of_name": name, "of_epoch": epoch})
+
+
+def _end_if_silent(conn: Connection, idle_us: int) -> None:
+    """Have PostgreSQL end the transaction of a process that is paused in it.
+
+    It locks the row of the lease, and would keep the next holder waiting for as long.
+    """
+    if conn.dialect.name == "postgresql":
+        milliseconds = max(1, idle_us // 1_000)
+        conn.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")

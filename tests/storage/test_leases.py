@@ -109,7 +109,8 @@ def test_a_former_holder_cannot_resign_for_the_present_one(
 
 @ON_POSTGRESQL
 def test_nobody_takes_it_while_its_holder_writes(store: Store) -> None:
-    store.write(partial(leases.take, name="evaluator", holder="a", seconds=0))
+    store.write(partial(leases.take, name="evaluator", holder="a", seconds=60))
+    store.write(run_out)
 
     def take_impatiently(conn: Connection) -> int | None:
         conn.exec_driver_sql("SET LOCAL lock_timeout = '20ms'")
@@ -125,8 +126,19 @@ def test_nobody_takes_it_while_its_holder_writes(store: Store) -> None:
 
 
 @ON_POSTGRESQL
+def test_who_is_paused_while_taking_it_does_not_get_it(store: Store) -> None:
+    def pause(conn: Connection) -> None:
+        assert leases.take(conn, "evaluator", "a", 0.1) == 1
+        assert store.write(partial(leases.take, name="evaluator", holder="b", seconds=60)) == 1
+
+    with pytest.raises(StorageUnavailable):
+        store.write(pause)
+
+
+@ON_POSTGRESQL
 def test_who_is_paused_inside_a_write_loses_it(store: Store) -> None:
-    store.write(partial(leases.take, name="evaluator", holder="a", seconds=0))
+    store.write(partial(leases.take, name="evaluator", holder="a", seconds=60))
+    store.write(run_out)
     take_it = partial(leases.take, name="evaluator", holder="b", seconds=3_600)
 
     def write(conn: Connection) -> int | None:

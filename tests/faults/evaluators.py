@@ -1,0 +1,163 @@
+"""A program whose children are evaluators, to be paused and killed.
+
+It reads lines of JSON (``Order``) and forks a child for each, which costs less than a new process
+with all that it imports. It prints each child's number; children print what they are at.
+"""
+
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from sqlalchemy import Connection
+
+from ett_service.alerting.directory import Directory
+from ett_service.alerting.receiver import OF_SETTINGS, Receiver
+from ett_service.core.interval import HOUR_US
+from ett_service.core.regression_state import Rules
+from ett_service.detection.evaluation import Evaluated
+from ett_service.detection.options import Memory
+from ett_service.detection.plan import Plan
+from ett_service.storage.engine import Store, open_store
+from ett_service.storage.errors import StoreInUse
+from ett_service.worker.evaluating import Detecting, Evaluating
+from ett_service.worker.telling import Audience
+from tests.regressions import finding
+from tests.worker.searching import evaluated
+
+BORN, LOOKS, REFUSED = "born", "looks", "refused"
+HOLDS, FLAPS = "holds", "flaps"
+
+_POLL_SECONDS = 0.002
+
+
+class Order(NamedTuple):
+    """What a child is to do."""
+
+    database_url: str
+    folder: str  #: what the clock says, and who may go on
+    found: str  #: ``HOLDS``: the same at each tick; ``FLAPS``: at every other
+    runs: int  #: in a row until it fires
+    lease_seconds: float
+
+
+class Told(NamedTuple):
+    """What the program and its children print."""
+
+    what: str
+    child: int
+    tick: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Files that a test writes for children: the tick that it is, and who may go on with one."""
+
+    folder: Path
+
+    def set_tick(self, tick: int) -> None:
+        """Let it be that tick."""
+        fresh = self.folder / "fresh"
+        fresh.write_text(str(tick))
+        fresh.replace(self.folder / "tick")
+
+    def tick(self) -> int:
+        """Tell which it is."""
+        return int((self.folder / "tick").read_text())
+
+    def open(self, child: int, tick: int) -> None:
+        """Let the child go on with what it is at."""
+        self._of(child, tick).touch()
+
+    def wait(self, child: int, tick: int) -> None:
+        """Wait for that."""
+        while not self._of(child, tick).exists():
+            time.sleep(_POLL_SECONDS)
+
+    def _of(self, child: int, tick: int) -> Path:
+        return self.folder / f"{child}-{tick}"
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What stands in for the clock and the detector."""
+
+    gate: Gate
+    found: str
+
+    def clock(self, _conn: Connection) -> int:
+        """Tell the time: a tick is an hour."""
+        return self.gate.tick() * HOUR_US
+
+    def evaluate(
+        self, _conn: Connection, _project_id: int, as_of_us: int, _plan: Plan, _memory: Memory
+    ) -> Evaluated:
+        """Find what is to be found, once that is allowed."""
+        tick, child = as_of_us // HOUR_US, os.getpid()
+        say(Told(LOOKS, child, tick))
+        self.gate.wait(child, tick)
+        holds = self.found == HOLDS or tick % 2 == 1
+        return evaluated([replace(finding(), holds=holds)])
+
+
+class Refusals(logging.Handler):
+    """Prints that a write was refused."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print it."""
+        if getattr(record, "event", "") == "lease_lost":
+            say(Told(REFUSED, os.getpid(), 0))
+
+
+def say(told: Told) -> None:
+    """Print a line at once, which no other process breaks."""
+    os.write(1, (json.dumps(told) + "\n").encode())
+
+
+def opened(database_url: str) -> Store:
+    """Open a store, once whoever was killed with it open is gone."""
+    while True:
+        try:
+            return open_store(database_url)
+        except StoreInUse:
+            time.sleep(_POLL_SECONDS)
+
+
+def evaluate(order: Order) -> NoReturn:
+    """Be an evaluator for good."""
+    logging.getLogger("ett_service.worker.evaluating").addHandler(Refusals())
+    store = opened(order.database_url)
+    looks = Looks(Gate(Path(order.folder)), order.found)
+    receiver = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook")
+    detecting = Detecting(
+        rules=Rules(runs=order.runs, quiet_runs=1),
+        audience=Audience(Directory([receiver])),
+        every_us=HOUR_US,
+        lease_seconds=order.lease_seconds,
+        evaluate=looks.evaluate,
+        clock=looks.clock,
+    )
+    Evaluating(store, detecting).start()
+    while True:
+        signal.pause()
+
+
+def main() -> None:
+    """Fork children until the input ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children that died leave nothing behind
+    gc.freeze()
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            evaluate(Order(*json.loads(line)))
+        say(Told(BORN, child, 0))
+
+
+if __name__ == "__main__":
+    main()
