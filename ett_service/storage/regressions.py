@@ -1,25 +1,20 @@
-"""Regressions as people read them, and what they say of them."""
+"""What people say of a regression, and what happened to it."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     bindparam,
-    exists,
     func,
-    or_,
     select,
-    tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.dialects.postgresql import JSONB
 
 from ett_service.core.errors import EttError
-from ett_service.core.regression import Metric, Series, State, Triage, Verdict
+from ett_service.core.regression import Series, State, Triage
 from ett_service.core.regression_state import resolved
 from ett_service.storage import finding_text, regression_rows
 from ett_service.storage.regression_rows import Change, Regression
@@ -28,19 +23,6 @@ from ett_service.storage.tables import accepted_baseline, regression, regression
 
 class NotFiring(EttError):
     """Only what fires can be acknowledged."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegressionFilter:
-    """Which regressions; what is empty or None asks nothing."""
-
-    states: Collection[State] = ()
-    verdicts: Collection[Verdict] = ()
-    metric: Metric | None = None
-    phase: str | None = None
-    cohort: Mapping[str, str] = field(default_factory=dict)  #: that have these dimensions so
-    from_us: int | None = None  #: not resolved before
-    to_us: int | None = None  #: first found before
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +60,6 @@ _INSERTS: dict[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
     "postgresql": postgresql.Insert,
     "sqlite": sqlite.Insert,
 }
-
-
-def listing(
-    conn: Connection,
-    project_ids: Collection[int] | None,
-    wanted: RegressionFilter,
-    *,
-    limit: int,
-    after: tuple[int, str] | None = None,
-) -> list[Regression]:
-    """Read up to *limit* regressions of these projects (None: of all), the latest found first.
-
-    *after* is the instant (``standing.pending_us``) and the id of the last of the page before.
-    """
-    statement = regression_rows.SELECT.where(*_conditions(conn, wanted))
-    if project_ids is not None:
-        statement = statement.where(regression.c.project_id.in_(project_ids))
-    keys = (regression.c.pending_us, regression.c.id)
-    if after is not None:
-        statement = statement.where(tuple_(*keys) < tuple_(*after))
-    ordered = statement.order_by(*(key.desc() for key in keys)).limit(limit)
-    return [regression_rows.read(row) for row in conn.execute(ordered)]
 
 
 def get(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
@@ -207,35 +167,3 @@ def _changed(
 
 def _of(project_id: int, regression_id: str) -> dict[str, Any]:
     return {"of_project": project_id, "of_id": regression_id}
-
-
-def _conditions(conn: Connection, wanted: RegressionFilter) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
-    if wanted.states:
-        found.append(regression.c.state.in_([one.value for one in wanted.states]))
-    if wanted.verdicts:
-        found.append(regression.c.verdict.in_([one.value for one in wanted.verdicts]))
-    if wanted.metric is not None:
-        found.append(regression.c.metric == wanted.metric.value)
-    if wanted.phase is not None:
-        found.append(regression.c.phase == wanted.phase)
-    if wanted.to_us is not None:
-        found.append(regression.c.pending_us < wanted.to_us)
-    if wanted.from_us is not None:
-        found.append(_ends_at_or_after(wanted.from_us))
-    return found + [_has(conn, *dimension) for dimension in wanted.cohort.items()]
-
-
-def _ends_at_or_after(from_us: int) -> ColumnElement[bool]:
-    """What is open has no end; what lapsed ended with its last run."""
-    is_open = regression.c.state.in_((State.PENDING.value, State.FIRING.value))
-    ended = func.coalesce(regression.c.resolved_us, regression.c.last_run_us)
-    return or_(is_open, ended >= from_us)
-
-
-def _has(conn: Connection, name: str, value: str) -> ColumnElement[bool]:
-    if conn.dialect.name == "postgresql":
-        found: ColumnElement[bool] = regression.c.cohort.cast(JSONB)[name].astext == value
-        return found
-    one = func.json_each(regression.c.cohort).table_valued("key", "value")
-    return exists(select(1).select_from(one).where(one.c.key == name, one.c.value == value))
