@@ -67,20 +67,28 @@ def _ett(notice: Notice, most: int) -> dict[str, Any]:
         "project": exact(notice.project, most),
         "dimensions": {key: exact(value, most) for key, value in notice.cohort.items()},
         "onset_at": rfc3339(finding.onset_us),
-        "detector": {"name": name, "version": version, "q": finding.q, "p": finding.p},
+        "detector": {
+            "name": name,
+            "version": version,
+            "q": _number(finding.q),
+            "p": _number(finding.p),
+        },
         "before": _side(metric, finding.before),
         "after": _side(metric, finding.after),
         "effect": {
-            "ratio": _finite(finding.ratio),
-            "ci95": [_finite(finding.low), _finite(finding.high)],
+            "ratio": _number(finding.ratio),
+            "ci95": [_number(finding.low), _number(finding.high)],
         },
         "impact": {
             **_impact(finding.impact),
-            "share_of_time_to_start_increase": attribution.phase_shares.get(
-                finding.series.subject.phase
+            "share_of_time_to_start_increase": _number(
+                attribution.phase_shares.get(finding.series.subject.phase)
             ),
         },
-        "decomposition": {"within": attribution.within_points, "mix": attribution.mix_points},
+        "decomposition": {
+            "within": _number(attribution.within_points),
+            "mix": _number(attribution.mix_points),
+        },
         "suspects": [_suspect(one, most) for one in attribution.suspects[:5]],
         "markers": [
             {
@@ -110,25 +118,25 @@ def _side(metric: Metric, side: Side) -> dict[str, Any]:
 
 def _values(metric: Metric, side: Side) -> dict[str, float | None]:
     if metric is Metric.ETT_RATIO:
-        return {"ett_ratio": side.median}
+        return {"ett_ratio": _number(side.median)}
     if metric is Metric.FAILURES_PER_GPU_HOUR:
-        return {"failures_per_gpu_hour": side.median}
+        return {"failures_per_gpu_hour": _number(side.median)}
     p90 = None if side.p90 is None else side.p90 / SECOND_US
-    return {"median_seconds": side.median / SECOND_US, "p90_seconds": p90}
+    return {"median_seconds": _number(side.median / SECOND_US), "p90_seconds": _number(p90)}
 
 
 def _impact(impact: Impact) -> dict[str, Any]:
-    told: dict[str, Any] = {"gpu_hours_per_week": impact.gpu_hours_per_week}
+    told: dict[str, Any] = {"gpu_hours_per_week": _number(impact.gpu_hours_per_week)}
     if impact.cost_per_week is not None:
-        told[f"{impact.currency.lower()}_per_week"] = impact.cost_per_week
-    return {**told, "ett_points": impact.ett_points}
+        told[f"{impact.currency.lower()}_per_week"] = _number(impact.cost_per_week)
+    return {**told, "ett_points": _number(impact.ett_points)}
 
 
 def _suspect(one: Suspect, most: int) -> dict[str, Any]:
     told = {
         "dimension": exact(one.dimension, most),
         "value": exact(one.value, most),
-        "explains": one.explains,
+        "explains": _number(one.explains),
         "attempts": one.attempts,
     }
     if one.first_seen_us is None:
@@ -136,8 +144,9 @@ def _suspect(one: Suspect, most: int) -> dict[str, Any]:
     return {**told, "first_seen_at": rfc3339(one.first_seen_us)}
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _number(value: float | None) -> float | None:
+    """Return *value* to six digits, as more of them say nothing; None for what JSON cannot say."""
+    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
 
 
 def _matchers(group: dict[str, str]) -> str:
