@@ -105,7 +105,6 @@ TESTED_IN = {
     "ett_service/detection/completed.py": "tests/detection/test_reading.py",
     "ett_service/detection/left_out.py": "tests/detection/test_reading.py",
     "ett_service/detection/observed.py": "tests/detection/test_reading.py",
-    "ett_service/detection/old_news.py": "tests/detection/test_replay.py",
     "ett_service/cli/detection_plan.py": "tests/cli/test_detect.py",
     "ett_service/cli/detect_answer.py": "tests/cli/test_detect.py",
     "ett_service/cli/detect_tables.py": "tests/cli/test_detect.py",
@@ -172,6 +171,17 @@ TESTED_IN = {
     "ett_service/trials/planting.py": "tests/trials/test_fleet.py",
     "ett_service/trials/ratios.py": "tests/trials/test_fleet.py",
     "ett_service/trials/scenario.py": "tests/trials/test_fleet.py",
+    "ett_service/detection/panel.py": "tests/detection/test_detector.py",
+    "ett_service/detection/window.py": "tests/detection/test_detector.py",
+    "ett_service/detection/watch.py": "tests/detection/test_detector.py",
+    "ett_service/detection/level_watch.py": "tests/detection/test_detector.py",
+    "ett_service/detection/watching.py": "tests/detection/test_detector.py",
+    "ett_service/detection/pursuit.py": "tests/detection/test_detector.py",
+    "ett_service/detection/persistence.py": "tests/detection/test_detector.py",
+    "ett_service/detection/verdict.py": "tests/detection/test_detector.py",
+    "ett_service/detection/naming.py": "tests/detection/test_detector.py",
+    "ett_service/detection/still_open.py": "tests/detection/test_detector.py",
+    "ett_service/detection/mix.py": "tests/detection/test_detector.py",
 }
 
 
