@@ -40,7 +40,7 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
     ]
     found = _judged(candidates, Unchanged(window, places, memory), series, window, options)
     still = tuple(followed(window, places, options, memory))
-    known = [(one, frozen.onset_us) for one, frozen in memory.open.items()]
+    known = {one: frozen.onset_us for one, frozen in memory.open.items()}
     fresh = told_once(
         (one for one in found if one.series not in memory.open), known, memory.accepted
     )

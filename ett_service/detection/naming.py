@@ -1,6 +1,6 @@
 """What distinct changes are together: one slower phase, an outage, time that was relabelled."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from ett_service.core.interval import DAY_US
 from ett_service.core.regression import Finding, Metric, Series, Subject
@@ -32,21 +32,29 @@ Since = tuple[Series, int]
 
 
 def told_once(
-    findings: Iterable[Finding], known: Sequence[Since], accepted: Mapping[Series, int]
+    findings: Iterable[Finding], known: Mapping[Series, int], accepted: Mapping[Series, int]
 ) -> list[Finding]:
-    """Leave out what another finding of the same verdict, or what is *known*, explains.
+    """Leave out what another finding of the same verdict explains.
 
-    What was *accepted* explains all that began before it was.
+    What is *known* since an instant explains what began later, too, and what was *accepted* all
+    that began before it was.
     """
     kept: list[Finding] = []
-    ordered = sorted(findings, key=lambda one: (_ORDER.index(one.series.subject.metric), one.p))
+    ordered = sorted(findings, key=_precedence)
     for finding in ordered:
         mine = (finding.series, finding.onset_us)
         same = [(one.series, one.onset_us) for one in kept if one.verdict is finding.verdict]
-        old = [(one, min(since, mine[1])) for one, since in accepted.items()]
-        if not any(explains(cause, mine) for cause in (*same, *known, *old)):
+        old = [(one, max(since, mine[1])) for one, since in known.items()]
+        old += [(one, min(since, mine[1])) for one, since in accepted.items()]
+        if not any(explains(cause, mine) for cause in (*same, *old)):
             kept.append(finding)
     return kept
+
+
+def _precedence(finding: Finding) -> tuple[int, bool, float]:
+    """Return what comes first: what explains others, and a cause of failures before all of them."""
+    subject = finding.series.subject
+    return _ORDER.index(subject.metric), not subject.cause, finding.p
 
 
 def explains(cause: Since, effect: Since) -> bool:

@@ -11,12 +11,12 @@ class Options:
     """Windows in days, floors, and how sure it has to be."""
 
     recent_days: int = 14
-    baseline_days: int = 28
-    fewest_recent: int = 8
+    baseline_days: int = 42
+    fewest_recent: int = 5
     fewest_baseline: int = 16
     effect_floor: float = 1.15  #: a change by a smaller factor is none
     impact_floor: float = 0.0025  #: part of the GPU-hours of the whole project
-    q: float = 0.05  #: expected part of false findings among all
+    q: float = 0.08  #: expected part of false findings among all
 
 
 @dataclass(frozen=True, slots=True)

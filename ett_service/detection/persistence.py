@@ -7,8 +7,9 @@ import numpy as np
 from ett_service.detection.panel import Flags
 from ett_service.detection.watch import Watch
 
+_LEFT = 0.4  #: part of a change under which it has fallen back
 OUTLIVES = 2.0  #: score that has to be left without any one day
-FALLEN = 2.0  #: score at which the latest days have fallen back
+FALLEN = 2.3  #: score at which the latest days have fallen back
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class Persistence:
     """Scores in the direction of the change, and the days that it is there on."""
 
     without_one: float  #: the least score without one of the days since the onset
-    fallen: float  #: largest score of latest days that fell to under half of those before them
+    fallen: float  #: largest score of latest days that fell far under those before them
     start: int  #: days of the window
     stop: int
 
@@ -52,9 +53,9 @@ def _without(watch: Watch, group: int, sign: int, late: Flags, day: Flags, whole
 
 
 def _fall(watch: Watch, group: int, sign: int, late: Flags, latest: Flags) -> float:
-    """Return how surely the *latest* days lie under half of the change of those before them."""
+    """Return how surely the *latest* days lie far under those before them."""
     then = sign * watch.halves(group, late & ~latest, ~late).effect
     now = sign * watch.halves(group, latest, ~late).effect
-    if now >= then / 2:
+    if now >= then * _LEFT:
         return 0.0
     return max(0.0, -sign * watch.halves(group, latest, late & ~latest).score)

@@ -153,7 +153,8 @@ def test_what_everything_of_a_cohort_does_for_three_days_waits_for_more() -> Non
 
     whole = fleet(slow)
     assert [len(regressions(at_end_of(day, whole))) for day in (47, 48)] == [0, 0]
-    assert len(regressions(at_end_of(50, whole))) == len(PHASES)
+    found = [one.series for one in regressions(at_end_of(50, whole))]
+    assert {Series(one, COHORTS[0]) for one in PHASES} <= set(found)
 
 
 def test_a_cohort_that_goes_silent_is_no_finding() -> None:
@@ -181,8 +182,8 @@ def _open(whole: Sample, since: int) -> Memory:
 
 
 def test_what_is_open_holds_against_its_frozen_baseline() -> None:
-    whole = fleet(slower(COMPILE, 1.6, 30))
-    (still,) = looked_at(whole, _open(whole, 30)).findings
+    whole = fleet(slower(COMPILE, 1.6, 6))
+    (still,) = looked_at(whole, _open(whole, 6)).findings
     assert (still.verdict, still.holds) == (Verdict.REGRESSION, True)
     assert still.ratio == pytest.approx(1.6, rel=0.1)
     assert looked_at(whole).findings == ()  # without the memory it is the normal by now

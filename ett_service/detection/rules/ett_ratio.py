@@ -16,7 +16,7 @@ from ett_service.detection.level_watch import LevelWatch
 from ett_service.detection.margins import Groups
 from ett_service.detection.onset import Fewest
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import Cells, centred
+from ett_service.detection.panel import Cells, Flags, centred
 from ett_service.detection.residuals import CUT, medians
 from ett_service.detection.sample import Floats, Shares
 from ett_service.detection.watch import Change
@@ -46,7 +46,7 @@ class EttWatch(LevelWatch):
         members = self.groups.members[group]
         before = self._side(members, 0, start)
         late = (days >= start) & (days < stop)
-        rise = self.halves(group, late, days < start).effect
+        rise = self._rise(members, days < start, late)
         low, high = doubt(
             self.panel.level[group], self.panel.precision[group] * (days < stop), days >= start
         )
@@ -79,6 +79,15 @@ class EttWatch(LevelWatch):
             (self.groups.members @ part)[:, early].sum(axis=1) for part in (self.lost, self.held)
         )
         return np.maximum(_of(*both), _LEAST_SPREAD)
+
+    def _rise(self, members: Floats, early: Flags, late: Flags) -> float:
+        """Return by how much members lose more, each beside itself, weighed by their time."""
+        before, lost, after, more = (
+            part[:, days].sum(axis=1) for days in (early, late) for part in (self.held, self.lost)
+        )
+        weight = members * _of(before * after, before + after)
+        change = _of(more, after) - _of(lost, before)
+        return float(weight @ change / max(float(weight.sum()), _TINY))
 
     def _side(self, members: Floats, start: int, stop: int) -> Side:
         held, lost = ((members @ part)[start:stop] for part in (self.held, self.lost))

@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+
+from ett_service.detection.effect import doubt, shift
+
+
+def test_the_shift_is_the_median_of_all_differences() -> None:
+    assert shift(np.array([1.0, 2.0, 10.0]), np.array([4.0, 5.0])) == pytest.approx(2.5)
+
+
+def test_a_long_side_is_told_by_its_quantiles() -> None:
+    draws = np.random.default_rng(1)
+    before, after = draws.normal(0, 1, 5000), draws.normal(0.3, 1, 3000)
+    assert shift(before, after) == pytest.approx(0.3, abs=0.06)
+
+
+def test_without_values_there_is_no_shift() -> None:
+    assert shift(np.array([]), np.array([1.0])) == 0.0
+
+
+def test_the_interval_holds_the_truth_in_nineteen_of_twenty_cases() -> None:
+    draws = np.random.default_rng(2)
+    late = np.arange(42) >= 28
+    held = 0
+    for _ in range(400):
+        level = draws.normal(0, 0.1, 42) + 0.4 * late
+        low, high = doubt(level, np.full(42, 100.0), late)
+        middle = level[late].mean() - level[~late].mean()
+        held += middle + low <= 0.4 <= middle + high
+    assert held >= 0.93 * 400
+
+
+def test_days_that_differ_more_than_their_values_widen_it() -> None:
+    draws = np.random.default_rng(3)
+    late = np.arange(42) >= 28
+    calm, wild = (doubt(draws.normal(0, sd, 42), np.full(42, 1e4), late) for sd in (0.01, 0.3))
+    assert wild[1] - wild[0] > 5 * (calm[1] - calm[0])
