@@ -129,3 +129,10 @@ def test_teams_gets_half_of_what_it_takes_as_it_may_count_each_character_twice(n
 @given(kind=st.sampled_from(FORMATS))
 def test_rendering_is_a_function_of_the_notice(kind: Format) -> None:
     assert render(NOTICE, receiver(kind)) == render(NOTICE, receiver(kind))
+
+
+@pytest.mark.parametrize("kind", [Format.GENERIC, Format.PAGERDUTY, Format.ALERTMANAGER])
+def test_the_examples_of_the_docs_are_messages(kind: Format) -> None:
+    text = (Path(__file__).parents[2] / "docs/howto/tell-people.md").read_text("utf-8")
+    section = text.split(f"### {kind}\n", 1)[1]
+    VALIDATORS[kind].validate(json.loads(section.split("```json\n", 1)[1].split("```", 1)[0]))
