@@ -124,10 +124,10 @@ class DetectionTable(Row):
     cohort: tuple[Dimension, ...] = ("cluster", "model")
     strata: tuple[Dimension, ...] = ("hardware", "kind", "size")
     recent_days: PositiveInt = 14
-    baseline_days: PositiveInt = 28
+    baseline_days: PositiveInt = 42
     effect_floor: Annotated[float, Field(gt=1)] = 1.15
     impact_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0025
-    q: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    q: Annotated[float, Field(gt=0, lt=1)] = 0.08
     sla: SlaTable = SlaTable()
 
 
