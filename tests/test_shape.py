@@ -140,6 +140,7 @@ TESTED_IN = {
     "ett_service/storage/rewriting.py": "tests/aggregation/test_refold.py",
     "ett_service/cli/working.py": "tests/cli/test_serve.py",
     "ett_service/detection/affected.py": "tests/detection/test_attribution.py",
+    "ett_service/detection/alike.py": "tests/detection/test_suspects.py",
     "ett_service/detection/dimensions.py": "tests/detection/test_suspects.py",
     "ett_service/detection/examples.py": "tests/detection/test_attribution.py",
     "ett_service/detection/leaving_out.py": "tests/detection/test_suspects.py",

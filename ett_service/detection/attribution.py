@@ -91,6 +91,7 @@ def _of_durations(
         at_us=started_us,
         onset_us=finding.onset_us,
         strata=strata,
+        units=_ints(observed.attempts.unit[rows.attempt]),
     )
     level = above_before(log_us, rows.after, strata)
     cells = columns[found[0].dimension] if found else None

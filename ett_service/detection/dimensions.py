@@ -19,7 +19,7 @@ Columns: TypeAlias = Mapping[str, Sequence[Cell]]
 NEAR_US = 2 * DAY_US
 """So far from an onset, what is seen first is new with it."""
 
-_FEWEST = 3  #: rows after the onset, for a value to be looked at
+_FEWEST = 3  #: units after the onset, for a value to be looked at
 _DIGITS = 9
 
 
@@ -38,6 +38,7 @@ class Figures:
     noise: float | None = None  #: None: that of the rows themselves
     at_us: Ints | None = None
     onset_us: int | None = None
+    units: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,16 @@ class Dimension:
         self.is_known = np.array([word != "" for word in self.words], dtype=np.bool_)
         onset_us = figures.onset_us
         self.since_us = None if onset_us is None else onset_us - NEAR_US
-        enough = self.sums.rows >= _FEWEST
+        enough = self._units() >= _FEWEST
         alone = len(self.words) == 1
         self.candidates = np.flatnonzero(self.is_known & enough & (not alone))
+
+    def is_new(self, place: int) -> bool:
+        """Tell whether a value was first seen near the onset."""
+        onset_us = self._figures.onset_us
+        if self.first_us is None or onset_us is None:
+            return False
+        return abs(int(self.first_us[place]) - onset_us) <= NEAR_US
 
     def joined(self, places: tuple[int, ...]) -> Candidate:
         """Take several values for one."""
@@ -75,12 +83,26 @@ class Dimension:
         has = np.zeros(len(self._figures.values), dtype=np.intp)
         has[row[np.isin(codes, places)]] = 1
         together = Values.of(self._summed(Cells(has, np.arange(len(has)), 2)), self._figures.noise)
-        told = (together.explains[1], together.certainty[1], together.fit[1])
-        return Candidate(self.name, places, *(round(float(one), _DIGITS) for one in told))
+        return Candidate(
+            self.name,
+            places,
+            explains=round(float(together.explains[1]), _DIGITS),
+            certainty=round(float(together.certainty[1]), _DIGITS),
+            fit=round(float(together.fit[1]), _DIGITS),
+        )
 
     def _summed(self, cells: Cells) -> Sums:
         figures = self._figures
         return sums(cells, figures.values, figures.weights, figures.after)
+
+    def _units(self) -> Ints:
+        """Count the units of each value after the onset: rows, unless they are of fewer."""
+        if self._figures.units is None:
+            return self.sums.rows
+        codes, row, count = self._cells
+        inside = self._figures.after[row]
+        pairs = np.unique(np.stack([codes[inside], self._figures.units[row[inside]]]), axis=1)
+        return np.bincount(pairs[0], minlength=count).astype(np.int64)
 
     def _first_us(self) -> Ints | None:
         at_us = self._figures.at_us

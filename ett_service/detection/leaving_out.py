@@ -19,7 +19,7 @@ class Cells(NamedTuple):
 
     codes: Places  #: of the values
     row: Places  #: where each stands
-    count: int  #: of different values
+    kinds: int  #: of values
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,14 @@ class Sums:
     after: Side
     rows: Ints  #: after the onset
     squares: float  #: weighted, of all rows
-    count: int  #: rows in all
-    row_weight: float  #: the mean weight of a row
+    count: float  #: rows in all, by their weight
+    row_weight: float  #: the weight of a row that counts in full
 
 
 def sums(cells: Cells, values: Floats, weights: Floats, after: NDArray[np.bool_]) -> Sums:
     """Sum the weighted *values* of rows before and *after* by what stands in their cells."""
     codes, row, count = cells
+    row_weight = float(weights.max(initial=0.0)) or 1.0
 
     def side(rows: NDArray[np.bool_]) -> Side:
         inside = rows[row]
@@ -64,8 +65,8 @@ def sums(cells: Cells, values: Floats, weights: Floats, after: NDArray[np.bool_]
         side(after),
         np.bincount(codes[after[row]], minlength=count).astype(np.int64),
         float((weights * values**2).sum()),
-        len(values),
-        float(weights.mean()),
+        float(weights.sum()) / row_weight,
+        row_weight,
     )
 
 
@@ -136,7 +137,7 @@ def _variance(found: Sums, noise: float | None) -> Floats:
         rest = np.maximum(side.whole - side.weight, 0.0)
         explained += _over((side.whole_total - side.total) ** 2, rest, 0.0)
     left = np.maximum(found.squares - explained, 0.0)
-    return left / max(1, found.count - _GROUPS)
+    return left / max(1.0, found.count - _GROUPS)
 
 
 def _fit(before: Side, after: Side) -> Floats:

@@ -25,6 +25,7 @@ from statistics import NormalDist
 import numpy as np
 
 from ett_service.core.regression import Suspect
+from ett_service.detection.alike import alike
 from ett_service.detection.dimensions import (
     NEAR_US,
     Bools,
@@ -42,13 +43,14 @@ MOST_SUSPECTS = 5
 
 _MOST_VALUES = 3  #: of one dimension that are named together
 _CHANCE = 0.05  #: of naming anything where nothing is to be found
+_LIKELY = 1.0  #: standard errors that are enough for what is new with the onset
 _SHIFTED = 2.0  #: standard errors between both sides' means, for there to be a shift
 _ENOUGH = 0.8  #: explained by one value, which is not added to then
 _WORTH = 0.1  #: of explaining, that another value has to bring
-_EQUAL = 0.2  #: of explaining, within which how well it fits decides
+_EQUAL = 0.5  #: of explaining, within which how well it fits decides
 _BONUS = 1.25  #: to the fit of what was first seen near the onset
 _FEWEST_OF_STRATUM = 3
-_CLIP = 3.5  #: robust standard deviations (Huber, Robust Statistics, 1981)
+_CLIP = 2.5  #: robust standard deviations (Huber, Robust Statistics, 1981)
 _MAD_TO_SIGMA = 1.4826
 _DIGITS = 9
 
@@ -61,29 +63,44 @@ def suspects(
     at_us: Ints | None = None,
     onset_us: int | None = None,
     strata: Ints | None = None,
+    units: Ints | None = None,
 ) -> tuple[Suspect, ...]:
     """Name what a shift of durations is associated with, the best first; nothing where it is not.
 
     *columns* hold a cell a row for each dimension; *log_us* is the logarithm of each duration,
     *after* whether it is of after the onset. Rows of one of the *strata* are alike but for what is
     looked for: each is measured from where its own stratum was before. With *at_us* and
-    *onset_us* what was first seen near the onset is preferred.
+    *onset_us* what was first seen near the onset is preferred, and rows of the two days before it
+    are left out, since onsets are estimates. Rows of one of the *units*, such as a job, count for
+    less the more alike they are.
     """
-    kept, level = _levels(log_us, after, strata)
+    unsure = _unsure(after, at_us, onset_us)
+    kept, level = _levels(log_us, after, strata, unsure)
+    values = _clipped(log_us[kept] - level[kept])
+    weights = np.ones(len(values)) if units is None else alike(values, units[kept], after[kept])
     figures = Figures(
-        _clipped(log_us[kept] - level[kept]),
-        np.ones(int(kept.sum())),
+        values,
+        weights * ~unsure[kept],
         after[kept],
         at_us=None if at_us is None else at_us[kept],
         onset_us=onset_us,
+        units=None if units is None else units[kept],
     )
     places = np.flatnonzero(kept).tolist()
     return ranked({name: [cells[at] for at in places] for name, cells in columns.items()}, figures)
 
 
+def _unsure(after: Bools, at_us: Ints | None, onset_us: int | None) -> Bools:
+    """Mark the rows right before the onset, which may lie after the true one, if they are few."""
+    if at_us is None or onset_us is None:
+        return np.zeros(len(after), dtype=np.bool_)
+    near = ~after & (at_us >= onset_us - NEAR_US)
+    return near & (2 * np.count_nonzero(near) <= np.count_nonzero(~after))
+
+
 def above_before(log_us: Floats, after: Bools, strata: Ints) -> Floats:
     """Return by how much each logarithm is above where its stratum was before, if that is known."""
-    return log_us - _levels(log_us, after, strata)[1]
+    return log_us - _levels(log_us, after, strata, np.zeros(len(after), dtype=np.bool_))[1]
 
 
 def ranked(columns: Columns, figures: Figures) -> tuple[Suspect, ...]:
@@ -112,14 +129,14 @@ def _is_shift(figures: Figures) -> bool:
         mean = float((figures.weights * figures.values)[rows].sum()) / weight
         spread = float((figures.weights * (figures.values - mean) ** 2)[rows].sum())
         means.append(mean)
-        noise = spread / np.count_nonzero(rows) if figures.noise is None else figures.noise
+        noise = spread / weight if figures.noise is None else figures.noise
         variance += noise / weight
     return (means[1] - means[0]) ** 2 > _SHIFTED**2 * variance
 
 
 def _best(dimension: Dimension, surely: float) -> Candidate | None:
     """Return what of a dimension explains most, with the fewest values; None: not enough."""
-    found = [one for one in (_fewest(dimension, surely), _since(dimension, surely)) if one]
+    found = [one for one in (_fewest(dimension, surely), _since(dimension)) if one]
     best = max(
         found, key=lambda one: (one.explains - _penalty(one), -len(one.values)), default=None
     )
@@ -130,7 +147,7 @@ def _penalty(one: Candidate) -> float:
     return _WORTH * (len(one.values) - 1)
 
 
-def _since(dimension: Dimension, surely: float) -> Candidate | None:
+def _since(dimension: Dimension) -> Candidate | None:
     """Take what is new since the onset for one: a change outlives the version that brought it."""
     since_us = dimension.since_us
     first_us = dimension.first_us
@@ -141,7 +158,7 @@ def _since(dimension: Dimension, surely: float) -> Candidate | None:
     if not 1 < len(in_order) <= _MOST_VALUES:
         return None
     together = replace(dimension.joined(tuple(in_order)), as_one=True)
-    return together if together.certainty >= surely else None
+    return together if together.certainty >= _LIKELY else None
 
 
 def _fewest(dimension: Dimension, surely: float) -> Candidate | None:
@@ -150,7 +167,8 @@ def _fewest(dimension: Dimension, surely: float) -> Candidate | None:
     sure = [
         place
         for place in dimension.candidates.tolist()
-        if alone.certainty[place] >= surely and alone.explains[place] >= _WORTH
+        if alone.certainty[place] >= (_LIKELY if dimension.is_new(place) else surely)
+        and alone.explains[place] >= _WORTH
     ]
     if not sure:
         return None
@@ -204,7 +222,9 @@ def _told(one: Candidate, dimension: Dimension) -> Iterator[Suspect]:
         )
 
 
-def _levels(values: Floats, after: Bools, strata: Ints | None) -> tuple[Bools, Floats]:
+def _levels(
+    values: Floats, after: Bools, strata: Ints | None, unsure: Bools
+) -> tuple[Bools, Floats]:
     """Tell which rows can be compared, and where the stratum of each was before."""
     everything = np.ones(len(values), dtype=np.bool_)
     level = np.zeros(len(values))
@@ -213,7 +233,7 @@ def _levels(values: Floats, after: Bools, strata: Ints | None) -> tuple[Bools, F
     kept = np.zeros(len(values), dtype=np.bool_)
     for stratum in np.unique(strata):
         rows = strata == stratum
-        before = values[rows & ~after]
+        before = values[rows & ~after & ~unsure]
         if len(before) >= _FEWEST_OF_STRATUM and np.any(rows & after):
             kept |= rows
             level[rows] = np.median(before)

@@ -73,5 +73,6 @@ def _first(fleet: SimulatedFleet, onset: int, today: int) -> tuple[str, str] | N
         at_us=fleet.first_us + day * DAY_US,
         onset_us=fleet.first_us + onset * DAY_US,
         strata=rows.stratum[inside].astype(np.int64),
+        units=rows.unit[inside].astype(np.int64),
     )
     return (found[0].dimension, found[0].value) if found else None

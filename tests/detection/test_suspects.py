@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ett_service.core.interval import DAY_US
 from ett_service.core.regression import Suspect
+from ett_service.detection.alike import alike
 from ett_service.detection.dimensions import Bools
 from ett_service.detection.dimensions import Columns as Cells
 from ett_service.detection.sample import Floats, Ints
@@ -238,3 +239,33 @@ def test_the_order_of_rows_and_the_unit_of_time_change_nothing(
         (one.dimension, one.value) for one in told
     ]
     assert [one.explains for one in again] == pytest.approx([one.explains for one in told])
+
+
+def test_rows_of_a_unit_count_for_less_the_more_alike_they_are() -> None:
+    chance = np.random.default_rng(1)
+    units: Ints = np.repeat(np.arange(40), 5)
+    after: Bools = units >= 20
+    of_unit = chance.normal(0, 1, 40)[units]
+
+    apart = alike(chance.normal(0, 1, 200), units, after)
+    same = alike(of_unit, units, after)
+    single = alike(of_unit, np.arange(200), after)
+
+    assert apart.mean() > 0.75
+    assert same == pytest.approx(np.full(200, 0.2))
+    assert single.tolist() == [1.0] * 200
+
+
+def test_a_job_with_many_slow_saves_is_one_job() -> None:
+    fleet = Fleet(13, a_day=10)
+    units: Ints = np.arange(fleet.rows)
+    first = np.flatnonzero(fleet.after)[0]
+    units[first : first + 60] = first
+    fleet.plant("image", "trainer:2", units == first)
+    fleet.log_us += 0.6 * (units == first)
+    asked = {name: column.tolist() for name, column in fleet.columns.items()}
+
+    many = suspects(asked, fleet.log_us, fleet.after)
+    one = suspects(asked, fleet.log_us, fleet.after, units=units)
+
+    assert (many[0].value, one) == ("trainer:2", ())
