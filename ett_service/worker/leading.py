@@ -14,7 +14,8 @@ from ett_service.storage.engine import Store
 
 log = logging.getLogger(__name__)
 
-_RENEWALS = 3  #: in the time that a lease lasts
+_RENEWALS = 3  #: in the time that a lease lasts, of who has it
+_TRIES = 15  #: of who has not, so that it is taken soon after it ran out
 _TRUSTED = 2 / 3  #: for that part of its time nobody can have taken what was renewed
 
 
@@ -88,7 +89,7 @@ class Leading:
                 self.renew()
             except Exception:  # the thread outlives all trouble: log it, wait, go on
                 log.exception("No lease could be taken.", extra={"event": "lease_trouble"})
-            self._stopped.wait(self._seconds / _RENEWALS)
+            self._stopped.wait(self._seconds / (_TRIES if self._held is None else _RENEWALS))
         try:
             self.resign()
         except Exception:  # the others wait until it runs out
