@@ -183,6 +183,10 @@ TESTED_IN = {
     "ett_service/detection/naming.py": "tests/detection/test_detector.py",
     "ett_service/detection/still_open.py": "tests/detection/test_detector.py",
     "ett_service/detection/mix.py": "tests/detection/test_detector.py",
+    "ett_service/storage/finding_text.py": "tests/storage/test_regressions.py",
+    "ett_service/storage/regression_rows.py": "tests/storage/test_regressions.py",
+    "ett_service/storage/regression_writes.py": "tests/storage/test_regressions.py",
+    "ett_service/worker/telling.py": "tests/worker/test_evaluating.py",
 }
 
 
