@@ -105,7 +105,7 @@ def _gate(args: argparse.Namespace, query: Mapping[str, Any]) -> int:
     failing = [row for row in _rows(args, asked) if row["muted_until"] is None]
     if not failing:
         return Exit.DONE
-    sys.stderr.write(f"{len(failing)} regressions are {' or '.join(states)} and not muted.\n")
+    sys.stderr.write(f"Regressions {' or '.join(states)}, and not muted: {len(failing)}.\n")
     return Exit.GATE
 
 

@@ -178,6 +178,7 @@ def _write_clocks(sla: Answer | None) -> None:
         ],
         right=("took", "promised"),
     )
+    write_line()
 
 
 def _kept(clock: Answer) -> str:

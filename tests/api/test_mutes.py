@@ -27,6 +27,7 @@ def whys(service: Service, **query: Any) -> list[str]:
     return [mute["why"] for mute in service.get("/v1/regressions/mutes", **query)["mutes"]]
 
 
+@ON_ONE_ENGINE
 def test_a_mute_holds_from_now_until_its_end(service: Service) -> None:
     service.clock.us = NOON
     made = post(service, MUTE).json()

@@ -33,6 +33,7 @@ def said(service: Service, known: str) -> list[tuple[str, str, str]]:
     return [(step["what"], step["by_name"], step["why"]) for step in history][2:]
 
 
+@ON_ONE_ENGINE
 def test_the_last_word_of_triage_counts_and_each_is_kept(service: Service, known: str) -> None:
     say(service, known, "triage", {"verdict": "noise", "why": "a slow day"})
     service.clock.us += HOUR_US
@@ -46,6 +47,7 @@ def test_the_last_word_of_triage_counts_and_each_is_kept(service: Service, known
     ]
 
 
+@ON_ONE_ENGINE
 def test_the_first_to_acknowledge_stays(service: Service, known: str) -> None:
     first = say(service, known, "acknowledge", {"why": "mine"}).json()
     service.clock.us += HOUR_US
@@ -59,6 +61,7 @@ def test_the_first_to_acknowledge_stays(service: Service, known: str) -> None:
     assert said(service, known) == [("acknowledged", "test", "mine")]
 
 
+@ON_ONE_ENGINE
 def test_what_is_accepted_is_resolved_and_no_longer_found(service: Service, known: str) -> None:
     answer = say(service, known, "accept", {"why": "larger batches"}).json()
     assert (answer["state"], answer["sla"]["resolve"]["runs"]) == ("resolved", False)
@@ -76,6 +79,7 @@ def test_only_what_fires_can_be_acknowledged(service: Service) -> None:
     assert answer.json()["type"] == "urn:ett-service:problem:conflict"
 
 
+@ON_ONE_ENGINE
 def test_a_mute_of_a_regression_is_of_its_cohort_and_phase(service: Service, known: str) -> None:
     answer = say(service, known, "mute", {"until": UNTIL, "why": "being mended"})
     assert answer.status_code == 201

@@ -47,6 +47,7 @@ def listed(service: Service, **query: Any) -> list[dict[str, Any]]:
     return found
 
 
+@ON_ONE_ENGINE
 def test_a_finding_is_listed_with_its_numbers_in_seconds(
     service: Service, known: list[str]
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_finding_is_listed_with_its_numbers_in_seconds(
     assert (row["acknowledged_at"], row["triage"], row["muted_until"]) == (None, None, None)
 
 
+@ON_ONE_ENGINE
 @pytest.mark.parametrize(("metric", "unit"), [
     (Metric.ETT_RATIO, "ratio"), (Metric.FAILURES_PER_GPU_HOUR, "failures_per_gpu_hour"),
 ])  # fmt: skip
@@ -173,6 +175,7 @@ def test_everything_is_told_of_one(service: Service, known: list[str]) -> None:
         assert service.client.get(link).status_code == 200, link
 
 
+@ON_ONE_ENGINE
 def test_its_clocks_are_held_to_what_is_promised(service: Service, known: list[str]) -> None:
     sla = service.get(f"/v1/regressions/{known[0]}")["sla"]
     assert sla["detect"] == {
@@ -186,6 +189,7 @@ def test_its_clocks_are_held_to_what_is_promised(service: Service, known: list[s
     assert (pending["detect"]["runs"], pending["resolve"], improvement) == (True, None, None)
 
 
+@ON_ONE_ENGINE
 def test_a_project_sees_its_own_and_a_fleet_key_all(service: Service, known: list[str]) -> None:
     def asked(scopes: set[str], path: str = "", **query: str) -> Any:
         key = service.key(scopes, project="other")
