@@ -10,7 +10,7 @@ from ett_service.detection.sample import Floats, Ints
 
 Places: TypeAlias = NDArray[np.intp]
 
-_PRIOR_ROWS = 2.0  #: what is most at hand counts as so many rows of the others
+_PRIOR_ROWS = 4.0  #: what is most at hand counts as so many rows of the others
 _GROUPS = 4  #: means that are fitted: with the value and without, before and after
 
 

@@ -15,7 +15,8 @@ duration.
 Where few others are left to compare with, ``R`` is drawn to what is most at hand: the others
 stayed as they were where the value is new, and went along where it is not. So a version that
 replaced another altogether explains what began with it, and a value that everything has always
-had explains nothing.
+had explains nothing. What a value removes is to be more than chance over all values, but for what
+is new with the onset: few are, and the shift is known.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
