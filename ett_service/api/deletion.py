@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer
-from ett_service.api.deps import AdminKey, AppParts, DeletedFromId, Job, only_declared_parameters
+from ett_service.api.deps import AdministeredId, AdminKey, AppParts, Job, only_declared_parameters
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.storage import deletion
 from ett_service.storage.marks import JobKey
@@ -47,7 +47,7 @@ class DeletionAnswer(Answer):
 def delete_job(
     job: Job,
     key: AdminKey,
-    project_id: DeletedFromId,
+    project_id: AdministeredId,
     parts: AppParts,
     dry_run: Annotated[bool, Query(description="Only tell what would be deleted.")] = False,
 ) -> DeletionAnswer:

@@ -148,7 +148,7 @@ def _corrected_project_id(
         return _of_project(key, conn, project, "admin")
 
 
-def _deleted_from_id(
+def _administered_id(
     key: AdminKey, parts: AppParts, project: Annotated[str | None, _named("admin")] = None
 ) -> int:
     with parts.store.reading() as conn:
@@ -174,7 +174,7 @@ ProjectId = Annotated[int, Depends(_project_id)]
 ProjectIds = Annotated[tuple[int, ...] | None, Depends(_project_ids)]
 """Those that the question is about; None for all."""
 CorrectedProjectId = Annotated[int, Depends(_corrected_project_id)]
-DeletedFromId = Annotated[int, Depends(_deleted_from_id)]
+AdministeredId = Annotated[int, Depends(_administered_id)]
 ListedProjectId = Annotated[int, Depends(_listed_project_id)]
 
 

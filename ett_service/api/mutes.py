@@ -8,9 +8,9 @@ from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import cursor as cursors
 from ett_service.api.deps import (
+    AdministeredId,
     AdminKey,
     AppParts,
-    DeletedFromId,
     ProjectIds,
     Reader,
     only_declared_parameters,
@@ -90,7 +90,7 @@ def list_mutes(
     openapi_extra=described_body(NewMute, _SENT),
 )
 async def create_mute(
-    request: Request, key: AdminKey, project_id: DeletedFromId, parts: AppParts
+    request: Request, key: AdminKey, project_id: AdministeredId, parts: AppParts
 ) -> MuteAnswer:
     """Tell nobody of these cohorts and this phase until an instant, up to a year ahead.
 
@@ -115,7 +115,9 @@ async def create_mute(
     response_class=Response,
     responses=declared(401, 403, 404, 422, 503),
 )
-def take_back_mute(mute_id: str, key: AdminKey, project_id: DeletedFromId, parts: AppParts) -> None:
+def take_back_mute(
+    mute_id: str, key: AdminKey, project_id: AdministeredId, parts: AppParts
+) -> None:
     """End a mute now; it stays in the list of those that are over."""
     by, now_us = key.prefix, parts.now_us()
     if "\x00" in mute_id or not parts.store.write(

@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 from ett_service.alerting.receiver import OF_SETTINGS
 from ett_service.api import cursor as cursors
 from ett_service.api.deps import (
+    AdministeredId,
     AppParts,
-    DeletedFromId,
     ListedProjectId,
     ListingKey,
     Reader,
@@ -85,7 +85,7 @@ def list_deliveries(
     operation_id="replay_deliveries",
     responses=declared(401, 403, 404, 422, 503),
 )
-def replay_deliveries(name: Name, project_id: DeletedFromId, parts: AppParts) -> Replayed:
+def replay_deliveries(name: Name, project_id: AdministeredId, parts: AppParts) -> Replayed:
     """Send the dead letters of a receiver again, and let it be tried anew if it was given up."""
     now_us = parts.now_us()
 

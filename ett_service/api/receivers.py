@@ -13,9 +13,9 @@ from ett_service.alerting.sender import Outcome
 from ett_service.alerting.trial import trial
 from ett_service.api.asked import described, read_asked
 from ett_service.api.deps import (
+    AdministeredId,
     AdminKey,
     AppParts,
-    DeletedFromId,
     ListedProjectId,
     ListingKey,
     Reader,
@@ -82,7 +82,7 @@ def list_receivers(
     openapi_extra=described(NewReceiver, ASKED),
 )
 async def create_receiver(
-    key: AdminKey, project_id: DeletedFromId, request: Request, parts: AppParts
+    key: AdminKey, project_id: AdministeredId, request: Request, parts: AppParts
 ) -> MadeReceiver:
     """Make a receiver. What its messages are signed with is in the answer, and nowhere else.
 
@@ -100,7 +100,7 @@ async def create_receiver(
     response_class=Response,
     responses=declared(401, 403, 404, 409, 422, 503),
 )
-def delete_receiver(name: Name, project_id: DeletedFromId, parts: AppParts) -> None:
+def delete_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> None:
     """Forget a receiver; what it was still to be sent is given up."""
     if not parts.store.write(lambda conn: receivers.remove(conn, project_id, name)):
         raise _unknown(parts, name)
@@ -111,7 +111,7 @@ def delete_receiver(name: Name, project_id: DeletedFromId, parts: AppParts) -> N
     operation_id="test_receiver",
     responses=declared(401, 403, 404, 409, 422, 503),
 )
-def try_receiver(name: Name, project_id: DeletedFromId, parts: AppParts) -> TrialAnswer:
+def try_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> TrialAnswer:
     """Send a made-up regression that is marked as a test, and tell how that went."""
     now_us = parts.now_us()
     with parts.store.reading() as conn:
@@ -133,7 +133,7 @@ def try_receiver(name: Name, project_id: DeletedFromId, parts: AppParts) -> Tria
     operation_id="rotate_receiver",
     responses=declared(401, 403, 404, 409, 422, 503),
 )
-def rotate_receiver(name: Name, project_id: DeletedFromId, parts: AppParts) -> RotatedReceiver:
+def rotate_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> RotatedReceiver:
     """Give a receiver a new secret. For a day the former one signs, too."""
     now_us = parts.now_us()
 

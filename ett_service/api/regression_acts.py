@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from ett_service.api.deps import AdminKey, AppParts, DeletedFromId, only_declared_parameters
+from ett_service.api.deps import AdministeredId, AdminKey, AppParts, only_declared_parameters
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.regression_answers import EXAMPLE_MUTE, MuteAnswer
@@ -49,7 +49,7 @@ class _Asked:
         request: Request,
         regression_id: RegressionId,
         key: AdminKey,
-        project_id: DeletedFromId,
+        project_id: AdministeredId,
         parts: AppParts,
     ) -> None:
         self.request = request
