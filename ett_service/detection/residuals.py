@@ -2,8 +2,9 @@
 
 The expectation is a median: of the cohort, then of the stratum over all cohorts, then of the
 stratum in the cohort, each drawn to the coarser one by how few rows it has, as in a median polish
-(Tukey 1977). Residuals are cut at two robust standard deviations (Huber 1964), so that neither
-three in a hundred starts that take ten times as long nor the skew of durations say much.
+(Tukey 1977). Residuals are cut at two robust standard deviations about the median of their day
+(Huber 1964), so that neither three in a hundred starts that take ten times as long nor the skew of
+durations say much.
 """
 
 from dataclasses import dataclass
@@ -44,12 +45,14 @@ def residuals(rows: Durations, cohorts: int, baseline: Flags) -> Residuals:
     jobs = baseline / size[unit]
     expected, fitted = _expected(log, rows, cohorts, baseline, jobs)
     log = log - expected
-    spread = _spreads(log[baseline], cohort[baseline], cohorts)
+    usual = _of_day(log, rows.day.astype(np.intp))
+    own = log - usual
+    spread = _spreads(own[baseline], cohort[baseline], cohorts)
     limit = CUT * spread[cohort]
-    cut = np.clip(log, -limit, limit)
+    cut = np.clip(own, -limit, limit)
     weight = _weights(cut, baseline, unit, size)
     of_cut = _spread_of_cut(cut, cohort, spread, baseline)
-    return Residuals(log, cut, weight, spread, of_cut * _inflation(cohort, jobs, fitted))
+    return Residuals(log, cut + usual, weight, spread, of_cut * _inflation(cohort, jobs, fitted))
 
 
 def uncut(level: Floats) -> Floats:
@@ -86,6 +89,18 @@ def _logarithms(us: NDArray[np.int64]) -> Floats:
     some = us[us > 0]
     nothing = float(np.median(some)) * _ZERO if len(some) else 1.0
     return np.log(np.where(us > 0, us, nothing))
+
+
+def _of_day(log: Floats, day: Places) -> Floats:
+    """Return the median of each row's day, over all cohorts, drawn to 0 by how few rows it has.
+
+    What is usual for a day is no tail of it.
+    """
+    known = ~np.isnan(log)
+    days = int(day.max(initial=-1)) + 1
+    count = np.bincount(day[known], minlength=days)
+    found = np.nan_to_num(medians(log[known], day[known], days)) * count / (count + _PRIOR_JOBS)
+    return np.asarray(found[day])
 
 
 def _jobs(rows: Durations, baseline: Flags) -> tuple[Places, Floats]:
