@@ -94,7 +94,7 @@ def test_one_day_alone_is_one_run_over_every_project(told: Any) -> None:
     assert answer["empty"]["found"] == []
     assert {each["state"] for each in answer["research"]["found"]} == {"pending"}
     assert all(one["runs"] == 1 for one in answer.values())
-    before = told("--at", "2026-02-23")
+    before = told("--at", "2026-02-19")
     assert before["research"]["found"] == []
 
 

@@ -1,4 +1,4 @@
-"""A stored fleet whose launcher became slow with a release, six days before its end."""
+"""A stored fleet whose launcher became slow with a release, ten days before its end."""
 
 import random
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event
 
 DAY = 24 * HOUR
 DAYS = 44
-SLOW_DAYS = 6
-A_DAY = 4
+SLOW_DAYS = 10
+A_DAY = 2
 END = NOON + 12 * HOUR
 """A midnight."""
 ONSET = END - SLOW_DAYS * DAY
@@ -22,11 +22,11 @@ OLD, NEW = "2026.08", "2026.09"
 
 
 def slowed(store: Store, project_id: int, factor: float = 2.0) -> None:
-    """Keep 44 days of four jobs a day, half on either cluster; those of one become slow."""
+    """Keep 44 days of two jobs a day, one on either cluster; those of one become slow."""
     draws = random.Random(3)
     for place in range(DAYS * A_DAY):
         day, turn = divmod(place, A_DAY)
-        at = END - (DAYS - day) * DAY + turn * 5 * HOUR
+        at = END - (DAYS - day) * DAY + turn * 9 * HOUR
         cluster = "a" if turn % 2 else "b"
         is_new = at >= ONSET
         slow = factor if is_new and cluster == "a" else 1.0

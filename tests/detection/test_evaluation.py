@@ -56,8 +56,8 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
 
 def test_both_windows_are_read_and_what_open_findings_were_compared_with() -> None:
     options = Options(recent_days=14, baseline_days=28)
-    assert days_to_read(END, options, Memory()) == 56
-    for days, expected in ((40, 56), (60, 60), (1000, MOST_DAYS)):
+    assert days_to_read(END, options, Memory()) == 42
+    for days, expected in ((40, 42), (60, 60), (1000, MOST_DAYS)):
         from_us = END - days * DAY_US + 1
         frozen = Frozen(from_us, from_us + DAY_US, END, improvement=False)
         memory = Memory(open={Series(INIT, ()): frozen})
