@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -188,8 +188,8 @@ class SqliteStore(SqliteReaders):
 
     def _lead_for_others(self) -> None:
         while self._submitted.get():
-            with self._leading:
-                self._commit_next()
+            with self._leading, suppress(SystemExit, KeyboardInterrupt):
+                self._commit_next()  # whose works they were is told
             self._wake_for_the_rest()
 
     def _wake_for_the_rest(self) -> None:
@@ -213,9 +213,14 @@ class SqliteStore(SqliteReaders):
                     group[0].run(self._writer)
                 else:
                     self._run_apart(group)
-        except BaseException as error:  # noqa: BLE001 - the callers get it
+        except Exception as error:  # noqa: BLE001 - the callers get it
             for task in group:
                 task.fail(error)
+        except BaseException:
+            # A signal, say, that ends this thread, while it is at the works of others, too.
+            for task in group:
+                task.fail(StorageUnavailable("The process ends."))
+            raise
         else:
             for task in group:
                 task.tell()

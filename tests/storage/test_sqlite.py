@@ -152,6 +152,31 @@ def test_a_caller_that_goes_away_stops_nobody_else(store: Store) -> None:
     store.submit(lambda conn: create_project(conn, "later", NOON)).result(10)
 
 
+def test_who_is_told_to_end_while_committing_for_others_takes_none_along(store: Store) -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def wait(_conn: Connection) -> None:
+        entered.set()
+        gate.wait(10)
+
+    def end(_conn: Connection) -> None:
+        raise SystemExit
+
+    store.submit(wait)
+    entered.wait(10)
+    other = store.submit(lambda conn: create_project(conn, "p", NOON))
+    own = store.submit(end)
+    gate.set()
+
+    with pytest.raises(StorageUnavailable, match="ends"):
+        other.result(timeout=10)
+    with pytest.raises(StorageUnavailable, match="ends"):
+        own.result(timeout=10)
+    store.submit(lambda conn: create_project(conn, "later", NOON)).result(10)
+    with pytest.raises(SystemExit):
+        store.write(end)
+
+
 def test_a_full_disk_fails_the_writes_and_keeps_what_stands(
     store: Store, database_url: str
 ) -> None:
