@@ -43,7 +43,7 @@ def test_a_mute_holds_from_now_until_its_end(service: Service) -> None:
 def test_it_mutes_what_it_covers_until_it_is_taken_back(service: Service) -> None:
     service.clock.us = NOON + HOUR_US
     project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
-    fires(service.store, project_id, finding(), finding(cohort=(("cluster", "b"),)))
+    ids = fires(service.store, project_id, finding(), finding(cohort=(("cluster", "b"),)))
     made = post(service, MUTE).json()
 
     def muted() -> list[dict[str, str]]:
@@ -51,6 +51,7 @@ def test_it_mutes_what_it_covers_until_it_is_taken_back(service: Service) -> Non
         return [row["cohort"] for row in rows if row["muted_until"]]
 
     assert muted() == [{"cluster": "a", "model": "llm-70b"}]
+    assert [service.get(f"/v1/regressions/{one}")["mutes"] for one in ids] == [[made], []]
     service.clock.us += HOUR_US
     path = f"/v1/regressions/mutes/{made['id']}"
     assert [service.client.delete(path).status_code for _ in "12"] == [204, 404]
