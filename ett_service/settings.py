@@ -127,7 +127,7 @@ class DetectionTable(Row):
     baseline_days: PositiveInt = 42
     effect_floor: Annotated[float, Field(gt=1)] = 1.15
     impact_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0025
-    q: Annotated[float, Field(gt=0, lt=1)] = 0.08
+    q: Annotated[float, Field(gt=0, lt=1)] = 0.06
     sla: SlaTable = SlaTable()
 
 

@@ -16,7 +16,7 @@ class Options:
     fewest_baseline: int = 16
     effect_floor: float = 1.15  #: a change by a smaller factor is none
     impact_floor: float = 0.0025  #: part of the GPU-hours of the whole project
-    q: float = 0.08  #: expected part of false findings among all
+    q: float = 0.06  #: expected part of false findings among all
 
 
 @dataclass(frozen=True, slots=True)

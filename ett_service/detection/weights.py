@@ -16,17 +16,20 @@ WORTH = 1.5  #: the factor that they are made for
 _MOST = 4.5  #: a series that would score more has to be as quick to tell of as one of this score
 _LEAST = 0.3  #: what would score less
 _EQUAL = 0.3  #: part that all share alike
-_MADE_OF_OTHERS = 0.3
-"""What a series weighs that mostly follows others, and so has a say where these are silent."""
 
-_FIRST_HAND = frozenset(
-    {Metric.PHASE_SECONDS, Metric.STAGE_SECONDS, Metric.CHECKPOINT_BLOCKING_SECONDS}
-)
+_PRIOR = {
+    Metric.FAILURES_PER_GPU_HOUR: 0.3,
+    Metric.UNSAVED_SECONDS: 0.15,
+    Metric.TIME_TO_START_SECONDS: 0.15,
+    Metric.TIME_TO_RECOVER_SECONDS: 0.15,
+    Metric.ETT_RATIO: 0.15,
+}
+"""What a series weighs that mostly follows others, and so has a say where these are silent."""
 
 
 def prior(subject: Subject) -> float:
     """Return what a subject's series weigh before anything is known of their values."""
-    return 1.0 if subject.metric in _FIRST_HAND else _MADE_OF_OTHERS
+    return _PRIOR.get(subject.metric, 1.0)
 
 
 def weights(promise: Floats, prior: Floats, q: float) -> Floats:
