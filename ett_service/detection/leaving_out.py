@@ -10,7 +10,7 @@ from ett_service.detection.sample import Floats, Ints
 
 Places: TypeAlias = NDArray[np.intp]
 
-_PRIOR_ROWS = 4.0  #: what is most at hand counts as so many rows of the others
+_PRIOR_ROWS = 3.0  #: what is most at hand counts as so many rows of the others
 _GROUPS = 4  #: means that are fitted: with the value and without, before and after
 
 
@@ -40,14 +40,14 @@ class Sums:
     after: Side
     rows: Ints  #: after the onset
     squares: float  #: weighted, of all rows
-    count: float  #: rows in all, by their weight
-    row_weight: float  #: the weight of a row that counts in full
+    count: float  #: rows that count in full, as many as all count for
+    row_weight: float  #: the mean of rows that count
 
 
 def sums(cells: Cells, values: Floats, weights: Floats, after: NDArray[np.bool_]) -> Sums:
     """Sum the weighted *values* of rows before and *after* by what stands in their cells."""
     codes, row, count = cells
-    row_weight = float(weights.max(initial=0.0)) or 1.0
+    whole, most = float(weights.sum()), float(max(weights, default=0.0))
 
     def side(rows: NDArray[np.bool_]) -> Side:
         inside = rows[row]
@@ -65,8 +65,8 @@ def sums(cells: Cells, values: Floats, weights: Floats, after: NDArray[np.bool_]
         side(after),
         np.bincount(codes[after[row]], minlength=count).astype(np.int64),
         float((weights * values**2).sum()),
-        float(weights.sum()) / row_weight,
-        row_weight,
+        whole / most if most else 0.0,
+        whole / (int(np.count_nonzero(weights)) or 1),
     )
 
 
