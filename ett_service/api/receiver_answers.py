@@ -65,6 +65,7 @@ class NewReceiver(Answer):
     url: str = Field(
         min_length=1,
         max_length=2_000,
+        repr=False,
         description=(
             "Where messages are posted to: https, at a public address or one in `webhook_allow`. "
             "It is kept encrypted, and never shown again."
@@ -78,6 +79,7 @@ class NewReceiver(Answer):
     routing_key: str = Field(
         default="",
         max_length=200,
+        repr=False,
         description="That of a PagerDuty integration (Events API v2), and of nothing else.",
     )
 

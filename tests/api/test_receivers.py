@@ -19,6 +19,7 @@ from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
 from ett_service.alerting.sender import Sender, Sending
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts, Telling
+from ett_service.api.receiver_answers import NewReceiver
 from ett_service.storage import outbox
 from ett_service.storage.engine import Store
 from ett_service.storage.keys import SCOPES, create_key
@@ -297,7 +298,8 @@ def test_no_answer_and_no_line_of_the_log_holds_a_secret(
     said += [json.dumps(desk.listed()), json.dumps(desk.act("replay")), caplog.text]
     said.append(desk.client.get("/v1/receivers/oncall/deliveries").text)
     said.append(desk.client.get("/v1/receivers?format=csv").text)
-    said += [repr(NAMED), repr(desk.client.app)]
+    asked = NewReceiver(name="a", url="https://CANARY", routing_key="CANARY")
+    said += [repr(NAMED), repr(asked)]
     for secret in ("CANARY", made["secret"], rotated["secret"]):
         assert not [text for text in said if secret in text]
     assert replace(NAMED, name="x").url  # the canary was there to be found
