@@ -1,6 +1,5 @@
 """What the last search for regressions could have seen, so that silence is not read as health."""
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -78,7 +77,7 @@ def read_detection_power(
     shown, more = left[: asked.limit], len(left) > asked.limit
     page = PowerPage(
         runs=[_run(project, run) for project, run in runs.items()],
-        power=[answer for _, answer in shown],
+        power=[power_answer(project, power) for _, project, power in shown],
         next_cursor=cursors.write(shown[-1][0]) if more else None,
     )
     return listed(
@@ -101,13 +100,13 @@ def of_series(conn: Connection, project_id: int, series: Series) -> Power | None
 
 def _rows(
     runs: Iterable[tuple[str, DetectionRun]], asked: Asked
-) -> Iterator[tuple[_Place, PowerAnswer]]:
+) -> Iterator[tuple[_Place, str, Power]]:
     where = scopes.where(asked.where)
     for project, run in runs:
         for power in _read(run):
             if _is_asked_for(power, asked, where):
-                series = json.dumps([power.cohort, power.subject], ensure_ascii=False)
-                yield _Place(run.project_id, series), power_answer(project, power)
+                series = msgspec.json.encode([power.cohort, power.subject]).decode()
+                yield _Place(run.project_id, series), project, power
 
 
 def _is_asked_for(power: Power, asked: Asked, where: dict[str, frozenset[str]]) -> bool:
