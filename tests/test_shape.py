@@ -43,7 +43,7 @@ TESTED_IN = {
     "ett_service/api/regression_answers.py": "tests/api/test_regressions.py",
     "ett_service/api/regression_detail_answers.py": "tests/api/test_regressions.py",
     "ett_service/api/regression_rendering.py": "tests/api/test_regressions.py",
-    "ett_service/cli/regression_words.py": "tests/cli/test_regressions.py",
+    "ett_service.charts.regressions.py": "tests/cli/test_regressions.py",
     "ett_service/cli/regressions_acts.py": "tests/cli/test_regressions.py",
     "ett_service/cli/regressions_explain.py": "tests/cli/test_regressions.py",
     "ett_service/cli/regressions_mutes.py": "tests/cli/test_regressions.py",

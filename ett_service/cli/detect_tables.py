@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from ett_service.charts.regressions import change, cohort, cost, factor, subject
 from ett_service.charts.units import duration, percent
 from ett_service.cli.detect_answer import Told
 from ett_service.cli.output import minute, write_line, write_table
-from ett_service.cli.regression_words import change, cohort, cost, factor, subject
 
 _VERDICTS = (
     ("regression", "Regressions"),

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ett_service.charts.regressions import change, cohort, factor, subject
 from ett_service.charts.units import NONE, amount
 from ett_service.cli import regressions_acts, regressions_mutes
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import minute, write_json, write_line, write_table
-from ett_service.cli.regression_words import change, cohort, factor, subject
 from ett_service.cli.regressions_compare import add_compare
 from ett_service.cli.regressions_explain import add_explain
 from ett_service.cli.regressions_power import add_power

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
+from ett_service.charts.regressions import Answer, change, cohort, cost, factor, subject, value
 from ett_service.charts.units import count, duration, percent, points
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import minute, write_json, write_line, write_table
-from ett_service.cli.regression_words import Answer, change, cohort, cost, factor, subject, value
 from ett_service.cli.remote import ask
 
 _MOST_SHARES = 5

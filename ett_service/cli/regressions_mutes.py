@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+from ett_service.charts.regressions import cohort
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.quantities import seconds
-from ett_service.cli.regression_words import cohort
 from ett_service.cli.regressions_acts import act_on, told
 from ett_service.cli.remote import ask
 from ett_service.core.instant import rfc3339

@@ -26,6 +26,7 @@ SCENARIOS = (
 _MOST_MARKERS = 100
 _MOST_JOBS = 10
 _MOST_CHANGES = 5
+_MOST_REGRESSIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Gathered:
     markers: Answer
     changes: Answer  #: what the week's markers were followed by
     waterfall: Answer  #: the same of ``TREND_WEEKS``, for the way from marker to marker
+    regressions: Sequence[Answer]  #: those that fired in the week, all that is known of each
 
 
 def gather(ask: Ask, week: Week, group_by: Sequence[str], scope: Mapping[str, object]) -> Gathered:
@@ -76,4 +78,21 @@ def gather(ask: Ask, week: Week, group_by: Sequence[str], scope: Mapping[str, ob
         ),
         changes=ask("/v1/fleet/changes", {**this, "limit": _MOST_CHANGES}),
         waterfall=ask("/v1/fleet/changes", {**this, "from": first, "limit": 1}),
+        regressions=_regressions(ask, week, scope),
     )
+
+
+def _regressions(ask: Ask, week: Week, scope: Mapping[str, object]) -> list[Answer]:
+    begin, end = week.bounds
+    asked: dict[str, object] = {
+        "project": scope.get("project"),
+        "where": scope.get("where"),
+        "verdict": "regression",
+        "state": ["firing", "resolved"],
+        "from": begin,
+        "to": end,
+        "sort": "-gpu_hours_per_week",
+        "limit": _MOST_REGRESSIONS,
+    }
+    found = ask("/v1/regressions", asked)["regressions"]
+    return [ask(f"/v1/regressions/{one['id']}", {"project": one["project"]}) for one in found]

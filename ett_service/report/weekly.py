@@ -7,6 +7,7 @@ from ett_service.report.gather import Gathered
 from ett_service.report.groups import ett_ratio
 from ett_service.report.headline import course, headline, sentence
 from ett_service.report.page import Report
+from ett_service.report.regressions import regressions
 from ett_service.report.remarks import markers, quality
 from ett_service.report.spending import categories, cohorts, jobs
 from ett_service.report.troubles import failures, times
@@ -16,6 +17,7 @@ _SECTIONS = (
     categories,
     course,
     change,
+    regressions,
     first,
     cohorts,
     jobs,

@@ -11,23 +11,40 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sqlalchemy import Connection, select
 from starlette.testclient import TestClient
 
 from ett_service.analysis.economy import Economy, Price, Target
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts
+from ett_service.core.interval import DAY_US, HOUR_US
+from ett_service.core.regression import (
+    Attribution,
+    Finding,
+    Impact,
+    Metric,
+    Series,
+    Side,
+    Subject,
+    Suspect,
+    Verdict,
+)
+from ett_service.core.regression_state import Rules
 from ett_service.ingest.limits import Limits
 from ett_service.report.gather import Gathered, gather
 from ett_service.report.page import Report
 from ett_service.report.render import html, markdown
 from ett_service.report.week import Week
 from ett_service.report.weekly import weekly
+from ett_service.storage import regression_writes
 from ett_service.storage.engine import Store, open_store
 from ett_service.storage.keys import SCOPES, create_key
 from ett_service.storage.migrate import migrate
+from ett_service.storage.tables import project
 from ett_service.worker.loop import Worker
 from tests.report.weeks import WEEK, fleet
 
+MINUTE_US = 60_000_000
 FOLDER = Path(__file__).parent / "golden"
 WRITERS = {"week.md": markdown, "week.html": html}
 
@@ -66,7 +83,27 @@ def serving(store: Store) -> Iterator[TestClient]:
         while worker.pass_over():
             pass
         assert len(client.get("/v1/jobs").json()["jobs"]) == len(told), "not every job was folded"
+        store.write(_find_regression)
         yield client
+
+
+def _find_regression(conn: Connection) -> None:
+    """Write down what two runs of a search would have found of the week's compiles."""
+    monday_us = NOW_US - 7 * DAY_US - 6 * HOUR_US
+    before = Side(14, 10, 20.0 * MINUTE_US, 22.0 * MINUTE_US, monday_us - 28 * DAY_US, monday_us)
+    after = Side(8, 3, 40.0 * MINUTE_US, 43.0 * MINUTE_US, monday_us, NOW_US)
+    finding = Finding(
+        Series(Subject(Metric.PHASE_SECONDS, "pt2_compile"), (("model", "llm-70b"),)),
+        Verdict.REGRESSION,
+        *(2.0, 1.7, 2.3, 1e-9, 1e-7, monday_us),
+        *(before, after, ()),
+        impact=Impact(64.0, -1.9, 160.0, "USD"),
+    )
+    cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:4.2 <b>", 0.97, 4),))
+    (project_id,) = conn.execute(select(project.c.id)).one()
+    for day in (4, 5):
+        found = regression_writes.Found(finding, "high", cause)
+        regression_writes.record(conn, project_id, monday_us + day * DAY_US, [found], Rules())
 
 
 def asked(client: TestClient, week: str = WEEK, **scope: object) -> Gathered:

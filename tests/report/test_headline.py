@@ -48,6 +48,7 @@ def said(now: float | None, before: float | None, target: float | None = None, *
             markers=empty,
             changes=empty,
             waterfall=empty,
+            regressions=(),
         )
     )
 

@@ -1,4 +1,4 @@
-"""What ``ett regressions`` calls things: subjects, cohorts, values in their units."""
+"""What regressions are called for people: subjects, cohorts, values in their units."""
 
 from collections.abc import Mapping
 from typing import Any
