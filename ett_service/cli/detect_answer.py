@@ -1,5 +1,6 @@
 """What ``ett detect`` says, as JSON: named and in units as the API says it of regressions."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -72,14 +73,19 @@ def _effect(finding: Finding) -> Told:
     unit = _UNITS.get(finding.series.subject.metric, _SECONDS)
     return {
         "unit": unit,
-        "ratio": finding.ratio,
-        "interval": {"low": finding.low, "high": finding.high},
+        "ratio": _finite(finding.ratio),
+        "interval": _interval(finding),
         "before": _side(finding.before, unit),
         "after": _side(finding.after, unit),
         "p": finding.p,
         "q": finding.q,
         "gates": [
-            {"name": one.name, "value": one.value, "limit": one.limit, "passed": one.passed}
+            {
+                "name": one.name,
+                "value": _finite(one.value),
+                "limit": one.limit,
+                "passed": one.passed,
+            }
             for one in finding.gates
         ],
         "impact": _impact(finding.impact),
@@ -154,6 +160,16 @@ def _power(one: Power) -> Told:
         "baseline": one.baseline,
         "smallest": one.smallest,
     }
+
+
+def _interval(finding: Finding) -> Told | None:
+    """Return both bounds; None where before is 0, for JSON has no word for what follows."""
+    low, high = _finite(finding.low), _finite(finding.high)
+    return None if low is None or high is None else {"low": low, "high": high}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _instant(us: int | None) -> str | None:

@@ -48,7 +48,7 @@ def _write_found(title: str, found: Sequence[Told]) -> None:
                 subject(one),
                 cohort(one["cohort"]),
                 factor(one["ratio"]),
-                f"{one['interval']['low']:.2f} to {one['interval']['high']:.2f}",
+                _interval(one["interval"]),
                 change(one),
                 f"{one['before']['n']} -> {one['after']['n']}",
                 *(_day(one[f"{when}_at"]) for when in _WHEN),
@@ -60,6 +60,10 @@ def _write_found(title: str, found: Sequence[Told]) -> None:
     )
     for one in found:
         write_line(f"  {subject(one)} of {cohort(one['cohort'])}: {'; '.join(_because(one))}")
+
+
+def _interval(bounds: Told | None) -> str:
+    return "-" if bounds is None else f"{bounds['low']:.2f} to {bounds['high']:.2f}"
 
 
 def _because(one: Told) -> Iterable[str]:

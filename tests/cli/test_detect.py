@@ -1,17 +1,25 @@
 """``ett detect`` as its users meet it: the past replayed, offline and in any order of days."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ett_service.cli.detect_answer import told as told_of
+from ett_service.cli.detect_tables import write
 from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.exits import Exit
 from ett_service.cli.main import main
 from ett_service.core.event import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
+from ett_service.core.regression import Attribution
+from ett_service.core.regression_state import Rules, Transition, step
 from ett_service.core.vocabulary import Phase
+from ett_service.detection.evaluation import Evaluated, Found
+from ett_service.detection.impact import Severity
+from ett_service.detection.replay import Course, Replayed
 from ett_service.settings import DetectionTable, PriceRow, Settings
 from ett_service.storage.engine import Store, open_store
 from ett_service.storage.keys import create_project
@@ -20,6 +28,7 @@ from ett_service.storage.migrate import migrate
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, RECEIVED_AT, event
 from tests.cli.conftest import Ett
+from tests.detection.findings import finding
 from tests.detection.slowed import END, NEW, slowed
 
 pytestmark = pytest.mark.xdist_group("detect")
@@ -154,3 +163,17 @@ def test_the_plan_is_that_of_the_settings() -> None:
     assert (options.recent_days, options.baseline_days, options.q) == (7, 21, 0.01)
     assert (options.effect_floor, options.impact_floor) == (1.3, 0.1)
     assert plan.economy.price("h100", END) == 3
+
+
+def test_what_began_with_nothing_has_no_factor(capsys: pytest.CaptureFixture[str]) -> None:
+    new = finding(ratio=math.inf, low=math.inf, high=math.inf)
+    standing = step(None, new, END, Rules())
+    assert standing is not None
+    course = Course(standing, Found(new, Severity.LOW, Attribution({}, {})))
+    course.steps.append((END, Transition.PENDING))
+    answer = told_of("research", [END], Replayed([course], Evaluated((), (), 1)), [])
+
+    assert answer["found"][0]["ratio"] is answer["found"][0]["interval"] is None
+    assert "Infinity" not in json.dumps(answer)
+    write(answer, power=False)
+    assert "pending" in capsys.readouterr().out
