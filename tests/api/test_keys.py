@@ -34,6 +34,8 @@ OF_ALL_JOBS = (
     "/v1/estimate",
     "/v1/what-if",
 )
+OF_REGRESSIONS = ("", "/01JCXK7V4W", "/compare", "/power", "/mutes")
+ACTS = ("triage", "acknowledge", "accept", "mute")
 MAY: dict[str, set[str]] = {
     **{f"GET {path}": {"read", "fleet"} for path in (*READS, *OF_ALL_JOBS)},
     "GET /v1/attempts/9f86d081884c7d65-1": {"read", "fleet"},
@@ -50,6 +52,10 @@ MAY: dict[str, set[str]] = {
     "GET /v1/keys": {"read", "admin"},
     "POST /v1/keys": {"admin"},
     "DELETE /v1/keys/ett_00000000": {"admin"},
+    **{f"GET /v1/regressions{path}": {"read", "fleet"} for path in OF_REGRESSIONS},
+    **{f"POST /v1/regressions/01JCXK7V4W/{act}": {"admin"} for act in ACTS},
+    "POST /v1/regressions/mutes": {"admin"},
+    "DELETE /v1/regressions/mutes/01JCXK7V4W": {"admin"},
     "GET /v1/receivers": {"read", "admin"},
     "POST /v1/receivers": {"admin"},
     "DELETE /v1/receivers/oncall": {"admin"},
@@ -60,7 +66,8 @@ MAY: dict[str, set[str]] = {
     "GET /metrics": {"fleet"},
 }
 NAMES = {"job": "llm-70b", "prefix": "ett_00000000", "number": 0, "marker_id": "deploy",
-         "attempt_id": "9f86d081884c7d65-1", "name": "oncall"}  # fmt: skip
+         "attempt_id": "9f86d081884c7d65-1", "name": "oncall",
+         "regression_id": "01JCXK7V4W", "mute_id": "01JCXK7V4W"}  # fmt: skip
 
 
 def _ask(service: Service, request: str, key: str | None) -> Response:
