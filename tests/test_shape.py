@@ -138,7 +138,6 @@ TESTED_IN = {
     "ett_service/storage/many.py": "tests/aggregation/test_refold.py",
     "ett_service/storage/position.py": "tests/aggregation/test_recompute.py",
     "ett_service/storage/rewriting.py": "tests/aggregation/test_refold.py",
-    "ett_service/cli/working.py": "tests/cli/test_serve.py",
     "ett_service/detection/affected.py": "tests/detection/test_attribution.py",
     "ett_service/detection/alike.py": "tests/detection/test_suspects.py",
     "ett_service/detection/dimensions.py": "tests/detection/test_suspects.py",
