@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, bindparam, func, select, update
+from sqlalchemy import Connection, and_, bindparam, exists, func, select, update
 
 from ett_service.storage.tables import detection_run, project
 from ett_service.storage.writes import insert_new
@@ -28,12 +28,10 @@ _LATEST = (
     .group_by(detection_run.c.project_id)
     .subquery()
 )
-_BEHIND = (
-    select(project.c.id)
-    .outerjoin(_LATEST, _LATEST.c.project_id == project.c.id)
-    .where(func.coalesce(_LATEST.c.at_us, -1) < bindparam("at_us"))
-    .order_by(project.c.id)
+_LOOKED_AT = exists().where(
+    detection_run.c.project_id == project.c.id, detection_run.c.at_us >= bindparam("at_us")
 )
+_BEHIND = select(project.c.id).where(~_LOOKED_AT).order_by(project.c.id)
 _RUNS = (
     select(*(detection_run.c[name] for name in DetectionRun.__slots__))
     .join(
