@@ -50,9 +50,10 @@ def residuals(rows: Durations, cohorts: int, baseline: Flags) -> Residuals:
     spread = _spreads(own[baseline], cohort[baseline], cohorts)
     limit = CUT * spread[cohort]
     cut = np.clip(own, -limit, limit)
-    weight = _weights(cut, baseline, unit, size)
+    wider = _inflation(cohort, jobs, fitted)
+    weight = _weights(cut * wider[cohort], baseline, unit, size, cut)
     of_cut = _spread_of_cut(cut, cohort, spread, baseline)
-    return Residuals(log, cut + usual, weight, spread, of_cut * _inflation(cohort, jobs, fitted))
+    return Residuals(log, cut + usual, weight, spread, of_cut * wider)
 
 
 def uncut(level: Floats) -> Floats:
@@ -139,9 +140,12 @@ def _drawn(
 
 
 def _inflation(cohort: Places, jobs: Floats, fitted: Floats) -> Floats:
-    """Return by how much spreads about fitted values are too small, by cohort."""
-    count = np.bincount(cohort, jobs, minlength=len(fitted))
-    return np.sqrt(count + 1) / np.sqrt(np.maximum(count + 1 - fitted, (count + 1) / 2))
+    """Return by how much values to come spread more than those that were fitted, by cohort.
+
+    It is the root of Akaike's final prediction error (1969), ``(n + k) / (n - k)``.
+    """
+    count = np.bincount(cohort, jobs, minlength=len(fitted)) + 1
+    return np.sqrt((count + fitted) / np.maximum(count - fitted, count / 2))
 
 
 def _spreads(log: Floats, cohort: Places, cohorts: int) -> Floats:
@@ -164,19 +168,20 @@ def _spread_of_cut(cut: Floats, cohort: Places, spread: Floats, baseline: Flags)
     return np.asarray(spread * max(float(np.sqrt(np.mean(relative**2))), 0.5))
 
 
-def _weights(cut: Floats, baseline: Flags, unit: Places, size: Floats) -> Floats:
+def _weights(wider: Floats, baseline: Flags, unit: Places, size: Floats, cut: Floats) -> Floats:
     """Return what a row counts for beside ``k - 1`` of the same job and window.
 
     It is the inverse of the design effect ``1 + (k - 1) rho`` (Kish 1965) with the correlation
-    within jobs of the baseline.
+    within jobs of the baseline. Fitting takes off what jobs have in common, hence *wider* values.
     """
     used = baseline & ~np.isnan(cut)
-    total = np.bincount(unit[used], cut[used], minlength=len(size))
+    total = np.bincount(unit[used], wider[used], minlength=len(size))
+    common = np.bincount(unit[used], wider[used] ** 2, minlength=len(size))
     square = np.bincount(unit[used], cut[used] ** 2, minlength=len(size))
     count = np.bincount(unit[used], minlength=len(size))
     pairs = int((count * (count - 1)).sum())
     if not pairs or not square.sum():
         return np.ones(len(cut))
-    alike = float((total**2 - square).sum()) / pairs
+    alike = float((total**2 - common).sum()) / pairs
     rho = min(max(alike / (float(square.sum()) / int(used.sum())), 0.0), 1.0)
     return np.asarray(1.0 / (1.0 + (size - 1) * rho))[unit]
