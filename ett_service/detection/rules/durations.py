@@ -1,8 +1,9 @@
 """Durations: each attempt, save or recovery is a value, and cohorts are compared by logarithms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ett_service.core.interval import HOUR_US
 from ett_service.core.regression import Side, Subject
@@ -26,7 +27,8 @@ class DurationWatch(LevelWatch):
     """Durations of one subject; see ``detection.watch.Watch``."""
 
     rows: Durations  #: of the window's days that count; days are the window's
-    residuals: Residuals
+    log: NDArray[np.float32]  #: residual of each row
+    spread: Floats  #: by cohort, standard deviation of residuals
 
     def change(self, group: int, start: int, stop: int) -> Change:
         inside = self.groups.members[group][self.rows.cohort] > 0
@@ -55,7 +57,7 @@ class DurationWatch(LevelWatch):
 
     def smallest(self, score: Floats, options: Options) -> Floats:
         members, weight = self.groups.members, self.cells.weight.sum(axis=1)
-        total = members @ (weight * np.nan_to_num(self.residuals.spread))
+        total = members @ (weight * np.nan_to_num(self.spread))
         spread = np.maximum(total / np.maximum(members @ weight, _TINY), _TINY)
         enough = self.starts(options).enough[:, -1] & np.isfinite(self.error)
         level = np.where(enough, self.smallest_level(score), 0.0)
@@ -68,7 +70,7 @@ class DurationWatch(LevelWatch):
     def _shift(self, group: int, early: Flags, late: Flags) -> float:
         """Return the shift of logarithms, without what is weather and what was taken off."""
         rows = self.rows
-        rest = self.residuals.log - self.moved[rows.cohort, rows.day]
+        rest = self.log - self.moved[rows.cohort, rows.day]
         rest = rest - self.panel.weather[group, rows.day]
         known = np.isfinite(rest)
         return shift(rest[known & early], rest[known & late])
@@ -96,7 +98,10 @@ def watch_durations(
     found = residuals(rows, cohorts, rows.day < window.baseline)
     cells = _cells(rows, found, window, cohorts)
     moved = np.zeros((cohorts, days))
-    return DurationWatch(subject, groups, window, cells, moved, rows, found)
+    none = np.zeros(0, dtype=np.int32)
+    rows = replace(rows, stratum=none, unit=none)  # many subjects are held at once
+    log, spread = found.log.astype(np.float32), found.spread
+    return DurationWatch(subject, groups, window, cells, moved, rows, log, spread)
 
 
 def _within(rows: Durations, window: Window, counted: Floats) -> Durations:
