@@ -49,16 +49,16 @@ class Peaks:
 def starts(panel: Panel, most: int, fewest: Fewest) -> Starts:
     """Compare the last 1 to *most* days of each group with its days before."""
     sure, told = panel.precision, panel.precision * panel.level
-    count, seen = panel.count.astype(np.float64), (panel.count > 0).astype(np.float64)
+    seen = (panel.count > 0).astype(np.float64)
     after, before = tails(sure, most), heads(sure, most)
     change = _over(tails(told, most), after) - _over(heads(told, most), before)
     raw = change * np.sqrt(_over(after * before, after + before))
-    recent = tails(count, most) >= fewest.recent
+    recent = np.rint(tails(panel.effective, most)) >= fewest.recent
     return Starts(
         score=as_normal(raw, panel.freedom[:, None]),
         raw=raw,
         share=_over(after, after + before),
-        enough=recent & (heads(count, most) >= fewest.baseline),
+        enough=recent & (np.rint(heads(panel.effective, most)) >= fewest.baseline),
         days=tails(seen, most).astype(np.int64),
     )
 

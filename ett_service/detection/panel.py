@@ -30,7 +30,8 @@ class Cells:
     """Cohorts by days; levels are 0 on average in the baseline, in units of a change of 1."""
 
     level: Floats  #: mean of what the rows say, 0 where there are none
-    weight: Floats  #: effective number of rows
+    weight: Floats  #: what the rows tell
+    effective: Floats  #: rows as many as tell as much, were each of a job of its own
     count: Ints  #: rows
     variance: Floats  #: of one row, by cohort
     baseline: int  #: so many of the first days are in no recent window
@@ -52,6 +53,7 @@ class Panel:
     precision: Floats  #: one over the variance of the level; 0 where there is none
     weather: Floats  #: what was taken off the level: of others, and of the day of the week
     count: Ints
+    effective: Floats  #: rows as many as tell as much, were each of a job of its own
     freedom: Floats  #: by group, degrees of freedom of its variance
 
 
@@ -76,7 +78,7 @@ def panel(cells: Cells, groups: Groups) -> Panel:
     precision = np.divide(1.0, variance, out=np.zeros_like(level), where=own.weight > 0)
     precision = precision * _of_neighbours(level[:, : cells.baseline], precision)
     count = np.rint(groups.members @ cells.count).astype(np.int64)
-    return Panel(level, precision, weather, count, freedom)
+    return Panel(level, precision, weather, count, groups.members @ cells.effective, freedom)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ DAYS, RECENT = 42, 14
 
 def _panel(level: np.typing.NDArray[np.float64]) -> Panel:
     ones = np.ones_like(level)
-    return Panel(level, ones, 0 * ones, ones.astype(np.int64), np.full(len(level), 1e6))
+    return Panel(level, ones, 0 * ones, ones.astype(np.int64), ones, np.full(len(level), 1e6))
 
 
 def test_the_chance_of_the_largest_score_is_bounded_and_the_bound_is_near() -> None:

@@ -131,6 +131,7 @@ def _cells(rows: Durations, found: Residuals, window: Window, cohorts: int) -> C
         Cells(
             level=np.divide(total, weight, out=np.zeros(shape), where=weight > 0),
             weight=weight,
+            effective=weight,
             count=np.bincount(place, minlength=size).reshape(shape),
             variance=np.nan_to_num(found.of_cut) ** 2,
             baseline=window.baseline,

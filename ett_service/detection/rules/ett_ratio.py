@@ -139,6 +139,7 @@ def _cells(held: Floats, lost: Floats, window: Window) -> Cells:
         Cells(
             level=np.clip(level, -limit, limit),
             weight=weight,
+            effective=there.astype(np.float64),
             count=there.astype(np.int64),
             variance=spread**2 * usual,
             baseline=window.baseline,
