@@ -10,7 +10,8 @@ from ett_service.detection.sample import Floats, Ints
 
 Places: TypeAlias = NDArray[np.intp]
 
-_PRIOR_ROWS = 3.0  #: what is most at hand counts as so many rows of the others
+_ROWS_IF_NEW = 4.0  #: what is most at hand counts as so many rows of the others
+_ROWS_IF_KNOWN = 1.0  #: of a value that was there before
 _GROUPS = 4  #: means that are fitted: with the value and without, before and after
 
 
@@ -87,7 +88,7 @@ class Values:
         """
         before, after = found.before, found.after
         shift = after.whole_total / after.whole - before.whole_total / before.whole
-        prior = _PRIOR_ROWS * found.row_weight
+        prior = np.where(before.weight > 0, _ROWS_IF_KNOWN, _ROWS_IF_NEW) * found.row_weight
         mean0 = _over(before.total, before.weight, before.whole_total / before.whole)
         mean1 = _over(after.total, after.weight, 0.0)
         known = before.weight / (before.weight + prior)
@@ -110,13 +111,13 @@ def _over(total: Floats, weight: Floats, otherwise: float) -> Floats:
     return np.divide(total, weight, out=np.full_like(total, otherwise), where=weight > 0)
 
 
-def _others(side: Side, at_hand: Floats, prior: float) -> Floats:
+def _others(side: Side, at_hand: Floats, prior: Floats) -> Floats:
     """Return the mean of the rows without the value, drawn to what is at hand."""
     weight = np.maximum(side.whole - side.weight, 0.0)
     return (side.whole_total - side.total + prior * at_hand) / (weight + prior)
 
 
-def _terms(found: Sums, prior: float, known: Floats) -> Floats:
+def _terms(found: Sums, prior: Floats, known: Floats) -> Floats:
     """Return the variance of what goes away, for rows whose variance is 1 over their weight."""
     before, after = found.before, found.after
     one0, one1 = (1 / np.maximum(side.weight, found.row_weight / 2) for side in (before, after))

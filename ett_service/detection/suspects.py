@@ -71,17 +71,15 @@ def suspects(
     *columns* hold a cell a row for each dimension; *log_us* is the logarithm of each duration,
     *after* whether it is of after the onset. Rows of one of the *strata* are alike but for what is
     looked for: each is measured from where its own stratum was before. With *at_us* and
-    *onset_us* what was first seen near the onset is preferred, and rows of the two days before it
-    are left out, since onsets are estimates. Rows of one of the *units*, such as a job, count for
-    less the more alike they are.
+    *onset_us* what was first seen near the onset is preferred. Rows of one of the *units*, such as
+    a job, count for less the more alike they are.
     """
-    unsure = _unsure(after, at_us, onset_us)
-    kept, level = _levels(log_us, after, strata, unsure)
+    kept, level = _levels(log_us, after, strata)
     values = _clipped(log_us[kept] - level[kept])
     weights = np.ones(len(values)) if units is None else alike(values, units[kept], after[kept])
     figures = Figures(
         values,
-        weights * ~unsure[kept],
+        weights,
         after[kept],
         at_us=None if at_us is None else at_us[kept],
         onset_us=onset_us,
@@ -91,17 +89,9 @@ def suspects(
     return ranked({name: [cells[at] for at in places] for name, cells in columns.items()}, figures)
 
 
-def _unsure(after: Bools, at_us: Ints | None, onset_us: int | None) -> Bools:
-    """Mark the rows right before the onset, which may lie after the true one, if they are few."""
-    if at_us is None or onset_us is None:
-        return np.zeros(len(after), dtype=np.bool_)
-    near = ~after & (at_us >= onset_us - NEAR_US)
-    return near & (2 * np.count_nonzero(near) <= np.count_nonzero(~after))
-
-
 def above_before(log_us: Floats, after: Bools, strata: Ints) -> Floats:
     """Return by how much each logarithm is above where its stratum was before, if that is known."""
-    return log_us - _levels(log_us, after, strata, np.zeros(len(after), dtype=np.bool_))[1]
+    return log_us - _levels(log_us, after, strata)[1]
 
 
 def ranked(columns: Columns, figures: Figures) -> tuple[Suspect, ...]:
@@ -223,9 +213,7 @@ def _told(one: Candidate, dimension: Dimension) -> Iterator[Suspect]:
         )
 
 
-def _levels(
-    values: Floats, after: Bools, strata: Ints | None, unsure: Bools
-) -> tuple[Bools, Floats]:
+def _levels(values: Floats, after: Bools, strata: Ints | None) -> tuple[Bools, Floats]:
     """Tell which rows can be compared, and where the stratum of each was before."""
     everything = np.ones(len(values), dtype=np.bool_)
     level = np.zeros(len(values))
@@ -234,7 +222,7 @@ def _levels(
     kept = np.zeros(len(values), dtype=np.bool_)
     for stratum in np.unique(strata):
         rows = strata == stratum
-        before = values[rows & ~after & ~unsure]
+        before = values[rows & ~after]
         if len(before) >= _FEWEST_OF_STRATUM and np.any(rows & after):
             kept |= rows
             level[rows] = np.median(before)

@@ -148,6 +148,7 @@ def test_findings_in_a_store_are_told_with_what_goes_with_them(told: list[Attrib
 
     assert [one.id for one in compiles.markers] == ["release", "other"]
     assert len(compiles.examples) == 3
+    assert len({name for name, _ in compiles.examples}) == 3
     assert all(name.startswith("llm-") and number == 0 for name, number in compiles.examples)
     assert {int(name.split("-")[1]) >= ONSET for name, _ in compiles.examples} == {True}
 

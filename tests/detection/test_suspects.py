@@ -177,6 +177,15 @@ def test_a_version_that_came_days_before_the_change_is_not_named_for_it() -> Non
     assert fleet.suspects() == ()
 
 
+def test_a_value_that_was_slower_all_along_is_not_named() -> None:
+    fleet = Fleet(14, a_day=30)
+    rows = fleet.some(0.5)
+    fleet.plant("image", "trainer:big", rows)
+    fleet.log_us += 1.0 * rows + 0.4 * fleet.after
+
+    assert fleet.suspects() == ()
+
+
 def test_what_is_unknown_is_nobodys_fault() -> None:
     fleet = Fleet(7)
     rows = fleet.after & fleet.some(0.6)
