@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import Connection
 
@@ -18,12 +19,14 @@ from ett_service.core.regression import (
     Series,
     Side,
     Subject,
+    Suspect,
     Verdict,
 )
 from ett_service.core.vocabulary import Outcome, Phase
 from ett_service.detection.attribution import attribute
 from ett_service.detection.plan import Plan
 from ett_service.detection.reading import observe
+from ett_service.detection.side_by_side import side_by_side
 from ett_service.storage.engine import Store
 from ett_service.storage.markers import add_marker
 from ett_service.storage.marks import JobKey
@@ -172,3 +175,17 @@ def test_findings_in_a_store_are_told_with_what_goes_with_them(told: list[Attrib
     assert next(iter(ett.phase_shares)) == "pt2_compile"
     assert sum(ett.phase_shares.values()) == pytest.approx(1.0, abs=1e-12)
     assert (ett.suspects, nothing.suspects, nothing.examples) == ((), (), ())
+
+
+def test_what_came_only_after_the_onset_is_compared_with_nothing() -> None:
+    after = np.arange(40) >= 20
+    cells = ["1"] * 20 + ["2", "2", "3", "3", "3"] * 4
+    log_us = np.where(after, 1.0, 0.0)
+    suspect = Suspect("code_version", "2", 1.0, 8)
+
+    assert side_by_side(suspect, cells, log_us, after) is None
+    cells[20:30:5] = ["1", "1"]
+    cells[24] = "1"
+    beside = side_by_side(suspect, cells, log_us, after)
+    assert beside is not None
+    assert (beside.against, beside.against_n) == ("1", 3)
