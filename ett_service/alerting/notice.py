@@ -4,17 +4,15 @@ The outbox keeps it as JSON; it is rendered when it is sent. Instants are micros
 Unix epoch.
 """
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from ett_service.core.regression import Attribution, Finding
+from ett_service.storage import finding_text
 
 MOST_EXAMPLES = 2
 MOST_LINK = 1_000
@@ -81,8 +79,7 @@ class Notice:
 
 def to_json(notice: Notice) -> str:
     """Write *notice* as the outbox keeps it."""
-    told = _speakable(msgspec.to_builtins(notice))
-    return json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return finding_text.encode(notice)
 
 
 def from_json(text: str) -> Notice:
@@ -96,12 +93,3 @@ def from_json(text: str) -> Notice:
 
 def _quoted(text: str) -> str:
     return quote(text, safe="", errors="replace")
-
-
-def _speakable(value: Any) -> Any:
-    """Write numbers that JSON has no word for as text; reading takes them back."""
-    if isinstance(value, dict):
-        return {name: _speakable(member) for name, member in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_speakable(member) for member in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -31,7 +31,9 @@ def test_each_start_of_a_worker_leads_the_search(store: Store) -> None:
 
 @ON_ONE_ENGINE
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_worker_searches_unless_the_settings_say_otherwise(store: Store, *, enabled: bool) -> None:
+def test_a_worker_searches_unless_the_settings_say_otherwise(
+    store: Store, *, enabled: bool
+) -> None:
     with running(worker(_settings(store, detection={"enabled": enabled}), store)) as working:
         assert working.alive
         if enabled:
