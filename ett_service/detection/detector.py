@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ett_service.core.regression import Finding, Subject
+from ett_service.core.regression import Finding, Metric, Subject
 from ett_service.detection.margins import Groups, groups
 from ett_service.detection.mix import mixes
 from ett_service.detection.multiplicity import adjusted, limit
@@ -67,9 +67,18 @@ class Unchanged:
         """Yield the watches that time of the candidate's subject may have moved to or from."""
         for subject in subjects(self.window.sample):
             if are_beside(subject, candidate.watch.subject):
-                if subject not in self.made:
-                    self.made[subject] = watch(subject, self.window, self.groups, self.memory)
-                yield self.made[subject]
+                yield self._of(subject)
+
+    def phases(self) -> Iterator[Watch]:
+        """Yield the watches of all phases."""
+        for subject in subjects(self.window.sample):
+            if subject.metric is Metric.PHASE_SECONDS:
+                yield self._of(subject)
+
+    def _of(self, subject: Subject) -> Watch:
+        if subject not in self.made:
+            self.made[subject] = watch(subject, self.window, self.groups, self.memory)
+        return self.made[subject]
 
 
 def _looks(window: Window, places: Groups, options: Options, memory: Memory) -> list[Look]:
@@ -126,7 +135,7 @@ def _judged(
             if q <= options.q:
                 others = unchanged.beside(candidate)
                 relabelled = candidate.lasting.lasts and is_relabelled(candidate, others)
-                context = Context(q, is_outage_like(candidate, same), relabelled)
+                context = Context(q, is_outage_like(candidate, unchanged.phases()), relabelled)
                 finding = judged(candidate, context, window, options)
                 if is_told(finding):
                     yield finding

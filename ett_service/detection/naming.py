@@ -10,8 +10,8 @@ from ett_service.detection.pursuit import Candidate
 from ett_service.detection.watch import Watch
 
 _NEAR_US = 5 * DAY_US  #: what one change brings about is found to begin within so long
-_TOGETHER = 1  #: days between the onsets of what changes together
-_OUTAGE_PHASES = 3  #: so many phases of a cohort that change together are rather an outage
+_TOGETHER = 2.0  #: score of a phase that changed together with another
+_OUTAGE_PHASES = 2  #: so many more phases of a cohort that change with it are rather an outage
 _MOVED = 2.5  #: score of the phase that time went from or to
 _BALANCED = 0.4  #: part of the time that moved that the other phase may differ by
 
@@ -80,22 +80,20 @@ def _begets(cause: Subject, effect: Subject) -> bool:
     }[effect.metric]
 
 
-def is_outage_like(candidate: Candidate, candidates: Iterable[Candidate]) -> bool:
-    """Tell whether several phases of the same jobs became slower on the same day.
+def is_outage_like(candidate: Candidate, phases: Iterable[Watch]) -> bool:
+    """Tell whether other *phases* of the same jobs became slower on the same day.
 
     Code that is slower is slower in one place. What slows everything down is the machine, and
     mostly it is over after some days.
     """
-    name, start = candidate.name, candidate.lasting.start
-    phases = {
-        other.watch.subject
-        for other in candidates
-        if other.watch.subject.metric is Metric.PHASE_SECONDS
-        and other.sign == candidate.sign
-        and abs(other.lasting.start - start) <= _TOGETHER
-        and comparable(other.name, name)
-    }
-    return len(phases) >= _OUTAGE_PHASES
+    group, start = candidate.group, candidate.lasting.start
+    slower = [
+        other.subject
+        for other in phases
+        if other.subject != candidate.watch.subject
+        and candidate.sign * other.since(group, start).score >= _TOGETHER
+    ]
+    return len(slower) >= _OUTAGE_PHASES
 
 
 def is_relabelled(candidate: Candidate, others: Iterable[Watch]) -> bool:

@@ -20,7 +20,7 @@ from ett_service.detection.sample import Floats
 from ett_service.detection.watch import Watch
 
 SHARED = 2.0  #: score that a group has without the strongest of its cohorts
-FEWEST_DAYS = 3  #: since the onset, to tell a change from a bad day
+FEWEST_DAYS = 2  #: since the onset, to tell a change from a bad day
 _MOST_ROUNDS = 8
 WORSE, BETTER = 1, -1
 
