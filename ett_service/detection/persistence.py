@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ett_service.core.regression import Metric
 from ett_service.detection.panel import Flags
 from ett_service.detection.watch import Watch
 
@@ -12,11 +13,24 @@ OUTLIVES = 2.0  #: score that has to be left without any one day
 FALLEN = 2.3  #: score at which the latest days have fallen back
 
 
+IN_BURSTS = frozenset(
+    {
+        Metric.FAILURES_PER_GPU_HOUR,
+        Metric.UNSAVED_SECONDS,
+        Metric.TIME_TO_RECOVER_SECONDS,
+        Metric.ETT_RATIO,
+    }
+)
+"""What an outage changes for days: it has to outlive the loss of any ``BURST_DAYS`` in a row."""
+
+BURST_DAYS = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Persistence:
     """Scores in the direction of the change, and the days that it is there on."""
 
-    without_one: float  #: the least score without one of the days since the onset
+    without_one: float  #: the least score without one of the days, or bursts, since the onset
     fallen: float  #: largest score of latest days that fell far under those before them
     start: int  #: days of the window
     stop: int
@@ -34,7 +48,11 @@ def persistence(watch: Watch, group: int, start: int, sign: int) -> Persistence:
     late = days >= start
     seen = np.flatnonzero(late & (count > 0))
     whole = sign * watch.halves(group, late, ~late).effect
-    without = [_without(watch, group, sign, late, days == day, whole) for day in seen]
+    span = BURST_DAYS if watch.subject.metric in IN_BURSTS else 1
+    without = [
+        _without(watch, group, sign, late, (days >= day) & (days < day + span), whole)
+        for day in seen
+    ]
     falls = [_fall(watch, group, sign, late, days >= day) for day in seen[1:]]
     least, fallen = min(without, default=0.0), max(falls, default=0.0)
     if fallen >= FALLEN:
@@ -42,7 +60,7 @@ def persistence(watch: Watch, group: int, start: int, sign: int) -> Persistence:
         return Persistence(least, fallen, start, stop)
     if least < OUTLIVES and len(seen):
         day = int(seen[int(np.argmin(without))])
-        return Persistence(least, fallen, day, day + 1)
+        return Persistence(least, fallen, day, min(day + span, len(count)))
     return Persistence(least, fallen, start, len(count))
 
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from ett_service.core.regression import Finding, Gate, Impact, Metric, Series, Verdict
+from ett_service.core.regression import Finding, Gate, Impact, Series, Verdict
 from ett_service.detection.options import Options
-from ett_service.detection.persistence import FALLEN, OUTLIVES
+from ett_service.detection.persistence import FALLEN, IN_BURSTS, OUTLIVES
 from ett_service.detection.pursuit import FEWEST_DAYS, WORSE, Candidate
 from ett_service.detection.watch import Change
 from ett_service.detection.window import Window
@@ -54,15 +54,6 @@ def is_told(finding: Finding) -> bool:
 FEWEST_OUTAGE_DAYS = 5
 """Days since the onset, where several phases changed together, and of what comes with outages."""
 
-_IN_BURSTS = frozenset(
-    {
-        Metric.FAILURES_PER_GPU_HOUR,
-        Metric.UNSAVED_SECONDS,
-        Metric.TIME_TO_RECOVER_SECONDS,
-        Metric.ETT_RATIO,
-    }
-)
-
 OF_LASTING = frozenset({"without_any_day", "still_there", "recent_values", "recent_days"})
 """Gates that bad days need not pass."""
 
@@ -76,7 +67,7 @@ def _verdict(candidate: Candidate, context: Context) -> Verdict:
 
 
 def _fewest_days(candidate: Candidate, context: Context) -> int:
-    if context.outage_like or candidate.watch.subject.metric in _IN_BURSTS:
+    if context.outage_like or candidate.watch.subject.metric in IN_BURSTS:
         return FEWEST_OUTAGE_DAYS
     single = candidate.watch.groups.single[candidate.group]
     return FEWEST_DAYS if single else FEWEST_SHARED_DAYS

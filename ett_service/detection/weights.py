@@ -18,7 +18,7 @@ _LEAST = 0.3  #: what would score less
 _EQUAL = 0.3  #: part that all share alike
 
 _PRIOR = {
-    Metric.FAILURES_PER_GPU_HOUR: 0.3,
+    Metric.FAILURES_PER_GPU_HOUR: 0.2,
     Metric.UNSAVED_SECONDS: 0.15,
     Metric.TIME_TO_START_SECONDS: 0.15,
     Metric.TIME_TO_RECOVER_SECONDS: 0.15,
