@@ -169,9 +169,9 @@ def test_what_began_with_nothing_has_no_factor(capsys: pytest.CaptureFixture[str
     new = finding(ratio=math.inf, low=math.inf, high=math.inf)
     standing = step(None, new, END, Rules())
     assert standing is not None
-    course = Course(standing, Found(new, Severity.LOW, Attribution({}, {})))
+    course = Course(standing, Found(new, Severity.LOW, Attribution({}, {})), END)
     course.steps.append((END, Transition.PENDING))
-    answer = told_of("research", [END], Replayed([course], Evaluated((), (), 1)), [])
+    answer = told_of("research", [END], Replayed([course], [Evaluated((), (), 1)]), [])
 
     assert answer["found"][0]["ratio"] is answer["found"][0]["interval"] is None
     assert "Infinity" not in json.dumps(answer)
