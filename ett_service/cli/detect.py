@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -18,11 +17,9 @@ from ett_service.cli.output import write_json
 from ett_service.cli.window import instant
 from ett_service.core.interval import DAY_US, SECOND_US
 from ett_service.core.regression_state import Rules
-from ett_service.detection.evaluation import attributed
 from ett_service.detection.open_phases import open_phases
 from ett_service.detection.plan import Plan
-from ett_service.detection.reading import observe
-from ett_service.detection.replay import replay
+from ett_service.detection.replay import retrace
 from ett_service.ingest.instant import parse_instant
 from ett_service.ingest.refusal import Fault
 from ett_service.settings import Settings
@@ -116,13 +113,6 @@ def _runs(args: argparse.Namespace, settings: Settings) -> list[int]:
 def _replayed(
     conn: Connection, name: str, project_id: int, runs_at: Sequence[int], plan: Plan, rules: Rules
 ) -> Told:
-    window = plan.options.recent_days + plan.options.baseline_days
-    observed = observe(conn, project_id, runs_at[-1], window + len(runs_at) - 1, plan)
-    found = replay(observed, runs_at, plan, rules)
-    for course in found.courses:
-        if not course.lapsed:
-            # Nearest to the onset what came with it stands out most.
-            began = attributed(conn, project_id, course.fired or course.found, observed)
-            course.found = replace(course.found, attribution=began.attribution)
+    found, observed = retrace(conn, project_id, runs_at, plan, rules)
     hanging = open_phases(conn, project_id, observed, runs_at[-1])
     return told(name, runs_at, found, hanging)

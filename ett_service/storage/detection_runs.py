@@ -1,11 +1,15 @@
-"""Runs of the detector: which projects were looked at, up to when, and what could not be seen."""
+"""Runs of the detector: which projects were looked at, up to when, and what could not be seen.
+
+A project is looked at once its first job had begun before.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, exists, func, select, update
 
-from ett_service.storage.tables import detection_run, project
+from ett_service.storage.tables import detection_run, job, job_ledger, project
 from ett_service.storage.writes import insert_new
 
 _NOTHING = "{}"
@@ -23,6 +27,13 @@ class DetectionRun:
     body: str  #: what it could have seen, as JSON; kept of the latest alone
 
 
+class History(NamedTuple):
+    """What there is of a project that was never looked at."""
+
+    began_us: int  #: its first job
+    received_us: int  #: the job that came in last, of those that had begun by an instant
+
+
 _LATEST = (
     select(detection_run.c.project_id, func.max(detection_run.c.at_us).label("at_us"))
     .group_by(detection_run.c.project_id)
@@ -31,7 +42,21 @@ _LATEST = (
 _LOOKED_AT = exists().where(
     detection_run.c.project_id == project.c.id, detection_run.c.at_us >= bindparam("at_us")
 )
-_BEHIND = select(project.c.id).where(~_LOOKED_AT).order_by(project.c.id)
+_HAS_BEGUN = exists().where(
+    job_ledger.c.project_id == project.c.id, job_ledger.c.started_us < bindparam("at_us")
+)
+_BEHIND = select(project.c.id).where(~_LOOKED_AT, _HAS_BEGUN).order_by(project.c.id)
+_SEARCHED = select(detection_run.c.at_us).where(
+    detection_run.c.project_id == bindparam("of_project")
+)
+_HISTORY = (
+    select(func.min(job_ledger.c.started_us), func.max(job.c.received_us))
+    .join(job, and_(job.c.project_id == job_ledger.c.project_id, job.c.job == job_ledger.c.job))
+    .where(
+        job_ledger.c.project_id == bindparam("of_project"),
+        job_ledger.c.started_us < bindparam("at_us"),
+    )
+)
 _RUNS = (
     select(*(detection_run.c[name] for name in DetectionRun.__slots__))
     .join(
@@ -55,8 +80,17 @@ _FORGET_BODIES = (
 
 
 def behind(conn: Connection, at_us: int) -> list[int]:
-    """Return the projects that were not looked at up to *at_us* yet."""
+    """Return the projects with jobs of before *at_us* that were not looked at up to then yet."""
     return list(conn.execute(_BEHIND, {"at_us": at_us}).scalars())
+
+
+def unsearched(conn: Connection, project_id: int, at_us: int) -> History | None:
+    """Tell what there is of a project that is behind; None if it was looked at before."""
+    of = {"of_project": project_id}
+    if conn.execute(_SEARCHED.limit(1), of).first() is not None:
+        return None
+    began_us, received_us = conn.execute(_HISTORY, of | {"at_us": at_us}).one()
+    return History(began_us, received_us)
 
 
 def add(conn: Connection, run: DetectionRun, now_us: int) -> bool:

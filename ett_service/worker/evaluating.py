@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -25,12 +25,13 @@ from ett_service.storage import (
     regressions,
     running,
 )
-from ett_service.storage.detection_runs import DetectionRun
+from ett_service.storage.detection_runs import DetectionRun, History
 from ett_service.storage.engine import Store
 from ett_service.storage.errors import StorageUnavailable
 from ett_service.storage.leases import LeaseLost
 from ett_service.storage.regression_writes import Found
-from ett_service.worker import telling
+from ett_service.worker import first_search, telling
+from ett_service.worker.first_search import Run
 from ett_service.worker.leading import Leading
 from ett_service.worker.telling import Audience
 
@@ -94,7 +95,8 @@ class Evaluating:
     def go_on(self, epoch: int) -> None:
         """Look at the projects whose turn it is, and tell what is to be told.
 
-        A run that was missed, because no worker was there, is made up for: the latest alone.
+        A run that was missed, because no worker was there, is made up for: the latest alone. The
+        first search over a project goes through its last days: see ``first_search``.
 
         Raises:
             LeaseLost: Another leads by now.
@@ -130,7 +132,12 @@ class Evaluating:
             since_us = running.waiting(conn).since_us
             if since_us is not None and since_us < at_us:
                 return []
-        return ready
+        return [one for one in ready if self._is_settled(conn, one, at_us, now_us)]
+
+    def _is_settled(self, conn: Connection, project_id: int, at_us: int, now_us: int) -> bool:
+        history = detection_runs.unsearched(conn, project_id, at_us)
+        settle_us = self._detecting.settle_us
+        return history is None or first_search.is_settled(conn, history, now_us, settle_us)
 
     def _try(self, project_id: int, at_us: int, epoch: int) -> None:
         """Look at a project; trouble with it keeps no other one waiting."""
@@ -150,31 +157,49 @@ class Evaluating:
     def _look(self, project_id: int, at_us: int, epoch: int) -> None:
         began = time.perf_counter()
         with self._store.reading() as conn:
-            known = regression_writes.known(conn, project_id, at_us)
-            memory = memory_of(known.values(), regressions.accepted(conn, project_id))
-            plan = self._detecting.plan
-            evaluated = self._detecting.evaluate(conn, project_id, at_us, plan, memory)
+            history = detection_runs.unsearched(conn, project_id, at_us)
+            if history is None:
+                runs = [self._searched(conn, project_id, at_us)]
+            else:
+                runs = self._searched_first(conn, project_id, at_us, history)
         if self._stopped.is_set():
             return
-        run = DetectionRun(
-            project_id=project_id,
-            at_us=at_us,
-            took_us=round((time.perf_counter() - began) * SECOND_US),
-            epoch=epoch,
-            series=evaluated.series,
-            body=finding_text.encode({"power": evaluated.power}),
+        took_us = round((time.perf_counter() - began) * SECOND_US / len(runs))
+        self._store.write(
+            partial(self._write, project_id=project_id, runs=runs, epoch=epoch, took_us=took_us)
         )
-        self._store.write(partial(self._write, run=run, evaluated=evaluated))
 
-    def _write(self, conn: Connection, run: DetectionRun, evaluated: Evaluated) -> None:
-        """Write a run with all that follows from it, unless another one led or did so before."""
-        self._hold(conn, run.epoch)
+    def _searched(self, conn: Connection, project_id: int, at_us: int) -> Run:
+        known = regression_writes.known(conn, project_id, at_us)
+        memory = memory_of(known.values(), regressions.accepted(conn, project_id))
+        plan = self._detecting.plan
+        return Run(at_us, self._detecting.evaluate(conn, project_id, at_us, plan, memory))
+
+    def _searched_first(
+        self, conn: Connection, project_id: int, at_us: int, history: History
+    ) -> list[Run]:
+        plan, rules = self._detecting.plan, self._detecting.rules
+        runs_at = first_search.instants(
+            at_us, self._detecting.every_us, plan.options.recent_days, history
+        )
+        return first_search.search(conn, project_id, runs_at, plan, rules)
+
+    def _write(
+        self, conn: Connection, project_id: int, runs: Sequence[Run], epoch: int, took_us: int
+    ) -> None:
+        """Write runs with all that follows from them, unless another led or did so before.
+
+        Receivers are told how things stand after the last.
+        """
+        self._hold(conn, epoch)
         now_us = self._detecting.clock(conn)
-        if not detection_runs.add(conn, run, now_us):
-            return
-        found = [Found(one.finding, one.severity.value, one.attribution) for one in evaluated.found]
-        rules = self._detecting.rules
-        regression_writes.record(conn, run.project_id, run.at_us, found, rules)
+        for at_us, told in runs:
+            body = finding_text.encode({"power": told.power})
+            run = DetectionRun(project_id, at_us, took_us, epoch, told.series, body)
+            if not detection_runs.add(conn, run, now_us):
+                return
+            found = [Found(one.finding, one.severity.value, one.attribution) for one in told.found]
+            regression_writes.record(conn, project_id, at_us, found, self._detecting.rules)
         telling.settle(conn, self._detecting.audience, now_us)
 
     def _tell(self, epoch: int) -> None:

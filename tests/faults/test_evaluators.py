@@ -24,6 +24,7 @@ from ett_service.storage.keys import create_project
 from ett_service.storage.tables import delivery, detection_run, regression, regression_change
 from tests.builders import NOON
 from tests.faults.evaluators import BORN, FLAPS, HOLDS, LOOKS, REFUSED, Gate, Order, Told
+from tests.worker.searching import searched_before
 
 log = logging.getLogger(__name__)
 
@@ -114,9 +115,10 @@ def program() -> Iterator[Program]:
 
 @pytest.fixture
 def children(database_url: str, tmp_path: Path, program: Program) -> Iterator[Children]:
-    """Return what forks evaluators of an empty database with one project, at tick 0."""
+    """Return what forks evaluators of a database with one project, searched before, at tick 0."""
     store = open_store(database_url)
-    store.write(lambda conn: create_project(conn, "research", NOON))
+    project_id = store.write(lambda conn: create_project(conn, "research", NOON))
+    searched_before(store, project_id, midnight_us=0)
     store.close()
     gate = Gate(tmp_path)
     gate.set_tick(0)
@@ -235,7 +237,7 @@ def test_one_that_is_killed_at_every_tick_fires_at_the_same(
         (10 * HOUR_US, "firing"),
     ]
     assert reader.rows(select(delivery.c.version)) == [(1,)]
-    assert len(reader.rows(select(detection_run.c.at_us))) == len(ticks)
+    assert len(reader.rows(select(detection_run.c.at_us))) == 1 + len(ticks)
     assert reader.rows(select(regression.c.runs)) == [(len(ticks),)]
 
 

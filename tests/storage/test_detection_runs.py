@@ -2,12 +2,13 @@
 
 from functools import partial
 
-from ett_service.core.interval import DAY_US
+from ett_service.core.interval import DAY_US, HOUR_US
 from ett_service.storage import detection_runs
 from ett_service.storage.detection_runs import DetectionRun
 from ett_service.storage.engine import Store
 from ett_service.storage.keys import create_project
-from tests.builders import NOON
+from tests.analysis.fleets import calm_job, keep
+from tests.builders import NOON, RECEIVED_AT
 
 
 def made(project_id: int, number: int) -> DetectionRun:
@@ -26,11 +27,36 @@ def test_an_instant_is_kept_once(store: Store, project_id: int) -> None:
 
 def test_projects_are_behind_that_were_not_looked_at_since(store: Store, project_id: int) -> None:
     other = store.write(lambda conn: create_project(conn, "other", NOON))
+    for one in (project_id, other):
+        keep(store, one, "job", calm_job(NOON - DAY_US, training=1))
     add(store, made(project_id, 1))
 
     with store.reading() as conn:
         behind = [detection_runs.behind(conn, NOON + day * DAY_US) for day in (0, 1, 2)]
     assert behind == [[other], [other], [project_id, other]]
+
+
+def test_a_project_is_behind_once_its_first_job_had_begun(store: Store, project_id: int) -> None:
+    keep(store, project_id, "late", calm_job(NOON + HOUR_US, training=1))
+    keep(store, project_id, "later", calm_job(NOON + 2 * HOUR_US, training=1))
+
+    with store.reading() as conn:
+        assert detection_runs.behind(conn, NOON + HOUR_US) == []
+        assert detection_runs.behind(conn, NOON + HOUR_US + 1) == [project_id]
+
+
+def test_what_there_is_is_told_of_a_project_that_was_never_searched(
+    store: Store, project_id: int
+) -> None:
+    for hour in (1, 2):
+        keep(store, project_id, f"job {hour}", calm_job(NOON + hour * HOUR_US, training=1))
+    with store.reading() as conn:
+        found = detection_runs.unsearched(conn, project_id, NOON + DAY_US)
+    assert found == (NOON + HOUR_US, RECEIVED_AT)
+
+    add(store, made(project_id, 0))
+    with store.reading() as conn:
+        assert detection_runs.unsearched(conn, project_id, NOON + DAY_US) is None
 
 
 def test_of_the_latest_run_alone_all_is_kept(store: Store, project_id: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -15,10 +16,13 @@ from ett_service.detection.evaluation import Evaluated, Found
 from ett_service.detection.impact import Severity
 from ett_service.detection.options import Memory
 from ett_service.detection.plan import Plan
+from ett_service.storage import detection_runs
+from ett_service.storage.detection_runs import DetectionRun
 from ett_service.storage.engine import Store
 from ett_service.worker.evaluating import Detecting, Evaluating
 from ett_service.worker.leading import Leading
 from ett_service.worker.telling import Audience
+from tests.analysis.fleets import calm_job, keep
 from tests.builders import NOON
 from tests.regressions import ATTRIBUTION
 
@@ -77,6 +81,15 @@ def detecting(said: Said, **asked: object) -> Detecting:
     audience = Audience(Directory([RECEIVER]))
     known = Detecting(rules=Rules(), audience=audience, evaluate=said.evaluate, clock=said.clock)
     return replace(known, **asked)  # type: ignore[arg-type]
+
+
+def searched_before(
+    store: Store, project_id: int, midnight_us: int = NOON // DAY_US * DAY_US
+) -> None:
+    """Give a project a job and a run of the day before."""
+    keep(store, project_id, "first", calm_job(midnight_us - DAY_US, training=10))
+    run = DetectionRun(project_id, midnight_us - DAY_US, 0, 0, 0, "{}")
+    store.write(partial(detection_runs.add, run=run, now_us=run.at_us))
 
 
 @contextmanager

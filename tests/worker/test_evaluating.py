@@ -25,7 +25,7 @@ from tests.builders import NOON
 from tests.engines import ON_ONE_ENGINE
 from tests.regressions import finding
 from tests.worker.rig import eventually
-from tests.worker.searching import Said, Search, searching
+from tests.worker.searching import Said, Search, searched_before, searching
 
 COMPILE = finding()
 QUIET = replace(COMPILE, holds=False)
@@ -36,7 +36,7 @@ MIDNIGHT = NOON // DAY_US * DAY_US
 @pytest.fixture
 def search(store: Store, project_id: int) -> Iterator[Search]:
     """Return an evaluator under a clock that stands; it finds the same from day 0 on."""
-    assert project_id
+    searched_before(store, project_id)
     with searching(store, Said({number: [COMPILE] for number in range(30)})) as made:
         yield made
 
@@ -76,7 +76,7 @@ def test_an_instant_is_searched_once(search: Search, store: Store, project_id: i
     with store.reading() as conn:
         (latest,) = detection_runs.latest(conn)
         kept = conn.execute(select(detection_run.c.body).order_by(detection_run.c.at_us))
-        assert list(kept.scalars()) == ["{}", '{"power":[]}']
+        assert list(kept.scalars()) == ["{}", "{}", '{"power":[]}']
     assert (latest.at_us, latest.series, latest.epoch) == (MIDNIGHT + DAY_US, 7, 1)
 
 
@@ -179,6 +179,7 @@ def test_what_somebody_accepts_is_told_as_resolved(
 
 def test_a_project_that_fails_keeps_no_other_waiting(search: Search, store: Store) -> None:
     other = store.write(lambda conn: create_project(conn, "other", NOON))
+    searched_before(store, other)
 
     def fail(of: int) -> None:
         if of != other:
@@ -189,7 +190,8 @@ def test_a_project_that_fails_keeps_no_other_waiting(search: Search, store: Stor
     search.go_on(0, 13)
 
     with store.reading() as conn:
-        assert [run.project_id for run in detection_runs.latest(conn)] == [other]
+        runs = {run.project_id: run.at_us for run in detection_runs.latest(conn)}
+    assert [one for one, at_us in runs.items() if at_us == MIDNIGHT] == [other]
     assert len(search.said.looked) == 2  # and is not tried at each look
 
 
@@ -235,7 +237,7 @@ def test_who_lost_the_lease_writes_nothing(search: Search, store: Store) -> None
 
     assert state(store) == State.PENDING
     with store.reading() as conn:
-        assert len(conn.execute(select(detection_run)).all()) == 1
+        assert len(conn.execute(select(detection_run)).all()) == 2
 
 
 @ON_ONE_ENGINE
@@ -248,6 +250,7 @@ def test_it_stops_within_a_second_or_two_in_the_middle_of_a_project(
         began.set()
         go_on.wait(30)
 
+    searched_before(store, project_id)
     said = Said({}, trouble=wait)
     with searching(store, said) as search:
         search.evaluating.start()
@@ -258,23 +261,25 @@ def test_it_stops_within_a_second_or_two_in_the_middle_of_a_project(
 
     assert said.looked == [(project_id, 0)]
     with store.reading() as conn:
-        assert detection_runs.latest(conn) == []
+        assert [run.at_us for run in detection_runs.latest(conn)] == [MIDNIGHT - DAY_US]
     assert store.write(partial(leases.take, name=LEASE, holder="next", seconds=60)) is not None
 
 
 def test_the_detector_itself_runs_where_nothing_is_said(store: Store, project_id: int) -> None:
+    searched_before(store, project_id)
     evaluating = Evaluating(store, Detecting(settle_us=0))
     evaluating.start()
     try:
-        assert eventually(lambda: bool(_runs(store)))
+        assert eventually(lambda: _run(store).at_us >= MIDNIGHT)
     finally:
         evaluating.stop_soon()
         evaluating.join()
-    (run,) = _runs(store)
+    run = _run(store)
     assert (run.project_id, run.at_us % DAY_US) == (project_id, 0)
     assert "power" in json.loads(run.body)
 
 
-def _runs(store: Store) -> list[detection_runs.DetectionRun]:
+def _run(store: Store) -> detection_runs.DetectionRun:
     with store.reading() as conn:
-        return detection_runs.latest(conn)
+        [run] = detection_runs.latest(conn)
+    return run
