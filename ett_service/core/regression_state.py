@@ -38,8 +38,8 @@ class Thread(NamedTuple):
 class Standing:
     """Where a finding stands. Of one that was reopened, all but ``pending_us`` is of the last time.
 
-    ``finding`` is the last that held. While it is pending, baseline and onset are those of the
-    latest run; from firing on they stay.
+    ``finding`` is the last that held, with the gates of earlier ones that it lacks. While it is
+    pending, baseline and onset are those of the latest run; from firing on they stay.
     """
 
     verdict: Verdict
@@ -194,7 +194,7 @@ def _firing(known: Standing, finding: Finding | None, at_us: int, rules: Rules) 
             runs=known.runs + 1,
             quiet_runs=0,
             last_run_us=at_us,
-            finding=finding if same else known.finding,
+            finding=_explained(known.finding, finding) if same else known.finding,
         )
     quiet = replace(known, runs=0, quiet_runs=known.quiet_runs + 1, last_run_us=at_us)
     return resolved(quiet, at_us) if quiet.quiet_runs >= rules.quiet_runs else quiet
@@ -212,6 +212,13 @@ def _still_holds(known: Standing, finding: Finding, at_us: int, rules: Rules) ->
     if known.verdict in LASTING and finding.verdict is Verdict.INCIDENT:
         return finding.holds
     return finding.holds and finding.verdict is known.verdict
+
+
+def _explained(found: Finding, now: Finding) -> Finding:
+    """Return *now* with those conditions, too, that only the runs that found it looked at."""
+    looked_at = {gate.name for gate in now.gates}
+    kept = tuple(gate for gate in found.gates if gate.name not in looked_at)
+    return replace(now, gates=(*now.gates, *kept))
 
 
 def _is_found_again(known: Standing, finding: Finding | None) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.regression import Finding, State, Verdict
+from ett_service.core.regression import Finding, Gate, State, Verdict
 from ett_service.core.regression_state import (
     Rules,
     Standing,
@@ -200,6 +200,15 @@ def test_the_baseline_is_frozen_while_it_fires() -> None:
         REGRESSION.before.from_us,
         REGRESSION.before.to_us,
     )
+
+
+def test_the_conditions_that_it_was_found_by_stay_beside_those_of_later_runs() -> None:
+    effect, *others = REGRESSION.gates
+    larger = replace(effect, value=2.0)
+    latest = Gate("latest_effect", 2.0, 1.075, passed=True)
+    stood = history([REGRESSION, REGRESSION, replace(REGRESSION, gates=(latest, larger))])
+
+    assert last(stood).finding.gates == (latest, larger, *others)
 
 
 def test_what_is_kept_of_a_resolved_one_is_what_held_last() -> None:
