@@ -60,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
 def _add_list(acts: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = acts.add_parser("list", help="print findings, latest first")
     parser.set_defaults(of_act=_list)
-    parser.add_argument("--state", action="append", choices=_words(State))
+    parser.add_argument(
+        "--state", action="append", choices=_words(State), help="default all but inactive"
+    )
     parser.add_argument("--verdict", action="append", choices=_words(Verdict))
     parser.add_argument("--metric", choices=_words(Metric))
     parser.add_argument("--phase", help="only of this phase")
@@ -83,7 +85,7 @@ def _add_list(acts: Any) -> argparse.ArgumentParser:
 
 
 def _words(kind: type[State] | type[Verdict] | type[Metric]) -> list[str]:
-    return [one.value for one in kind if one is not State.INACTIVE]
+    return [one.value for one in kind]
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -62,4 +62,4 @@ def _acknowledge(args: argparse.Namespace) -> int:
 
 def _accept(args: argparse.Namespace) -> int:
     answer = act_on(args, "accept", {"why": args.why})
-    return told(args, answer, f"{args.id} is accepted: what is now is what comes is compared with.")
+    return told(args, answer, f"{args.id} is accepted: what comes is compared with what is now.")

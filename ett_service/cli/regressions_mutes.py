@@ -62,8 +62,8 @@ def _mute(args: argparse.Namespace) -> int:
     named = bool(args.where or args.phase)
     if sum((args.id is not None, named, args.all)) != 1:
         raise Failure(
-            "it is one of three that is muted",
-            "Name a finding, or a part of the project by --where and --phase, or --all of it.",
+            "exactly one of a finding, a part of the project and --all can be muted",
+            "Name a finding by its id, or a part by --where and --phase, or --all of the project.",
         )
     until = args.until or rfc3339(now_us() + round(args.length * SECOND_US))
     body: dict[str, Any] = {"until": until, "why": args.why}

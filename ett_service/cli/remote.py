@@ -102,7 +102,10 @@ def _refusal(answer: Response, args: argparse.Namespace) -> Failure:
     if answer.status == _FORBIDDEN:
         return NotAllowed(said, "`ett keys create --scope ...` makes a key that may.")
     if answer.status == _NOT_FOUND:
-        return Failure(said, "`ett jobs` and `ett keys list` show what there is.")
+        return Failure(
+            said,
+            "`ett jobs`, and `ett VERB list` as `ett keys list`, show what there is.",
+        )
     if answer.status < _SERVER_FAILED:
         return Failure(said, "`ett VERB --help` tells what may be asked.")
     request_id = answer.headers.get("x-request-id", "unknown")
