@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ett_service.cli.arguments import add_json
-from ett_service.cli.demo_loading import Teller, keep_alive, load
+from ett_service.cli.demo_loading import Teller, keep_alive, load, search
 from ett_service.cli.demo_server import LOG, DemoServer, served
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json, write_line
+from ett_service.core.instant import rfc3339
 from ett_service.demo.generator import LEAST_DAYS, MOST_DAYS, Fleet, generate
 
 TRUTH = "truth.json"
@@ -35,6 +36,7 @@ class Demo:
     fleet: Fleet
     read_key: str
     write_key: str
+    regressions: Sequence[Mapping[str, Any]]  #: the costliest first
     seconds: float  #: until it was ready
 
     @property
@@ -52,6 +54,7 @@ class Demo:
             "database": str(self.server.database),
             "truth": str(self.truth),
             "counts": self.fleet.truth["counts"],
+            "regressions": [one["id"] for one in self.regressions],
             "seconds": round(self.seconds, 1),
         }
 
@@ -107,9 +110,13 @@ def loaded(args: argparse.Namespace, folder: Path) -> Iterator[Demo]:
         )
         (folder / TRUTH).write_text(json.dumps(fleet.truth, indent=2) + "\n")
         load(server, fleet, teller)
+        regressions = search(server, teller)
+        if args.end is not None:
+            at = rfc3339(end_us)
+            teller.say(f"they are as of now; `ett detect --at {at}` is as of the fleet's end")
         read_key = server.make_key("to look around", ["read"])
         write_key = server.make_key("for a trainer", ["read", "write"])
-        yield Demo(server, fleet, read_key, write_key, teller.seconds)
+        yield Demo(server, fleet, read_key, write_key, regressions, teller.seconds)
 
 
 def _serve(demo: Demo, *, follows_time: bool) -> None:
@@ -152,6 +159,8 @@ def _invitation(demo: Demo) -> list[str]:
         "  ett fleet --by team",
         "  ett explain --by team",
         f"  ett job {newest}",
+        "  ett regressions list",
+        *(f"  ett regressions explain {one['id']}" for one in demo.regressions[:1]),
         "",
     ]
 

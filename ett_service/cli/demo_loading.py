@@ -2,22 +2,26 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from ett_service.cli.demo_server import DemoServer
+from ett_service.cli.demo_server import LOG, DemoServer
 from ett_service.cli.exits import Failure
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
 from ett_service.demo.tape import WireEvent
+from ett_service.detection.options import Options
 
 _MOST = 10_000  #: events a batch, as the server takes them
 _LITTLE = 3_000  #: enough to be worth a request; a job's events travel together where they can
 _LOOK_EVERY_S = 0.1
+_PATIENCE_S = 300.0
+_REGRESSIONS = "/v1/regressions?verdict=regression&sort=-gpu_hours_per_week&limit=1000"
 
 
 class Teller:
@@ -79,6 +83,24 @@ def load(server: DemoServer, fleet: Fleet, teller: Teller) -> None:
             bar.reach(counts["jobs"] - waiting)
             time.sleep(_LOOK_EVERY_S)
     teller.say(f"{counts['jobs']:,} jobs are in the numbers")
+
+
+def search(server: DemoServer, teller: Teller) -> Sequence[Mapping[str, Any]]:
+    """Have the fleet searched, and return the regressions, the costliest first.
+
+    Raises:
+        Failure: The server ended, or has not searched it after minutes.
+    """
+    server.begin_again()
+    deadline = time.monotonic() + _PATIENCE_S
+    while not server.ask("GET", "/v1/regressions/power?limit=1")["runs"]:
+        if time.monotonic() > deadline:
+            raise Failure("the fleet was not searched", f"Its log is {server.folder / LOG}.")
+        time.sleep(_LOOK_EVERY_S)
+    found: Sequence[Mapping[str, Any]] = server.ask("GET", _REGRESSIONS)["regressions"]
+    counted = "1 regression was" if len(found) == 1 else f"{len(found) or 'no'} regressions were"
+    teller.say(f"{counted} found by the searches of the last {Options().recent_days} days")
+    return found
 
 
 def keep_alive(server: DemoServer, fleet: Fleet, now_us: int) -> None:

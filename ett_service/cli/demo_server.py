@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +24,10 @@ _SERVING = re.compile(r"Serving on (http://\S+)")
 _TIMEOUT_S = 120.0
 _REFUSED = 400
 _SHOWN_LINES = 20
+_LOOK_EVERY_S = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass
 class DemoServer:
     """A running service and a key for everything."""
 
@@ -60,16 +62,56 @@ class DemoServer:
         key: str = made["key"]
         return key
 
+    def begin_again(self) -> None:
+        """Serve at the same address, and search for regressions. Raises ``Failure``."""
+        self.end()
+        (self.folder / FILE).write_text(settings_text())
+        self.process = _started(self.folder, int(self.url.rpartition(":")[2]))
+        while not self._answers():
+            if self.process.poll() is not None:
+                raise Failure("the demo's server did not start again", self._said())
+            time.sleep(_LOOK_EVERY_S)
+
+    def end(self) -> None:
+        """End the process, and wait for that."""
+        self.process.terminate()
+        self.process.communicate()
+
+    def _answers(self) -> bool:
+        try:
+            request("GET", self.url + "/readyz", self.key, timeout=_TIMEOUT_S)
+        except Unreachable:
+            return False
+        return True
+
     def _said(self) -> str:
         return f"Its log said:\n{_tail(self.folder)}"
 
 
 @contextmanager
 def served(folder: Path, port: int) -> Iterator[DemoServer]:
-    """Serve *folder* on *port*, 0 for a free one, until the block ends. Raises ``Failure``."""
-    (folder / FILE).write_text(settings_text())
-    with (folder / LOG).open("w") as errors:
-        process = subprocess.Popen(  # noqa: S603 - our own command
+    """Serve *folder* on *port*, 0 for a free one, until the block ends. Raises ``Failure``.
+
+    Nothing is searched for regressions until the server begins again.
+    """
+    (folder / FILE).write_text(settings_text(searches=False))
+    server = DemoServer("", "", _started(folder, port), folder)
+    try:
+        assert server.process.stdout is not None
+        # printed when it serves, nothing where it fails
+        server.key = server.process.stdout.readline().strip()
+        address = _SERVING.search((folder / LOG).read_text(errors="replace"))
+        if not server.key or address is None:
+            raise Failure("the demo's server did not start", f"Its log said:\n{_tail(folder)}")
+        server.url = address.group(1)
+        yield server
+    finally:
+        server.end()
+
+
+def _started(folder: Path, port: int) -> "subprocess.Popen[str]":
+    with (folder / LOG).open("a") as errors:
+        return subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-P", "-c", _ETT, "serve", "--port", str(port)],
             cwd=folder,
             env={name: value for name, value in os.environ.items() if not name.startswith("ETT_")},
@@ -78,16 +120,6 @@ def served(folder: Path, port: int) -> Iterator[DemoServer]:
             text=True,
             start_new_session=True,  # Ctrl-C is for the demo, which ends it when it is done
         )
-    try:
-        assert process.stdout is not None
-        key = process.stdout.readline().strip()  # printed when it serves, nothing where it fails
-        address = _SERVING.search((folder / LOG).read_text(errors="replace"))
-        if not key or address is None:
-            raise Failure("the demo's server did not start", f"Its log said:\n{_tail(folder)}")
-        yield DemoServer(address.group(1), key, process, folder)
-    finally:
-        process.terminate()
-        process.communicate()
 
 
 def _tail(folder: Path) -> str:

@@ -19,8 +19,15 @@ IMPACT_FLOOR = 0.0001
 """What the fleet is made slower by costs little of it; a search is to find it all the same."""
 
 
-def settings_text() -> str:
-    """Return the settings as TOML, for a server that runs where the file lies."""
+SETTLE_SECONDS = 1.0
+"""All of the fleet is there by the time that it is searched."""
+
+
+def settings_text(*, searches: bool = True) -> str:
+    """Return the settings as TOML, for a server that runs where the file lies.
+
+    While the fleet is being loaded, nothing is to be searched: half of it shows other changes.
+    """
     lines = [f'database_url = "sqlite:///{DATABASE}"', 'currency = "USD"']
     for hardware, price in PRICES.items():
         lines += ["", "[[prices]]", f'hardware = "{hardware}"', "from = 2020-01-01"]
@@ -29,4 +36,5 @@ def settings_text() -> str:
         where = f'{{ team = "{team}" }}' if team else "{}"
         lines += ["", "[[targets]]", f"where = {where}", f"ett_ratio = {ratio}"]
     lines += ["", "[detection]", f"impact_floor = {IMPACT_FLOOR}"]
+    lines += [f"settle_seconds = {SETTLE_SECONDS}"] if searches else ["enabled = false"]
     return "\n".join(lines) + "\n"

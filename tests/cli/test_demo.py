@@ -16,12 +16,14 @@ from ett_service.cli.demo_loading import Teller, keep_alive, load
 from ett_service.cli.demo_server import served
 from ett_service.cli.exits import Exit, Failure, OutOfReach
 from ett_service.client.transport import request
+from ett_service.core.instant import rfc3339
 from ett_service.demo.generator import Fleet, generate
 from ett_service.demo.units import MINUTE
 from tests.cli.conftest import ETT, Ett, bare_environment
 
 END = "2026-03-05T15:00:00Z"
 END_US = round(datetime.fromisoformat(END).timestamp() * 1_000_000)
+RUNS = 14  #: of the first search over a project that is older
 SMALL = ("--days", "3", "--end", END)
 
 
@@ -51,7 +53,14 @@ def test_the_fleet_is_loaded_and_kept_beside_its_truth(
     assert markers == small.truth["counts"]["markers"]
     lines = done.stderr.splitlines()
     assert all(re.match(r" +\d+\.\d s  \S", line) for line in lines)
-    assert len(lines) == 3
+    assert "no regressions were found" in lines[3]
+    assert lines[4].endswith(f"`ett detect --at {rfc3339(END_US)}` is as of the fleet's end")
+    assert len(lines) == 5
+    assert told["regressions"] == []
+    with sqlite3.connect(told["database"]) as database:
+        (runs,) = database.execute("SELECT count(*) FROM detection_run").fetchone()
+    database.close()
+    assert runs == RUNS
 
 
 def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) -> None:
@@ -76,6 +85,9 @@ def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) ->
     (truth,) = re.findall(r"^truth +(\S+)$", said, re.MULTILINE)
     assert json.loads(Path(truth).read_text())["seed"] == 7
     assert request("GET", f"{address}/v1/jobs/{job}", key).status == 200
+    assert "  ett regressions list\n" in lines
+    searched = request("GET", f"{address}/v1/regressions/power", key)
+    assert len(json.loads(searched.body)["runs"]) == 1
     assert request("POST", f"{address}/v1/events", key, b'{"events": []}').status == 403
     assert [*tmp_path.iterdir()]
     process.send_signal(signal.SIGINT)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from contextlib import closing
 
 import pytest
+from sqlalchemy import select
 
-from ett_service.core.interval import DAY_US
+from ett_service.core.interval import DAY_US, HOUR_US
 from ett_service.core.regression import Attribution, Cohort, Metric, State, Verdict
 from ett_service.core.regression_state import LASTING, Rules
 from ett_service.demo.fleet import MODELS
@@ -16,7 +17,9 @@ from ett_service.detection.options import Options
 from ett_service.detection.plan import Plan
 from ett_service.detection.reading import observe
 from ett_service.detection.replay import Course, replay
-from ett_service.storage.engine import open_for_reading
+from ett_service.storage.engine import open_for_reading, open_store
+from ett_service.storage.tables import regression
+from ett_service.worker.evaluating import Detecting, Evaluating
 from tests.demo.conftest import END_US, Judged
 from tests.demo.stored import stored
 
@@ -158,3 +161,28 @@ def test_everything_that_lasts_is_told_with_what_it_costs(courses: Sequence[Cour
         assert impact.ett_points is not None
         is_worse = one.standing.verdict is Verdict.REGRESSION
         assert (impact.gpu_hours_per_week > 0, impact.ett_points < 0) == (is_worse, is_worse)
+
+
+def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
+    database_url: str, judged: Judged
+) -> None:
+    asked = Detecting(plan=PLAN, clock=lambda _conn: END_US + HOUR_US)
+    with closing(open_store(database_url)) as store:
+        evaluating = Evaluating(store, asked)
+        evaluating.leading.renew()
+        assert evaluating.leading.epoch is not None
+        evaluating.go_on(evaluating.leading.epoch)
+        evaluating.leading.resign()
+        with store.reading() as conn:
+            found = conn.execute(
+                select(regression).where(
+                    regression.c.state == State.FIRING,
+                    regression.c.verdict == Verdict.REGRESSION,
+                )
+            ).all()
+    planted = [judged.effect(name) for name in ("slow_storage", "slow_compile")]
+    began = {effect["phase"]: effect["from"] for effect in planted}
+    assert {one.phase for one in found} == set(began)
+    for one in found:
+        assert abs(one.onset_us - began[one.phase]) <= 3 * DAY_US
+        assert one.onset_us < one.firing_us < LAST_US

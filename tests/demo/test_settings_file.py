@@ -21,6 +21,13 @@ def test_the_server_takes_the_settings_of_the_demo(tmp_path: Path) -> None:
     assert tomllib.loads(settings_text())["currency"] == settings.currency
 
 
+def test_nothing_is_searched_before_the_fleet_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "ett.toml"
+    for searches in (False, True):
+        file.write_text(settings_text(searches=searches))
+        assert load({}, file).settings.detection.enabled == searches
+
+
 def test_all_hardware_of_the_fleet_has_a_price_and_targets_name_teams() -> None:
     assert {model.hardware for model in MODELS} == set(PRICES)
     assert set(TARGETS) <= {"", *TEAMS}

@@ -25,6 +25,7 @@ LASTS_S = 24
 """How long the troubled service is told anything."""
 
 _MINUTE_US = 60 * SECOND_US
+_CENTURY_US = 978_307_200 * SECOND_US  #: when it began
 _GPUS = 512
 
 
@@ -73,7 +74,9 @@ def without_worker(folder: Path) -> Iterator[Server]:
 
     Regressions were looked for at the beginning of the century.
     """
-    with serving(folder, ETT_DETECTION=json.dumps({"every_seconds": 1e9})) as server:
+    asked = {"every_seconds": 1e9, "settle_seconds": 1}
+    with serving(folder, ETT_DETECTION=json.dumps(asked)) as server:
+        send(server, _preempted("before all", _CENTURY_US), history=True)
         settled(server)
         shows(server, "ett_detection_last_run_timestamp_seconds")
         server.stop()
