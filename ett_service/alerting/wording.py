@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from ett_service.alerting.letters import shown
 from ett_service.alerting.notice import Notice, Status
-from ett_service.charts.units import amount, count, duration, money, percent, points
+from ett_service.charts import regressions
+from ett_service.charts.units import amount, count, money, points
 from ett_service.core.instant import rfc3339
 from ett_service.core.interval import SECOND_US
 from ett_service.core.regression import Metric, NearMarker, Side, SideBySide, Subject, Suspect
 
 MOST_SUSPECTS = 3
 MOST_MARKERS = 2
-_RATE_PER = 1_000  # GPU-hours
 
 _PLAIN = {
     Metric.TIME_TO_START_SECONDS: "time to start",
@@ -166,12 +166,8 @@ def _gpu_hours(notice: Notice) -> str:
 
 
 def _value(notice: Notice, side: Side) -> str:
-    metric = notice.finding.series.subject.metric
-    if metric is Metric.ETT_RATIO:
-        return percent(side.median)
-    if metric is Metric.FAILURES_PER_GPU_HOUR:
-        return f"{side.median * _RATE_PER:,.2f} per 1,000 GPU-h"
-    return duration(side.median / SECOND_US)
+    unit = notice.finding.series.subject.metric.unit
+    return regressions.value(unit, side.median / SECOND_US if unit == "seconds" else side.median)
 
 
 def _change(notice: Notice) -> str:

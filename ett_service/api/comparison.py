@@ -11,7 +11,6 @@ from ett_service.api.comparison_answers import (
     ComparisonAnswer,
     LevelAnswer,
     SetAnswer,
-    Unit,
     UnlikeAnswer,
 )
 from ett_service.api.deps import AppParts, ProjectId, Reader, only_declared_parameters
@@ -20,6 +19,7 @@ from ett_service.api.parameters import At
 from ett_service.api.problems import declared
 from ett_service.api.regression_rendering import finite
 from ett_service.api.rendering import maybe_instant, maybe_seconds
+from ett_service.core.regression import Unit
 from ett_service.detection.comparison import (
     Compared,
     Comparison,
@@ -37,7 +37,7 @@ router = APIRouter(
     dependencies=[Depends(only_declared_parameters)],
 )
 
-_UNITS: dict[str, Unit] = {ETT_RATIO: "ratio", FAILURE_RATE: "per_gpu_hour"}
+_UNITS: dict[str, Unit] = {ETT_RATIO: "ratio", FAILURE_RATE: "failures_per_gpu_hour"}
 _CONDITIONS = (
     "`DIMENSION:VALUE` or `job:PATTERN`, as `code_version:4.2` or `job:nightly-*`, split at the "
     "first colon. Of several of one name any will do; those of different ones must all hold."

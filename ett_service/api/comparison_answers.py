@@ -1,10 +1,11 @@
 """The answer to a question that compares two sets of jobs."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, Instant
+from ett_service.core.regression import Unit
 from ett_service.detection.comparison import Difference
 
 CAUTION = (
@@ -45,7 +46,6 @@ _EXAMPLE: dict[str, Any] = {
     "note": CAUTION,
 }
 
-Unit = Literal["seconds", "ratio", "per_gpu_hour"]
 Factor = Annotated[float | None, Field(description="A factor; null where it has no bound.")]
 
 

@@ -1,13 +1,11 @@
 """Answers about regressions: what was found, where it stands, and what is muted."""
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, Instant, IntervalAnswer
-from ett_service.core.regression import Metric, State, Triage, Verdict
-
-Unit = Literal["seconds", "failures_per_gpu_hour", "ratio"]
+from ett_service.core.regression import Metric, State, Triage, Unit, Verdict
 
 _SUBJECT: dict[str, Any] = {
     "metric": "phase_seconds",

@@ -11,7 +11,6 @@ from ett_service.api.regression_answers import (
     MuteAnswer,
     ObservedAnswer,
     RegressionRow,
-    Unit,
 )
 from ett_service.api.regression_detail_answers import (
     AttributionAnswer,
@@ -33,9 +32,9 @@ from ett_service.core.regression import (
     Finding,
     Gate,
     Impact,
-    Metric,
     Side,
     SideBySide,
+    Unit,
 )
 from ett_service.core.regression_clocks import Clock, Clocks, Moments
 from ett_service.storage.mutes import Mute, Muted
@@ -47,23 +46,12 @@ Names = Mapping[str, str]
 _AROUND_US = 2 * DAY_US
 
 
-def unit_of(metric: Metric) -> Unit:
-    """Return what values of *metric* are in."""
-    match metric:
-        case Metric.ETT_RATIO:
-            return "ratio"
-        case Metric.FAILURES_PER_GPU_HOUR:
-            return "failures_per_gpu_hour"
-        case _:
-            return "seconds"
-
-
 def row_members(kept: Regression, names: Names, muted: Iterable[Muted]) -> dict[str, Any]:
     """Return the members of a finding in one line; *muted* is what is muted of its project now."""
     standing = kept.standing
     finding = standing.finding
     subject = finding.series.subject
-    unit = unit_of(subject.metric)
+    unit = subject.metric.unit
     covering = [one.until_us for one in muted if one.covers(finding.series, one.from_us)]
     return {
         "id": kept.id,

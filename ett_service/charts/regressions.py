@@ -4,19 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from ett_service.charts.units import NONE, amount, duration, money, percent, points
+from ett_service.core.regression import Unit
 
 Answer = Mapping[str, Any]
 
 ALL = "(all)"
 """The cohort of all of a project."""
 
+_RATE_PER = 1_000  # GPU-hours
+
 
 def subject(found: Answer) -> str:
-    """Name what is watched: the phase, stage or cause where there is one, else the metric."""
-    parts = [found[name] for name in ("phase", "stage", "cause") if found[name]]
+    """Name what is watched: the phase and stage if it is the time of one, else the metric."""
     if found["metric"] in ("phase_seconds", "stage_seconds"):
-        return " / ".join(parts)
-    return " ".join([found["metric"], *parts])
+        return " / ".join(found[name] for name in ("phase", "stage") if found[name])
+    return " ".join(filter(None, (found["metric"], found["cause"])))
 
 
 def cohort(values: Mapping[str, str]) -> str:
@@ -24,13 +26,17 @@ def cohort(values: Mapping[str, str]) -> str:
     return " ".join(f"{name}:{value or '(unknown)'}" for name, value in values.items()) or ALL
 
 
-def value(unit: str, number: float | None) -> str:
-    """Show a value in a regression's unit."""
+def value(unit: Unit, number: float | None) -> str:
+    """Show a value in the unit of its metric, which is next to nothing for failures by the hour."""
     if number is None:
         return NONE
-    if unit == "seconds":
-        return duration(number)
-    return percent(number) if unit == "ratio" else f"{number:.3g}/GPU-h"
+    match unit:
+        case "seconds":
+            return duration(number)
+        case "ratio":
+            return percent(number)
+        case "failures_per_gpu_hour":
+            return f"{number * _RATE_PER:,.2f} per 1,000 GPU-h"
 
 
 def factor(ratio: float | None) -> str:

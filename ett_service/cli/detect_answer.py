@@ -1,7 +1,7 @@
 """What ``ett detect`` says, as JSON: named and in units as the API says it of regressions."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from ett_service.core.instant import rfc3339
@@ -11,22 +11,16 @@ from ett_service.core.regression import (
     Cohort,
     Finding,
     Impact,
-    Metric,
     Side,
     State,
     Subject,
+    Unit,
 )
 from ett_service.detection.open_phases import OpenPhase
 from ett_service.detection.options import Power
 from ett_service.detection.replay import Course, Replayed
 
 Told: TypeAlias = dict[str, Any]
-
-_UNITS: Mapping[Metric, str] = {
-    Metric.FAILURES_PER_GPU_HOUR: "failures_per_gpu_hour",
-    Metric.ETT_RATIO: "ratio",
-}
-_SECONDS = "seconds"
 
 
 def told(
@@ -70,7 +64,7 @@ def _course(course: Course) -> Told:
 
 
 def _effect(finding: Finding) -> Told:
-    unit = _UNITS.get(finding.series.subject.metric, _SECONDS)
+    unit = finding.series.subject.metric.unit
     return {
         "unit": unit,
         "ratio": _finite(finding.ratio),
@@ -102,8 +96,8 @@ def _series(subject: Subject, cohort: Cohort) -> Told:
     }
 
 
-def _side(side: Side, unit: str) -> Told:
-    scale = SECOND_US if unit == _SECONDS else 1
+def _side(side: Side, unit: Unit) -> Told:
+    scale = SECOND_US if unit == "seconds" else 1
     return {
         "n": side.n,
         "days": side.days,

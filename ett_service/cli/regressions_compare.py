@@ -3,14 +3,16 @@
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ett_service.charts.units import NONE, count, duration, percent
+from ett_service.charts.regressions import value
+from ett_service.charts.units import NONE, count, percent
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import write_json, write_line, write_table
 from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.window import instant
+from ett_service.core.regression import Unit
 
 Answer = Mapping[str, Any]
 
@@ -161,12 +163,8 @@ def _interval(bounds: Answer | None) -> str:
     return f"{_factor_shown(bounds['low'])} to {high}"
 
 
-def _level(level: Answer, unit: str) -> tuple[str, str]:
-    return _SHOWN_AS[unit](level["value"]), count(level["n"])
-
-
-def _rate(rate: float | None) -> str:
-    return NONE if rate is None else f"{rate:.2g}/GPU-h"
+def _level(level: Answer, unit: Unit) -> tuple[str, str]:
+    return value(unit, level["value"]), count(level["n"])
 
 
 def _factor_shown(factor: float | None) -> str:
@@ -181,10 +179,3 @@ def _factor(text: str) -> float:
     if not 1 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a factor from 1, as 1.1")
     return value
-
-
-_SHOWN_AS: Mapping[str, Callable[[float | None], str]] = {
-    "seconds": duration,
-    "ratio": percent,
-    "per_gpu_hour": _rate,
-}

@@ -8,10 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 Cohort: TypeAlias = tuple[tuple[str, str], ...]
 """Dimensions and their values, in the order of the settings; empty for the whole project."""
+
+
+Unit: TypeAlias = Literal["seconds", "failures_per_gpu_hour", "ratio"]
+"""What values are told in; inside they are microseconds instead of seconds."""
 
 
 class Metric(StrEnum):
@@ -25,6 +29,17 @@ class Metric(StrEnum):
     UNSAVED_SECONDS = auto()  #: of a failure: training that was lost with it
     FAILURES_PER_GPU_HOUR = auto()
     ETT_RATIO = auto()
+
+    @property
+    def unit(self) -> Unit:
+        """What its values are told in."""
+        match self:
+            case Metric.ETT_RATIO:
+                return "ratio"
+            case Metric.FAILURES_PER_GPU_HOUR:
+                return "failures_per_gpu_hour"
+            case _:
+                return "seconds"
 
 
 class Subject(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ett_service.charts import regressions
 from ett_service.cli.main import main
 from ett_service.core.interval import DAY_US
 from ett_service.core.regression import Cohort, Metric, Subject, Verdict
@@ -180,3 +181,23 @@ def test_what_is_refused_says_so(served: Found, capsys: pytest.CaptureFixture[st
     said(capsys, "list", "--url", "http://127.0.0.1:1", code=4)
     with pytest.raises(SystemExit, match="2"):
         main(["regressions", "triage", served.compiles, "perhaps", "--why", "so"])
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (("stage_seconds", "launcher_init", "pre_train", ""), "launcher_init / pre_train"),
+        (
+            ("checkpoint_blocking_seconds", "checkpoint_blocking", "", ""),
+            "checkpoint_blocking_seconds",
+        ),
+        (("failures_per_gpu_hour", "", "", "infra/gpu"), "failures_per_gpu_hour infra/gpu"),
+    ],
+)
+def test_what_is_watched_is_named_once(found: tuple[str, ...], words: str) -> None:
+    named = dict(zip(("metric", "phase", "stage", "cause"), found, strict=True))
+    assert regressions.subject(named) == words
+
+
+def test_rates_of_failures_are_told_for_a_thousand_gpu_hours() -> None:
+    assert regressions.value("failures_per_gpu_hour", 0.0025) == "2.50 per 1,000 GPU-h"
