@@ -114,7 +114,8 @@ def _write(
         assert was is not None
         now = replace(was, state=State.INACTIVE, runs=0, last_run_us=at_us)
     row = regression_rows.values(now)
-    if seen is not None and seen.finding is now.finding:
+    is_of_this_run = was is None or now.finding is not was.finding
+    if seen is not None and is_of_this_run:
         row |= {
             "severity": seen.severity,
             "attribution": finding_text.encode(seen.attribution),
