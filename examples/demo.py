@@ -96,6 +96,7 @@ def demo(folder: Path, days: int, for_trainer: Sequence[str]) -> None:
     tell("starting the service with a made-up fleet in it")
     with served(folder, days) as server:
         tell(f"it serves {server.url} (/docs, /metrics)")
+        show_regressions(server)
         tell("training: a job that is killed once and restarted; the first compile takes longest")
         train(server, folder, for_trainer, tell)
         job = finished(server)
@@ -143,6 +144,22 @@ def served(folder: Path, days: int) -> Iterator[Server]:
     finally:
         process.terminate()
         process.communicate()
+
+
+def show_regressions(server: Server) -> None:
+    """Print what the search found in the fleet, the costliest first. Raises ``Trouble``."""
+    asked = {"verdict": "regression", "sort": "-gpu_hours_per_week"}
+    found = server.answer("/v1/regressions?" + urlencode(asked))
+    if found is None:
+        raise Trouble("the regressions could not be read.")
+    print(f"\n{'slower':30}{'where':34}{'factor':>7}{'GPU-h a week':>14}  since")
+    for one in found["regressions"]:
+        what = one["phase"] or one["metric"]
+        where = " ".join(one["cohort"].values()) or "everywhere"
+        hours = one["impact"]["gpu_hours_per_week"]
+        lost = "-" if hours is None else f"{hours:,.0f}"
+        print(f"{what:30}{where:34}{one['ratio']:>7.2f}{lost:>14}  {one['onset_at'][:10]}")
+    print("(`ett regressions explain ID` says what each is associated with)\n", flush=True)
 
 
 def train(server: Server, folder: Path, for_trainer: Sequence[str], tell: Teller) -> None:
@@ -266,7 +283,7 @@ def stay(server: Server) -> None:
     """Keep the service up until Ctrl-C."""
     print(f"\nThe service stays up at {server.url}/docs until Ctrl-C. In another terminal:")
     print(f"  export ETT_URL={server.url} ETT_API_KEY={server.key}")
-    print("  ett fleet --by team\n  ett explain --group-by team\n  ett job copy")
+    print("  ett fleet --by team\n  ett explain --by team\n  ett regressions list\n  ett job copy")
     try:
         signal.pause()
     except KeyboardInterrupt:

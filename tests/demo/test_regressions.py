@@ -17,6 +17,7 @@ from ett_service.detection.options import Options
 from ett_service.detection.plan import Plan
 from ett_service.detection.reading import observe
 from ett_service.detection.replay import Course, replay
+from ett_service.storage import finding_text
 from ett_service.storage.engine import open_for_reading, open_store
 from ett_service.storage.tables import regression
 from ett_service.worker.evaluating import Detecting, Evaluating
@@ -184,5 +185,7 @@ def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
     began = {effect["phase"]: effect["from"] for effect in planted}
     assert {one.phase for one in found} == set(began)
     for one in found:
-        assert abs(one.onset_us - began[one.phase]) <= 3 * DAY_US
+        assert abs(one.onset_us - began[one.phase]) <= 7 * DAY_US
         assert one.onset_us < one.firing_us < LAST_US
+    told = [finding_text.attribution(one.attribution) for one in found]
+    assert _releases(told) >= {judged.effect("slow_compile")["code_version"]}
