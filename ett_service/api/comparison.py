@@ -67,10 +67,10 @@ def _with(
     responses={**as_files(), **declared(401, 403, 404, 422, 503)},
 )
 def compare_jobs(
-    base: Annotated[JobSet, Depends(_base)],
-    other: Annotated[JobSet, Depends(_with)],
     conn: Reader,
     project_id: ProjectId,
+    base: Annotated[JobSet, Depends(_base)],
+    other: Annotated[JobSet, Depends(_with)],
     parts: AppParts,
     form: FormatParameter = "json",
 ) -> ComparisonAnswer | Response:

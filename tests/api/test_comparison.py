@@ -101,3 +101,8 @@ def test_figures_come_as_a_table_too(rounds: Service) -> None:
 
     assert answer.status_code == 200
     assert answer.text.splitlines()[0].startswith("figure,unit,")
+
+
+def test_who_has_no_key_is_told_nothing_of_what_may_be_asked(service: Service) -> None:
+    service.client.headers.pop("Authorization")
+    assert service.client.get(PATH, params={"base": "no such"}).status_code == 401
