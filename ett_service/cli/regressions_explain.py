@@ -133,7 +133,7 @@ def _write_attribution(found: Answer) -> None:
             ("associated with", "explains", "attempts", "first seen (UTC)"),
             [
                 (
-                    f"{one['dimension']}={one['value']}",
+                    f"{one['dimension']}:{one['value']}",
                     percent(one["explains"]),
                     count(one["attempts"]),
                     minute(one["first_seen_at"]),
@@ -144,7 +144,7 @@ def _write_attribution(found: Answer) -> None:
         )
     if beside := said["side_by_side"]:
         write_line(
-            f"side by side after the onset: {beside['dimension']}={beside['value']} "
+            f"side by side after the onset: {beside['dimension']}:{beside['value']} "
             f"({count(beside['attempts'])}) against {beside['against'] or 'all others'} "
             f"({count(beside['against_attempts'])}): {factor(beside['ratio'])}, p {beside['p']:.2g}"
         )

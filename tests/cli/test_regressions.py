@@ -122,7 +122,7 @@ def test_one_is_explained_on_a_screen(served: Found, capsys: pytest.CaptureFixtu
         r"any_day +- +0.05 +no",
         r"The last search could see a change x 1.22 here, with 68 against 140 values.",
         r"by phase: pt2_compile 88.0%, launcher_init 12.0%",
-        r"image=trainer:2.14 +97.0% +45 +2026-02-21 12:10:00",
+        r"image:trainer:2.14 +97.0% +45 +2026-02-21 12:10:00",
         r"Trainer 2.14 +deploy +2026-02-21 11:00:00",
         r"attempts that show it: run-42 \(3\), run 57 \(1\)",
         r"to detect +8d 00h +4d 00h +late",
