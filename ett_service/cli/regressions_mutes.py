@@ -98,7 +98,7 @@ def _list(args: argparse.Namespace) -> int:
     if args.json:
         write_json(found)
     elif not found:
-        write_line("Nothing is muted.")
+        write_line("Nobody muted anything. Maintenance does, too: `ett markers list`.")
     else:
         columns = ("id", "cohort", "phase", "from (UTC)", "until (UTC)", "by", "why")
         write_table(columns, map(_row, found))

@@ -158,7 +158,7 @@ def test_parts_of_a_project_are_muted_by_name(
     assert mute in said(capsys, "mutes")
     assert f"muted by test, {mute} until" in said(capsys, "explain", served.compiles)
     assert said(capsys, "unmute", mute) == f"{mute} is over.\n"
-    assert "Nothing is muted." in said(capsys, "mutes")
+    assert "Nobody muted anything." in said(capsys, "mutes")
     assert told(capsys, "mutes", "--over")[0]["id"] == mute
     said(capsys, "mute", *until, code=1)
     said(capsys, "mute", served.compiles, "--all", *until, code=1)
