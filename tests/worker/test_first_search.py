@@ -17,6 +17,7 @@ from ett_service.worker import first_search
 from tests.analysis.fleets import calm_job, keep
 from tests.builders import NOON, RECEIVED_AT
 from tests.detection.slowed import DAY, END, NEW, ONSET, slowed
+from tests.engines import ON_ONE_ENGINE
 from tests.worker.rig import without
 from tests.worker.searching import Said, searching
 
@@ -67,6 +68,7 @@ def test_what_began_last_week_fires_at_once_as_of_then(store: Store, project_id:
     assert told(store) == [(Status.FIRING, 1)]
 
 
+@ON_ONE_ENGINE
 def test_what_was_over_by_the_last_run_is_recorded_and_told_to_nobody(
     store: Store, project_id: int
 ) -> None:
@@ -121,6 +123,7 @@ def test_an_empty_project_is_searched_once_its_first_job_began_before_a_run(
     assert runs_at(store) == [END + day * DAY for day in (1, 2, 3)]
 
 
+@ON_ONE_ENGINE
 def test_it_waits_while_history_comes_in(store: Store, project_id: int) -> None:
     keep(store, project_id, "old", calm_job(NOON - 2 * DAY, training=10))
     go_on(store, RECEIVED_AT + 4 * MINUTE_US)
