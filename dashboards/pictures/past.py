@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import islice
-from time import perf_counter
+from time import perf_counter, sleep
 
 from starlette.testclient import TestClient
 
@@ -21,19 +21,24 @@ from ett_service.api.parts import Parts
 from ett_service.core.instant import rfc3339
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
+from ett_service.demo.settings_file import IMPACT_FLOOR
 from ett_service.demo.tape import WireEvent
+from ett_service.detection.options import Options
+from ett_service.detection.plan import Plan
 from ett_service.ingest.instant import parse_instant
 from ett_service.ingest.limits import Limits
 from ett_service.storage.engine import Store
 from ett_service.storage.errors import StorageUnavailable
 from ett_service.storage.keys import SCOPES, create_key
 from ett_service.storage.label_values import Most
+from ett_service.worker.evaluating import Detecting, Evaluating
 from ett_service.worker.loop import Worker
 from ett_service.worker.publishing import Publication, Publishing
 
 _PROJECT = "demo"
 _NAMED = ("*-pretrain-*",)  #: jobs that the page shows one by one
 _A_BATCH = 5000
+_A_MOMENT_S = 0.05
 _ENDINGS = frozenset({"attempt_ended", "job_ended", "job"})
 _PLACED_BY = ("launch", "attempt", "cycle")
 _OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
@@ -59,10 +64,13 @@ class _Clock:
 class _Running:
     """The service at the instants of its clock."""
 
-    def __init__(self, client: TestClient, worker: Worker, publishing: Publishing) -> None:
+    def __init__(
+        self, client: TestClient, worker: Worker, publishing: Publishing, evaluating: Evaluating
+    ) -> None:
         self._client = client
         self._worker = worker
         self._publishing = publishing
+        self._evaluating = evaluating
 
     def tell(self, events: Sequence[WireEvent]) -> None:
         """Send events, all of which must be taken, and work them in."""
@@ -83,6 +91,12 @@ class _Running:
     def mark(self, marker: object) -> None:
         """Record a marker."""
         self._client.post("/v1/markers", json=marker).raise_for_status()
+
+    def search(self) -> None:
+        """Look for regressions, if a day is over."""
+        while (epoch := self._evaluating.leading.epoch) is None:
+            sleep(_A_MOMENT_S)
+        self._evaluating.go_on(epoch)
 
     def page(self, at_us: int) -> Page:
         """Publish, and read what is published."""
@@ -112,6 +126,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
             while marked < len(markers) and markers[marked][0] <= now_us:
                 running.mark(markers[marked][1])
                 marked += 1
+            running.search()
             yield running.page(now_us)
 
 
@@ -126,9 +141,18 @@ def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running
     key = store.write(
         lambda conn: create_key(conn, project=_PROJECT, name="demo", scopes=SCOPES, now_us=clock.us)
     )
+    detecting = Detecting(
+        Plan(options=Options(impact_floor=IMPACT_FLOOR), economy=economy),
+        clock=lambda _conn: clock.us,
+    )
+    evaluating = Evaluating(store, detecting)
+    evaluating.leading.start()
     with TestClient(create_app(lambda: nullcontext(parts))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        yield _Running(client, worker, Publishing(store, clock.now, publication))
+        publishing = Publishing(store, clock.now, publication)
+        yield _Running(client, worker, publishing, evaluating)
+    evaluating.leading.stop_soon()
+    evaluating.leading.join()
 
 
 def _told(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:
