@@ -1,7 +1,7 @@
 """Whether what is open still holds: the latest days beside the baseline it was found against."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -65,7 +65,7 @@ def _followed(
         p=p,
         q=p,
         onset_us=frozen.onset_us,
-        before=change.before,
+        before=replace(change.before, to_us=window.end_us(int(baseline[-1]))),
         after=change.after,
         gates=(
             Gate("recent_values", change.after.n, _FEWEST_RECENT, passed=True),

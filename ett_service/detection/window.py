@@ -62,6 +62,10 @@ class Window:
         last = min(day, self.days - 1)
         return self.sample.first_day_us + (int(self.of_sample[last]) + day - last) * DAY_US
 
+    def end_us(self, day: int) -> int:
+        """Return when a day of the sample ends."""
+        return self.sample.first_day_us + (day + 1) * DAY_US
+
     def day_of(self, at_us: int) -> int:
         """Return the day of the sample that an instant lies in; it may be before the first."""
         return (at_us - self.sample.first_day_us) // DAY_US

@@ -186,6 +186,7 @@ def test_what_is_open_holds_against_its_frozen_baseline() -> None:
     (still,) = looked_at(whole, _open(whole, 6)).findings
     assert (still.verdict, still.holds) == (Verdict.REGRESSION, True)
     assert still.ratio == pytest.approx(1.6, rel=0.1)
+    assert still.before.to_us == AS_OF_US - (DAYS - 6) * DAY_US  # not up to the recent days
     assert looked_at(whole).findings == ()  # without the memory it is the normal by now
 
 
