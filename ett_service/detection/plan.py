@@ -5,9 +5,6 @@ from dataclasses import dataclass, field
 from ett_service.analysis.economy import Economy
 from ett_service.detection.options import Options
 
-START = "start"
-"""The stratum that is always there: ``first`` or ``restart``."""
-
 MOST_COHORTS = 1_000
 """So many, those with most attempts, are looked at one by one; the others are put together."""
 
@@ -19,7 +16,8 @@ MOST_STAGES = 40
 class Plan:
     """What is told apart, how sure to be, and what an accelerator's hour costs.
 
-    *cohort* and *strata* are dimensions of ``core.cohort.DIMENSIONS``.
+    *cohort* and *strata* are dimensions of ``core.cohort.DIMENSIONS``. Whether a start is the first
+    or a restart is always told apart.
     """
 
     cohort: tuple[str, ...] = ("cluster", "model")
