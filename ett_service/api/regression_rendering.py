@@ -168,7 +168,11 @@ def moments(kept: Regression) -> Moments:
     """Return the moments that the clocks are read from."""
     standing = kept.standing
     return Moments(
-        standing.onset_us, standing.firing_us, kept.acknowledged_us, standing.resolved_us
+        standing.onset_us,
+        standing.firing_us,
+        kept.acknowledged_us,
+        standing.resolved_us,
+        kept.written_us,
     )
 
 

@@ -48,13 +48,15 @@ class Moments(NamedTuple):
     firing_us: int | None = None
     acknowledged_us: int | None = None
     resolved_us: int | None = None
+    written_us: int | None = None  #: the run that fired it, if that is known
 
 
 def clocks(moments: Moments, sla: Sla, now_us: int) -> Clocks:
     """Read the clocks at *now_us*.
 
-    The first runs from the estimated onset until it fires, the others from there. Being resolved
-    ends all of them.
+    The first runs from the estimated onset until it fires, the others from there, or from when
+    that was written: the first search over a project fires as of days of which nobody could hear.
+    Being resolved ends all of them.
     """
     resolved_us = moments.resolved_us
     found_us = resolved_us if moments.firing_us is None else moments.firing_us
@@ -62,10 +64,11 @@ def clocks(moments: Moments, sla: Sla, now_us: int) -> Clocks:
     if moments.firing_us is None:
         return Clocks(detect, None, None)
     taken_us = resolved_us if moments.acknowledged_us is None else moments.acknowledged_us
+    begin_us = max(moments.firing_us, moments.written_us or moments.firing_us)
     return Clocks(
         detect,
-        _clock(moments.firing_us, taken_us, sla.acknowledge_us, now_us),
-        _clock(moments.firing_us, resolved_us, sla.resolve_us, now_us),
+        _clock(begin_us, taken_us, sla.acknowledge_us, now_us),
+        _clock(begin_us, resolved_us, sla.resolve_us, now_us),
     )
 
 

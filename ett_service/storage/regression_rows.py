@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select
 from ett_service.core.regression import Attribution, Series, State, Triage, Verdict
 from ett_service.core.regression_state import Standing, Thread
 from ett_service.storage import finding_text
-from ett_service.storage.tables import project, regression, regression_change
+from ett_service.storage.tables import detection_run, project, regression, regression_change
 
 DETECTOR = "detector"
 """Who made the changes that nobody asked for."""
@@ -35,6 +35,7 @@ class Regression:
     triage: Triage | None
     triage_by: str | None
     triage_us: int | None
+    written_us: int | None  #: when the run was written that it fires since
 
     @property
     def series(self) -> Series:
@@ -54,9 +55,18 @@ class Change:
     version: int
 
 
-SELECT: Select[*tuple[Any, ...]] = select(regression, project.c.name.label("project")).join(
-    project, project.c.id == regression.c.project_id
+WRITTEN_US = (
+    select(detection_run.c.made_us)
+    .where(
+        detection_run.c.project_id == regression.c.project_id,
+        detection_run.c.at_us == regression.c.firing_us,
+    )
+    .scalar_subquery()
+    .label("written_us")
 )
+SELECT: Select[*tuple[Any, ...]] = select(
+    regression, project.c.name.label("project"), WRITTEN_US
+).join(project, project.c.id == regression.c.project_id)
 _OF_ONE = (
     regression_change.c.project_id == bindparam("of_project"),
     regression_change.c.regression_id == bindparam("of_id"),
@@ -118,6 +128,7 @@ def read(row: Row[*tuple[Any, ...]]) -> Regression:
         triage=None if row.triage is None else Triage(row.triage),
         triage_by=row.triage_by,
         triage_us=row.triage_us,
+        written_us=row.written_us,
     )
 
 

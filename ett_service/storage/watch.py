@@ -9,6 +9,7 @@ from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
 from ett_service.core.regression import State, Triage, Verdict
 from ett_service.core.regression_clocks import Moments
 from ett_service.storage.outbox import Done
+from ett_service.storage.regression_rows import WRITTEN_US
 from ett_service.storage.tables import delivery, detection_run, receiver_health, regression
 
 _OPEN = (State.PENDING.value, State.FIRING.value)
@@ -64,6 +65,7 @@ _CLOCKS = select(
     regression.c.firing_us,
     regression.c.acknowledged_us,
     regression.c.resolved_us,
+    WRITTEN_US,
 ).where(
     regression.c.verdict == Verdict.REGRESSION.value,
     regression.c.firing_us.is_not(None),

@@ -120,6 +120,20 @@ def test_clocks_are_held_to_what_the_settings_ask_for_while_they_run_too(
     assert told["ett_regression_resolve_seconds"] == ([((), 3600)] if resolved_us else [])
 
 
+def test_what_was_found_of_the_past_is_late_only_from_when_that_was_written(
+    store: Store, project_id: int
+) -> None:
+    now_us = NOON + 10 * DAY_US
+    found(store, project_id, "one")
+    put(store, detection_run, project_id=project_id, at_us=NOON, made_us=now_us - HOUR // 2)
+
+    assert dict(gauges(store, now_us)["ett_regression_sla_breached"]) == {
+        ("detect",): 0,
+        ("acknowledge",): 0,
+        ("resolve",): 0,
+    }
+
+
 def test_the_project_that_is_furthest_behind_tells_how_far_the_search_is(
     store: Store, project_id: int
 ) -> None:

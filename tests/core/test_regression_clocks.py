@@ -47,3 +47,12 @@ def test_being_resolved_ends_what_nobody_acknowledged() -> None:
 
 def test_an_onset_after_it_fired_takes_no_time() -> None:
     assert clocks(Moments(at(9), firing_us=at(8)), SLA, at(10)).detect.us == 0
+
+
+def test_nobody_is_late_before_the_run_that_fired_it_was_written() -> None:
+    found = clocks(Moments(0, at(24), written_us=at(240)), SLA, at(250))
+    assert found == Clocks(
+        Clock(at(24), SLA.detect_us, runs=False),
+        Clock(at(10), SLA.acknowledge_us, runs=True),
+        Clock(at(10), SLA.resolve_us, runs=True),
+    )
