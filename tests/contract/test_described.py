@@ -25,7 +25,8 @@ BEAT: Json = {"type": "heartbeat", "job": JOB, "at": AT}
 def service(served: Service) -> Iterator[Service]:
     """Return the service with a job in a project of its own."""
     with served.project("described") as service:
-        service.told(failing_job(JOB, labels={"a": "b"}))
+        # In a cluster of its own: of those that fall into one bucket the latest is the exemplar.
+        service.told(failing_job(JOB, cluster="described", labels={"a": "b"}))
         eventually(lambda: service.knows(JOB))
         yield service
 
