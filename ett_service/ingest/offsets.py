@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Executable
-from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.clock import TOLERANCE_US
 from ett_service.ingest.decode import Batch
 from ett_service.storage.known import known_offsets
 from ett_service.storage.tables import producer
+from ett_service.storage.writes import INSERTS
 
 
 def lower_offsets(conn: Connection, batch: Batch, project_id: int, now_us: int) -> set[str]:
@@ -47,7 +47,7 @@ def _matters(offset: int) -> bool:
 
 def _lower(dialect: str) -> Executable:
     """Build the statement that keeps the lesser, whoever of two writers comes first."""
-    into: Any = (postgresql if dialect == "postgresql" else sqlite).insert(producer)
+    into: Any = INSERTS[dialect](producer)
     sent = into.excluded.offset_us
     lower: Executable = into.on_conflict_do_update(
         index_elements=producer.primary_key.columns,
@@ -57,6 +57,4 @@ def _lower(dialect: str) -> Executable:
     return lower
 
 
-_LOWER: Mapping[str, Executable] = {
-    dialect: _lower(dialect) for dialect in ("sqlite", "postgresql")
-}
+_LOWER: Mapping[str, Executable] = {dialect: _lower(dialect) for dialect in INSERTS}

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.answer import Exclusion, JobLedger
 from ett_service.core.cohort import Frame, last_at
@@ -17,6 +16,7 @@ from ett_service.core.counters import OpenWork, counted, open_work
 from ett_service.core.label import label
 from ett_service.storage import tables
 from ett_service.storage.marks import JobKey
+from ett_service.storage.writes import INSERTS, replacing
 
 NOTHING = "{}"
 
@@ -38,16 +38,13 @@ class Saying(NamedTuple):
     running: int
 
 
-def _upsert(insert: type[postgresql.Insert] | type[sqlite.Insert]) -> Any:
-    statement = insert(tables.counted).values(
-        {name: bindparam(name) for name in (*JobKey._fields, *Saying._fields)}
-        | {"counted": NOTHING, "fresh": 1}
-    )
-    said = {name: statement.excluded[name] for name in (*Saying._fields, "fresh")}
-    return statement.on_conflict_do_update(index_elements=JobKey._fields, set_=said)
+def _putting(dialect: str) -> Any:
+    said = replacing(dialect, tables.counted, (*Saying._fields, "fresh"))
+    given = {name: bindparam(name) for name in (*JobKey._fields, *Saying._fields)}
+    return said.values(given | {"counted": NOTHING, "fresh": 1})
 
 
-_PUT = {"sqlite": _upsert(sqlite.Insert), "postgresql": _upsert(postgresql.Insert)}
+_PUT = {dialect: _putting(dialect) for dialect in INSERTS}
 _STORED = select(tables.counted.c.job, *(tables.counted.c[name] for name in Saying._fields)).where(
     tables.counted.c.project_id == bindparam("of_project"),
     tables.counted.c.job.in_(bindparam("jobs", expanding=True)),

@@ -18,11 +18,11 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy import case as choice
-from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.errors import EttError
 from ett_service.core.interval import SECOND_US
 from ett_service.storage.tables import lease
+from ett_service.storage.writes import INSERTS
 
 IDLE_US = 2 * SECOND_US
 """Who is silent for so long inside a transaction loses it, and with it the row."""
@@ -41,17 +41,13 @@ _CLOCKS: dict[str, ColumnElement[int]] = {
         "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)", BigInteger
     ),
 }
-_INSERTS: dict[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
-    "postgresql": postgresql.Insert,
-    "sqlite": sqlite.Insert,
-}
 
 
 def _taking(dialect: str) -> Any:
     now_us = _CLOCKS[dialect]
     until_us = now_us + bindparam("lease_us")
     mine = lease.c.holder == bindparam("of_holder")
-    fresh = _INSERTS[dialect](lease).values(
+    fresh = INSERTS[dialect](lease).values(
         name=bindparam("of_name"), holder=bindparam("of_holder"), epoch=1, expires_us=until_us
     )
     return fresh.on_conflict_do_update(

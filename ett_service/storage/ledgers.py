@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.answer import (
     AttemptLedger,
@@ -38,20 +37,9 @@ from ett_service.storage.ledger_rows import (
     without_lists,
 )
 from ett_service.storage.marks import JobKey
+from ett_service.storage.writes import replacing
 
 T = TypeVar("T")
-_Upsert = postgresql.Insert | sqlite.Insert
-
-
-def _upsert(insert: type[postgresql.Insert] | type[sqlite.Insert], table: Table) -> _Upsert:
-    keys = [column.name for column in table.primary_key]
-    statement = insert(table)
-    values = {
-        column.name: statement.excluded[column.name]
-        for column in table.columns
-        if column.name not in keys
-    }
-    return statement.on_conflict_do_update(index_elements=keys, set_=values)
 
 
 def _keyed(table: Table, length: int | None = None) -> list[Any]:
@@ -63,11 +51,6 @@ def _of_job(table: Table, *names: str) -> Select[Any]:
 
 
 _PARTS = tuple(part.table for part in (ATTEMPTS, SEGMENTS, SHARES, RECOVERIES, STAGES, CHECKPOINTS))
-_PUT = {
-    (dialect, table): _upsert(insert, table)
-    for dialect, insert in (("sqlite", sqlite.Insert), ("postgresql", postgresql.Insert))
-    for table in (tables.job_ledger, *_PARTS)
-}
 _DROP = {table: delete(table).where(*_keyed(table)) for table in _PARTS}
 _CLEAR = [delete(table).where(*_keyed(table, 2)) for table in _PARTS]
 
@@ -152,8 +135,7 @@ def _common_start(before: Sequence[T], after: Sequence[T]) -> int:
 
 
 def _put(conn: Connection, key: JobKey, table: Table, rows: Sequence[Columns]) -> None:
-    statement = _PUT[conn.dialect.name, table]
-    conn.execute(statement, [key._asdict() | row for row in rows])
+    conn.execute(replacing(conn.dialect.name, table), [key._asdict() | row for row in rows])
 
 
 def head(conn: Connection, key: JobKey) -> Head | None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.counters import OF_A_CLUSTER, Seen, family_of
 from ett_service.core.distribution import summed
@@ -31,7 +30,7 @@ from ett_service.storage.published import (
     decode_exemplars,
 )
 from ett_service.storage.tables import counted, counter, exemplar, job_history, published
-from ett_service.storage.writes import insert_new
+from ett_service.storage.writes import insert_new, replacing
 
 AT_ONCE = 200
 """Jobs that are carried on in one transaction, which keeps their folds waiting."""
@@ -80,24 +79,6 @@ _EXEMPLARS = select(exemplar).where(
 _sums = msgspec.json.Decoder(dict[str, int]).decode
 _seen = msgspec.json.Decoder(dict[str, Seen]).decode
 _encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-def _upsert(table: Any, insert: type[postgresql.Insert] | type[sqlite.Insert]) -> Any:
-    statement = insert(table)
-    keys = [column.name for column in table.primary_key]
-    values = {
-        column.name: statement.excluded[column.name]
-        for column in table.columns
-        if column.name not in keys
-    }
-    return statement.on_conflict_do_update(index_elements=keys, set_=values)
-
-
-_PUT = {
-    (dialect, table.name): _upsert(table, insert)
-    for dialect, insert in (("sqlite", sqlite.Insert), ("postgresql", postgresql.Insert))
-    for table in (counter, exemplar, published)
-}
 
 
 @dataclass(slots=True)
@@ -174,7 +155,7 @@ def put_gauges(conn: Connection, gauges: Mapping[str, Samples], now_us: int) -> 
     }
     body = _encode(finite).decode()
     row = {"name": GAUGES, "revision": 0, "at_us": now_us, "body": body}
-    conn.execute(_PUT[conn.dialect.name, published.name], row)
+    conn.execute(replacing(conn.dialect.name, published), row)
     conn.execute(_PUBLISHED, {"now_us": now_us})
     return True
 
@@ -192,7 +173,7 @@ def _write_counters(conn: Connection, additions: Mapping[Labels, Mapping[str, in
         sums = summed(sums, added, 1)
         marks = marks | {key: amount for key, amount in sums.items() if amount > marks.get(key, 0)}
         rows.append(_counter(labels, sums, marks))
-    conn.execute(_PUT[conn.dialect.name, counter.name], rows)
+    conn.execute(replacing(conn.dialect.name, counter), rows)
 
 
 def _counter(labels: Labels, sums: Mapping[str, int], marks: Mapping[str, int]) -> dict[str, Any]:
@@ -224,4 +205,4 @@ def _write_exemplars(conn: Connection, seen: Mapping[Labels, Mapping[str, Exempl
         latest = {key: max(one, kept.get(key, one)) for key, one in of_labels.items()}
         body = _encode(kept | latest).decode()
         rows.append({"cluster": cluster, "cohort": cohort, "body": body})
-    conn.execute(_PUT[conn.dialect.name, exemplar.name], rows)
+    conn.execute(replacing(conn.dialect.name, exemplar), rows)

@@ -9,8 +9,26 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 Rows = Sequence[Mapping[str, Any]]
 
+INSERTS: Mapping[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
+    "postgresql": postgresql.Insert,
+    "sqlite": sqlite.Insert,
+}
+"""By dialect: inserts that can say what is to happen to a row that is there already."""
+
 #: From this many rows on PostgreSQL takes them faster by COPY, through a staging table.
 COPY_FROM = 100
+
+
+@cache
+def replacing(
+    dialect: str, into: Table, columns: tuple[str, ...] = ()
+) -> postgresql.Insert | sqlite.Insert:
+    """Build an insert that gives a row that is there already these columns; by default all."""
+    statement = INSERTS[dialect](into)
+    keys = [column.name for column in into.primary_key]
+    changed = columns or [column.name for column in into.columns if column.name not in keys]
+    given = {name: statement.excluded[name] for name in changed}
+    return statement.on_conflict_do_update(index_elements=keys, set_=given)
 
 
 def insert_new(conn: Connection, into: Table, rows: Rows) -> int:
