@@ -23,7 +23,7 @@ PRECISION_DAYS = 90
 """How far back triage and clocks are looked at."""
 
 MOST_RECEIVERS = 50
-_WEEK_HOURS = 3600
+_HOUR_S = 3600
 
 
 def regressions(conn: Connection, shown: Shown, sla: Sla, now_us: int) -> Gauges:
@@ -48,7 +48,7 @@ def _firing(found: Iterable[Firing], shown: Shown) -> Gauges:
         labels = (*_cohort(one, shown), one.phase, one.metric)
         active[*labels, one.severity] += 1
         if one.gpu_hours_per_week is not None:
-            lost[labels] += one.gpu_hours_per_week * _WEEK_HOURS
+            lost[labels] += one.gpu_hours_per_week * _HOUR_S
     return {
         "ett_regression_active": [(key, float(count)) for key, count in sorted(active.items())],
         "ett_regression_lost_gpu_seconds": sorted(lost.items()),

@@ -60,8 +60,12 @@ class Series(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that stay the same for as long as the words do."""
-        told = json.dumps([*self.subject, *self.cohort], separators=(",", ":"))
-        return sha256(told.encode()).hexdigest()[:16]
+        return _fingerprint(*self.subject, *self.cohort)
+
+
+def _fingerprint(*words: object) -> str:
+    told = json.dumps(words, separators=(",", ":"))
+    return sha256(told.encode()).hexdigest()[:16]
 
 
 class Verdict(StrEnum):
@@ -148,9 +152,10 @@ class Finding:
 
     @property
     def fingerprint(self) -> str:
-        """That of the series, and of the direction: an improvement is another one."""
-        worse = self.verdict is not Verdict.IMPROVEMENT
-        return self.series.fingerprint if worse else self.series.fingerprint[::-1]
+        """That of the series; what became better is told apart from what became worse."""
+        if self.verdict is Verdict.IMPROVEMENT:
+            return _fingerprint(*self.series.subject, *self.series.cohort, "better")
+        return self.series.fingerprint
 
 
 @dataclass(frozen=True, slots=True)

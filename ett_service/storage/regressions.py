@@ -11,7 +11,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.errors import EttError
 from ett_service.core.regression import Series, State, Triage
@@ -19,6 +18,7 @@ from ett_service.core.regression_state import resolved
 from ett_service.storage import finding_text, regression_rows
 from ett_service.storage.regression_rows import Change, Regression
 from ett_service.storage.tables import accepted_baseline, regression, regression_change
+from ett_service.storage.writes import replacing
 
 
 class NotFiring(EttError):
@@ -56,10 +56,6 @@ _FINDINGS = (
 )
 _GET = regression_rows.SELECT.where(*_ONE)
 _LOCK = _GET.with_for_update(of=regression)
-_INSERTS: dict[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
-    "postgresql": postgresql.Insert,
-    "sqlite": sqlite.Insert,
-}
 
 
 def get(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
@@ -124,27 +120,25 @@ def accepted(conn: Connection, project_id: int) -> dict[Series, int]:
     """Read since when values may be part of a baseline, of the series that were accepted."""
     found = conn.execute(_ACCEPTED, {"of_project": project_id})
     since_us = {row.fingerprint: row.since_us for row in found}
-    either_way = [*since_us, *(one[::-1] for one in since_us)]  # see ``Finding.fingerprint``
-    of = {"of_project": project_id, "fingerprints": either_way}
-    series = [finding_text.finding(text).series for text in conn.execute(_FINDINGS, of).scalars()]
-    return {one: since_us[one.fingerprint] for one in series}
+    of = {"of_project": project_id, "fingerprints": [*since_us]}
+    latest: dict[Series, int] = {}
+    for text in conn.execute(_FINDINGS, of).scalars():
+        finding = finding_text.finding(text)
+        since = since_us[finding.fingerprint]
+        latest[finding.series] = max(since, latest.get(finding.series, since))
+    return latest
 
 
 def _put_baseline(conn: Connection, known: Regression, act: Act) -> None:
-    said = {
+    row = {
+        "project_id": known.project_id,
+        "fingerprint": known.standing.finding.fingerprint,
         "since_us": known.standing.onset_us,
         "why": act.why,
         "made_by": act.by,
         "made_us": act.at_us,
     }
-    of = {"project_id": known.project_id, "fingerprint": known.series.fingerprint}
-    statement = _INSERTS[conn.dialect.name](accepted_baseline).values(of | said)
-    conn.execute(
-        statement.on_conflict_do_update(
-            index_elements=[accepted_baseline.c.project_id, accepted_baseline.c.fingerprint],
-            set_=said,
-        )
-    )
+    conn.execute(replacing(conn.dialect.name, accepted_baseline), row)
 
 
 def _locked(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
