@@ -40,7 +40,7 @@ class Saying(NamedTuple):
 
 def _putting(dialect: str) -> Any:
     said = replacing(dialect, tables.counted, (*Saying._fields, "fresh"))
-    given = {name: bindparam(name) for name in (*JobKey._fields, *Saying._fields)}
+    given: dict[str, Any] = {name: bindparam(name) for name in (*JobKey._fields, *Saying._fields)}
     return said.values(given | {"counted": NOTHING, "fresh": 1})
 
 
