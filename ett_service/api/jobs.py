@@ -27,6 +27,7 @@ from ett_service.core.instant import rfc3339
 from ett_service.core.vocabulary import JobState
 from ett_service.storage import corrections, ledgers, listing
 from ett_service.storage.marks import JobKey
+from ett_service.storage.tables.record import EXCLUSION
 
 router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
@@ -126,7 +127,7 @@ def read_job(job: Job, conn: Reader, project_id: ProjectId, parts: AppParts) -> 
     """Tell all numbers of a job."""
     ledger = known_ledger(conn, project_id, job)
     key = JobKey(project_id, job)
-    exclusions = corrections.standing(conn, key, corrections.EXCLUSION)
+    exclusions = corrections.standing(conn, key, EXCLUSION)
     produced = productivity(job_parts(conn, project_id, job), parts.economy)
     return job_answer(job, ledger, exclusions, produced)
 

@@ -17,8 +17,7 @@ from ett_service.core.vocabulary import FAILURES, Cause, Origin, Outcome
 from ett_service.storage import marks
 from ett_service.storage.marks import JobKey
 from ett_service.storage.tables import api_key, attempt_ledger, correction
-
-VERDICT, EXCLUSION = "verdict", "exclusion"
+from ett_service.storage.tables.record import EXCLUSION, VERDICT
 
 
 class NothingThere(EttError):

@@ -17,9 +17,9 @@ from sqlalchemy import Connection, Select, bindparam, exists, select
 from ett_service.core.answer import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
 from ett_service.core.vocabulary import Category, Period
 from ett_service.storage import tables
-from ett_service.storage.corrections import EXCLUSION
 from ett_service.storage.marks import JobKey
 from ett_service.storage.rollups import CohortFilter, Span, conditions
+from ett_service.storage.tables.record import EXCLUSION
 
 T = TypeVar("T")
 

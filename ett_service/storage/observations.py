@@ -12,7 +12,6 @@ from sqlalchemy import Connection, Select, and_, or_, select
 
 from ett_service.core.answer import Exclusion
 from ett_service.core.vocabulary import FAILURES, Category, Outcome
-from ett_service.storage.corrections import EXCLUSION
 from ett_service.storage.rollups import Span
 from ett_service.storage.tables import (
     attempt_ledger,
@@ -22,6 +21,7 @@ from ett_service.storage.tables import (
     segment,
     stage_time,
 )
+from ett_service.storage.tables.record import EXCLUSION
 
 
 class SeenJob(NamedTuple):

@@ -25,9 +25,9 @@ from sqlalchemy import cast as sql_cast
 
 from ett_service.core.cohort import MOST_ACCELERATORS, size_of
 from ett_service.core.vocabulary import Outcome
-from ett_service.storage.corrections import EXCLUSION
 from ett_service.storage.rollups import CohortFilter, Place, Span, start_of, whole
 from ett_service.storage.tables import attempt_ledger, correction, job_ledger, project, recovery
+from ett_service.storage.tables.record import EXCLUSION
 
 _LOW_BITS = 32
 _GAVE_UP = (Outcome.FAILED, Outcome.LOST)

@@ -23,7 +23,6 @@ from sqlalchemy.schema import CreateView
 
 from ett_service.core.vocabulary import FAILURES, WASTED, Category, JobState, Period
 from ett_service.storage import tables
-from ett_service.storage.corrections import EXCLUSION
 from ett_service.storage.regression_views import regressions
 from ett_service.storage.rollup_views import rollup
 from ett_service.storage.tables import (
@@ -38,6 +37,7 @@ from ett_service.storage.tables import (
     share,
     stage_time,
 )
+from ett_service.storage.tables.record import EXCLUSION
 from ett_service.storage.view_words import (
     divided,
     flag,

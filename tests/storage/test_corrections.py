@@ -12,12 +12,13 @@ from ett_service.core.event import AttemptEnded, AttemptStarted, Event, PhaseSta
 from ett_service.core.totals import Totals
 from ett_service.core.vocabulary import Category, Cause, Origin, Outcome, Phase
 from ett_service.storage import corrections, rollups
-from ett_service.storage.corrections import EXCLUSION, VERDICT, NoFailure, NothingThere
+from ett_service.storage.corrections import NoFailure, NothingThere
 from ett_service.storage.engine import Store
 from ett_service.storage.keys import PREFIX_LENGTH, create_key
 from ett_service.storage.marks import JobKey
 from ett_service.storage.rollups import CohortFilter
 from ett_service.storage.tables import correction
+from ett_service.storage.tables.record import EXCLUSION, VERDICT
 from tests.aggregation.deliveries import deliver, marked, refreshed, stored
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event, progress
 

@@ -4,6 +4,9 @@ from sqlalchemy import Column, ForeignKey, Index, Integer, Text
 
 from ett_service.storage.tables.schema import Int64, belongs_to_a_job, of_a_job, table
 
+VERDICT, EXCLUSION = "verdict", "exclusion"
+"""The kinds of corrections."""
+
 #: One row a fact about the database itself: ``store_epoch``.
 store = table(
     "store",
