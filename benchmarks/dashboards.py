@@ -22,15 +22,15 @@ from rich.progress import track
 from sqlalchemy import Connection, text
 
 from ett_service.api.serve import settle
-from ett_service.core.cohort import DIMENSIONS
-from ett_service.core.distribution import place
-from ett_service.core.totals import MEASURES, Totals
-from ett_service.core.vocabulary import Category
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.migrate import migrate
-from ett_service.storage.rewriting import Changes
-from ett_service.storage.rollups import CohortFilter, totals
+from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.fleet.distribution import place
+from ett_service.core.fleet.totals import MEASURES, Totals
+from ett_service.core.words import Category
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.fleet.rollups import CohortFilter, totals
+from ett_service.storage.jobs.batches import Changes
+from ett_service.storage.record.keys import create_project
 from tests import postgres
 
 GOAL_SECONDS, GOAL_RATIO = 0.1, 20.0

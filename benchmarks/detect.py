@@ -23,15 +23,14 @@ import numpy as np
 from benchmarks.fold import START
 from benchmarks.recompute import DAY, fill
 from ett_service.aggregation.recompute import recompute
-from ett_service.core.regression import Metric, Subject
-from ett_service.core.vocabulary import Category, Phase
-from ett_service.detection.detector import scan
-from ett_service.detection.options import Memory, Options
-from ett_service.detection.plan import Plan
-from ett_service.detection.reading import observe
+from ett_service.core.regressions.finding import Metric, Subject
+from ett_service.core.words import Category, Phase
+from ett_service.detection.inputs import observe
+from ett_service.detection.options import Memory, Options, Plan
 from ett_service.detection.sample import Durations, Rates, Sample, Shares
-from ett_service.storage.engine import open_for_reading
-from ett_service.storage.migrate import migrate
+from ett_service.detection.scan import scan
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_for_reading
 
 GOAL_S, GOAL_MIB = 60.0, 500.0
 CLUSTERS, MODELS = 20, 50

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     CheckpointRestored,
@@ -24,8 +24,8 @@ from ett_service.core.event import (
     Progress,
     SpanOver,
 )
-from ett_service.core.fold import JobFold
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.ledger.fold import JobFold
+from ett_service.core.words import Outcome, Phase
 
 LEDGER_GOAL, ANSWER_GOAL = 0.03, 0.015
 EVENTS = 100

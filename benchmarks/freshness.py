@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
 from tests import postgres
 
 GOAL_SECONDS = 1.0

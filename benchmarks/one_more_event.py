@@ -24,10 +24,10 @@ from ett_service.aggregation.job import Folded, refresh
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.limits import Limits
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
 
 FLOORS_GOAL, GROWTH_GOAL = 4.0, 2.0
 SHORT, ATTEMPTS, MANY, OPEN = 100, 20, 20_000, 100_000

@@ -25,13 +25,14 @@ from sqlalchemy import bindparam, select
 from benchmarks.fold import EVENTS, SECOND, START, attempt
 from benchmarks.freshness import databases
 from ett_service.aggregation.recompute import MOST_JOBS, recompute
-from ett_service.core.event import Event, JobFacts
-from ett_service.storage import many, tables
-from ett_service.storage.body import encode_body
-from ett_service.storage.engine import Readable, open_for_reading, open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.migrate import migrate
-from ett_service.storage.rewriting import Changes
+from ett_service.core.events import Event, JobFacts
+from ett_service.storage import schema
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Readable, open_for_reading, open_store
+from ett_service.storage.jobs import batches
+from ett_service.storage.jobs.batches import Changes
+from ett_service.storage.record.events import encode_body
+from ett_service.storage.record.keys import create_project
 
 GOAL = 0.2
 GOAL_MIB = 1024  #: of the largest process
@@ -39,10 +40,10 @@ DAY = 86_400 * SECOND
 TEAMS, MODELS = 25, 20
 
 _ROWS = select(
-    tables.event.c.job, tables.event.c.type, tables.event.c.at_us, tables.event.c.body
+    schema.event.c.job, schema.event.c.type, schema.event.c.at_us, schema.event.c.body
 ).where(
-    tables.event.c.project_id == bindparam("project_id"),
-    tables.event.c.job.in_(bindparam("jobs", expanding=True)),
+    schema.event.c.project_id == bindparam("project_id"),
+    schema.event.c.job.in_(bindparam("jobs", expanding=True)),
 )
 
 
@@ -93,7 +94,7 @@ def pass_over(store: Readable) -> int:
     total, after = 0, None
     gc.disable()  # the rows of a chunk are no garbage, and would make it run again and again
     with store.reading() as conn:
-        while found := many.following(conn, after, MOST_JOBS):
+        while found := batches.following(conn, after, MOST_JOBS):
             after = found[-1][0]
             jobs = [key.job for key, _ in found]
             rows = conn.execute(_ROWS, {"project_id": after.project_id, "jobs": jobs}).all()

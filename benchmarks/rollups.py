@@ -27,10 +27,10 @@ from benchmarks.one_more_event import (
     synced_page,
 )
 from ett_service.aggregation import job as aggregation
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
 from tests import postgres
 from tests.conftest import new_postgresql
 

@@ -27,14 +27,14 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from sqlalchemy import Connection, Engine, create_engine, insert, text
 
 from benchmarks.freshness import address, databases, process
-from ett_service.core.counters import PHASES
-from ett_service.core.vocabulary import Category
-from ett_service.exposition.families import COUNTERS, GAUGES, Family, Kind
-from ett_service.exposition.notation import Form
-from ett_service.storage.engine import open_store
-from ett_service.storage.migrate import migrate
-from ett_service.storage.published import Exemplar
-from ett_service.storage.tables import counter, exemplar, label_value, published
+from ett_service.core.fleet.counters import PHASES
+from ett_service.core.words import Category
+from ett_service.metrics.families import COUNTERS, GAUGES, Family, Kind
+from ett_service.metrics.text import Form
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.metrics.counters import Exemplar
+from ett_service.storage.schema import counter, exemplar, label_value, published
 from tests.live.prometheus import Prometheus
 
 CLUSTERS = tuple(f"cluster-{number}" for number in range(4))

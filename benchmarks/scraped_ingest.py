@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 
 from benchmarks.freshness import Server, databases, serving
 from benchmarks.scrape import CLUSTERS, COHORTS, fill, series
-from ett_service.exposition.notation import Form
-from ett_service.storage.engine import open_store
-from ett_service.storage.migrate import migrate
+from ett_service.metrics.text import Form
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
 
 GOAL_RATIO = 1.5
 SENDERS = 4

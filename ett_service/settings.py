@@ -24,14 +24,13 @@ from pydantic import (
     field_validator,
 )
 
-from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
-from ett_service.analysis.economy import Economy, Price, Target
-from ett_service.analysis.peak_rates import PeakRate
-from ett_service.analysis.scope import Dimension
-from ett_service.core.answer import Limits
 from ett_service.core.errors import EttError
-from ett_service.core.interval import HOUR_US, SECOND_US
-from ett_service.core.regression_clocks import Sla
+from ett_service.core.intervals import HOUR_US, SECOND_US
+from ett_service.core.ledger.results import Limits
+from ett_service.core.regressions.clocks import Sla
+from ett_service.fleet.economy import Economy, PeakRate, Price, Target
+from ett_service.fleet.scope import Dimension
+from ett_service.notifications.receivers import OF_SETTINGS, Format, Receiver
 
 PREFIX = "ETT_"
 DEFAULT_FILE = Path("ett.toml")

@@ -1,10 +1,9 @@
-"""Runs migrations on the connection that ``ett_service.storage.migrate`` hands over."""
+"""Runs migrations on the connection that ``ett_service.storage.engine.migrate`` hands over."""
 
 from alembic import context
 from sqlalchemy import Connection
 
-from ett_service.storage import views
-from ett_service.storage.tables import metadata
+from ett_service.storage.schema import metadata, views
 
 
 def run(conn: Connection) -> None:

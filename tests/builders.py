@@ -3,7 +3,7 @@
 import itertools
 from typing import Any, TypeVar
 
-from ett_service.core.event import Event, Progress
+from ett_service.core.events import Event, Progress
 
 E = TypeVar("E", bound=Event)
 

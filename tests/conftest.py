@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from sqlalchemy import URL, Connection, make_url
 
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.migrate import migrate
-from ett_service.storage.tables import metadata
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.schema import metadata
 from tests import postgres
 from tests.builders import RECEIVED_AT
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from ett_service.core.interval import DAY_US, SECOND_US
-from ett_service.core.regression import (
+from ett_service.core.intervals import DAY_US, SECOND_US
+from ett_service.core.regressions.finding import (
     Attribution,
     Cohort,
     Finding,
@@ -19,14 +19,13 @@ from ett_service.core.regression import (
     Suspect,
     Verdict,
 )
-from ett_service.core.regression_state import Rules, Thread
+from ett_service.core.regressions.state import FindingKey, StateRules
 from ett_service.detection.options import Power
-from ett_service.storage import detection_runs, regression_writes
-from ett_service.storage.detection_runs import DetectionRun
-from ett_service.storage.engine import Store
-from ett_service.storage.finding_text import encode
-from ett_service.storage.regression_rows import new_id
-from ett_service.storage.regression_writes import Found
+from ett_service.storage.engine.store import Store
+from ett_service.storage.regressions import detection_runs, findings
+from ett_service.storage.regressions.detection_runs import DetectionRun
+from ett_service.storage.regressions.findings import NewFinding
+from ett_service.storage.regressions.rows import encode, new_id
 from tests.builders import NOON
 
 COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")
@@ -88,11 +87,11 @@ def searched(
     power: Sequence[Power] = POWER,
 ) -> None:
     """Store what one run of the search as of *at_us* found, and could have seen."""
-    stood = [Found(one, "high", attribution) for one in found]
+    stood = [NewFinding(one, "high", attribution) for one in found]
     run = DetectionRun(project_id, at_us, 2 * SECOND_US, 0, 9, encode({"power": power}))
 
     def write(conn: Connection) -> None:
-        regression_writes.record(conn, project_id, at_us, stood, Rules())
+        findings.record(conn, project_id, at_us, stood, StateRules())
         detection_runs.add(conn, run, at_us)
 
     store.write(write)
@@ -102,5 +101,5 @@ def fires(store: Store, project_id: int, *found: Finding, at_us: int = NOON) -> 
     """Let two runs find the same, the second at *at_us*; return the ids, in the order given."""
     for day in (1, 0):
         searched(store, project_id, at_us - day * DAY_US, *found)
-    threads = [Thread(one.fingerprint, one.verdict) for one in found]
+    threads = [FindingKey(one.fingerprint, one.verdict) for one in found]
     return [new_id(project_id, thread, at_us - DAY_US) for thread in threads]

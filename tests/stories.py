@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any
 
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
 from tests.builders import MINUTE, NOON
 
 

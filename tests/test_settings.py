@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.core.interval import DAY_US
+from ett_service.core.intervals import DAY_US
 from ett_service.settings import OTHER_VARIABLES, BadSettings, Row, Settings, load, variable
 from tests.builders import NOON
 

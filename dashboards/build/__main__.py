@@ -5,8 +5,8 @@ from pathlib import Path
 from dashboards.build import PACKS
 from dashboards.build.alerting import COPY, alerting
 from dashboards.build.writing import write
-from ett_service.rules.objective import Objective
-from ett_service.rules.rule import Links
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.rule import Links
 
 ROOT = Path(__file__).parents[1]
 

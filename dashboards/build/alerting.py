@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from ett_service.rules.files import groups
-from ett_service.rules.objective import Objective
-from ett_service.rules.rule import Alert, Group, Links, Scale
+from ett_service.metrics.rules.files import groups
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.rule import Alert, Group, Links, Scale
 
 COPY = "provisioning/alerting/ett.yaml.disabled"
 """Where it stands below ``dashboards/``, under a name that Grafana does not load."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ett_service.charts.palette import BETTER, COLOURS, WORSE
-from ett_service.core.vocabulary import Category, Phase
+from ett_service.core.words import Category, Phase
 
 _PALER = "80"
 _OUTLINE = "#8080804d"

@@ -11,8 +11,8 @@ from dashboards.build.filling import filled
 from dashboards.build.kit import Dashboard, Panel, VariableKind
 from dashboards.build.macros import ALL, Chosen, written_out
 from dashboards.pictures.frames import Frame, of_rows, of_samples, transformed
-from ett_service.core.interval import SECOND_US
-from ett_service.storage.views import READER
+from ett_service.core.intervals import SECOND_US
+from ett_service.storage.schema.views import READER
 from tests.live.grafana import Range, Viewer
 from tests.live.prometheus import Prometheus
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from dashboards.pictures.past import Page
-from ett_service.core.interval import SECOND_US
+from ett_service.core.intervals import SECOND_US
 from tests.live.prometheus import Prometheus
 
 RULES = Path(__file__).parents[1] / "rules" / "recording.yaml"

@@ -14,26 +14,25 @@ from time import perf_counter, sleep
 
 from starlette.testclient import TestClient
 
-from ett_service.analysis.economy import Economy
-from ett_service.analysis.standing import Asked
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
+from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
 from ett_service.demo.settings_file import IMPACT_FLOOR
-from ett_service.demo.tape import WireEvent
-from ett_service.detection.options import Options
-from ett_service.detection.plan import Plan
-from ett_service.ingest.instant import parse_instant
+from ett_service.detection.options import Options, Plan
+from ett_service.fleet.economy import Economy
 from ett_service.ingest.limits import Limits
-from ett_service.storage.engine import Store
-from ett_service.storage.errors import StorageUnavailable
-from ett_service.storage.keys import SCOPES, create_key
-from ett_service.storage.label_values import Most
-from ett_service.worker.evaluating import Detecting, Evaluating
-from ett_service.worker.loop import Worker
-from ett_service.worker.publishing import Publication, Publishing
+from ett_service.ingest.text import parse_instant
+from ett_service.metrics.gauges import GaugeOptions
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.store import Store
+from ett_service.storage.metrics.labels import Most
+from ett_service.storage.record.keys import SCOPES, create_key
+from ett_service.worker.ledgers import Worker
+from ett_service.worker.metrics import Publication, Publishing
+from ett_service.worker.regressions import Detecting, Evaluating
 
 _PROJECT = "demo"
 _NAMED = ("*-pretrain-*",)  #: jobs that the page shows one by one
@@ -133,7 +132,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
 @contextmanager
 def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running]:
     worker = Worker(store, clock.now)
-    publication = Publication(most=Most(), asked=Asked(economy, jobs=_NAMED))
+    publication = Publication(most=Most(), asked=GaugeOptions(economy, jobs=_NAMED))
     parts = Parts(
         store, clock.now, replace(Limits(), max_batch_events=_A_BATCH), worker,
         open_metrics=True, economy=economy, version=version("ett-service"),

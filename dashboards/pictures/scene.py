@@ -16,12 +16,12 @@ from dashboards.build.macros import Chosen
 from dashboards.pictures.asking import Asking, OfPostgres, OfPrometheus, Steps
 from dashboards.pictures.blocks import import_text, levels, openmetrics, record
 from dashboards.pictures.past import Page, pages
-from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.demo.generator import generate
 from ett_service.demo.settings_file import settings_text
 from ett_service.settings import load
-from ett_service.storage.engine import open_store
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
 from tests import postgres
 from tests.conftest import new_postgresql
 from tests.live.compressed import instant

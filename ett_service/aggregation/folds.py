@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 from ett_service.aggregation.job import Folded
-from ett_service.storage.marks import JobKey
+from ett_service.storage.record.dirty_marks import JobKey
 
 MOST_EVENTS = 1_000_000
 

@@ -5,20 +5,23 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from ett_service.core.answer import (
+from ett_service.core.fleet.contribution import contribution, first_difference
+from ett_service.core.ledger.failures import corrected
+from ett_service.core.ledger.fold import JobFold
+from ett_service.core.ledger.results import (
     DEFAULT_LIMITS,
     FORMULA_VERSION,
     Exclusion,
     JobLedger,
     Limits,
 )
-from ett_service.core.contribution import contribution, first_difference
-from ett_service.core.correction import corrected
-from ett_service.core.fold import JobFold
-from ett_service.core.vocabulary import JobState
-from ett_service.storage import clocks, contributions, corrections, counting, ledgers, marks, reads
-from ett_service.storage.ledger_rows import Head
-from ett_service.storage.marks import JobKey
+from ett_service.core.words import JobState
+from ett_service.storage.fleet import contributions
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.jobs.ledger_rows import Head
+from ett_service.storage.metrics import counter_samples
+from ett_service.storage.record import corrections, dirty_marks, events
+from ett_service.storage.record.dirty_marks import JobKey
 
 OPEN_EVERY_US = 30_000_000
 """How often the numbers of a running or queued job are run on, in microseconds."""
@@ -53,8 +56,8 @@ def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Fold
     What is read first may be overtaken by what is read later, never the other way round: a
     revision that still stands vouches for every batch whose mark was gone before it.
     """
-    born_us, head = marks.born_us(conn, key), ledgers.head(conn, key)
-    batches = frozenset(marks.batches(conn, key))
+    born_us, head = dirty_marks.born_us(conn, key), ledgers.head(conn, key)
+    batches = frozenset(dirty_marks.batches(conn, key))
     return Folded(key, _fold_all(conn, key, limits), born_us, _revision(head), batches=batches)
 
 
@@ -75,10 +78,10 @@ def refresh(
     What the fold *known* cannot take in is folded with all events of the job, inside the
     transaction; for a long job ``NotForward`` is raised instead.
     """
-    born_us = marks.lock(conn, key)
+    born_us = dirty_marks.lock(conn, key)
     if born_us is None:
         return None
-    batches = marks.take(conn, key)
+    batches = dirty_marks.take(conn, key)
     head = ledgers.head(conn, key)
     if not (batches or is_outdated(head, now_us)):
         return None
@@ -118,7 +121,9 @@ def roll_up(
         since = first_difference(previous.ledger, ledger, folded.fold.changed_from)
     cells = contribution(ledger, folded.exclusions, since)
     contributions.replace(conn, folded.key, cells, since)
-    counting.put(conn, [(folded.key, counting.saying(folded.key, ledger, folded.exclusions))])
+    counter_samples.put(
+        conn, [(folded.key, counter_samples.counter_sample(folded.key, ledger, folded.exclusions))]
+    )
 
 
 def is_outdated(head: Head | None, now_us: int) -> bool:
@@ -137,13 +142,13 @@ def _goes_on(conn: Connection, known: Folded, head: Head | None, batches: Sequen
     if known.revision != _revision(head):
         return False
     unread = [batch for batch in batches if batch not in known.batches]
-    fresh = reads.events(conn, *known.key, unread) if unread else []
-    return known.fold.add(fresh, clocks.corrections(conn, known.key))
+    fresh = events.events(conn, *known.key, unread) if unread else []
+    return known.fold.add(fresh, events.corrections(conn, known.key))
 
 
 def _fold_all(conn: Connection, key: JobKey, limits: Limits) -> JobFold:
     fold = JobFold(limits)
-    fold.add(reads.events(conn, *key), clocks.corrections(conn, key))
+    fold.add(events.events(conn, *key), events.corrections(conn, key))
     return fold
 
 

@@ -7,12 +7,13 @@ from sqlalchemy import Connection
 
 from ett_service.aggregation.recompute import chunks
 from ett_service.aggregation.refold import Chunk
-from ett_service.core.answer import DEFAULT_LIMITS, Exclusion, JobLedger, Limits
-from ett_service.core.correction import corrected
-from ett_service.core.fold import JobFold
-from ett_service.storage import corrections, many
-from ett_service.storage.engine import Readable
-from ett_service.storage.marks import JobKey
+from ett_service.core.ledger.failures import corrected
+from ett_service.core.ledger.fold import JobFold
+from ett_service.core.ledger.results import DEFAULT_LIMITS, Exclusion, JobLedger, Limits
+from ett_service.storage.engine.store import Readable
+from ett_service.storage.jobs import batches
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
 
 
 class Told(NamedTuple):
@@ -33,19 +34,19 @@ def told(
         with store.reading() as conn:
             jobs = chunk.jobs
             if only_history:
-                wanted = many.of_history(conn, *chunk)
+                wanted = batches.of_history(conn, *chunk)
                 jobs = [job for job in jobs if job in wanted]
             if jobs:
                 yield from _folded(conn, Chunk(chunk.project_id, jobs), now_us, limits)
 
 
 def _folded(conn: Connection, chunk: Chunk, now_us: int, limits: Limits) -> Iterator[Told]:
-    clocks = many.clock_corrections(conn, *chunk)
+    clocks = batches.clock_corrections(conn, *chunk)
     stand = {
         job: corrections.of_job(conn, JobKey(chunk.project_id, job))
-        for job in many.corrected(conn, *chunk)
+        for job in batches.corrected(conn, *chunk)
     }
-    for job, events in many.events(conn, *chunk):
+    for job, events in batches.events(conn, *chunk):
         fold = JobFold(limits)
         fold.add(events, clocks.get(job, {}))
         ledger, known = fold.ledger(now_us), stand.get(job)

@@ -24,13 +24,13 @@ from sqlalchemy import Connection
 
 from ett_service.aggregation.refold import Chunk, Refolded, refold
 from ett_service.aggregation.repair import repair
-from ett_service.core.answer import DEFAULT_LIMITS, Limits
-from ett_service.storage import many, position
-from ett_service.storage.contribution_rewriting import Ids
-from ett_service.storage.engine import Readable, Store, open_for_reading, open_store
-from ett_service.storage.errors import StorageUnavailable
-from ett_service.storage.marks import JobKey
-from ett_service.storage.position import Position
+from ett_service.core.ledger.results import DEFAULT_LIMITS, Limits
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.store import Readable, Store, open_for_reading, open_store
+from ett_service.storage.fleet.contributions import Ids
+from ett_service.storage.jobs import batches
+from ett_service.storage.jobs.batches import RecomputePosition
+from ett_service.storage.record.dirty_marks import JobKey
 
 MOST_JOBS, MOST_EVENTS = 200, 20_000
 """Of one chunk: it is held in memory, and on PostgreSQL its jobs are locked for as long."""
@@ -40,7 +40,7 @@ _LOOK_FOR_CYCLES_AFTER = 1_000_000  #: objects that outlived their chunk
 _PAUSE_EVERY = 100  #: chunks
 _AHEAD = 3  #: chunks on their way, by process
 
-Report: TypeAlias = Callable[[Position, int], None]
+Report: TypeAlias = Callable[[RecomputePosition, int], None]
 """Told after each commit how far the run is, and how many jobs there are."""
 
 
@@ -59,7 +59,7 @@ def recompute(
     *,
     processes: int,
     from_start: bool = False,
-) -> Position | None:
+) -> RecomputePosition | None:
     """Recompute every job of the store at *url*; return what was done in all, None if nothing.
 
     A run that was cut off is gone on with, unless *from_start*. Raises ``StoreInUse`` where a
@@ -67,14 +67,14 @@ def recompute(
     """
     with closing(open_store(url)) as store:
         with store.reading() as conn:
-            place = None if from_start else position.read(conn)
-            jobs = many.count(conn)
+            place = None if from_start else batches.read(conn)
+            jobs = batches.count(conn)
         with _pool(url, processes, limits) as pool:
             run = _Run(store, pool, now_us, place)
             for done in run.chunks(_AHEAD * processes):
                 report(done, jobs)
         repair(store)
-        store.write(lambda conn: position.write(conn, None))
+        store.write(lambda conn: batches.write(conn, None))
         return run.place
 
 
@@ -82,7 +82,7 @@ def chunks(store: Readable, after: JobKey | None = None) -> Iterator[tuple[Chunk
     """Yield all jobs behind *after*, each chunk with how many events it has."""
     while True:
         with store.reading() as conn:
-            found = many.following(conn, after, MOST_JOBS)
+            found = batches.following(conn, after, MOST_JOBS)
         if not found:
             return
         after = found[-1][0]
@@ -97,7 +97,7 @@ class _Run:
         store: Store,
         pool: ProcessPoolExecutor,
         now_us: Callable[[], int],
-        place: Position | None,
+        place: RecomputePosition | None,
     ) -> None:
         self.place = place
         self._store = store
@@ -105,7 +105,7 @@ class _Run:
         self._now_us = now_us
         self._cohorts: dict[int, Ids] = {}
 
-    def chunks(self, ahead: int) -> Iterator[Position]:
+    def chunks(self, ahead: int) -> Iterator[RecomputePosition]:
         """Yield the place after each chunk."""
         tasks: deque[_Task] = deque()
         last = self.place.last if self.place else None
@@ -118,10 +118,10 @@ class _Run:
         while tasks:
             yield self._settle(tasks.popleft())
 
-    def _settle(self, task: _Task) -> Position:
+    def _settle(self, task: _Task) -> RecomputePosition:
         refolded = task.future.result()
         chunk, before = task.chunk, self.place
-        place = self.place = Position(
+        place = self.place = RecomputePosition(
             JobKey(chunk.project_id, chunk.jobs[-1]),
             len(chunk.jobs) + (before.jobs if before else 0),
             task.events + (before.events if before else 0),
@@ -130,9 +130,9 @@ class _Run:
 
         def commit(conn: Connection) -> None:
             if refolded is not None:
-                many.take_marks(conn, *chunk)
+                batches.take_marks(conn, *chunk)
                 refolded.write(conn, known)
-            position.write(conn, place)
+            batches.write(conn, place)
 
         self._store.write(commit)
         return place
@@ -196,10 +196,10 @@ class _Writer:
                 return
 
     def _rewrite(self, conn: Connection, chunk: Chunk, known: Ids, now_us: int) -> None:
-        there = Chunk(chunk.project_id, many.lock(conn, *chunk))
+        there = Chunk(chunk.project_id, batches.lock(conn, *chunk))
         if there.jobs:
             # Before the events are read: what comes in after them leaves a mark that stays.
-            many.take_marks(conn, *there)
+            batches.take_marks(conn, *there)
             refold(conn, there, known, now_us, self._limits).write(conn, known)
 
 

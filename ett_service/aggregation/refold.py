@@ -7,17 +7,20 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from ett_service.aggregation.job import OPEN_EVERY_US, due_us
-from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, Limits
-from ett_service.core.contribution import contribution
-from ett_service.core.correction import corrected
-from ett_service.core.fold import JobFold
-from ett_service.storage import contribution_rewriting, corrections, counting, many, rewriting
-from ett_service.storage.contribution_rewriting import ContributionChanges, Ids
-from ett_service.storage.corrections import Corrections
-from ett_service.storage.ledger_rows import Head, rows
-from ett_service.storage.marks import JobKey
-from ett_service.storage.rewriting import Changes
-from ett_service.storage.tables import (
+from ett_service.core.fleet.contribution import contribution
+from ett_service.core.ledger.failures import corrected
+from ett_service.core.ledger.fold import JobFold
+from ett_service.core.ledger.results import DEFAULT_LIMITS, FORMULA_VERSION, Limits
+from ett_service.storage.fleet import contributions as stored_contributions
+from ett_service.storage.fleet.contributions import ContributionChanges, Ids
+from ett_service.storage.jobs import batches
+from ett_service.storage.jobs.batches import Changes
+from ett_service.storage.jobs.ledger_rows import Head, rows
+from ett_service.storage.metrics import counter_samples
+from ett_service.storage.record import corrections
+from ett_service.storage.record.corrections import Corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import (
     attempt_ledger,
     checkpoint,
     job_ledger,
@@ -26,7 +29,7 @@ from ett_service.storage.tables import (
     share,
     stage_time,
 )
-from ett_service.storage.tables import contribution as contributed
+from ett_service.storage.schema import contribution as contributed
 
 _NONE = Corrections({}, ())
 _LEDGER = (job_ledger, attempt_ledger, segment, share, recovery, stage_time, checkpoint)
@@ -46,13 +49,13 @@ class Refolded:
     chunk: Chunk
     ledgers: Changes = field(default_factory=Changes)
     contributions: ContributionChanges = field(default_factory=ContributionChanges)
-    sayings: list[tuple[JobKey, counting.Saying]] = field(default_factory=list)
+    sayings: list[tuple[JobKey, counter_samples.CounterSample]] = field(default_factory=list)
 
     def write(self, conn: Connection, known: Ids) -> None:
         """Write it; *known* are the project's cohorts, and learns of new ones."""
         self.ledgers.write(conn)
         self.contributions.write(conn, self.chunk.project_id, known)
-        counting.put(conn, self.sayings)
+        counter_samples.put(conn, self.sayings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,8 @@ def refold(
     found = Refolded(chunk)
     stored = _Stored(conn, chunk)
     known |= stored.cohorts(conn, chunk.project_id, known)
-    said = counting.stored(conn, *chunk)
-    for job, events in many.events(conn, *chunk):
+    said = counter_samples.stored(conn, *chunk)
+    for job, events in batches.events(conn, *chunk):
         fold = JobFold(limits)
         fold.add(events, read.clocks.get(job, {}))
         stands = read.corrections.get(job, _NONE)
@@ -92,12 +95,12 @@ def refold(
             due_us=due_us(ledger, OPEN_EVERY_US),
         )
         for table, columns in rows(ledger, head).items():
-            after = rewriting.in_order(table, chunk.project_id, job, columns)
+            after = batches.in_order(table, chunk.project_id, job, columns)
             found.ledgers.compare(table, stored.of(table.name, job), after)
         cells = contribution(ledger, stands.exclusions)
         found.contributions.compare(job, stored.of(contributed.name, job), cells, known)
         key = JobKey(chunk.project_id, job)
-        saying = counting.saying(key, ledger, stands.exclusions)
+        saying = counter_samples.counter_sample(key, ledger, stands.exclusions)
         if said.get(job) != saying:
             found.sayings.append((key, saying))
     return found
@@ -105,11 +108,11 @@ def refold(
 
 def _read(conn: Connection, chunk: Chunk) -> _Read:
     return _Read(
-        heads=many.heads(conn, *chunk),
-        clocks=many.clock_corrections(conn, *chunk),
+        heads=batches.heads(conn, *chunk),
+        clocks=batches.clock_corrections(conn, *chunk),
         corrections={
             job: corrections.of_job(conn, JobKey(chunk.project_id, job))
-            for job in many.corrected(conn, *chunk)
+            for job in batches.corrected(conn, *chunk)
         },
     )
 
@@ -118,12 +121,12 @@ class _Stored:
     """The rows that are stored of the jobs."""
 
     def __init__(self, conn: Connection, chunk: Chunk) -> None:
-        self._rows: dict[tuple[str, str], list[rewriting.Values]] = {}
+        self._rows: dict[tuple[str, str], list[batches.Values]] = {}
         for table in (*_LEDGER, contributed):
-            for row in rewriting.stored(conn, table, *chunk):
+            for row in batches.stored(conn, table, *chunk):
                 self._rows.setdefault((table.name, row[1]), []).append(row)
 
-    def of(self, table: str, job: str) -> Sequence[rewriting.Values]:
+    def of(self, table: str, job: str) -> Sequence[batches.Values]:
         """Return a job's rows in a table."""
         return self._rows.get((table, job), ())
 
@@ -136,4 +139,4 @@ class _Stored:
             if table == contributed.name
             for row in rows_of_it
         }
-        return {} if named <= ids else contribution_rewriting.known_ids(conn, project_id)
+        return {} if named <= ids else stored_contributions.known_ids(conn, project_id)

@@ -10,16 +10,16 @@ from operator import sub
 
 from sqlalchemy import Table
 
-from ett_service.storage import additions, rollup_rows
-from ett_service.storage.additions import MEASURES_OF, Amounts
-from ett_service.storage.engine import Store
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import rollup_deltas, rollup_rows
+from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Amounts
 
 
 def repair(store: Store) -> int:
     """Correct every row that differs, and return how many did."""
     repaired = 0
     for project_id, changes in list(_differing(store)):
-        store.write(partial(additions.write, project_id=project_id, changes=changes))
+        store.write(partial(rollup_deltas.write, project_id=project_id, changes=changes))
         repaired += sum(map(len, changes.values()))
     return repaired
 

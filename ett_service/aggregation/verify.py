@@ -1,4 +1,4 @@
-"""Whether what is stored of each job is what its events and corrections say."""
+"""Whether what is stored equals what the events and corrections say, to the last cell."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -7,18 +7,24 @@ from dataclasses import dataclass, replace
 import msgspec
 from sqlalchemy import Connection, Table
 
-from ett_service.core.answer import DEFAULT_LIMITS, FORMULA_VERSION, Limits
-from ett_service.core.contribution import contribution
-from ett_service.core.correction import corrected
-from ett_service.core.fold import JobFold
-from ett_service.core.totals import MEASURES, Totals
-from ett_service.core.vocabulary import Category
-from ett_service.storage import contributions, corrections, counting, ledgers, marks, reads, tables
-from ett_service.storage.contributions import Content, Place, content
-from ett_service.storage.counting import Saying
-from ett_service.storage.engine import Readable
-from ett_service.storage.ledger_rows import Columns, Head, rows
-from ett_service.storage.marks import JobKey
+from ett_service.core.fleet.contribution import contribution
+from ett_service.core.fleet.totals import MEASURES, Totals
+from ett_service.core.ledger.failures import corrected
+from ett_service.core.ledger.fold import JobFold
+from ett_service.core.ledger.results import DEFAULT_LIMITS, FORMULA_VERSION, Limits
+from ett_service.core.words import Category
+from ett_service.storage import schema
+from ett_service.storage.engine.store import Readable
+from ett_service.storage.fleet import contributions, rollup_rows
+from ett_service.storage.fleet.contributions import Content, Place, content
+from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Amounts, Key
+from ett_service.storage.fleet.rollup_rows import RollupDay
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.jobs.ledger_rows import Columns, Head, rows
+from ett_service.storage.metrics import counter_samples
+from ett_service.storage.metrics.counter_samples import CounterSample
+from ett_service.storage.record import corrections, dirty_marks, events
+from ett_service.storage.record.dirty_marks import JobKey
 
 _ABSENT = "nothing"
 
@@ -45,7 +51,7 @@ class Verdict:
 def verify(store: Readable, limits: Limits = DEFAULT_LIMITS) -> Iterator[Verdict]:
     """Recompute every job from its events, as of when it was folded, and compare."""
     with store.reading() as conn:
-        keys = marks.jobs(conn)
+        keys = dirty_marks.jobs(conn)
     for key in keys:
         with store.reading() as conn:
             yield check(conn, key, limits)
@@ -54,13 +60,13 @@ def verify(store: Readable, limits: Limits = DEFAULT_LIMITS) -> Iterator[Verdict
 def check(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Verdict:
     """Recompute one job on a connection that sees one state throughout."""
     head = ledgers.head(conn, key)
-    if marks.batches(conn, key) or (head and head.formula_version != FORMULA_VERSION):
+    if dirty_marks.batches(conn, key) or (head and head.formula_version != FORMULA_VERSION):
         return Verdict(key, pending=True)
     if head is None:
         return Verdict(key, False, (Difference(key, "job_ledger", _ABSENT, "a ledger"),))
     stored, cells = ledgers.stored_rows(conn, key), contributions.stored(conn, key)
     recomputed, recomputed_cells, saying = _recomputed(conn, key, head, limits)
-    said = counting.stored(conn, key.project_id, [key.job]).get(key.job)
+    said = counter_samples.stored(conn, key.project_id, [key.job]).get(key.job)
     found = [
         *(
             difference
@@ -76,16 +82,16 @@ def check(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Ver
 
 def _recomputed(
     conn: Connection, key: JobKey, head: Head, limits: Limits
-) -> tuple[dict[Table, list[Columns]], dict[Place, Content], Saying]:
+) -> tuple[dict[Table, list[Columns]], dict[Place, Content], CounterSample]:
     fold = JobFold(limits)
-    fold.add(reads.events(conn, *key), reads.offsets(conn, *key))
+    fold.add(events.events(conn, *key), events.offsets(conn, *key))
     stands = corrections.of_job(conn, key)
     ledger = corrected(fold.ledger(head.folded_us), stands.verdicts)
     cells = contribution(ledger, stands.exclusions)
     return (
         rows(ledger, replace(head, event_count=fold.event_count)),
         {place: content(cell) for place, cell in cells.items()},
-        counting.saying(key, ledger, stands.exclusions),
+        counter_samples.counter_sample(key, ledger, stands.exclusions),
     )
 
 
@@ -103,7 +109,7 @@ def _values(table: Table, stored: Iterable[Columns]) -> dict[str, object]:
     return found
 
 
-def _counted(saying: Saying | None) -> dict[str, object]:
+def _counted(saying: CounterSample | None) -> dict[str, object]:
     return {f"counted {name}": value for name, value in saying._asdict().items()} if saying else {}
 
 
@@ -141,7 +147,7 @@ def _sums(
     if totals["jobs_left_out"]:
         return {}, {}
     by_us: Counter[str] = Counter()  #: named as in the cells
-    for share in ledger[tables.share]:
+    for share in ledger[schema.share]:
         by_us[f"cells {share['category']} us"] += share["us"]
         if not totals["unweighted_us"]:
             by_us[f"cells {share['category']} weighted_us"] += share["weighted_us"]
@@ -166,3 +172,55 @@ def _differences(
         one, other = stored.get(what, _ABSENT), recomputed.get(what, _ABSENT)
         if one != other:
             yield what, one, other
+
+
+@dataclass(frozen=True, slots=True)
+class RollupDifference:
+    """One value of a project's rollups that is not the sum of its jobs' contributions."""
+
+    project_id: int
+    what: str  #: table, key within the project and column
+    stored: object
+    recomputed: object
+
+
+@dataclass(frozen=True, slots=True)
+class DayVerdict:
+    """What was found of a project's day."""
+
+    project_id: int
+    day_us: int
+    cells: int  #: how many rows were compared
+    differences: tuple[RollupDifference, ...] = ()
+
+
+def verify_rollups(store: Readable) -> Iterator[DayVerdict]:
+    """Sum all contributions anew and compare, hours and days, sums and tallies.
+
+    Jobs that wait to be folded make no difference: their rollups are as their contributions.
+    """
+    with store.reading() as conn:
+        yield from map(_compare, rollup_rows.days(conn))
+
+
+def _compare(day: RollupDay) -> DayVerdict:
+    differences: list[RollupDifference] = []
+    cells = 0
+    for table in MEASURES_OF:
+        one, other = day.stored.get(table, {}), day.summed.get(table, {})
+        keys = one.keys() | other.keys()
+        cells += len(keys)
+        for key in sorted((key for key in keys if one.get(key) != other.get(key)), key=str):
+            differences += _rollup_differences(day.project_id, table, key, one, other)
+    return DayVerdict(day.project_id, day.day_us, cells, tuple(differences))
+
+
+def _rollup_differences(
+    project_id: int, table: Table, key: Key, stored: Amounts, summed: Amounts
+) -> Iterator[RollupDifference]:
+    for place, measure in enumerate(MEASURES_OF[table]):
+        one = stored[key][place] if key in stored else _ABSENT
+        other = summed[key][place] if key in summed else _ABSENT
+        if one != other:
+            what = " ".join([table.name, *map(str, key), measure])
+            yield RollupDifference(project_id, what, one, other)

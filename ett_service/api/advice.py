@@ -5,8 +5,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 
-from ett_service.analysis.advice import Counted
-from ett_service.analysis.checkpoint_advice import GroupAdvice, fleet_advice, job_advice
 from ett_service.api.advice_answers import (
     AdviceAnswer,
     FleetAdviceAnswer,
@@ -22,7 +20,8 @@ from ett_service.api.fleet_rendering import asked_members
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.jobs import known_ledger
 from ett_service.api.problems import declared
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
+from ett_service.fleet.advice import Counted, GroupAdvice, fleet_advice, job_advice
 
 router = APIRouter(
     prefix="/v1", tags=["decisions"], dependencies=[Depends(only_declared_parameters)]

@@ -4,14 +4,13 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from ett_service.analysis.advice import Advice, Counted, Estimate, Gain, Verdict
-from ett_service.analysis.checkpoint_advice import GroupAdvice
-from ett_service.analysis.intervals import CONFIDENCE
-from ett_service.analysis.scope import Dimension
 from ett_service.api.answers import Answer, Instant
 from ett_service.api.fleet_answers import EXAMPLE_ASKED, AskedAnswer
 from ett_service.api.rendering import seconds
-from ett_service.core.checkpointing import FLAT, CurvePoint
+from ett_service.core.planning.checkpoint_interval import FLAT, CurvePoint
+from ett_service.fleet.advice import Advice, Counted, Estimate, GroupAdvice, IntervalGain, Verdict
+from ett_service.fleet.scope import Dimension
+from ett_service.fleet.uncertainty import CONFIDENCE
 
 TrainingRatio = Annotated[float, Field(description="A share of the training time.")]
 
@@ -256,7 +255,7 @@ def _band(advice: Advice) -> BandAnswer | None:
     return BandAnswer(low=low, high=high, within=FLAT)
 
 
-def _gain(gain: Gain) -> AdviceGainAnswer:
+def _gain(gain: IntervalGain) -> AdviceGainAnswer:
     return AdviceGainAnswer(
         wasted_ratio=gain.wasted_ratio,
         gpu_hours=gain.gpu_hours,

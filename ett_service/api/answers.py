@@ -5,16 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ett_service.core.vocabulary import (
-    Basis,
-    Category,
-    Cause,
-    JobState,
-    Origin,
-    Outcome,
-    Period,
-    Phase,
-)
+from ett_service.core.words import Basis, Category, Cause, JobState, Origin, Outcome, Period, Phase
 
 Instant = Annotated[
     str,

@@ -40,10 +40,11 @@ from ett_service.api.access import Access
 from ett_service.api.description import describe
 from ett_service.api.parts import Parts
 from ett_service.api.refusals import add_handlers
-from ett_service.exposition.fleet import FleetPart
-from ett_service.exposition.own import OwnMetrics
-from ett_service.ingest.refusal import Code
-from ett_service.storage import migrate, reads
+from ett_service.ingest.refusals import Code
+from ett_service.metrics.own import OwnMetrics
+from ett_service.metrics.page import FleetPart
+from ett_service.storage.engine import migrate
+from ett_service.storage.record import events as stored_events
 
 ROUTERS = (
     events.router,
@@ -95,7 +96,7 @@ def create_app(open_parts: PartsOpener) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[State]:
         with open_parts() as parts:
             with parts.store.reading() as conn:
-                epoch = reads.store_epoch(conn)
+                epoch = stored_events.store_epoch(conn)
             yield _state(parts, epoch)
 
     app = Described(

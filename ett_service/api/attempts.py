@@ -11,8 +11,8 @@ from ett_service.api.answers import Answer
 from ett_service.api.deps import Reader, ReadingKey, only_declared_parameters
 from ett_service.api.jobs import known_ledger
 from ett_service.api.problems import Kind, Problem, declared
-from ett_service.storage import counting
-from ett_service.storage.keys import Key
+from ett_service.storage.metrics import counter_samples
+from ett_service.storage.record.keys import Key
 
 router = APIRouter(
     prefix="/v1/attempts", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
@@ -77,7 +77,7 @@ def read_attempt(
     came before, the id stands for the one that has the number now.
     """
     named = _ID.fullmatch(attempt_id)
-    found = None if named is None else counting.job_of(conn, named[1])
+    found = None if named is None else counter_samples.job_of(conn, named[1])
     if named is None or found is None or not _may_read(key, found.project_id):
         raise _unknown()
     attempts = known_ledger(conn, found.project_id, found.job).attempts

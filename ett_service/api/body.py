@@ -5,7 +5,7 @@ import asyncio
 from starlette.requests import Request
 
 from ett_service.api.problems import Kind, Problem
-from ett_service.ingest.refusal import BodyTooLarge
+from ett_service.ingest.refusals import BodyTooLarge
 
 
 async def read_body(request: Request, *, most: int, deadline_s: float) -> bytes:

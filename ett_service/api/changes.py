@@ -6,20 +6,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
-from ett_service.analysis.changes import (
-    REACH_US,
-    STEPS,
-    Change,
-    Effect,
-    EttEffect,
-    Measured,
-    Step,
-    changes,
-    waterfall,
-)
-from ett_service.analysis.resampling import CONFIDENCE
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.window import Window
 from ett_service.api.changes_answers import (
     CAUTION,
     ChangeAnswer,
@@ -38,11 +24,23 @@ from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parameters import Text
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.rendering import interval_answer, maybe_instant, maybe_seconds, seconds
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import DAY_US, SECOND_US
-from ett_service.core.marker import MarkerKind
-from ett_service.core.totals import ratio
-from ett_service.storage.markers import KeptMarker, MarkerFilter, markers
+from ett_service.core.events import MarkerKind
+from ett_service.core.fleet.totals import ratio
+from ett_service.core.intervals import DAY_US, SECOND_US, rfc3339
+from ett_service.fleet.changes import (
+    REACH_US,
+    STEPS,
+    Change,
+    Effect,
+    EttEffect,
+    MeasuredDurations,
+    Step,
+    changes,
+    waterfall,
+)
+from ett_service.fleet.scope import Scope, Window
+from ett_service.fleet.uncertainty import CONFIDENCE
+from ett_service.storage.record.markers import KeptMarker, MarkerFilter, markers
 
 router = APIRouter(
     prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
@@ -172,7 +170,7 @@ def _effect(effect: Effect) -> EffectAnswer:
     )
 
 
-def _measured(measured: Measured) -> MeasuredAnswer:
+def _measured(measured: MeasuredDurations) -> MeasuredAnswer:
     return MeasuredAnswer(
         n=measured.n,
         jobs=measured.jobs,

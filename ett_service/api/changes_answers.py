@@ -4,11 +4,11 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from ett_service.analysis.resampling import CONFIDENCE
-from ett_service.analysis.scope import Exclusions
 from ett_service.api.answers import Answer, Instant, IntervalAnswer, Ratio, Seconds
-from ett_service.core.marker import MarkerKind
-from ett_service.storage import occurrences
+from ett_service.core.events import MarkerKind
+from ett_service.fleet.scope import Exclusions
+from ett_service.fleet.uncertainty import CONFIDENCE
+from ett_service.storage.fleet import occurrences
 
 CAUTION = (
     "A difference is associated with a marker, not shown to be caused by it: other things change "

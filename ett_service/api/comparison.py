@@ -19,16 +19,9 @@ from ett_service.api.parameters import At
 from ett_service.api.problems import declared
 from ett_service.api.regression_rendering import finite
 from ett_service.api.rendering import maybe_instant, maybe_seconds
-from ett_service.core.regression import Unit
-from ett_service.detection.comparison import (
-    Compared,
-    Comparison,
-    Level,
-    Members,
-    compare,
-)
-from ett_service.detection.job_sets import JobSet, job_set
-from ett_service.detection.measured import ETT_RATIO, FAILURE_RATE
+from ett_service.core.regressions.finding import Unit
+from ett_service.detection.comparison.compare import Compared, Comparison, Level, Members, compare
+from ett_service.detection.comparison.job_sets import ETT_RATIO, FAILURE_RATE, JobSet, job_set
 from ett_service.detection.ranks import CONFIDENCE, Ranked
 
 router = APIRouter(

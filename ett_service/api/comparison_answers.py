@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, Instant
-from ett_service.core.regression import Unit
-from ett_service.detection.comparison import Difference
+from ett_service.core.regressions.finding import Unit
+from ett_service.detection.comparison.compare import Difference
 
 CAUTION = (
     "A difference is associated with the sets, not shown to be caused by what was chosen: they may "

@@ -6,10 +6,10 @@ from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, ExclusionAnswer, Instant
 from ett_service.api.rendering import maybe_instant
-from ett_service.core.answer import Exclusion
-from ett_service.core.instant import rfc3339
-from ett_service.core.vocabulary import Cause, Origin
-from ett_service.storage.corrections import Correction
+from ett_service.core.intervals import rfc3339
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.words import Cause, Origin
+from ett_service.storage.record.corrections import Correction
 
 VERDICT: dict[str, Any] = {
     "origin": "infra",

@@ -30,14 +30,14 @@ from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.rendering import exclusion_answer
 from ett_service.api.sent import described_body, members, read_sent, refused_window
-from ett_service.core.answer import Exclusion
-from ett_service.core.correction import Verdict
-from ett_service.core.vocabulary import ORIGIN_OF_CAUSE
-from ett_service.ingest.reading import Frame
-from ett_service.ingest.remarks import NewExclusion, NewVerdict, NewWindow, frame
-from ett_service.storage import corrections, reads
-from ett_service.storage.corrections import NoFailure, NothingThere
-from ett_service.storage.marks import JobKey
+from ett_service.core.ledger.failures import FailureVerdict
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.words import ORIGIN_OF_CAUSE
+from ett_service.ingest.requests import NewExclusion, NewVerdict, NewWindow, frame
+from ett_service.ingest.text import Frame
+from ett_service.storage.record import corrections, events
+from ett_service.storage.record.corrections import NoFailure, NothingThere
+from ett_service.storage.record.dirty_marks import JobKey
 
 router = APIRouter(
     prefix="/v1/jobs/{job}", tags=["corrections"], dependencies=[Depends(only_declared_parameters)]
@@ -75,7 +75,7 @@ def list_corrections(
     """List what people corrected about a job, what was taken back included."""
     (after,) = (0,) if cursor is None else cursors.read(cursor, _PLACE)
     found = corrections.history(conn, JobKey(project_id, job), limit=limit + 1, after=after)
-    if not found and not reads.job_exists(conn, project_id, job):
+    if not found and not events.job_exists(conn, project_id, job):
         raise Problem(Kind.NOT_FOUND, "No such job.")
     shown, more = found[:limit], len(found) > limit
     page = CorrectionPage(
@@ -116,7 +116,7 @@ async def put_verdict(
     now_us = parts.now_us()
     said = members(sent, frame(now_us))
     said.setdefault("origin", ORIGIN_OF_CAUSE[sent.cause])
-    verdict = Verdict(**said, made_by=key.prefix, made_at=now_us)
+    verdict = FailureVerdict(**said, made_by=key.prefix, made_at=now_us)
     put = await run_in_threadpool(
         _write,
         parts,

@@ -10,7 +10,7 @@ from ett_service.api.answers import Answer
 from ett_service.api.deps import AdministeredId, AdminKey, AppParts, Job, only_declared_parameters
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.storage import deletion
-from ett_service.storage.marks import JobKey
+from ett_service.storage.record.dirty_marks import JobKey
 
 _log = logging.getLogger(__name__)
 

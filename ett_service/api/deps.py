@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, faults
-from ett_service.storage.keys import Key, find_key
-from ett_service.storage.listing import project_id
+from ett_service.storage.jobs.listing import project_id
+from ett_service.storage.record.keys import Key, find_key
 
 
 def _parts(request: Request) -> Parts:

@@ -6,8 +6,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from ett_service.api.problems import ProblemDocument
-from ett_service.ingest.regression_remarks import regression_remark_schema
-from ett_service.ingest.remarks import remark_schema
+from ett_service.ingest.requests import regression_remark_schema, remark_schema
 from ett_service.ingest.wire import event_schema
 
 REFERENCES = "#/components/schemas/{model}"

@@ -8,7 +8,6 @@ import msgspec
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
-from ett_service.analysis import scope as scopes
 from ett_service.api import cursor as cursors
 from ett_service.api.deps import ProjectIds, Reader, only_declared_parameters
 from ett_service.api.detection_power_answers import PowerAnswer, PowerPage, RunAnswer
@@ -17,11 +16,13 @@ from ett_service.api.parameters import CursorText, Text
 from ett_service.api.problems import declared
 from ett_service.api.regression_rendering import finite
 from ett_service.api.rendering import seconds
-from ett_service.core.instant import rfc3339
-from ett_service.core.regression import Metric, Series
+from ett_service.core.intervals import rfc3339
+from ett_service.core.regressions.finding import Metric, Series
 from ett_service.detection.options import Power
-from ett_service.storage import detection_runs, listing
-from ett_service.storage.detection_runs import DetectionRun
+from ett_service.fleet import scope as scopes
+from ett_service.storage.jobs import listing
+from ett_service.storage.regressions import detection_runs
+from ett_service.storage.regressions.detection_runs import DetectionRun
 
 router = APIRouter(
     prefix="/v1/regressions/power",

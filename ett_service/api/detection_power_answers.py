@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, Instant, Seconds
-from ett_service.core.regression import Metric
+from ett_service.core.regressions.finding import Metric
 
 _RUN: dict[str, Any] = {
     "project": "research",

@@ -6,16 +6,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from sqlalchemy import Connection
 
-from ett_service.analysis.run_plan import PlanQuestion, plan
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.window import Window
 from ett_service.api.deps import AppParts, Reader, only_declared_parameters
 from ett_service.api.estimate_answers import EstimateAnswer, estimate_answer
 from ett_service.api.fleet_question import AskedScope, AskedWindow
 from ett_service.api.parameters import Text
 from ett_service.api.problems import declared
-from ett_service.core.totals import WEIGHTED, Totals
-from ett_service.storage import rollups
+from ett_service.core.fleet.totals import WEIGHTED, Totals
+from ett_service.fleet.run_plan import PlanQuestion, plan
+from ett_service.fleet.scope import Scope, Window
+from ett_service.storage.fleet import rollups
 
 router = APIRouter(
     prefix="/v1", tags=["decisions"], dependencies=[Depends(only_declared_parameters)]

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from ett_service.analysis.run_plan import ASSUMPTION, EttFrom, Plan, SpotPlan
 from ett_service.api.answers import Answer, Ratio
+from ett_service.fleet.run_plan import ASSUMPTION, EttFrom, Plan, SpotPlan
 
 _EXAMPLE: dict[str, Any] = {
     "flops": 5.04e21,

@@ -15,7 +15,7 @@ from ett_service.api.deps import AppParts, WritingKey, only_declared_parameters
 from ett_service.api.problems import Fault, Kind, Problem, declared, refusal_members
 from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.decode import decode
-from ett_service.ingest.refusal import Code
+from ett_service.ingest.refusals import Code
 
 _log = logging.getLogger(__name__)
 

@@ -8,18 +8,6 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from ett_service.analysis import scope as scopes
-from ett_service.analysis.explain import (
-    Cause,
-    Comparison,
-    Explanation,
-    Side,
-    Weighting,
-    explain,
-)
-from ett_service.analysis.question import BadQuestion
-from ett_service.analysis.scope import Exclusions
-from ett_service.analysis.window import Window
 from ett_service.api.answers import Answer, Instant, Ratio, Seconds
 from ett_service.api.deps import Reader, only_declared_parameters
 from ett_service.api.fleet_question import AskedScope, AskedWindow, GroupBy
@@ -27,11 +15,13 @@ from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parameters import At
 from ett_service.api.problems import declared
 from ett_service.api.rendering import seconds
-from ett_service.core.decomposition import UNITS
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import HOUR_US
-from ett_service.core.vocabulary import Category
-from ett_service.storage.job_weights import JobWeight
+from ett_service.core.fleet.decomposition import UNITS
+from ett_service.core.intervals import HOUR_US, rfc3339
+from ett_service.core.words import Category
+from ett_service.fleet import scope as scopes
+from ett_service.fleet.explain import Cause, Comparison, Explanation, Side, Weighting, explain
+from ett_service.fleet.scope import BadQuestion, Exclusions, Window
+from ett_service.storage.fleet.job_sums import JobWeight
 
 router = APIRouter(
     prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]

@@ -5,11 +5,6 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 
-from ett_service.analysis import fleet, scope
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.series import series
-from ett_service.analysis.top_jobs import top_jobs
-from ett_service.analysis.window import STEPS
 from ett_service.api.deps import AppParts, Reader, only_declared_parameters
 from ett_service.api.fleet_answers import (
     FleetSeries,
@@ -26,11 +21,12 @@ from ett_service.api.fleet_rendering import (
     top_job_answer,
 )
 from ett_service.api.formats import FormatParameter, as_files, listed
-from ett_service.api.group_answers import (
-    GroupAnswer,
-)
+from ett_service.api.group_answers import GroupAnswer
 from ett_service.api.problems import declared
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
+from ett_service.fleet import scope, summary
+from ett_service.fleet.scope import STEPS, Scope
+from ett_service.fleet.series import series, top_jobs
 
 router = APIRouter(
     prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
@@ -67,7 +63,7 @@ def read_summary(
     parts: AppParts,
     *,
     sort: Annotated[
-        fleet.Order,
+        summary.GroupOrder,
         Query(description="The groups with most weighted, or lost, time first; or by name."),
     ] = "weighted",
     limit: Annotated[int, Query(ge=1, le=10_000, description="Groups at most.")] = 1000,
@@ -78,7 +74,7 @@ def read_summary(
 
     As a file it holds the groups; without `group_by` the one that is all.
     """
-    found = fleet.summary(
+    found = summary.summary(
         conn, asked, window, parts.economy, order=sort, distributions=distributions
     )
     shown = [group_answer(one, distributions=distributions) for one in found.groups[:limit]]

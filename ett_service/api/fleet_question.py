@@ -6,15 +6,14 @@ from typing import Annotated
 from fastapi import Depends, Query
 from sqlalchemy import Connection
 
-from ett_service.analysis import scope as scopes
-from ett_service.analysis import window as windows
-from ett_service.analysis.scope import GROUPS, Exclusions, Scope
-from ett_service.analysis.window import Window
 from ett_service.api.deps import AppParts, Reader, ReadingKey
 from ett_service.api.parameters import At, Text
 from ett_service.api.problems import Kind, Problem
-from ett_service.storage.keys import Key
-from ett_service.storage.listing import project_id
+from ett_service.fleet import scope as scopes
+from ett_service.fleet import scope as windows
+from ett_service.fleet.scope import GROUPS, Exclusions, Scope, Window
+from ett_service.storage.jobs.listing import project_id
+from ett_service.storage.record.keys import Key
 
 GroupBy = Annotated[
     str | None,

@@ -3,11 +3,6 @@
 from collections.abc import Callable
 from typing import Any, get_args
 
-from ett_service.analysis.fleet import Group
-from ett_service.analysis.intervals import TimeBetween
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.top_jobs import TopJob
-from ett_service.analysis.window import Window
 from ett_service.api.fleet_answers import TopJobAnswer
 from ett_service.api.group_answers import (
     CostAnswer,
@@ -22,11 +17,15 @@ from ett_service.api.group_answers import (
     TimedPhase,
 )
 from ett_service.api.rendering import maybe_seconds, productivity_answer, seconds
-from ett_service.core.distribution import Tally
-from ett_service.core.instant import rfc3339
-from ett_service.core.totals import FAILURE, PHASE, Totals
-from ett_service.core.vocabulary import Category, Cause, Origin, Period
-from ett_service.storage.preemptions import Loss, Order
+from ett_service.core.fleet.distribution import Tally
+from ett_service.core.fleet.totals import FAILURE, PHASE, Totals
+from ett_service.core.intervals import rfc3339
+from ett_service.core.words import Category, Cause, Origin, Period
+from ett_service.fleet.scope import Scope, Window
+from ett_service.fleet.series import TopJob
+from ett_service.fleet.summary import Group
+from ett_service.fleet.uncertainty import TimeBetween
+from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder
 
 
 def asked_members(scope: Scope, window: Window, now_us: int) -> dict[str, Any]:
@@ -177,9 +176,9 @@ def _preemption(group: Group) -> PreemptionAnswer:
         preempted=totals["preemptions"],
         attempts=totals["attempts"],
         ratio=totals.preemption_ratio,
-        first_order=_loss(group.preemption.of(Order.FIRST)),
-        second_order=_loss(group.preemption.of(Order.SECOND)),
-        unknown=_loss(group.preemption.of(Order.UNKNOWN)),
+        first_order=_loss(group.preemption.of(PreemptionOrder.FIRST)),
+        second_order=_loss(group.preemption.of(PreemptionOrder.SECOND)),
+        unknown=_loss(group.preemption.of(PreemptionOrder.UNKNOWN)),
     )
 
 

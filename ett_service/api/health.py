@@ -10,8 +10,8 @@ from ett_service.api.answers import Answer
 from ett_service.api.deps import AppParts
 from ett_service.api.parts import Parts
 from ett_service.core.errors import EttError
-from ett_service.storage import marks
-from ett_service.storage.migrate import schema_is_current
+from ett_service.storage.engine.migrate import schema_is_current
+from ett_service.storage.record import dirty_marks
 
 router = APIRouter(tags=["health"])
 
@@ -72,7 +72,7 @@ def _readiness(parts: Parts) -> Readiness:
     try:
         with parts.store.reading() as conn:
             current = schema_is_current(conn)
-            waiting = marks.count(conn) if current else None
+            waiting = dirty_marks.count(conn) if current else None
     except (EttError, SQLAlchemyError):
         states: tuple[State, State] = ("failed", "unknown")
         current, waiting = False, None

@@ -13,10 +13,11 @@ from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameter
 from ett_service.api.formats import FormatParameter, as_file, as_files
 from ett_service.api.parameters import CursorText
 from ett_service.api.problems import Kind, Problem, declared
-from ett_service.core.event import Event
-from ett_service.core.instant import rfc3339
-from ett_service.storage import listing, reads
-from ett_service.storage.body import decode_body
+from ett_service.core.events import Event
+from ett_service.core.intervals import rfc3339
+from ett_service.storage.jobs import listing
+from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.events import decode_body
 
 router = APIRouter(tags=["jobs"], dependencies=[Depends(only_declared_parameters)])
 
@@ -70,7 +71,7 @@ def list_job_events(
     """List what was told about a job, by the instants that the events name."""
     after = None if cursor is None else cursors.read(cursor, _PLACE)
     rows = listing.event_bodies(conn, project_id, job, limit=limit + 1, after=after)
-    if not rows and not reads.job_exists(conn, project_id, job):
+    if not rows and not stored_events.job_exists(conn, project_id, job):
         raise Problem(Kind.NOT_FOUND, "No such job.")
     shown, more = rows[:limit], len(rows) > limit
     told = [_wire_members(row) for row in shown]

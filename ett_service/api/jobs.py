@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
-from ett_service.analysis.productivity import job_parts, productivity
 from ett_service.api import cursor as cursors
 from ett_service.api.answers import (
     AttemptAnswer,
@@ -22,12 +21,14 @@ from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parameters import At, CursorText, Text
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.rendering import attempt_answer, job_answer, ledger_answer, summary
-from ett_service.core.answer import JobLedger
-from ett_service.core.instant import rfc3339
-from ett_service.core.vocabulary import JobState
-from ett_service.storage import corrections, ledgers, listing
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables.record import EXCLUSION
+from ett_service.core.intervals import rfc3339
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import JobState
+from ett_service.fleet.productivity import job_parts, productivity
+from ett_service.storage.jobs import ledgers, listing
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema.record import EXCLUSION
 
 router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
@@ -112,14 +113,14 @@ def _cursor(sort: str, last: Any) -> str:
     return cursors.write((sort, last.place, last.job))
 
 
-def _place(asked: Asked) -> listing.Place | None:
+def _place(asked: Asked) -> listing.JobPosition | None:
     if asked.cursor is None:
         return None
     shape = _PLACES.get(asked.sort.removeprefix("-"), _NUMBERED)
     sort, value, job = cursors.read(asked.cursor, shape)
     if sort != asked.sort:
         raise cursors.refused()
-    return listing.Place(value=value, job=job)
+    return listing.JobPosition(value=value, job=job)
 
 
 @router.get("/{job}", operation_id="read_job", responses=declared(401, 403, 404, 422, 503))

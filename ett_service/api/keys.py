@@ -14,9 +14,9 @@ from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.rendering import maybe_instant
-from ett_service.core.instant import rfc3339
-from ett_service.storage import keys
-from ett_service.storage.keys import BadKey, Key
+from ett_service.core.intervals import rfc3339
+from ett_service.storage.record import keys
+from ett_service.storage.record.keys import BadKey, Key
 
 router = APIRouter(
     prefix="/v1/keys", tags=["keys"], dependencies=[Depends(only_declared_parameters)]

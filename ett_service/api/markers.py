@@ -23,11 +23,11 @@ from ett_service.api.parameters import At, CursorText, Text
 from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.rendering import maybe_instant
 from ett_service.api.sent import described_body, members, read_sent, refused_window
-from ett_service.core.instant import rfc3339
-from ett_service.core.marker import Marker, MarkerKind
-from ett_service.ingest.remarks import NewMarker, frame
-from ett_service.storage import markers
-from ett_service.storage.markers import KeptMarker, MarkerFilter
+from ett_service.core.events import Marker, MarkerKind
+from ett_service.core.intervals import rfc3339
+from ett_service.ingest.requests import NewMarker, frame
+from ett_service.storage.record import markers
+from ett_service.storage.record.markers import KeptMarker, MarkerFilter
 
 router = APIRouter(
     prefix="/v1/markers", tags=["markers"], dependencies=[Depends(only_declared_parameters)]

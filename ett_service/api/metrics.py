@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from ett_service.api.deps import AppParts, known_key, require
 from ett_service.api.problems import Problem, declared
-from ett_service.exposition.negotiation import chosen
-from ett_service.exposition.notation import Form
-from ett_service.storage.errors import StorageUnavailable
+from ett_service.metrics.text import Form, chosen
+from ett_service.storage.engine.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)
 

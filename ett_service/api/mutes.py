@@ -21,13 +21,12 @@ from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.regression_answers import EXAMPLE_MUTE, MuteAnswer, MutePage
 from ett_service.api.regression_rendering import mute_answer
 from ett_service.api.sent import described_body, members, read_sent, refused, refused_window
-from ett_service.core.cohort import DIMENSIONS
-from ett_service.core.vocabulary import Category, Phase
-from ett_service.ingest.refusal import Code, Fault
-from ett_service.ingest.regression_remarks import NewMute
-from ett_service.ingest.remarks import frame
-from ett_service.storage import mutes, regression_reads
-from ett_service.storage.mutes import Muted
+from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.words import Category, Phase
+from ett_service.ingest.refusals import Code, Fault
+from ett_service.ingest.requests import NewMute, frame
+from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions.mutes import Muted
 
 router = APIRouter(
     prefix="/v1/regressions/mutes",
@@ -74,7 +73,7 @@ def list_mutes(
     )
     shown, more = found[: asked.limit], len(found) > asked.limit
     makers = [prefix for one in shown for prefix in (one.made_by, one.taken_back_by)]
-    names = regression_reads.names(conn, makers)
+    names = regressions.names(conn, makers)
     page = MutePage(
         mutes=[mute_answer(one, names) for one in shown],
         next_cursor=cursors.write((shown[-1].made_us, shown[-1].id)) if more else None,
@@ -103,7 +102,7 @@ async def create_mute(
 
     def add(conn: Any) -> MuteAnswer:
         made = mutes.add(conn, project_id, muted, by=key.prefix, why=said["why"], now_us=now_us)
-        return mute_answer(made, regression_reads.names(conn, [made.made_by]))
+        return mute_answer(made, regressions.names(conn, [made.made_by]))
 
     return await run_in_threadpool(parts.store.write, add)
 

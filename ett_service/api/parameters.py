@@ -6,8 +6,8 @@ from fastapi import Query
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from ett_service.ingest.instant import parse_instant
-from ett_service.ingest.refusal import Fault
+from ett_service.ingest.refusals import Fault
+from ett_service.ingest.text import parse_instant
 
 Text = Annotated[str | None, Query(max_length=200, pattern=r"^[^\x00]*$")]
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ett_service.alerting.directory import Directory
-from ett_service.alerting.sender import Sender
-from ett_service.analysis.economy import Economy
-from ett_service.core.regression_clocks import Sla
+from ett_service.core.regressions.clocks import Sla
+from ett_service.fleet.economy import Economy
 from ett_service.ingest.limits import Limits
-from ett_service.storage.engine import Store
+from ett_service.notifications.receivers import Directory
+from ett_service.notifications.sender import Sender
+from ett_service.storage.engine.store import Store
 
 
 class Waker(Protocol):

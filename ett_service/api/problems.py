@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.ingest.refusal import Refusal
+from ett_service.ingest.refusals import Refusal
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -7,17 +7,15 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from ett_service.analysis.productivity import job_parts, productivity
-from ett_service.analysis.question import BadQuestion
-from ett_service.analysis.window import MOST_POINTS, STEPS
 from ett_service.api.answers import Answer, Instant, ProductivityAnswer
 from ett_service.api.deps import AppParts, Job, ProjectId, Reader, only_declared_parameters
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.jobs import known_ledger
 from ett_service.api.problems import declared
 from ett_service.api.rendering import productivity_answer
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import DAY_US, MONDAY_US
+from ett_service.core.intervals import DAY_US, MONDAY_US, rfc3339
+from ett_service.fleet.productivity import job_parts, productivity
+from ett_service.fleet.scope import MOST_POINTS, STEPS, BadQuestion
 
 router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]

@@ -7,18 +7,6 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from ett_service.analysis.intervals import CONFIDENCE
-from ett_service.analysis.projection import (
-    ASSUMPTION,
-    SCALES,
-    Counted,
-    Input,
-    Inputs,
-    Point,
-    measured,
-    project,
-)
-from ett_service.analysis.question import BadQuestion
 from ett_service.api.answers import Answer, Ratio
 from ett_service.api.deps import AppParts, Reader, only_declared_parameters
 from ett_service.api.estimate_answers import finite
@@ -27,8 +15,20 @@ from ett_service.api.fleet_question import AskedScope, AskedWindow
 from ett_service.api.fleet_rendering import asked_members
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import declared
-from ett_service.core.totals import Totals
-from ett_service.storage import rollups
+from ett_service.core.fleet.totals import Totals
+from ett_service.fleet.projection import (
+    ASSUMPTION,
+    SCALES,
+    Counted,
+    Input,
+    Inputs,
+    ScalePoint,
+    measured,
+    project,
+)
+from ett_service.fleet.scope import BadQuestion
+from ett_service.fleet.uncertainty import CONFIDENCE
+from ett_service.storage.fleet import rollups
 
 router = APIRouter(
     prefix="/v1/fleet", tags=["decisions"], dependencies=[Depends(only_declared_parameters)]
@@ -237,7 +237,7 @@ def _input(one: Input) -> InputAnswer:
     return InputAnswer(value=one.value, n=one.n, low=one.low, high=one.high)
 
 
-def scale_answer(point: Point) -> ScaleAnswer:
+def scale_answer(point: ScalePoint) -> ScaleAnswer:
     """Answer one scale."""
     return ScaleAnswer(
         accelerators=point.accelerators,

@@ -6,7 +6,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
-from ett_service.alerting.receiver import OF_SETTINGS
 from ett_service.api import cursor as cursors
 from ett_service.api.deps import (
     AdministeredId,
@@ -23,8 +22,9 @@ from ett_service.api.problems import declared
 from ett_service.api.receiver_answers import DeliveryAnswer, DeliveryPage, Fate, Replayed
 from ett_service.api.receiver_rendering import DONE, delivery
 from ett_service.api.receivers import Name, owner_of
-from ett_service.storage import deliveries
-from ett_service.storage.deliveries import Wanted
+from ett_service.notifications.receivers import OF_SETTINGS
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.deliveries import DeliveryFilter
 
 router = APIRouter(
     prefix="/v1/receivers", tags=["receivers"], dependencies=[Depends(only_declared_parameters)]
@@ -63,7 +63,7 @@ def list_deliveries(
     if owner == OF_SETTINGS:
         require(key, "admin")  # it hears of every project
     after = None if asked.cursor is None else cursors.read(asked.cursor, _PLACE)
-    wanted = Wanted(owner=owner, receiver=name, done=[DONE[state] for state in asked.state])
+    wanted = DeliveryFilter(owner=owner, receiver=name, done=[DONE[state] for state in asked.state])
     found = deliveries.listing(conn, wanted, limit=asked.limit + 1, after=after)
     shown, more = found[: asked.limit], len(found) > asked.limit
     page = DeliveryPage(
@@ -91,7 +91,7 @@ def replay_deliveries(name: Name, project_id: AdministeredId, parts: AppParts) -
 
     def replay(conn: Connection) -> int:
         owner = owner_of(parts, conn, project_id, name)
-        count = deliveries.replay(conn, Wanted(owner=owner, receiver=name), now_us)
+        count = deliveries.replay(conn, DeliveryFilter(owner=owner, receiver=name), now_us)
         deliveries.enable(conn, owner, name)
         return count
 

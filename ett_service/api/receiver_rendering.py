@@ -4,28 +4,25 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ett_service.alerting.directory import Directory
-from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
 from ett_service.api.receiver_answers import DeliveryAnswer, Fate, ReceiverAnswer, State, Try
 from ett_service.api.rendering import maybe_instant
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
-from ett_service.storage.claims import Tried
-from ett_service.storage.deliveries import Delivery
-from ett_service.storage.outbox import Done
-from ett_service.storage.receivers import Health, KeptReceiver
-from ett_service.storage.sealing import CannotUnseal, NoSecretKey
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
+from ett_service.storage.receivers.deliveries import Delivery, DeliveryTry
+from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.receivers import Health, KeptReceiver
 
-Counts = Mapping[tuple[int, str], Mapping[Done, int]]
+Counts = Mapping[tuple[int, str], Mapping[DeliveryState, int]]
 
-_FATES: Mapping[Done, Fate] = {
-    Done.WAITING: "waiting",
-    Done.REPEATING: "repeating",
-    Done.SENT: "sent",
-    Done.DEAD: "dead",
-    Done.SUPERSEDED: "superseded",
+_FATES: Mapping[DeliveryState, Fate] = {
+    DeliveryState.WAITING: "waiting",
+    DeliveryState.REPEATING: "repeating",
+    DeliveryState.SENT: "sent",
+    DeliveryState.DEAD: "dead",
+    DeliveryState.SUPERSEDED: "superseded",
 }
-DONE: Mapping[Fate, Done] = {fate: done for done, fate in _FATES.items()}
+DONE: Mapping[Fate, DeliveryState] = {fate: done for done, fate in _FATES.items()}
 
 
 def rendered(
@@ -74,7 +71,7 @@ def of_settings(receiver: Receiver, health: Health | None, counts: Counts) -> Re
 
 def delivery(one: Delivery) -> DeliveryAnswer:
     """Tell of one message."""
-    is_open = one.done in {Done.WAITING, Done.REPEATING}
+    is_open = one.done in {DeliveryState.WAITING, DeliveryState.REPEATING}
     return DeliveryAnswer(
         id=one.id,
         fingerprint=one.fingerprint,
@@ -88,7 +85,7 @@ def delivery(one: Delivery) -> DeliveryAnswer:
     )
 
 
-def _try(one: Tried) -> Try:
+def _try(one: DeliveryTry) -> Try:
     return Try(
         at=rfc3339(one.at_us),
         took_seconds=one.took_us / SECOND_US,
@@ -97,12 +94,12 @@ def _try(one: Tried) -> Try:
     )
 
 
-def _doing(health: Health, counts: Mapping[Done, int]) -> dict[str, Any]:
+def _doing(health: Health, counts: Mapping[DeliveryState, int]) -> dict[str, Any]:
     return {
         "disabled_why": health.disabled_why,
         "failures": health.failures,
-        "waiting": counts.get(Done.WAITING, 0),
-        "dead": counts.get(Done.DEAD, 0),
+        "waiting": counts.get(DeliveryState.WAITING, 0),
+        "dead": counts.get(DeliveryState.DEAD, 0),
     }
 
 

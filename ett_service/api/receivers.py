@@ -7,10 +7,6 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from ett_service.alerting.guard import Refused
-from ett_service.alerting.receiver import Format, Receiver
-from ett_service.alerting.sender import Outcome
-from ett_service.alerting.trial import trial
 from ett_service.api.asked import described, read_asked
 from ett_service.api.deps import (
     AdministeredId,
@@ -34,13 +30,16 @@ from ett_service.api.receiver_answers import (
     TrialAnswer,
 )
 from ett_service.api.receiver_rendering import of_settings, rendered
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
-from ett_service.storage import deliveries, receivers
-from ett_service.storage.keys import Key
-from ett_service.storage.listing import project_name
-from ett_service.storage.receivers import BadReceiver, KeptReceiver
-from ett_service.storage.sealing import CannotUnseal, NoSecretKey
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.notifications.guard import Refused
+from ett_service.notifications.notice import test_notice
+from ett_service.notifications.receivers import Format, Receiver
+from ett_service.notifications.sender import Outcome
+from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
+from ett_service.storage.jobs.listing import project_name
+from ett_service.storage.receivers import deliveries, receivers
+from ett_service.storage.receivers.receivers import BadReceiver, KeptReceiver
+from ett_service.storage.record.keys import Key
 
 router = APIRouter(
     prefix="/v1/receivers", tags=["receivers"], dependencies=[Depends(only_declared_parameters)]
@@ -117,7 +116,7 @@ def try_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> Tri
     with parts.store.reading() as conn:
         receiver = _found(parts, conn, project_id, name, now_us)
         project = project_name(conn, project_id)
-    notice = trial(project_id, project, parts.telling.public_url, now_us)
+    notice = test_notice(project_id, project, parts.telling.public_url, now_us)
     outcome = parts.telling.sender().send(receiver, f"msg_{secrets.token_hex(16)}", notice, now_us)
     return TrialAnswer(
         delivered=outcome.is_success,

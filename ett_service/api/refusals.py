@@ -9,10 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from ett_service.analysis.question import BadQuestion
 from ett_service.api.access import mark
 from ett_service.api.problems import Kind, Problem, faults, refusal_members, render
-from ett_service.ingest.refusal import (
+from ett_service.fleet.scope import BadQuestion
+from ett_service.ingest.refusals import (
     BadBatch,
     BadEncoding,
     BodyTooLarge,
@@ -20,7 +20,7 @@ from ett_service.ingest.refusal import (
     Refused,
     UnsupportedMedia,
 )
-from ett_service.storage.errors import StorageUnavailable
+from ett_service.storage.engine.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)
 

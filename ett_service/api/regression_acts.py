@@ -16,18 +16,18 @@ from ett_service.api.regression_detail_answers import RegressionAnswer
 from ett_service.api.regression_rendering import mute_answer
 from ett_service.api.regressions import RegressionId, known_text, unknown, whole_answer
 from ett_service.api.sent import described_body, members, read_sent, refused_window
-from ett_service.ingest.regression_remarks import (
+from ett_service.ingest.requests import (
     NewAcknowledgement,
     NewBaseline,
     NewRegressionMute,
     NewTriage,
+    frame,
 )
-from ett_service.ingest.remarks import frame
-from ett_service.storage import mutes, regression_reads, regressions
-from ett_service.storage.keys import Key
-from ett_service.storage.mutes import Mute, Muted
-from ett_service.storage.regression_rows import Regression
-from ett_service.storage.regressions import Act, NotFiring
+from ett_service.storage.record.keys import Key
+from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions.mutes import Mute, Muted
+from ett_service.storage.regressions.regressions import Act, NotFiring
+from ett_service.storage.regressions.rows import Regression
 
 router = APIRouter(
     prefix="/v1/regressions/{regression_id}",
@@ -158,4 +158,4 @@ def _muted(conn: Connection, asked: _Asked, now_us: int, until_us: int, why: str
     made: Mute = mutes.add(
         conn, asked.project_id, muted, by=asked.key.prefix, why=why, now_us=now_us
     )
-    return mute_answer(made, regression_reads.names(conn, [made.made_by]))
+    return mute_answer(made, regressions.names(conn, [made.made_by]))

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, Instant, IntervalAnswer
-from ett_service.core.regression import Metric, State, Triage, Unit, Verdict
+from ett_service.core.regressions.finding import Metric, State, Triage, Unit, Verdict
 
 _SUBJECT: dict[str, Any] = {
     "metric": "phase_seconds",

@@ -25,9 +25,9 @@ from ett_service.api.regression_detail_answers import (
     SuspectAnswer,
 )
 from ett_service.api.rendering import maybe_instant, seconds
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import DAY_US, SECOND_US
-from ett_service.core.regression import (
+from ett_service.core.intervals import DAY_US, SECOND_US, rfc3339
+from ett_service.core.regressions.clocks import Moments, ResponseTime, ResponseTimes
+from ett_service.core.regressions.finding import (
     Attribution,
     Finding,
     Gate,
@@ -36,9 +36,8 @@ from ett_service.core.regression import (
     SideBySide,
     Unit,
 )
-from ett_service.core.regression_clocks import Clock, Clocks, Moments
-from ett_service.storage.mutes import Mute, Muted
-from ett_service.storage.regression_rows import Change, Regression
+from ett_service.storage.regressions.mutes import Mute, Muted
+from ett_service.storage.regressions.rows import Change, Regression
 
 Names = Mapping[str, str]
 """Names of keys by their prefixes."""
@@ -155,7 +154,7 @@ def _beside(found: SideBySide | None) -> SideBySideAnswer | None:
     )
 
 
-def clocks_answer(found: Clocks) -> ClocksAnswer:
+def clocks_answer(found: ResponseTimes) -> ClocksAnswer:
     """Answer how long it took against what is promised."""
     return ClocksAnswer(
         detect=_clock(found.detect),
@@ -255,11 +254,11 @@ def _impact(impact: Impact) -> ImpactAnswer:
     )
 
 
-def _maybe_clock(clock: Clock | None) -> ClockAnswer | None:
+def _maybe_clock(clock: ResponseTime | None) -> ClockAnswer | None:
     return None if clock is None else _clock(clock)
 
 
-def _clock(clock: Clock) -> ClockAnswer:
+def _clock(clock: ResponseTime) -> ClockAnswer:
     return ClockAnswer(
         seconds=seconds(clock.us),
         limit_seconds=seconds(clock.limit_us),

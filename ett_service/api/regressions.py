@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query, Response
 from sqlalchemy import Connection
 
-from ett_service.analysis import scope as scopes
 from ett_service.api import cursor as cursors
 from ett_service.api.deps import AppParts, ProjectIds, Reader, only_declared_parameters
 from ett_service.api.detection_power import of_series, power_answer
@@ -28,12 +27,13 @@ from ett_service.api.regression_rendering import (
     row_answer,
     row_members,
 )
-from ett_service.core.regression import Metric, State, Verdict
-from ett_service.core.regression_clocks import clocks
-from ett_service.storage import mutes, regression_reads, regressions
-from ett_service.storage.mutes import Muted
-from ett_service.storage.regression_reads import Place, Wanted
-from ett_service.storage.regression_rows import Regression
+from ett_service.core.regressions.clocks import clocks
+from ett_service.core.regressions.finding import Metric, State, Verdict
+from ett_service.fleet import scope as scopes
+from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions.mutes import Muted
+from ett_service.storage.regressions.regressions import RegressionFilter, RegressionPosition
+from ett_service.storage.regressions.rows import Regression
 
 router = APIRouter(
     prefix="/v1/regressions",
@@ -84,10 +84,10 @@ class Asked:
     cursor: CursorText = None
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> RegressionFilter:
         """The filters that were given."""
         given = {"metric": self.metric, "phase": self.phase}
-        return Wanted(
+        return RegressionFilter(
             states=[one.value for one in self.state],
             verdicts=[one.value for one in self.verdict],
             equal={name: str(value) for name, value in given.items() if value is not None},
@@ -114,7 +114,7 @@ def list_regressions(
 
     Improvements and what does not alert are among it: name a `verdict` to leave them out.
     """
-    found = regression_reads.page(
+    found = regressions.page(
         conn,
         project_ids,
         asked.wanted,
@@ -147,7 +147,7 @@ def read_regression(
     regression_id: RegressionId, conn: Reader, project_ids: ProjectIds, parts: AppParts
 ) -> RegressionAnswer:
     """Tell everything about a finding: how much, how sure, what with, and what was done."""
-    kept = regression_reads.one(conn, project_ids, known_text(regression_id))
+    kept = regressions.one(conn, project_ids, known_text(regression_id))
     if kept is None:
         raise unknown()
     return whole_answer(conn, kept, parts)
@@ -163,7 +163,7 @@ def whole_answer(conn: Connection, kept: Regression, parts: Parts) -> Regression
         if one.muted.covers(kept.standing.finding.series, now_us)
     ]
     said_by = [one.by for one in history] + [one.made_by for one in in_force]
-    names = regression_reads.names(conn, [*makers(kept), *said_by])
+    names = regressions.names(conn, [*makers(kept), *said_by])
     finding = kept.standing.finding
     power = of_series(conn, kept.project_id, finding.series)
     return RegressionAnswer(
@@ -199,7 +199,7 @@ def unknown() -> Problem:
 
 
 def _rows(conn: Connection, found: list[Regression], now_us: int) -> list[RegressionRow]:
-    names = regression_reads.names(conn, [prefix for kept in found for prefix in makers(kept)])
+    names = regressions.names(conn, [prefix for kept in found for prefix in makers(kept)])
     muted: dict[int, list[Muted]] = {
         project_id: mutes.muted(conn, project_id, now_us)
         for project_id in {kept.project_id for kept in found}
@@ -207,10 +207,10 @@ def _rows(conn: Connection, found: list[Regression], now_us: int) -> list[Regres
     return [row_answer(kept, names, muted[kept.project_id]) for kept in found]
 
 
-def _place(asked: Asked) -> Place | None:
+def _place(asked: Asked) -> RegressionPosition | None:
     if asked.cursor is None:
         return None
     sort, value, project_id, last = cursors.read(asked.cursor, _PLACE)
     if sort != asked.sort:
         raise cursors.refused()
-    return Place(value, project_id, last)
+    return RegressionPosition(value, project_id, last)

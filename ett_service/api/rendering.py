@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ett_service.analysis.productivity import Productivity
-from ett_service.analysis.resampling import Interval
 from ett_service.api.answers import (
     AttemptAnswer,
     EvidenceAnswer,
@@ -20,7 +18,9 @@ from ett_service.api.answers import (
     SegmentAnswer,
     VerdictAnswer,
 )
-from ett_service.core.answer import (
+from ett_service.core.fleet.totals import ratio
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.core.ledger.results import (
     FORMULA_VERSION,
     AttemptLedger,
     Evidence,
@@ -34,12 +34,11 @@ from ett_service.core.answer import (
     Segment,
     Share,
 )
-from ett_service.core.definitions import definitions
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
-from ett_service.core.totals import ratio
-from ett_service.core.vocabulary import WASTED, Category, JobState, Period
-from ett_service.storage.corrections import Correction
+from ett_service.core.planning.definitions import definitions
+from ett_service.core.words import WASTED, Category, JobState, Period
+from ett_service.fleet.productivity import Productivity
+from ett_service.fleet.uncertainty import Interval
+from ett_service.storage.record.corrections import Correction
 
 
 def seconds(us: float) -> float:

@@ -9,13 +9,11 @@ from starlette.requests import Request
 from ett_service.api.body import read_body
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem
-from ett_service.core.marker import MarkerKind
-from ett_service.core.regression import Triage
-from ett_service.core.vocabulary import Cause, Origin
-from ett_service.ingest.fault import fault_of
-from ett_service.ingest.members import read_members
-from ett_service.ingest.reading import Frame
-from ett_service.ingest.refusal import Code, Fault
+from ett_service.core.events import MarkerKind
+from ett_service.core.regressions.finding import Triage
+from ett_service.core.words import Cause, Origin
+from ett_service.ingest.refusals import Code, Fault, fault_of
+from ett_service.ingest.text import Frame, read_members
 
 LARGEST_BODY = 16 << 10
 

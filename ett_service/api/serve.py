@@ -14,18 +14,18 @@ from typing import Protocol
 
 import uvicorn
 
-from ett_service.alerting.addresses import Allowed
-from ett_service.alerting.directory import Directory
-from ett_service.alerting.sender import Sender, Sending
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts, Telling, Waker
-from ett_service.core.interval import SECOND_US
+from ett_service.core.intervals import SECOND_US
 from ett_service.ingest.limits import Limits
+from ett_service.notifications.guard import Allowed
+from ett_service.notifications.receivers import Directory
+from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
-from ett_service.storage import migrate, sqlite
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.keys import SCOPES, create_key, list_keys
-from ett_service.storage.sealing import Keyring
+from ett_service.storage.engine import migrate, sqlite
+from ett_service.storage.engine.seal import Keyring
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.keys import SCOPES, create_key, list_keys
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from ett_service.api.jobs import known_ledger
 from ett_service.api.problems import declared
 from ett_service.api.rendering import maybe_seconds, seconds
 from ett_service.api.trace import trace
-from ett_service.core.instant import rfc3339
-from ett_service.core.milestones import milestones
-from ett_service.core.stages import StageTime, rank_spans, stage_times
-from ett_service.core.vocabulary import Phase
-from ett_service.storage import ledgers, reads
+from ett_service.core.intervals import rfc3339
+from ett_service.core.ledger.stages import StageTime, milestones, rank_spans, stage_times
+from ett_service.core.words import Phase
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.record import events as stored_events
 
 router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
@@ -107,8 +107,8 @@ def read_stages(
 ) -> StagesAnswer | Response:
     """Tell what each attempt spent on each phase and stage, and how far its ranks lie apart."""
     ledger = known_ledger(conn, project_id, job)
-    events = reads.events(conn, project_id, job)
-    spans = rank_spans(events, reads.offsets(conn, project_id, job), ledger)
+    events = stored_events.events(conn, project_id, job)
+    spans = rank_spans(events, stored_events.offsets(conn, project_id, job), ledger)
     answer = StagesAnswer(
         job=job,
         as_of=rfc3339(ledger.as_of),
@@ -130,8 +130,8 @@ def read_trace(job: Job, conn: Reader, project_id: ProjectId) -> Response:
     thread of it; the slices of a thread nest.
     """
     ledger = known_ledger(conn, project_id, job)
-    events = reads.events(conn, project_id, job)
-    offsets = reads.offsets(conn, project_id, job)
+    events = stored_events.events(conn, project_id, job)
+    offsets = stored_events.offsets(conn, project_id, job)
     drawn = trace(
         job,
         ledger.attempts,

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ett_service.core.answer import AttemptLedger, Segment
-from ett_service.core.milestones import Milestone
-from ett_service.core.stages import RankSpan
+from ett_service.core.ledger.results import AttemptLedger, Segment
+from ett_service.core.ledger.stages import Milestone, RankSpan
 
 LEDGER_PROCESS = 0
 

@@ -7,27 +7,25 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from ett_service.analysis.resampling import CONFIDENCE
-from ett_service.analysis.scope import Exclusions, Scope
-from ett_service.analysis.what_if import Gain, WhatIf, what_if
-from ett_service.analysis.window import Window
 from ett_service.api.answers import Answer, Instant, IntervalAnswer, Ratio
-from ett_service.api.deps import (
-    AppParts,
-    Reader,
-    known_key,
-    only_declared_parameters,
-    require,
-)
+from ett_service.api.deps import AppParts, Reader, known_key, only_declared_parameters, require
 from ett_service.api.fleet_question import Asked, AskedScope, AskedWindow, scope_of
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, declared, faults
 from ett_service.api.rendering import interval_answer
 from ett_service.api.sent import read_sent_bytes
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import HOUR_US
-from ett_service.core.scenario import GRAMMAR, CutFailures, Scenario, UnreadableScenario, parse
+from ett_service.core.intervals import HOUR_US, rfc3339
+from ett_service.core.planning.scenario import (
+    GRAMMAR,
+    CutFailures,
+    Scenario,
+    UnreadableScenario,
+    parse,
+)
+from ett_service.fleet.scope import Exclusions, Scope, Window
+from ett_service.fleet.uncertainty import CONFIDENCE
+from ett_service.fleet.what_if import ScenarioGain, WhatIf, what_if
 
 router = APIRouter(
     prefix="/v1/what-if", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
@@ -249,7 +247,7 @@ def _answer(scope: Scope, window: Window, parts: Parts, told: WhatIf) -> WhatIfA
     )
 
 
-def _gain(gain: Gain, told: WhatIf) -> WhatIfGainAnswer:
+def _gain(gain: ScenarioGain, told: WhatIf) -> WhatIfGainAnswer:
     of_failures = any(isinstance(scenario, CutFailures) for scenario in gain.scenarios)
     return WhatIfGainAnswer(
         scenarios=[scenario.text for scenario in gain.scenarios],

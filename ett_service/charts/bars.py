@@ -4,16 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ett_service.charts.palette import COLOURS, ink_on, paint, patterns
-from ett_service.charts.svg import (
-    Markup,
-    chart,
-    element,
-    label,
-    shortened,
-    width_of,
-)
+from ett_service.charts.svg import Markup, chart, element, label, shortened, width_of
 from ett_service.charts.units import percent
-from ett_service.core.vocabulary import WASTED, Category
+from ett_service.core.words import WASTED, Category
 
 _WIDTH = 760.0
 _BAR = 22.0

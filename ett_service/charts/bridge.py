@@ -4,11 +4,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ett_service.charts.axes import Scale, linear, ticks, time_ticks
 from ett_service.charts.palette import BETTER, COLOURS, WORSE, flat
-from ett_service.charts.svg import Markup, chart, element, label, line, shortened, width_of
+from ett_service.charts.svg import (
+    Markup,
+    Scale,
+    chart,
+    element,
+    label,
+    line,
+    linear,
+    shortened,
+    ticks,
+    time_ticks,
+    width_of,
+)
 from ett_service.charts.units import duration, longer, percent, points
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 
 _WIDTH = 760.0
 _ROW = 26.0

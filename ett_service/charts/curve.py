@@ -3,11 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ett_service.charts.axes import Scale, linear, logarithmic, ticks
 from ett_service.charts.palette import BETTER, COLOURS
-from ett_service.charts.svg import Markup, chart, element, label, line, path
+from ett_service.charts.svg import (
+    Markup,
+    Scale,
+    chart,
+    element,
+    label,
+    line,
+    linear,
+    logarithmic,
+    path,
+    ticks,
+)
 from ett_service.charts.units import duration, percent
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 
 _WIDTH, _HEIGHT = 760.0, 300.0
 _TOP, _BOTTOM = 34.0, 246.0

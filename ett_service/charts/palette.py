@@ -7,7 +7,7 @@ is hatched, so that no meaning hangs on hue alone; ``unattributed`` is an outlin
 from collections.abc import Iterable, Mapping
 
 from ett_service.charts.svg import Markup, element
-from ett_service.core.vocabulary import WASTED, Category
+from ett_service.core.words import WASTED, Category
 
 COLOURS: Mapping[Category, str] = {
     Category.SCHEDULING: "#94a4a2",

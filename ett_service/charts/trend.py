@@ -3,11 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ett_service.charts.axes import Scale, linear, ticks
 from ett_service.charts.palette import BETTER, COLOURS, flat
-from ett_service.charts.svg import Markup, chart, element, label, line, path, width_of, words
+from ett_service.charts.svg import (
+    Markup,
+    Scale,
+    chart,
+    element,
+    label,
+    line,
+    linear,
+    path,
+    ticks,
+    width_of,
+    words,
+)
 from ett_service.charts.units import percent
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 
 _WIDTH, _HEIGHT = 760.0, 240.0
 _TOP, _BOTTOM = 26.0, 200.0

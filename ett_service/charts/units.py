@@ -1,8 +1,9 @@
-"""Numbers as people read them: % and points with one decimal, durations, GPU-hours, money.
+"""Numbers and regressions as people read them."""
 
-Pages, reports and the command line show them alike. ``None`` stands for a number that does not
-exist (a price that nobody gave, a mean of nothing) and is shown as a dash, never as 0.
-"""
+from collections.abc import Mapping
+from typing import Any
+
+from ett_service.core.regressions.finding import Unit
 
 NONE = "-"
 _MINUTE = 60
@@ -75,3 +76,59 @@ def count(value: int | None) -> str:
 def _unsigned_zero(value: float, decimals: int) -> str:
     text = f"{value:,.{decimals}f}"
     return text if text.strip("-0.") else text.removeprefix("-")
+
+
+Answer = Mapping[str, Any]
+
+ALL = "(all)"
+"""The cohort of all of a project."""
+
+_RATE_PER = 1_000  # GPU-hours
+
+
+def subject(found: Answer) -> str:
+    """Name what is watched: the phase and stage if it is the time of one, else the metric."""
+    if found["metric"] in ("phase_seconds", "stage_seconds"):
+        return " / ".join(found[name] for name in ("phase", "stage") if found[name])
+    return " ".join(filter(None, (found["metric"], found["cause"])))
+
+
+def cohort(values: Mapping[str, str]) -> str:
+    """Name a cohort: ``cluster:eu-1 model:llm-70b``."""
+    return " ".join(f"{name}:{value or '(unknown)'}" for name, value in values.items()) or ALL
+
+
+def value(unit: Unit, number: float | None) -> str:
+    """Show a value in the unit of its metric, which is next to nothing for failures by the hour."""
+    if number is None:
+        return NONE
+    match unit:
+        case "seconds":
+            return duration(number)
+        case "ratio":
+            return percent(number)
+        case "failures_per_gpu_hour":
+            return f"{number * _RATE_PER:,.2f} per 1,000 GPU-h"
+
+
+def factor(ratio: float | None) -> str:
+    """Show after over before."""
+    return NONE if ratio is None else f"x {ratio:.2f}"
+
+
+def level_change(found: Answer) -> str:
+    """Show before and after: ``8m 06s -> 13m 24s``."""
+    before, after = (value(found["unit"], found[side]["median"]) for side in ("before", "after"))
+    return f"{before} -> {after}"
+
+
+def cost(impact: Answer) -> str:
+    """Say what a week of it costs, as far as that is known."""
+    said = []
+    if impact["gpu_hours_per_week"] is not None:
+        said.append(f"{amount(impact['gpu_hours_per_week'])} GPU-hours a week")
+    if impact["cost_per_week"] is not None:
+        said.append(money(impact["cost_per_week"], impact["currency"] or "") + " a week")
+    if impact["ett_points"] is not None:
+        said.append(f"{points(impact['ett_points'] / 100)} of the cohort's ETT%")
+    return ", ".join(said) or "unknown: neither accelerators nor ETT% of it are known"

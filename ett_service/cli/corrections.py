@@ -10,7 +10,7 @@ from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask
-from ett_service.core.vocabulary import Cause, Origin
+from ett_service.core.words import Cause, Origin
 
 _PAGE = 1000
 _WHY = "for who reads the history: why"

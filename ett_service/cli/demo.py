@@ -19,7 +19,7 @@ from ett_service.cli.demo_server import LOG, DemoServer, served
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json, write_line
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
 from ett_service.demo.generator import LEAST_DAYS, MOST_DAYS, Fleet, generate
 
 TRUTH = "truth.json"

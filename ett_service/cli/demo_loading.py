@@ -12,9 +12,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from ett_service.cli.demo_server import LOG, DemoServer
 from ett_service.cli.exits import Failure
+from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
-from ett_service.demo.tape import WireEvent
 from ett_service.detection.options import Options
 
 _MOST = 10_000  #: events a batch, as the server takes them

@@ -15,16 +15,16 @@ from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json
 from ett_service.cli.window import instant
-from ett_service.core.interval import DAY_US, SECOND_US
-from ett_service.core.regression_state import Rules
-from ett_service.detection.open_phases import open_phases
-from ett_service.detection.plan import Plan
-from ett_service.detection.replay import retrace
-from ett_service.ingest.instant import parse_instant
-from ett_service.ingest.refusal import Fault
+from ett_service.core.intervals import DAY_US, SECOND_US
+from ett_service.core.regressions.state import StateRules
+from ett_service.detection.backtest import retrace
+from ett_service.detection.completed import open_phases
+from ett_service.detection.options import Plan
+from ett_service.ingest.refusals import Fault
+from ett_service.ingest.text import parse_instant
 from ett_service.settings import Settings
-from ett_service.storage.engine import open_for_reading
-from ett_service.storage.listing import projects
+from ett_service.storage.engine.store import open_for_reading
+from ett_service.storage.jobs.listing import projects
 
 MOST_RUNS = 400
 """So many days are replayed at most."""
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     """
     settings = loaded(args).settings
     runs_at = _runs(args, settings)
-    plan, rules = plan_of(settings), Rules(runs=settings.detection.runs)
+    plan, rules = plan_of(settings), StateRules(runs=settings.detection.runs)
     with closing(open_for_reading(settings.database_url)) as store, store.reading() as conn:
         named = projects(conn)
         if args.project is not None and args.project not in named:
@@ -111,7 +111,12 @@ def _runs(args: argparse.Namespace, settings: Settings) -> list[int]:
 
 
 def _replayed(
-    conn: Connection, name: str, project_id: int, runs_at: Sequence[int], plan: Plan, rules: Rules
+    conn: Connection,
+    name: str,
+    project_id: int,
+    runs_at: Sequence[int],
+    plan: Plan,
+    rules: StateRules,
 ) -> Told:
     found, observed = retrace(conn, project_id, runs_at, plan, rules)
     hanging = open_phases(conn, project_id, observed, runs_at[-1])

@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
-from ett_service.core.regression import (
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.core.regressions.finding import (
     Attribution,
     Cohort,
     Finding,
@@ -16,15 +15,15 @@ from ett_service.core.regression import (
     Subject,
     Unit,
 )
-from ett_service.detection.open_phases import OpenPhase
+from ett_service.detection.backtest import Backtest, Course
+from ett_service.detection.completed import OpenPhase
 from ett_service.detection.options import Power
-from ett_service.detection.replay import Course, Replayed
 
 Told: TypeAlias = dict[str, Any]
 
 
 def told(
-    project: str, runs_at: Sequence[int], found: Replayed, hanging: Iterable[OpenPhase]
+    project: str, runs_at: Sequence[int], found: Backtest, hanging: Iterable[OpenPhase]
 ) -> Told:
     """Say what the runs found in a project."""
     courses = sorted(found.courses, key=_by_time)

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ett_service.charts.regressions import change, cohort, cost, factor, subject
-from ett_service.charts.units import duration, percent
+from ett_service.charts.units import cohort, cost, duration, factor, level_change, percent, subject
 from ett_service.cli.detect_answer import Told
 from ett_service.cli.output import minute, write_line, write_table
 
@@ -49,7 +48,7 @@ def _write_found(title: str, found: Sequence[Told]) -> None:
                 cohort(one["cohort"]),
                 factor(one["ratio"]),
                 _interval(one["interval"]),
-                change(one),
+                level_change(one),
                 f"{one['before']['n']} -> {one['after']['n']}",
                 *(_day(one[f"{when}_at"]) for when in _WHEN),
                 one["severity"],

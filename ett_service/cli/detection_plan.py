@@ -1,8 +1,7 @@
 """What the settings say about the search for regressions."""
 
-from ett_service.core.cohort import DIMENSIONS
-from ett_service.detection.options import Options
-from ett_service.detection.plan import Plan
+from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.detection.options import Options, Plan
 from ett_service.settings import Settings
 
 

@@ -5,10 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ett_service.analysis.economy import Economy
-from ett_service.analysis.projection import Input, Inputs, Point, project
-from ett_service.analysis.question import BadQuestion
-from ett_service.analysis.run_plan import PlanQuestion, plan
 from ett_service.api.estimate_answers import estimate_answer
 from ett_service.api.projection import scale_answer
 from ett_service.charts.units import amount, count, duration, money, percent
@@ -20,6 +16,10 @@ from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json, write_line, write_table
 from ett_service.cli.remote import ask
 from ett_service.cli.window import scope, window
+from ett_service.fleet.economy import Economy
+from ett_service.fleet.projection import Input, Inputs, ScalePoint, project
+from ett_service.fleet.run_plan import PlanQuestion, plan
+from ett_service.fleet.scope import BadQuestion
 
 Answer = Mapping[str, Any]
 
@@ -116,7 +116,9 @@ def _scales(args: argparse.Namespace, economy: Economy, at_us: int) -> list[dict
     return [_scale(args, point, economy, at_us) for point in project(inputs, args.scale)]
 
 
-def _scale(args: argparse.Namespace, point: Point, economy: Economy, at_us: int) -> dict[str, Any]:
+def _scale(
+    args: argparse.Namespace, point: ScalePoint, economy: Economy, at_us: int
+) -> dict[str, Any]:
     asked = replace(
         _question(args), accelerators=point.accelerators, ett=point.ett_ratio, discount=None
     )

@@ -13,19 +13,18 @@ from ett_service.cli.now import now_us
 from ett_service.cli.output import counted, whole_file
 from ett_service.cli.quantities import seconds
 from ett_service.cli.window import instant
-from ett_service.core.counter_history import Steps, moves
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
-from ett_service.core.label import label
-from ett_service.core.span import NEVER
-from ett_service.exposition.backfill import Past, Scope
-from ett_service.exposition.families import COUNTERS
-from ett_service.ingest.instant import parse_instant
-from ett_service.ingest.refusal import Fault
+from ett_service.core.fleet.counter_history import Steps, counter_steps
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.core.ledger.spans import NEVER
+from ett_service.core.words import label
+from ett_service.ingest.refusals import Fault
+from ett_service.ingest.text import parse_instant
+from ett_service.metrics.backfill import Past, Scope
+from ett_service.metrics.families import COUNTERS
 from ett_service.settings import Settings
-from ett_service.storage import label_values
-from ett_service.storage.engine import open_for_reading
-from ett_service.storage.label_values import Most
+from ett_service.storage.engine.store import open_for_reading
+from ett_service.storage.metrics import labels as counter_labels
+from ett_service.storage.metrics.labels import Most
 
 WHAT = "openmetrics"
 
@@ -108,9 +107,9 @@ def _read(settings: Settings, now: int, steps: Steps, *, only_history: bool) -> 
         jobs = told(store, now, settings.limits, only_history=only_history)
         for ledger, exclusions in counted(jobs, "jobs read"):
             labels = label(ledger.facts.cluster), label(ledger.facts.model)
-            past.add(labels, moves(ledger, steps, exclusions))
+            past.add(labels, counter_steps(ledger, steps, exclusions))
         with store.reading() as conn:
-            live = label_values.read(conn)
+            live = counter_labels.read(conn)
     past.fold(Most(settings.metrics.clusters, settings.metrics.cohorts), live)
     return past
 

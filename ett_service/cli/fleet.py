@@ -11,7 +11,7 @@ from ett_service.cli.exits import Exit
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask, fetch
 from ett_service.cli.window import add_by, add_scope, add_window, scope, window
-from ett_service.report.groups import ett_ratio, lost_gpu_seconds
+from ett_service.report.inputs import ett_ratio, lost_gpu_seconds
 
 Answer = Mapping[str, Any]
 

@@ -17,10 +17,10 @@ from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask
-from ett_service.core.instant import rfc3339
-from ett_service.storage.engine import open_for_reading, open_store
-from ett_service.storage.errors import StoreInUse
-from ett_service.storage.keys import SCOPES, create_key, list_keys, revoke_key
+from ett_service.core.intervals import rfc3339
+from ett_service.storage.engine.errors import StoreInUse
+from ett_service.storage.engine.store import open_for_reading, open_store
+from ett_service.storage.record.keys import SCOPES, create_key, list_keys, revoke_key
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from ett_service.cli.exits import Exit
 from ett_service.cli.now import now_us
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask
-from ett_service.core.instant import rfc3339
-from ett_service.core.marker import MarkerKind
+from ett_service.core.events import MarkerKind
+from ett_service.core.intervals import rfc3339
 
 _KINDS = tuple(kind.value for kind in MarkerKind)
 _PAGE = 1000

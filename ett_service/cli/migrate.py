@@ -7,7 +7,7 @@ from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import write_json, write_line
 from ett_service.logs import redact
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
 
 
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

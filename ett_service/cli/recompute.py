@@ -19,7 +19,7 @@ from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
 from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json, write_line
-from ett_service.storage.position import Position
+from ett_service.storage.jobs.batches import RecomputePosition
 
 
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("", total=None)
 
-        def report(place: Position, jobs: int) -> None:
+        def report(place: RecomputePosition, jobs: int) -> None:
             progress.update(bar, completed=place.jobs, total=max(jobs, place.jobs))
 
         done = recompute(

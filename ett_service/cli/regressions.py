@@ -5,8 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ett_service.charts.regressions import change, cohort, factor, subject
-from ett_service.charts.units import NONE, amount
+from ett_service.charts.units import NONE, amount, cohort, factor, level_change, subject
 from ett_service.cli import regressions_acts, regressions_mutes
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit
@@ -16,7 +15,7 @@ from ett_service.cli.regressions_explain import add_explain
 from ett_service.cli.regressions_power import add_power
 from ett_service.cli.remote import ask
 from ett_service.cli.window import instant
-from ett_service.core.regression import Metric, State, Verdict
+from ett_service.core.regressions.finding import Metric, State, Verdict
 
 _PAGE = 1000
 _FILTERS = ("state", "verdict", "metric", "phase", "where", "from", "to", "project")
@@ -133,7 +132,7 @@ def _row(found: Mapping[str, Any]) -> tuple[object, ...]:
         found["severity"],
         subject(found),
         cohort(found["cohort"]),
-        change(found),
+        level_change(found),
         factor(found["ratio"]),
         amount(found["impact"]["gpu_hours_per_week"]),
         minute(found["onset_at"]),

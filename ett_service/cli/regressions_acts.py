@@ -8,7 +8,7 @@ from urllib.parse import quote
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import write_json, write_line
 from ett_service.cli.remote import ask
-from ett_service.core.regression import Triage
+from ett_service.core.regressions.finding import Triage
 
 _WHY = "for who reads the history: why"
 

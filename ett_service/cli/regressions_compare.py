@@ -6,13 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ett_service.charts.regressions import value
-from ett_service.charts.units import NONE, count, percent
+from ett_service.charts.units import NONE, count, percent, value
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import write_json, write_line, write_table
 from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.window import instant
-from ett_service.core.regression import Unit
+from ett_service.core.regressions.finding import Unit
 
 Answer = Mapping[str, Any]
 

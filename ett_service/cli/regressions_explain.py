@@ -5,8 +5,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from ett_service.charts.regressions import Answer, change, cohort, cost, factor, subject, value
-from ett_service.charts.units import count, duration, percent, points
+from ett_service.charts.units import (
+    Answer,
+    cohort,
+    cost,
+    count,
+    duration,
+    factor,
+    level_change,
+    percent,
+    points,
+    subject,
+    value,
+)
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask
@@ -35,9 +46,8 @@ def _explain(args: argparse.Namespace) -> int:
 
 
 def _write(found: Answer) -> None:
-    write_line(
-        f"{subject(found)} in {cohort(found['cohort'])}: {change(found)} ({factor(found['ratio'])})"
-    )
+    where = f"{subject(found)} in {cohort(found['cohort'])}"
+    write_line(f"{where}: {level_change(found)} ({factor(found['ratio'])})")
     write_line(f"{found['verdict']}, {_state(found)}, severity {found['severity']}")
     write_line(f"costs {cost(found['impact'])}")
     write_line()

@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from ett_service.charts.regressions import cohort
+from ett_service.charts.units import cohort
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.quantities import seconds
 from ett_service.cli.regressions_acts import act_on, told
 from ett_service.cli.remote import ask
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
+from ett_service.core.intervals import SECOND_US, rfc3339
 
 _PATH = "/v1/regressions/mutes"
 _PAGE = 1000

@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from ett_service.charts.regressions import cohort, factor, subject
-from ett_service.charts.units import count, duration
+from ett_service.charts.units import cohort, count, duration, factor, subject
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask

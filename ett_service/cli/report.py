@@ -14,10 +14,8 @@ from ett_service.cli.exits import Exit
 from ett_service.cli.output import write_json
 from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.window import add_scope, scope
-from ett_service.report.gather import gather
-from ett_service.report.page import Report
-from ett_service.report.render import html, markdown
-from ett_service.report.week import Week
+from ett_service.report.document import Report, Week, html, markdown
+from ett_service.report.inputs import gather
 from ett_service.report.weekly import weekly
 
 _WRITERS = {"md": markdown, "html": html}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import write_line, write_table
-from ett_service.rules.files import files, one_file, prometheus_rule
-from ett_service.rules.objective import BUDGET_DAYS, Objective, decimal, percent
-from ett_service.rules.rule import Links
+from ett_service.metrics.rules.files import files, one_file, prometheus_rule
+from ett_service.metrics.rules.objective import BUDGET_DAYS, Objective, decimal, percent
+from ett_service.metrics.rules.rule import Links
 
 
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

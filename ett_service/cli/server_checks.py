@@ -10,7 +10,7 @@ from ett_service.cli.checks import Check, Finding, Status
 from ett_service.cli.configured import loaded
 from ett_service.core.errors import EttError
 from ett_service.logs import redact
-from ett_service.storage.engine import open_for_reading
+from ett_service.storage.engine.store import open_for_reading
 
 _SQLITE = "sqlite:///"
 _SAFE_SQLITE = (3, 51, 3)

@@ -5,13 +5,12 @@ import sys
 from contextlib import closing
 from dataclasses import asdict, dataclass
 
-from ett_service.aggregation.verify import Difference, verify
-from ett_service.aggregation.verify_rollups import RollupDifference, verify_rollups
+from ett_service.aggregation.verify import Difference, RollupDifference, verify, verify_rollups
 from ett_service.cli.arguments import add_json
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import counted, write_json, write_line, write_table
-from ett_service.storage.engine import open_for_reading
+from ett_service.storage.engine.store import open_for_reading
 
 
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

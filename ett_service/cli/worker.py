@@ -9,7 +9,7 @@ from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit
 from ett_service.cli.working import worker
 from ett_service.logs import configure
-from ett_service.storage.engine import open_store
+from ett_service.storage.engine.store import open_store
 
 _STOP = {signal.SIGINT, signal.SIGTERM}
 

@@ -1,21 +1,21 @@
 """The worker that the settings ask for, in a server or beside it."""
 
-from ett_service.alerting.schedule import Schedule
-from ett_service.analysis.standing import Asked
 from ett_service.api.parts import Telling
 from ett_service.api.serve import telling
 from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.now import now_us
-from ett_service.core.interval import SECOND_US
-from ett_service.core.regression_state import Rules
+from ett_service.core.intervals import SECOND_US
+from ett_service.core.regressions.state import StateRules
+from ett_service.metrics.gauges import GaugeOptions
+from ett_service.notifications.schedule import Schedule
 from ett_service.settings import Settings
-from ett_service.storage.engine import Store
-from ett_service.storage.label_values import Most
-from ett_service.worker.delivering import Delivering
-from ett_service.worker.evaluating import Detecting, Evaluating
-from ett_service.worker.loop import Beside, Worker
-from ett_service.worker.publishing import Publication
-from ett_service.worker.telling import Audience
+from ett_service.storage.engine.store import Store
+from ett_service.storage.metrics.labels import Most
+from ett_service.worker.deliver import Delivering
+from ett_service.worker.ledgers import Beside, Worker
+from ett_service.worker.metrics import Publication
+from ett_service.worker.notify import Audience
+from ett_service.worker.regressions import Detecting, Evaluating
 
 
 def worker(settings: Settings, store: Store) -> Worker:
@@ -34,7 +34,7 @@ def worker(settings: Settings, store: Store) -> Worker:
         publication=Publication(
             every_us=round(metrics.every_seconds * SECOND_US),
             most=Most(metrics.clusters, metrics.cohorts),
-            asked=Asked(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
+            asked=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
         ),
         beside=beside,
     )
@@ -53,7 +53,7 @@ def _evaluating(settings: Settings, store: Store, told: Telling) -> Evaluating:
     asked = settings.detection
     detecting = Detecting(
         plan=plan_of(settings),
-        rules=Rules(runs=asked.runs),
+        rules=StateRules(runs=asked.runs),
         audience=Audience(told.directory, told.public_url),
         every_us=round(asked.every_seconds * SECOND_US),
         settle_us=round(asked.settle_seconds * SECOND_US),

@@ -1,16 +1,89 @@
-"""Who trains what, where: three clusters, eight teams, twenty models and the jobs they start."""
+"""Who trains what, where; the published figures it is calibrated on; planted effects."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ett_service.demo.published import (
-    CHECKPOINT_BLOCKING_SECONDS,
-    LLAMA3_INFRA_SHARE,
-    LLAMA3_RATE,
-    RSC1_RATE,
-    RSC2_RATE,
-)
-from ett_service.demo.units import DAY, MINUTE
+from ett_service.demo.calendar import DAY, HOUR, MINUTE, Almanac
+
+LLAMA3_DAYS = 54
+LLAMA3_NODES = 16_384 // 8
+LLAMA3_UNEXPECTED: Mapping[str, int] = {
+    "faulty_gpu": 148,
+    "gpu_hbm3_memory": 72,
+    "software_bug": 54,
+    "network_switch_cable": 35,
+    "host_maintenance": 32,
+    "gpu_sram_memory": 19,
+    "gpu_system_processor": 17,
+    "nic": 7,
+    "nccl_watchdog": 7,
+    "silent_data_corruption": 6,
+    "gpu_thermal": 6,
+    "ssd": 3,
+    "power_supply": 3,
+    "server_chassis": 2,
+    "io_expansion_board": 2,
+    "dependency": 2,
+    "cpu": 2,
+    "system_memory": 2,
+}
+"""Unexpected interruptions of Llama 3 405B, by root cause (arXiv 2407.21783, table 5)."""
+
+LLAMA3_INTERRUPTIONS = sum(LLAMA3_UNEXPECTED.values())  #: 419, as printed
+LLAMA3_OF_USERS = LLAMA3_UNEXPECTED["software_bug"]  #: what the taxonomy lays at a user's door
+LLAMA3_INFRA_SHARE = 1 - LLAMA3_OF_USERS / LLAMA3_INTERRUPTIONS
+
+LLAMA3_RATE = 1000 * LLAMA3_INTERRUPTIONS / (LLAMA3_DAYS * LLAMA3_NODES)
+"""Interruptions a thousand node-days: 3.789."""
+
+RSC1_RATE = 6.50
+RSC2_RATE = 2.34
+"""Failures a thousand node-days of jobs beyond 128 GPUs on Meta's two research clusters (arXiv
+2410.21680)."""
+
+RSC_PREEMPTED = 0.10
+"""Share of job attempts on RSC-1 that ended preempted; 60 % completed, 24 % failed (ibid.)."""
+
+PREEMPTIBLE_AFTER_HOURS = 2
+"""How long a job on RSC runs before it may be preempted (ibid.)."""
+
+PT2_SECONDS: Mapping[str, float] = {
+    "dynamo": 100.64,
+    "aot_dispatch": 248.03,
+    "inductor": 1238.50,
+    "autotune": 238.00,
+}
+PT2_REMAINDER_SECONDS = 0.41
+PT2_ASYNC_WAIT_SECONDS = 843.95
+"""A cold compile of one large model by stage, in the PyTorch compile-time write-up; waiting for
+asynchronous compiles is part of ``inductor``."""
+
+PT2_TOTAL_SECONDS = sum(PT2_SECONDS.values()) + PT2_REMAINDER_SECONDS
+
+MEGACACHE_SAVES = 0.40
+"""What a shared compile cache takes off a compile (the same write-up: about 40 %)."""
+
+CHECKPOINT_BLOCKING_SECONDS = 15.0
+"""Blocking of one save in the ETT% write-up's example of a checkpoint interval."""
+
+FLEET_RATIO = 0.90
+"""Fleet ETT% that the write-up reports for offline training."""
+
+FLEET_RATIO_BOUNDS = (0.85, 0.92)
+
+PEAK_FLOPS: Mapping[tuple[str, str], float] = {
+    ("A100", "bf16"): 312e12,
+    ("H100", "bf16"): 989.5e12,
+    ("H100", "fp8"): 1979e12,
+    ("H200", "bf16"): 989.5e12,
+    ("H200", "fp8"): 1979e12,
+}
+"""Dense peak rates by hardware and precision, in operations a second (the vendor's data sheets)."""
+
+MFU_BOUNDS = (0.35, 0.45)
+"""Model FLOPs utilisation: Llama 3 405B reports 38 to 43 % (arXiv 2407.21783, table 4)."""
+
 
 NODE = 8  #: accelerators
 
@@ -136,3 +209,49 @@ MODELS = (
 )  # fmt: skip
 
 TEAMS = tuple(sorted({model.team for model in MODELS}))
+
+
+SLOW_STORAGE_CLUSTER = "birch"
+OUT_CLUSTER = "cedar"
+SLOW_COMPILE_TEAM = "mixture"
+GROWING_TEAM = "recsys"
+QUICKER_STAGE = "train_module_creation"
+
+COMPILE_FACTOR = 1.6
+STORAGE_FACTOR = 2.2
+GROWTH_FACTOR = 2.0
+LAUNCHER_FACTOR = 0.5
+
+
+class Planted:
+    """What each planted effect does to a length or a number, at an instant in microseconds."""
+
+    def __init__(self, almanac: Almanac) -> None:
+        self._almanac = almanac
+        self.slow_models = frozenset(m.name for m in MODELS if m.team == SLOW_COMPILE_TEAM)
+        slow_from = almanac.planned("compile")
+        self.slow_version, self.slow_from = next(
+            (version, since) for version, since in almanac.releases if since >= slow_from
+        )
+        self.storage_from = almanac.planned("checkpoint") + 14 * HOUR
+        self.growth_from = almanac.planned("mix")
+        self.launched_at = almanac.planned("launch") + 9 * HOUR
+        self.idle_launch_at = almanac.planned("idle_launch") + 9 * HOUR
+
+    def compile_factor(self, model: str, code_version: str) -> float:
+        """Return how much longer a compile of *model* takes with the code of *code_version*."""
+        slow = model in self.slow_models and code_version >= self.slow_version
+        return COMPILE_FACTOR if slow else 1.0
+
+    def save_factor(self, cluster: str, at: int) -> float:
+        """Return how much longer a save blocks the loop."""
+        slow = cluster == SLOW_STORAGE_CLUSTER and at >= self.storage_from
+        return STORAGE_FACTOR if slow else 1.0
+
+    def arrival_factor(self, team: str, at: int) -> float:
+        """Return how many times as many jobs a team starts."""
+        return GROWTH_FACTOR if team == GROWING_TEAM and at >= self.growth_from else 1.0
+
+    def launcher_factor(self, stage: str, at: int) -> float:
+        """Return how much longer a stage of the launcher takes."""
+        return LAUNCHER_FACTOR if stage == QUICKER_STAGE and at >= self.launched_at else 1.0

@@ -4,16 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ett_service.core.instant import rfc3339
-from ett_service.core.vocabulary import Cause, Outcome
-from ett_service.demo.almanac import Almanac
-from ett_service.demo.draws import Draws
-from ett_service.demo.loop import Loop, Trained
-from ett_service.demo.planted import Planted
-from ett_service.demo.startup import Start, start_up
+from ett_service.core.intervals import rfc3339
+from ett_service.core.words import Cause, Outcome
+from ett_service.demo.calendar import HOUR, MINUTE, SECOND, Almanac, Draws, Tape, WireEvent
+from ett_service.demo.fleet import Planted
 from ett_service.demo.stops import Stop, Taking, Then, next_stop
-from ett_service.demo.tape import Tape, WireEvent
-from ett_service.demo.units import HOUR, MINUTE, SECOND
+from ett_service.demo.training import Loop, Start, Trained, start_up
 from ett_service.demo.work import Job
 
 _HANG = 10 * MINUTE  #: what a collective waits before its watchdog ends the process

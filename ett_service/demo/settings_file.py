@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from ett_service.demo.planted import GROWING_TEAM
-from ett_service.demo.published import FLEET_RATIO
+from ett_service.demo.fleet import FLEET_RATIO, GROWING_TEAM
 
 FILE = "ett.toml"
 DATABASE = "ett.db"

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
-from ett_service.demo.draws import Draws
-from ett_service.demo.fleet import Model
-from ett_service.demo.published import MFU_BOUNDS, PEAK_FLOPS
-from ett_service.demo.tape import WireEvent
-from ett_service.demo.units import HOUR, SECOND
+from ett_service.demo.calendar import HOUR, SECOND, Draws, WireEvent
+from ett_service.demo.fleet import MFU_BOUNDS, PEAK_FLOPS, Model
 
 _SAMPLES_A_GPU = 64
 _BYTES_A_PARAMETER = 14  #: weights in 2 bytes, their copy and two moments in 4 each

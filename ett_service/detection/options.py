@@ -1,9 +1,10 @@
-"""What the detector goes by, what it remembers, and what it answers."""
+"""What a search for regressions goes by, remembers and answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ett_service.core.regression import Cohort, Finding, Series, Subject
+from ett_service.core.regressions.finding import Cohort, Finding, Series, Subject
+from ett_service.fleet.economy import Economy
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +63,24 @@ class Scan:
     findings: tuple[Finding, ...]
     power: tuple[Power, ...]
     series: int  #: how many were looked at
+
+
+MOST_COHORTS = 1_000
+"""So many, those with most attempts, are looked at one by one; the others are put together."""
+
+MOST_STAGES = 40
+"""Stages are words of users: only so many, those of most attempts, are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is told apart, how sure to be, and what an accelerator's hour costs.
+
+    *cohort* and *strata* are dimensions of ``core.cohort.DIMENSIONS``. Whether a start is the first
+    or a restart is always told apart.
+    """
+
+    cohort: tuple[str, ...] = ("cluster", "model")
+    strata: tuple[str, ...] = ("hardware", "kind", "size")
+    options: Options = field(default_factory=Options)
+    economy: Economy = field(default_factory=Economy)

@@ -2,11 +2,17 @@
 
 from dataclasses import dataclass
 
-from ett_service.core.regression import Finding, Gate, Impact, Series, Verdict
+from ett_service.core.regressions.finding import Finding, Gate, Impact, Series, Verdict
+from ett_service.detection.models.series_model import Change
 from ett_service.detection.options import Options
-from ett_service.detection.persistence import FALLEN, IN_BURSTS, OUTLIVES
-from ett_service.detection.pursuit import FEWEST_DAYS, WORSE, Candidate
-from ett_service.detection.watch import Change
+from ett_service.detection.selection import (
+    FALLEN,
+    FEWEST_DAYS,
+    IN_BURSTS,
+    OUTLIVES,
+    WORSE,
+    Candidate,
+)
 from ett_service.detection.window import Window
 
 FEWEST_SHARED_DAYS = 4

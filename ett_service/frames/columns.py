@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 
 TEXT = "string"
 COUNT = "Int64"

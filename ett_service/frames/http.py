@@ -6,13 +6,11 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 from ett_service.frames import columns
-from ett_service.frames.asking import Answer, window
 from ett_service.frames.columns import typed
-from ett_service.frames.deciding import Deciding
-from ett_service.frames.found import checked, flattened, found_frame
-from ett_service.frames.source import When
+from ett_service.frames.decisions import Deciding
+from ett_service.frames.source import Answer, When, checked, flattened, found_frame, window
 
 _PAGE = 1000
 _MOST_EVENTS = 10_000

@@ -1,12 +1,17 @@
-"""What a source of frames can be asked."""
+"""What a source of frames answers, and how a server is asked."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
+from urllib.parse import urlencode
 
 import pandas as pd
 
+from ett_service.client.transport import Unreachable, request
 from ett_service.core.errors import EttError
+from ett_service.frames import columns
+from ett_service.frames.columns import typed
 
 When = str | datetime | None
 """An RFC 3339 text or a datetime, both with their zone."""
@@ -75,3 +80,132 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of what is open."""
+
+
+FILTERS = frozenset({"state", "verdict", "metric", "phase"})
+"""What findings can be cut down to, each to one word."""
+
+_FOUND_IN_ORDER = ["pending_at", "project", "id"]
+_EMPTY_IS_NONE = ("phase", "stage", "cause", "currency")
+
+
+def checked(where: Mapping[str, str]) -> Mapping[str, str]:
+    """Pass filters that there are.
+
+    Raises:
+        FrameError: where there are others.
+    """
+    unknown = where.keys() - FILTERS
+    if unknown:
+        raise FrameError(
+            f"regressions cannot be filtered by {', '.join(sorted(unknown))}",
+            f"What can be: {', '.join(sorted(FILTERS))}.",
+        )
+    return where
+
+
+def found_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    """Return rows as the view has them as a frame, those that were found first first."""
+    told = [{**row, **{name: row[name] or None for name in _EMPTY_IS_NONE}} for row in rows]
+    return typed(told, columns.REGRESSIONS).sort_values(_FOUND_IN_ORDER, ignore_index=True)
+
+
+def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of the API by the names of the view."""
+    interval = row["interval"] or {"low": None, "high": None}
+    return {
+        **row,
+        **row["impact"],
+        "cohort": json.dumps(row["cohort"], ensure_ascii=False),
+        "ratio_low": interval["low"],
+        "ratio_high": interval["high"],
+        **{
+            f"{side}_{name}": row[side][name]
+            for side in ("before", "after")
+            for name in ("median", "n")
+        },
+    }
+
+
+_ANSWER_LIMIT = 1 << 30
+_TIMEOUT_S = 120.0
+_REFUSED = 400
+_JSON = {"Content-Type": "application/json"}
+
+Answer = Mapping[str, Any]
+
+
+class Asking:
+    """A server, asked anew for every frame. What is asked of it is bounded by its key."""
+
+    def __init__(self, url: str, key: str | None, project: str | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._key = key
+        self._project = project
+
+    def close(self) -> None:
+        """Do nothing: no connection is kept."""
+
+    def ask(self, path: str, *, body: object = None, **query: object) -> Any:
+        """Return the JSON answer to any request; with a *body* it is a POST.
+
+        Raises:
+            FrameError: where the server cannot be reached, or refuses.
+        """
+        asked = {"project": self._project, **query}
+        written = urlencode({k: v for k, v in asked.items() if v is not None}, doseq=True)
+        url = f"{self._url}{path}" + (f"?{written}" if written else "")
+        sent = None if body is None else json.dumps(body).encode()
+        method, headers = ("GET", {}) if sent is None else ("POST", _JSON)
+        try:
+            answer = request(
+                method,
+                url,
+                self._key,
+                sent,
+                headers,
+                timeout=_TIMEOUT_S,
+                answer_limit=_ANSWER_LIMIT,
+            )
+        except Unreachable as error:
+            raise FrameError(str(error), "Start one with `ett serve`.") from None
+        if answer.status >= _REFUSED:
+            raise _refusal(answer.body, answer.status)
+        return json.loads(answer.body)
+
+    def pages(self, path: str, member: str, **query: object) -> Iterator[Any]:
+        """Return the rows of every page of a list, of which *member* holds them."""
+        cursor = None
+        while True:
+            page = self.ask(path, cursor=cursor, **query)
+            yield from page[member]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+
+def window(begin: When, end: When) -> dict[str, object]:
+    """Return a window as the API takes it.
+
+    Raises:
+        FrameError: where an instant has no zone.
+    """
+    return {"from": _instant(begin), "to": _instant(end)}
+
+
+def _instant(when: When) -> str | None:
+    if isinstance(when, datetime):
+        if when.tzinfo is None:
+            raise FrameError(f"{when} has no zone", "Name it: datetime(..., tzinfo=UTC).")
+        return when.isoformat()
+    return when
+
+
+def _refusal(body: bytes, status: int) -> FrameError:
+    try:
+        problem = json.loads(body)
+        faults = [f"{fault['pointer']}: {fault['code']}." for fault in problem.get("errors", ())]
+        said = " ".join(filter(None, [f"{problem['title']}.", problem.get("detail"), *faults]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        said = f"the server answered with status {status}"
+    return FrameError(said, "Is the key one that may read this? `ett keys list` shows them.")

@@ -15,13 +15,12 @@ from pandas.errors import DatabaseError
 from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 from ett_service.frames import columns
 from ett_service.frames.columns import cast
-from ett_service.frames.found import checked, found_frame
 from ett_service.frames.http import ledger_frame
-from ett_service.frames.rolled import rolled_up
-from ett_service.frames.source import FrameError, When
+from ett_service.frames.rollups import rolled_up
+from ett_service.frames.source import FrameError, When, checked, found_frame
 
 _FILTERS = frozenset({"project", "team", "model", "cluster", "hardware", "kind", "state"})
 _HOUR = timedelta(hours=1)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
 from ett_service.importers.importer import Report, WireEvent, clean, identified
 from ett_service.importers.mllog import Log, Trial, read_logs
-from ett_service.importers.mlperf_end import ending
 from ett_service.importers.mlperf_run import (
     Timeline,
+    ending,
     evaluation_spans,
     evaluations,
     phase_spans,

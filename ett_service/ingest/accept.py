@@ -1,18 +1,63 @@
-"""Keeping a batch: its events, and a mark on each job whose ledger they outdate."""
+"""Acceptance of a batch: its events, clock offsets, and a dirty mark on each job."""
 
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Executable
 
-from ett_service.ingest.arrival import Arrival
-from ett_service.ingest.decode import Batch
-from ett_service.ingest.offsets import lower_offsets
-from ett_service.ingest.refusal import Code, Refusal
-from ett_service.storage.known import Content, known_contents
-from ett_service.storage.tables import dirty, event, job, job_history
-from ett_service.storage.writes import insert_new
+from ett_service.core.ledger.clock import TOLERANCE_US
+from ett_service.ingest.decode import Arrival, Batch
+from ett_service.ingest.refusals import Code, Refusal
+from ett_service.storage.engine.statements import INSERTS, insert_new
+from ett_service.storage.record.events import Content, known_contents, known_offsets
+from ett_service.storage.schema import dirty, event, job, job_history, producer
+
+
+def lower_offsets(conn: Connection, batch: Batch, project_id: int, now_us: int) -> set[str]:
+    """Learn from when *batch* was sent, and return the jobs whose events this moves."""
+    if batch.sent_at is None:
+        return set()
+    seen = {
+        (each.job, each.event.producer)
+        for each in batch.arrivals
+        if each.event.producer is not None
+    }
+    known = known_offsets(conn, project_id, seen)
+    offset = now_us - batch.sent_at
+    lowered = sorted(key for key in seen if _is_news(offset, known.get(key)))
+    if lowered:
+        rows = [
+            {"project_id": project_id, "job": job, "producer": name, "offset_us": offset}
+            for job, name in lowered
+        ]
+        conn.execute(_LOWER[conn.dialect.name], rows)
+    return {key[0] for key in lowered if _matters(offset) or _matters(known.get(key, 0))}
+
+
+def _is_news(offset: int, known: int | None) -> bool:
+    return known is None or (offset < known and (_matters(offset) or _matters(known)))
+
+
+def _matters(offset: int) -> bool:
+    return abs(offset) > TOLERANCE_US
+
+
+def _lower(dialect: str) -> Executable:
+    """Build the statement that keeps the lesser, whoever of two writers comes first."""
+    into: Any = INSERTS[dialect](producer)
+    sent = into.excluded.offset_us
+    lower: Executable = into.on_conflict_do_update(
+        index_elements=producer.primary_key.columns,
+        set_={"offset_us": sent},
+        where=sent < producer.c.offset_us,
+    )
+    return lower
+
+
+_LOWER: Mapping[str, Executable] = {dialect: _lower(dialect) for dialect in INSERTS}
+
 
 _BITS = 63
 

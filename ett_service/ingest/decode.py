@@ -1,18 +1,16 @@
-"""From a request's body to a batch of events, keeping the good ones of a batch with bad ones."""
+"""From a request's body to events, keeping the good ones of a batch with bad ones."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
-from ett_service.ingest.arrival import Arrival, read_event
-from ett_service.ingest.fault import fault_of
-from ett_service.ingest.inflate import inflate
-from ett_service.ingest.instant import parse_instant
-from ett_service.ingest.limits import Limits
-from ett_service.ingest.reading import DAMAGED, Frame, text
-from ett_service.ingest.refusal import (
+from ett_service.core.events import EVENT_TYPES, Event
+from ett_service.ingest.limits import Limits, inflate
+from ett_service.ingest.refusals import (
     BadBatch,
     BadEncoding,
     BodyTooLarge,
@@ -21,8 +19,115 @@ from ett_service.ingest.refusal import (
     MalformedBody,
     Refusal,
     UnsupportedMedia,
+    fault_of,
 )
-from ett_service.ingest.wire import EventBatch
+from ett_service.ingest.text import DAMAGED, Frame, parse_instant, read_members, text
+from ett_service.ingest.wire import AnyEvent, EventBatch, SentEvent
+from ett_service.storage.record.events import encode_body
+
+_LENGTH = 40
+
+
+def derived_id(event: Event) -> str:
+    """Return the id that says what *event* says: the same content always has the same one."""
+    content = f"{event.type}\n{encode_body(replace(event, id=''))}"
+    return hashlib.sha256(content.encode()).hexdigest()[:_LENGTH]
+
+
+_SENT: msgspec.json.Decoder[SentEvent] = msgspec.json.Decoder(AnyEvent)
+_ANY = msgspec.json.Decoder()
+
+
+class _Named(msgspec.Struct):
+    id: str | None = None
+
+
+_ID = msgspec.json.Decoder(_Named)
+_CAN_BE_AN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An event that can be kept, and the job that it belongs to."""
+
+    index: int  #: its place in the batch
+    job: str
+    event: Event
+    body: str  #: its canonical content, but for its type
+
+    @property
+    def content(self) -> tuple[str, str]:
+        """What it says: its type and its body."""
+        return self.event.type, self.body
+
+
+def arrival(index: int, job: str, event: Event) -> Arrival:
+    """Make an event ready to be kept, with an id derived from its content if it has none."""
+    if not event.id:
+        event = replace(event, id=derived_id(event))
+    return Arrival(index, job, event, encode_body(event))
+
+
+def read_event(raw: bytes, index: int, frame: Frame, producer: str | None) -> Arrival | Refusal:
+    """Read the event at place *index*; one that names no producer takes the batch's."""
+    try:
+        sent = _decoded(raw, frame.limits.max_event_bytes)
+        members = _members(sent, frame)
+    except Fault as fault:
+        return Refusal(fault.code, f"/events/{index}{fault.pointer}", index, _id_in(raw))
+    members.setdefault("producer", producer)
+    job = members.pop("job")
+    return arrival(index, job, EVENT_TYPES[_type_of(sent)](**members))
+
+
+def _decoded(raw: bytes, most: int) -> SentEvent:
+    if len(raw) > most:
+        raise Fault(Code.TOO_LARGE)
+    try:
+        return _SENT.decode(raw)
+    except RecursionError as error:
+        raise Fault(Code.TOO_DEEP) from error
+    except msgspec.ValidationError as error:
+        return _decoded_by_last_keys(raw, error)
+    except msgspec.DecodeError as error:
+        raise Fault(Code.MALFORMED_JSON) from error
+
+
+def _decoded_by_last_keys(raw: bytes, error: msgspec.ValidationError) -> SentEvent:
+    """Try again without all but the last of duplicate keys, each of which was looked at above."""
+    try:
+        return _SENT.decode(msgspec.json.encode(_ANY.decode(raw)))
+    except (msgspec.DecodeError, RecursionError):
+        raise fault_of(error) from error
+
+
+def _members(sent: SentEvent, frame: Frame) -> dict[str, Any]:
+    """Return what was sent, by the names and in the types of the core; null is left out."""
+    members = {"id": "", **read_members(sent, frame)}
+    _leave_out_what_says_nothing(_type_of(sent), members)
+    return members
+
+
+def _leave_out_what_says_nothing(kind: str, members: dict[str, Any]) -> None:
+    if kind in ("job", "job_ended"):
+        for name in ("launch", "attempt", "cycle"):
+            members.pop(name, None)
+    elif kind != "attempt_ended" and members.get("cycle") == 0:
+        del members["cycle"]
+
+
+def _type_of(sent: SentEvent) -> str:
+    return str(sent.__struct_config__.tag)
+
+
+def _id_in(raw: bytes) -> str | None:
+    """Return the id of an event that was refused, so that its sender can find it."""
+    try:
+        found = _ID.decode(raw).id
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return found if found is not None and _CAN_BE_AN_ID.fullmatch(found) else None
+
 
 _BATCH = msgspec.json.Decoder(EventBatch)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -1,6 +1,6 @@
 """Events as they are written on the wire.
 
-One struct a type. What the types cannot say ``ett_service.ingest.reading`` does, found by the word
+One struct a type. What the types cannot say ``ett_service.ingest.text`` does, found by the word
 after ``reads``. Where a member is optional, null says the same as leaving it out.
 """
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from ett_service.core.vocabulary import Cause, Origin, Phase
+from ett_service.core.words import Cause, Origin, Phase
 
 MAX_INTEGER = 2**53 - 1
 _MAX_INT32 = 2**31 - 1

@@ -3,9 +3,8 @@
 from ett_service.charts.curve import CurvePoint, Intervals, interval_curve
 from ett_service.charts.svg import Markup
 from ett_service.charts.units import amount, count, duration, money, percent, points
-from ett_service.report.gather import Gathered
-from ett_service.report.groups import name_of
-from ett_service.report.page import Answer, Section, table
+from ett_service.report.document import Answer, Section, table
+from ett_service.report.inputs import Gathered, name_of
 
 VERDICTS = {
     "keep": "keep",

@@ -4,18 +4,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from ett_service.charts.trend import Event, Point, trend
-from ett_service.charts.units import (
-    count,
-    duration,
-    gpu_hours,
-    money,
-    percent,
-    points,
-)
-from ett_service.report.gather import Gathered
-from ett_service.report.groups import ett_ratio, name_of
-from ett_service.report.page import Answer, Section, table
-from ett_service.report.week import Week
+from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
+from ett_service.report.document import Answer, Section, Week, table
+from ett_service.report.inputs import Gathered, ett_ratio, name_of
 
 _SEEN = 0.0005  # of a ratio: what rounds to 0.0 points is no change to talk about
 

@@ -1,22 +1,17 @@
 """The weekly report of a fleet, from what the service answers."""
 
 from ett_service.report.advice import advice, first
-from ett_service.report.change import change
-from ett_service.report.followed import followed
-from ett_service.report.gather import Gathered
-from ett_service.report.groups import ett_ratio
+from ett_service.report.changes import ett_change, followed, markers, quality, regressions
+from ett_service.report.document import Report
 from ett_service.report.headline import course, headline, sentence
-from ett_service.report.page import Report
-from ett_service.report.regressions import regressions
-from ett_service.report.remarks import markers, quality
-from ett_service.report.spending import categories, cohorts, jobs
-from ett_service.report.troubles import failures, times
+from ett_service.report.inputs import Gathered, ett_ratio
+from ett_service.report.losses import categories, cohorts, failures, jobs, times
 
 _SECTIONS = (
     headline,
     categories,
     course,
-    change,
+    ett_change,
     regressions,
     first,
     cohorts,

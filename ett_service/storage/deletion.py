@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table, bindparam, delete, func, select
 
-from ett_service.storage import contributions, marks
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import attempt_ledger, correction, event, metadata
+from ett_service.storage.fleet import contributions
+from ett_service.storage.record import dirty_marks
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import attempt_ledger, correction, event, metadata
 
 OF_A_JOB: tuple[Table, ...] = tuple(
     table
@@ -42,7 +43,7 @@ _DELETIONS = [
 
 def holdings(conn: Connection, key: JobKey) -> Holdings | None:
     """Tell what a deletion would take; None if there is no such job."""
-    if marks.born_us(conn, key) is None:
+    if dirty_marks.born_us(conn, key) is None:
         return None
     return Holdings(*(conn.execute(count, _of(key)).scalar_one() for count in _COUNTS))
 
@@ -53,7 +54,7 @@ def delete_job(conn: Connection, key: JobKey) -> Holdings | None:
     The lock keeps the worker and ingest away until the transaction ends. What is sent of the
     job from then on makes a new one of its name.
     """
-    if not marks.wait_for(conn, key, alone=True):
+    if not dirty_marks.wait_for(conn, key, alone=True):
         return None
     held = holdings(conn, key)
     contributions.replace(conn, key, {})

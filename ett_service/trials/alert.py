@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ett_service.core.regression import Metric, Series, Subject, Verdict
+from ett_service.core.regressions.finding import Metric, Series, Subject, Verdict
 
 
 @dataclass(frozen=True, slots=True)

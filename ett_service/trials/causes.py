@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ett_service.core.interval import DAY_US
-from ett_service.detection.suspects import suspects
+from ett_service.core.intervals import DAY_US
+from ett_service.detection.attribution.suspects import suspects
 from ett_service.trials import makeup
 from ett_service.trials.alert import Trial
 from ett_service.trials.fleet import SimulatedFleet, simulate

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ett_service.core.regression import Series
+from ett_service.core.regressions.finding import Series
 from ett_service.trials import makeup
 from ett_service.trials.arrivals import Flags, Floats
 from ett_service.trials.fleet import Known, SimulatedFleet

@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Subject
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Subject
 from ett_service.detection.sample import Durations, Rates, Sample, Shares
 from ett_service.trials import makeup, ratios
 from ett_service.trials.arrivals import Flags, Floats, Ints, calendar, submit

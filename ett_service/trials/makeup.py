@@ -11,8 +11,8 @@ trace has phases, so the figures between are chosen, and so is everything else t
 from dataclasses import dataclass
 from typing import Final
 
-from ett_service.core.regression import Cohort, Metric, Subject
-from ett_service.core.vocabulary import Phase
+from ett_service.core.regressions.finding import Cohort, Metric, Subject
+from ett_service.core.words import Phase
 
 COHORTS: Final[tuple[Cohort, ...]] = tuple(
     (("cluster", cluster), ("model", model))

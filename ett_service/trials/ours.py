@@ -2,21 +2,27 @@
 
 from collections.abc import Iterator
 
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression_state import Rules, Standing, Thread, advance, transition
-from ett_service.detection.detector import scan
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.state import (
+    FindingKey,
+    FindingState,
+    StateRules,
+    advance,
+    transition,
+)
 from ett_service.detection.options import Options
-from ett_service.detection.remembered import memory_of
+from ett_service.detection.run import memory_of
+from ett_service.detection.scan import scan
 from ett_service.trials.alert import Alert
 from ett_service.trials.fleet import SimulatedFleet
 from ett_service.trials.peers import FIRST_DAY
 from ett_service.trials.scenario import DAYS
 
-RULES = Rules()
+RULES = StateRules()
 
 
 def ours(
-    fleet: SimulatedFleet, options: Options, days: int = DAYS, rules: Rules = RULES
+    fleet: SimulatedFleet, options: Options, days: int = DAYS, rules: StateRules = RULES
 ) -> Iterator[Alert]:
     """Tell what begins to fire, or does so again, within the first *days*.
 
@@ -24,13 +30,13 @@ def ours(
 
     What comes first in a scan comes first here.
     """
-    standings: dict[Thread, Standing] = {}
+    standings: dict[FindingKey, FindingState] = {}
     for day in range(FIRST_DAY, days):
         sample = fleet.sample(day)
         findings = scan(sample, options, memory_of(standings.values())).findings
         after = advance(standings, findings, sample.as_of_us, rules)
         for found in findings:
-            thread = Thread(found.fingerprint, found.verdict)
+            thread = FindingKey(found.fingerprint, found.verdict)
             change = transition(standings.get(thread), after.get(thread))
             if change is not None and change.told and found.holds:
                 onset = (found.onset_us - fleet.first_us) // DAY_US

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ett_service.core.regression import Verdict
+from ett_service.core.regressions.finding import Verdict
 from ett_service.trials.alert import Alert
 from ett_service.trials.arrivals import Floats
 from ett_service.trials.daily import Daily

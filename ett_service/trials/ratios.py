@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ett_service.core.regression import Subject
-from ett_service.core.vocabulary import Category
+from ett_service.core.regressions.finding import Subject
+from ett_service.core.words import Category
 from ett_service.detection.sample import Rates, Shares
 from ett_service.trials import makeup
 from ett_service.trials.arrivals import Floats, Ints

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from ett_service.core.regression import Cohort, Series, Subject
+from ett_service.core.regressions.finding import Cohort, Series, Subject
 from ett_service.trials import makeup
 
 DAYS = 70  #: length of a fleet

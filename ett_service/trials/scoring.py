@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ett_service.core.regression import Verdict
+from ett_service.core.regressions.finding import Verdict
 from ett_service.trials.alert import Alert
 from ett_service.trials.scenario import CHANGED_ON, DAYS, Kind, Scenario, Truth
 

@@ -7,16 +7,18 @@ from dataclasses import replace
 from sqlalchemy import Connection, delete, insert
 
 from ett_service.aggregation.job import Folded, refresh
-from ett_service.core.answer import DEFAULT_LIMITS, JobLedger, Limits
-from ett_service.core.event import AttemptStarted, Event, PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Phase
-from ett_service.storage import ledgers, marks, reads
-from ett_service.storage.body import encode_body
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import dirty, event, job, producer
-from ett_service.storage.writes import insert_new
+from ett_service.core.events import AttemptStarted, Event, PhaseStarted
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import DEFAULT_LIMITS, JobLedger, Limits
+from ett_service.core.words import Phase
+from ett_service.storage.engine.statements import insert_new
+from ett_service.storage.engine.store import Store
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.record import dirty_marks
+from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.events import encode_body
+from ett_service.storage.schema import dirty, event, job, producer
 from tests.builders import MINUTE, NOON, RECEIVED_AT, SECOND, progress
 from tests.builders import event as fact
 
@@ -111,11 +113,13 @@ def recomputed(
 ) -> JobLedger:
     """Fold all that the store has of the job, and leave out what is not kept."""
     with store.reading() as conn:
-        whole = fold(reads.events(conn, *key), reads.offsets(conn, *key), now_us, limits)
+        whole = fold(
+            stored_events.events(conn, *key), stored_events.offsets(conn, *key), now_us, limits
+        )
     return replace(whole, waits=(), work=())
 
 
 def marked(store: Store) -> list[JobKey]:
     """Return the jobs with facts that their ledgers do not know."""
     with store.reading() as conn:
-        return marks.marked(conn, 100)
+        return dirty_marks.marked(conn, 100)

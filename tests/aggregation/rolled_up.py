@@ -6,17 +6,18 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection, RowMapping, select
 
-from ett_service.aggregation.verify import verify
-from ett_service.aggregation.verify_rollups import verify_rollups
-from ett_service.core.answer import DEFAULT_LIMITS, Limits
-from ett_service.core.cohort import DIMENSIONS, Cohort
-from ett_service.core.contribution import Cells, contribution
-from ett_service.core.correction import corrected
-from ett_service.core.fold import fold
-from ett_service.core.interval import DAY_US
-from ett_service.core.totals import MEASURES
-from ett_service.storage import corrections, ledgers, marks, reads, tables
-from ett_service.storage.engine import Store
+from ett_service.aggregation.verify import verify, verify_rollups
+from ett_service.core.fleet.cohort import DIMENSIONS, Cohort
+from ett_service.core.fleet.contribution import Cells, contribution
+from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.intervals import DAY_US
+from ett_service.core.ledger.failures import corrected
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import DEFAULT_LIMITS, Limits
+from ett_service.storage import schema
+from ett_service.storage.engine.store import Store
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.record import corrections, dirty_marks, events
 
 Label: TypeAlias = tuple[Cohort, bool]
 """A cohort, and whether it is the one that takes what the cap leaves over."""
@@ -50,7 +51,7 @@ def expected_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
     found: defaultdict[tuple[str, int, int, Label], Counter[str]] = defaultdict(Counter)
     with store.reading() as conn:
         in_other = set(_in_other(conn))
-        for key in marks.jobs(conn):
+        for key in dirty_marks.jobs(conn):
             for (hour_at, one), cell in _cells(conn, key, limits).items():
                 day_at = hour_at - hour_at % DAY_US
                 label = (one, False)
@@ -79,17 +80,17 @@ def check_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
     return found
 
 
-def _cells(conn: Connection, key: marks.JobKey, limits: Limits) -> Cells:
+def _cells(conn: Connection, key: dirty_marks.JobKey, limits: Limits) -> Cells:
     head = ledgers.head(conn, key)
     if head is None:
         return {}
-    ledger = fold(reads.events(conn, *key), reads.offsets(conn, *key), head.folded_us, limits)
+    ledger = fold(events.events(conn, *key), events.offsets(conn, *key), head.folded_us, limits)
     stands = corrections.of_job(conn, key)
     return contribution(corrected(ledger, stands.verdicts), stands.exclusions)
 
 
 def _rows(conn: Connection, table: str) -> Sequence[RowMapping]:
-    return conn.execute(select(tables.metadata.tables[table])).mappings().all()
+    return conn.execute(select(schema.metadata.tables[table])).mappings().all()
 
 
 def _labels(conn: Connection) -> Iterator[tuple[int, Label]]:

@@ -2,8 +2,8 @@
 
 from ett_service.aggregation.folds import Folds
 from ett_service.aggregation.job import Folded
-from ett_service.core.fold import JobFold
-from ett_service.storage.marks import JobKey
+from ett_service.core.ledger.fold import JobFold
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.builders import progress
 
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from ett_service.aggregation.job import Folded, NotForward, warm
-from ett_service.core.answer import FORMULA_VERSION
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, PhaseStarted, SpanOver
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import JobState, Outcome, Phase
-from ett_service.storage import ledgers
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import job_ledger
+from ett_service.core.events import AttemptEnded, AttemptStarted, Event, PhaseStarted, SpanOver
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import FORMULA_VERSION
+from ett_service.core.words import JobState, Outcome, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import job_ledger
 from tests.aggregation.deliveries import (
     LATE_IN_IT,
     deliver,

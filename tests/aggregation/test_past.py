@@ -4,15 +4,15 @@ import pytest
 from sqlalchemy import Connection, insert
 
 from ett_service.aggregation.past import told
-from ett_service.core.answer import Exclusion
-from ett_service.core.correction import AttemptKey, Verdict
-from ett_service.core.event import AttemptEnded, AttemptStarted
-from ett_service.core.vocabulary import Cause, Origin, Outcome
-from ett_service.storage import corrections
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_key
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import job_history
+from ett_service.core.events import AttemptEnded, AttemptStarted
+from ett_service.core.ledger.failures import AttemptKey, FailureVerdict
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.words import Cause, Origin, Outcome
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_key
+from ett_service.storage.schema import job_history
 from tests.aggregation.deliveries import deliver, recomputed, refreshed, running_job
 from tests.builders import HOUR, NOON, event
 
@@ -57,7 +57,7 @@ def test_verdicts_and_exclusions_stand(store: Store, keys: list[JobKey]) -> None
 
     def correct(conn: Connection) -> None:
         create_key(conn, project="research", name="k", scopes=["write"], now_us=NOON)
-        verdict = Verdict(Origin.INFRA, Cause.NETWORK, "a test", "k", NOON)
+        verdict = FailureVerdict(Origin.INFRA, Cause.NETWORK, "a test", "k", NOON)
         assert corrections.attempt_key(conn, key, 1)[0] == AttemptKey("", 1, 0)
         corrections.put_verdict(conn, key, 1, verdict)
         corrections.put_exclusion(conn, key, [out], why="a test", made_by="k", now_us=NOON)

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import Connection
 
 from ett_service.aggregation.job import Folded, refresh
-from ett_service.core.event import AttemptEnded, Event
-from ett_service.core.vocabulary import Outcome
-from ett_service.storage import reads
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
+from ett_service.core.events import AttemptEnded, Event
+from ett_service.core.words import Outcome
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import events
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import (
     LATE_IN_IT,
     deliver,
@@ -93,7 +93,7 @@ def test_facts_that_come_between_any_two_steps_are_folded_now_or_keep_their_mark
 
 def _has(store: Store, key: JobKey, one: Event) -> bool:
     with store.reading() as conn:
-        return one in reads.events(conn, *key)
+        return one in events.events(conn, *key)
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)

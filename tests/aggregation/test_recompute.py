@@ -13,14 +13,14 @@ from sqlalchemy import select, update
 
 from ett_service.aggregation.recompute import recompute
 from ett_service.aggregation.verify import verify
-from ett_service.core.event import Event, Heartbeat
-from ett_service.storage import position
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.errors import StoreInUse
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
-from ett_service.storage.position import Position
-from ett_service.storage.tables import job_ledger, rollup_daily
+from ett_service.core.events import Event, Heartbeat
+from ett_service.storage.engine.errors import StoreInUse
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.jobs import batches
+from ett_service.storage.jobs.batches import RecomputePosition
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.schema import job_ledger, rollup_daily
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.aggregation.rolled_up import expected_rollups, stored_rollups
 from tests.builders import HOUR, NOON, RECEIVED_AT, event
@@ -50,11 +50,11 @@ def story(number: int) -> Sequence[Event]:
 
 def recomputed(
     url: str, *, processes: int = 1, from_start: bool = False
-) -> tuple[Position | None, list[int]]:
+) -> tuple[RecomputePosition | None, list[int]]:
     """Recompute; return what was done, and how far it was at each report."""
     told_of: list[int] = []
 
-    def report(place: Position, _jobs: int) -> None:
+    def report(place: RecomputePosition, _jobs: int) -> None:
         told_of.append(place.jobs)
 
     done = recompute(url, lambda: LATER, report, processes=processes, from_start=from_start)
@@ -113,7 +113,7 @@ def test_a_server_may_go_on_meanwhile(store: Store, database_url: str) -> None:
     key = JobKey(project_of(store), "job-003")
     moved = 0
 
-    def report(_place: Position, _jobs: int) -> None:
+    def report(_place: RecomputePosition, _jobs: int) -> None:
         nonlocal moved
         moved += 1
         deliver(store, key, [event(Heartbeat, NOON + HOUR + moved, id=f"late-{moved}")])
@@ -136,7 +136,7 @@ def project_of(store: Store) -> int:
 def test_a_run_from_the_start_begins_there(database_url: str) -> None:
     fill(database_url, 4)
     store = open_store(database_url)
-    store.write(lambda conn: position.write(conn, Position(JobKey(10**6, "z"), 4, 4)))
+    store.write(lambda conn: batches.write(conn, RecomputePosition(JobKey(10**6, "z"), 4, 4)))
     store.close()
 
     assert recomputed(database_url)[1] == []

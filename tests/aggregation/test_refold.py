@@ -7,13 +7,14 @@ from sqlalchemy import Connection, delete, insert, update
 
 from ett_service.aggregation.refold import Chunk, refold
 from ett_service.aggregation.verify import verify
-from ett_service.core.answer import Exclusion
-from ett_service.storage import corrections, many
-from ett_service.storage.contribution_rewriting import Ids
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_key
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import dirty, job_ledger, segment, share
+from ett_service.core.ledger.results import Exclusion
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.contributions import Ids
+from ett_service.storage.jobs import batches
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_key
+from ett_service.storage.schema import dirty, job_ledger, segment, share
 from tests.aggregation.deliveries import deliver, marked, refreshed
 from tests.aggregation.rolled_up import expected_rollups, stored_rollups
 from tests.builders import HOUR, NOON
@@ -37,7 +38,7 @@ def refolded(store: Store, project_id: int, jobs: list[str], known: Ids | None =
 
     def work(conn: Connection) -> None:
         nonlocal rows
-        many.take_marks(conn, project_id, jobs)
+        batches.take_marks(conn, project_id, jobs)
         found = refold(conn, Chunk(project_id, jobs), {} if known is None else known, LATER)
         found.write(conn, {} if known is None else known)
         rows = sum(map(len, found.ledgers.put.values())) + len(found.contributions.put)

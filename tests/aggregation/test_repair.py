@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import Connection, delete, insert, update
 
 from ett_service.aggregation.repair import repair
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import rollup_daily, rollup_hourly, tally_daily, tally_hourly
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import rollup_daily, rollup_hourly, tally_daily, tally_hourly
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.aggregation.rolled_up import expected_rollups, stored_rollups
 from tests.builders import HOUR, NOON

@@ -10,18 +10,19 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from ett_service.aggregation.job import Folded
-from ett_service.core.answer import DEFAULT_LIMITS, Exclusion
-from ett_service.core.correction import Verdict
-from ett_service.core.event import JobFacts
-from ett_service.core.vocabulary import Cause, Origin
-from ett_service.storage import cap, corrections
-from ett_service.storage.cap import Day
-from ett_service.storage.corrections import NoFailure, NothingThere
+from ett_service.core.events import JobFacts
+from ett_service.core.ledger.failures import FailureVerdict
+from ett_service.core.ledger.results import DEFAULT_LIMITS, Exclusion
+from ett_service.core.words import Cause, Origin
 from ett_service.storage.deletion import delete_job
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import cohort_day
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohort_cap
+from ett_service.storage.fleet.cohort_cap import ProjectDay
+from ett_service.storage.record import corrections
+from ett_service.storage.record.corrections import NoFailure, NothingThere
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.schema import cohort_day
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.aggregation.rolled_up import check_rollups
 from tests.builders import RECEIVED_AT, event
@@ -67,7 +68,7 @@ class Life:
 
     def be_judged(self) -> None:
         cause = self.chance.choice([Cause.NETWORK, Cause.HOST])
-        verdict = Verdict(Origin.INFRA, cause, "seen", "maker", self.now_us)
+        verdict = FailureVerdict(Origin.INFRA, cause, "seen", "maker", self.now_us)
         try:
             self.store.write(lambda conn: corrections.put_verdict(conn, self.key, 0, verdict))
         except (NoFailure, NothingThere):
@@ -93,8 +94,10 @@ class Life:
             seen = conn.execute(select(cohort_day)).all()
         if seen:
             row = self.chance.choice(seen)
-            day = Day(row.project_id, row.day_us)
-            self.store.write(lambda conn: cap.move(conn, day, [row.cohort_id], own=not row.kept))
+            day = ProjectDay(row.project_id, row.day_us)
+            self.store.write(
+                lambda conn: cohort_cap.move(conn, day, [row.cohort_id], own=not row.kept)
+            )
 
     def go_on(self) -> None:
         acts = [

@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 from sqlalchemy import select
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     CheckpointSaved,
@@ -19,15 +18,16 @@ from ett_service.core.event import (
     PhaseStarted,
     SpanOver,
 )
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.vocabulary import Category, Cause, Origin, Outcome, Phase
-from ett_service.storage import cap
-from ett_service.storage.cap import Day
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import cohort_day
-from ett_service.worker.loop import Worker
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Cause, Origin, Outcome, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohort_cap
+from ett_service.storage.fleet.cohort_cap import ProjectDay
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.schema import cohort_day
+from ett_service.worker.ledgers import Worker
 from tests.aggregation.deliveries import deliver, marked, recomputed, refreshed
 from tests.aggregation.rolled_up import Rollups, check_rollups, stored_rollups
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event, progress
@@ -163,13 +163,13 @@ def test_another_version_of_the_code_is_another_cohort_from_its_attempt_on(
     assert hours == {NOON: ("1", "64-127"), NOON + HOUR_US: ("2", "64-127")}
 
 
-def moved_about(store: Store, day: Day, stop: threading.Event) -> None:
+def moved_about(store: Store, day: ProjectDay, stop: threading.Event) -> None:
     """Put cohorts into ``other`` and take them out again, whoever is adding to them."""
     own = False
     while not stop.wait(0.005):
         with store.reading() as conn:
             ids = list(conn.scalars(select(cohort_day.c.cohort_id).distinct()))
-        store.write(partial(cap.move, day=day, cohort_ids=ids[::2] if own else ids, own=own))
+        store.write(partial(cohort_cap.move, day=day, cohort_ids=ids[::2] if own else ids, own=own))
         own = not own
 
 
@@ -193,7 +193,9 @@ def test_several_workers_and_moves_leave_the_rollups_as_the_events_say(
         threading.Thread(target=send, args=(itertools.islice(itertools.count(n, 2), 12),))
         for n in range(2)
     ]
-    moving = threading.Thread(target=moved_about, args=(store, Day(project_id, DAY_OF_NOON), stop))
+    moving = threading.Thread(
+        target=moved_about, args=(store, ProjectDay(project_id, DAY_OF_NOON), stop)
+    )
     moving.start()
     with ExitStack() as stack:
         for _ in range(2):

@@ -4,8 +4,7 @@ import pytest
 from sqlalchemy import Table, delete, update
 
 from ett_service.aggregation.verify import Difference, Verdict, verify
-from ett_service.core.answer import FORMULA_VERSION
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     CheckpointSaved,
@@ -13,10 +12,11 @@ from ett_service.core.event import (
     PhaseStarted,
     SpanOver,
 )
-from ett_service.core.vocabulary import Outcome, Phase
-from ett_service.storage import tables
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
+from ett_service.core.ledger.results import FORMULA_VERSION
+from ett_service.core.words import Outcome, Phase
+from ett_service.storage import schema
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
 
@@ -57,7 +57,7 @@ def test_facts_that_wait_for_the_worker_are_no_difference(store: Store, key: Job
 
 
 def test_a_ledger_of_another_formula_waits_for_the_worker(store: Store, key: JobKey) -> None:
-    older = update(tables.job_ledger).values(formula_version=FORMULA_VERSION - 1)
+    older = update(schema.job_ledger).values(formula_version=FORMULA_VERSION - 1)
     store.write(lambda conn: conn.execute(older))
     assert list(verify(store)) == [Verdict(key, pending=True)]
 
@@ -65,7 +65,7 @@ def test_a_ledger_of_another_formula_waits_for_the_worker(store: Store, key: Job
 def test_a_job_without_a_ledger_is_a_difference(store: Store, project_id: int) -> None:
     bare = JobKey(project_id, "bare")
     deliver(store, bare, restarted_job())
-    store.write(lambda conn: conn.execute(delete(tables.dirty)))
+    store.write(lambda conn: conn.execute(delete(schema.dirty)))
 
     (verdict,) = verify(store)
 
@@ -75,21 +75,21 @@ def test_a_job_without_a_ledger_is_a_difference(store: Store, project_id: int) -
 @pytest.mark.parametrize(
     ("table", "column", "planted"),
     [
-        (tables.job_ledger, "failures", 7),
-        (tables.job_ledger, "answer", '{"failures": 7}'),
-        (tables.job_ledger, "event_count", 1),
-        (tables.attempt_ledger, "effective_us", 1),
-        (tables.attempt_ledger, "outcome", "completed"),
-        (tables.segment, "category", "stalled"),
-        (tables.segment, "ended_us", 1),
-        (tables.share, "weighted_us", 1),
-        (tables.recovery, "us", 1),
-        (tables.stage_time, "inclusive_us", 1),
-        (tables.checkpoint, "step", 1),
-        (tables.contribution, "failures", 7),
-        (tables.contribution, "tallies", '{"queue_wait":{"0":[7,0]}}'),
-        (tables.counted, "said", '{"failures:infra/host":7}'),
-        (tables.counted, "running", 7),
+        (schema.job_ledger, "failures", 7),
+        (schema.job_ledger, "answer", '{"failures": 7}'),
+        (schema.job_ledger, "event_count", 1),
+        (schema.attempt_ledger, "effective_us", 1),
+        (schema.attempt_ledger, "outcome", "completed"),
+        (schema.segment, "category", "stalled"),
+        (schema.segment, "ended_us", 1),
+        (schema.share, "weighted_us", 1),
+        (schema.recovery, "us", 1),
+        (schema.stage_time, "inclusive_us", 1),
+        (schema.checkpoint, "step", 1),
+        (schema.contribution, "failures", 7),
+        (schema.contribution, "tallies", '{"queue_wait":{"0":[7,0]}}'),
+        (schema.counted, "said", '{"failures:infra/host":7}'),
+        (schema.counted, "running", 7),
     ],
 )
 def test_a_planted_difference_is_found(
@@ -110,14 +110,14 @@ def test_a_planted_difference_is_found(
 @pytest.mark.parametrize(
     "table",
     [
-        tables.attempt_ledger,
-        tables.segment,
-        tables.share,
-        tables.recovery,
-        tables.stage_time,
-        tables.checkpoint,
-        tables.contribution,
-        tables.counted,
+        schema.attempt_ledger,
+        schema.segment,
+        schema.share,
+        schema.recovery,
+        schema.stage_time,
+        schema.checkpoint,
+        schema.contribution,
+        schema.counted,
     ],
 )
 def test_a_missing_row_is_found(store: Store, key: JobKey, table: Table) -> None:

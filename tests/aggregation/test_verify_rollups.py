@@ -3,23 +3,24 @@
 import pytest
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
-from ett_service.aggregation.verify_rollups import DayVerdict, RollupDifference, verify_rollups
-from ett_service.core.event import AttemptEnded, AttemptStarted, JobFacts, PhaseStarted
-from ett_service.core.interval import DAY_US
-from ett_service.core.vocabulary import Outcome, Phase
-from ett_service.storage import cap, tables
-from ett_service.storage.cap import Day
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
+from ett_service.aggregation.verify import DayVerdict, RollupDifference, verify_rollups
+from ett_service.core.events import AttemptEnded, AttemptStarted, JobFacts, PhaseStarted
+from ett_service.core.intervals import DAY_US
+from ett_service.core.words import Outcome, Phase
+from ett_service.storage import schema
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohort_cap
+from ett_service.storage.fleet.cohort_cap import ProjectDay
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, event
 
-ROLLUPS = [tables.rollup_hourly, tables.rollup_daily, tables.tally_hourly, tables.tally_daily]
+ROLLUPS = [schema.rollup_hourly, schema.rollup_daily, schema.tally_hourly, schema.tally_daily]
 
 
 @pytest.fixture
-def day(store: Store, project_id: int) -> Day:
+def day(store: Store, project_id: int) -> ProjectDay:
     """Return the first of two days on which jobs of two cohorts ran."""
     for team, hours in (("nlp", 20), ("vision", 2)):
         key = JobKey(project_id, team)
@@ -31,7 +32,7 @@ def day(store: Store, project_id: int) -> Day:
         ]
         deliver(store, key, told)
         refreshed(store, key, NOON + 2 * DAY_US)
-    return Day(project_id, NOON - NOON % DAY_US)
+    return ProjectDay(project_id, NOON - NOON % DAY_US)
 
 
 def verified(store: Store) -> list[DayVerdict]:
@@ -42,7 +43,7 @@ def differences(store: Store) -> list[RollupDifference]:
     return [one for day in verified(store) for one in day.differences]
 
 
-def test_nothing_differs_in_what_was_rolled_up(store: Store, day: Day) -> None:
+def test_nothing_differs_in_what_was_rolled_up(store: Store, day: ProjectDay) -> None:
     found = verified(store)
     assert [(one.day_us, one.differences) for one in found] == [
         (day.day_us, ()),
@@ -51,14 +52,14 @@ def test_nothing_differs_in_what_was_rolled_up(store: Store, day: Day) -> None:
     assert all(one.cells > 10 for one in found)
 
 
-def test_nothing_differs_where_cohorts_are_in_other(store: Store, day: Day) -> None:
+def test_nothing_differs_where_cohorts_are_in_other(store: Store, day: ProjectDay) -> None:
     with store.reading() as conn:
-        moves = cap.plan(conn, day, 1)
-    store.write(lambda conn: cap.move(conn, day, moves.out, own=False))
+        moves = cohort_cap.plan(conn, day, 1)
+    store.write(lambda conn: cohort_cap.move(conn, day, moves.out, own=False))
     assert differences(store) == []
 
 
-def test_projects_are_compared_each_for_itself(store: Store, day: Day) -> None:
+def test_projects_are_compared_each_for_itself(store: Store, day: ProjectDay) -> None:
     elsewhere = store.write(lambda conn: create_project(conn, "other", RECEIVED_AT))
     key = JobKey(elsewhere, "llm-70b")
     deliver(store, key, [event(AttemptStarted, gpus=8)])
@@ -69,7 +70,7 @@ def test_projects_are_compared_each_for_itself(store: Store, day: Day) -> None:
 
 
 @pytest.mark.parametrize("table", ROLLUPS, ids=str)
-def test_a_planted_wrong_cell_is_found(store: Store, day: Day, table: Table) -> None:
+def test_a_planted_wrong_cell_is_found(store: Store, day: ProjectDay, table: Table) -> None:
     measure = "us" if "us" in table.c else "effective_training_weighted_us"
 
     def plant(conn: Connection) -> tuple[int, ...]:
@@ -96,11 +97,11 @@ def test_a_missing_row_is_found(store: Store, table: Table) -> None:
     assert {one.what.split()[0] for one in found} == {table.name}
 
 
-def test_a_row_of_a_day_without_contributions_is_found(store: Store, day: Day) -> None:
+def test_a_row_of_a_day_without_contributions_is_found(store: Store, day: ProjectDay) -> None:
     def plant(conn: Connection) -> None:
-        cohort_id = conn.scalars(select(tables.cohort.c.id).limit(1)).one()
+        cohort_id = conn.scalars(select(schema.cohort.c.id).limit(1)).one()
         row = {"project_id": day.project_id, "start_us": 9 * DAY_US, "cohort_id": cohort_id}
-        conn.execute(insert(tables.rollup_daily), row)
+        conn.execute(insert(schema.rollup_daily), row)
 
     store.write(plant)
     found = differences(store)
@@ -110,12 +111,12 @@ def test_a_row_of_a_day_without_contributions_is_found(store: Store, day: Day) -
 
 @pytest.mark.usefixtures("day")
 def test_a_contribution_that_no_job_says_is_found(store: Store) -> None:
-    more = update(tables.contribution).values(failures=tables.contribution.c.failures + 1)
+    more = update(schema.contribution).values(failures=schema.contribution.c.failures + 1)
     store.write(lambda conn: conn.execute(more))
     assert {one.what.split()[-1] for one in differences(store)} == {"failures"}
 
 
 @pytest.mark.usefixtures("day")
 def test_a_lost_row_of_the_cap_is_found(store: Store) -> None:
-    store.write(lambda conn: conn.execute(delete(tables.cohort_day)))
+    store.write(lambda conn: conn.execute(delete(schema.cohort_day)))
     assert differences(store)

@@ -4,10 +4,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from ett_service.alerting.notice import Notice, Status
-from ett_service.alerting.receiver import Format, Receiver
-from ett_service.core.interval import DAY_US, SECOND_US
-from ett_service.core.regression import (
+from ett_service.core.intervals import DAY_US, SECOND_US
+from ett_service.core.regressions.finding import (
     Attribution,
     Finding,
     Impact,
@@ -19,6 +17,8 @@ from ett_service.core.regression import (
     Suspect,
     Verdict,
 )
+from ett_service.notifications.notice import Notice, Status
+from ett_service.notifications.receivers import Format, Receiver
 
 ONSET = 1_762_380_000 * SECOND_US  # 2025-11-05 22:00
 FIRED = ONSET + 11 * DAY_US

@@ -7,9 +7,9 @@ import json
 import socket
 import sys
 
-from ett_service.alerting.addresses import Allowed
-from ett_service.alerting.receiver import OF_SETTINGS, Receiver
-from ett_service.alerting.sender import Sender, Sending
+from ett_service.notifications.guard import Allowed
+from ett_service.notifications.receivers import OF_SETTINGS, Receiver
+from ett_service.notifications.sender import Sender, Sending
 from tests.alerting.hostile_urls import ANSWERS
 from tests.alerting.telling import notice
 from tests.builders import NOON

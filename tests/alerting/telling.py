@@ -8,19 +8,17 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from ett_service.alerting.addresses import Allowed
-from ett_service.alerting.directory import Directory
-from ett_service.alerting.guard import Resolve, resolve
-from ett_service.alerting.notice import Notice, Status, to_json
-from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
-from ett_service.alerting.schedule import Schedule
-from ett_service.alerting.sender import Sender, Sending
-from ett_service.core.interval import DAY_US
-from ett_service.storage import deliveries, outbox
-from ett_service.storage.deliveries import Delivery, Wanted
-from ett_service.storage.engine import Store
-from ett_service.storage.sealing import Keyring
-from ett_service.worker.delivering import Delivering
+from ett_service.core.intervals import DAY_US
+from ett_service.notifications.guard import Allowed, Resolve, resolve
+from ett_service.notifications.notice import Notice, Status, to_json
+from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.schedule import Schedule
+from ett_service.notifications.sender import Sender, Sending
+from ett_service.storage.engine.seal import Keyring
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import deliveries, outbox
+from ett_service.storage.receivers.deliveries import Delivery, DeliveryFilter
+from ett_service.worker.deliver import Delivering
 from tests.alerting.notices import NOTICE
 from tests.builders import NOON
 from tests.worker.rig import Clock
@@ -113,7 +111,7 @@ def pass_over(deliverer: Delivering) -> int:
 def kept(store: Store, **wanted: object) -> list[Delivery]:
     """Read deliveries, the first of them first."""
     with store.reading() as conn:
-        found = deliveries.listing(conn, Wanted(**wanted), limit=1_000)  # type: ignore[arg-type]
+        found = deliveries.listing(conn, DeliveryFilter(**wanted), limit=1_000)  # type: ignore[arg-type]
     return found[::-1]
 
 

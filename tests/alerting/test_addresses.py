@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 
-from ett_service.alerting.addresses import Address, Allowed, is_forbidden, is_public
+from ett_service.notifications.guard import Address, Allowed, is_forbidden, is_public
 
 FORBIDDEN = (
     "169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192",

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ett_service.alerting.alertmanager import body
-from ett_service.alerting.receiver import Format
+from ett_service.notifications.formats.alertmanager import body
+from ett_service.notifications.receivers import Format
 from tests.alerting.notices import FINDING, NOTICE, RESOLVED, named, receiver
 
 ALERTMANAGER = receiver(Format.ALERTMANAGER)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.alerting.receiver import Receiver
-from ett_service.alerting.sender import Outcome, Sender
+from ett_service.notifications.receivers import Receiver
+from ett_service.notifications.sender import Outcome, Sender
 from tests.alerting.certificates import Authority
 from tests.alerting.receiving import Request, drip, flood, hang, receiving, reply, reset
 from tests.alerting.telling import SIGNING, named, notice, sender

@@ -5,12 +5,11 @@ from functools import partial
 
 import pytest
 
-from ett_service.alerting.directory import Directory
-from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
-from ett_service.storage import receivers
-from ett_service.storage.engine import Store
-from ett_service.storage.receivers import NewReceiver
-from ett_service.storage.sealing import CannotUnseal, Keyring
+from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.storage.engine.seal import CannotUnseal, Keyring
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import receivers
+from ett_service.storage.receivers.receivers import NewReceiver
 from tests.builders import NOON
 from tests.engines import ON_ONE_ENGINE
 

@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from ett_service.alerting.formats import MOST_BYTES, MOST_TEAMS_BYTES, render
-from ett_service.alerting.notice import Notice
-from ett_service.alerting.receiver import Format
-from ett_service.core.regression import Attribution, Impact, Metric
+from ett_service.core.regressions.finding import Attribution, Impact, Metric
+from ett_service.notifications.formats import MOST_BYTES, MOST_TEAMS_BYTES, render
+from ett_service.notifications.notice import Notice
+from ett_service.notifications.receivers import Format
 from tests.alerting.notices import NAMES, NOTICE, RESOLVED, named, of_metric, receiver
 
 SCHEMAS = Path(__file__).with_name("schemas")

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from ett_service.alerting.generic import body
-from ett_service.alerting.notice import Notice
-from ett_service.alerting.receiver import Format
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Impact, Metric
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Impact, Metric
+from ett_service.notifications.formats.generic import body
+from ett_service.notifications.notice import Notice
+from ett_service.notifications.receivers import Format
 from tests.alerting.notices import FINDING, FIRED, NOTICE, RESOLVED, named, of_metric, receiver
 
 GENERIC = receiver(Format.GENERIC)

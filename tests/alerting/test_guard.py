@@ -2,8 +2,7 @@
 
 import pytest
 
-from ett_service.alerting.addresses import Allowed
-from ett_service.alerting.guard import Destination, Guard, Refused, resolve
+from ett_service.notifications.guard import Allowed, Destination, Guard, Refused, resolve
 
 BY_API = Guard(public_only=True)
 OF_SETTINGS = Guard(public_only=False)

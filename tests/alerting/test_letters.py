@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.alerting.letters import cut, exact, fitted, shown
+from ett_service.notifications.wording import cut, exact, fitted, shown
 
 
 def _escape(character: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from ett_service.alerting.notice import from_json, to_json
+from ett_service.notifications.notice import from_json, to_json
 from tests.alerting.notices import FINDING, NAMES, NOTICE, RESOLVED, named
 
 

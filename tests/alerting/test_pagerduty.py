@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ett_service.alerting.pagerduty import body
-from ett_service.alerting.receiver import Format
+from ett_service.notifications.formats.pagerduty import body
+from ett_service.notifications.receivers import Format
 from tests.alerting.notices import NOTICE, RESOLVED, named, receiver
 
 PAGERDUTY = receiver(Format.PAGERDUTY)

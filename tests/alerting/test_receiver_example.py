@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
-from ett_service.alerting.notice import Notice, Status
-from ett_service.alerting.receiver import OF_SETTINGS, Receiver
-from ett_service.alerting.sender import Sender
-from ett_service.core.interval import SECOND_US
-from ett_service.storage.receivers import new_secret
+from ett_service.core.intervals import SECOND_US
+from ett_service.notifications.notice import Notice, Status
+from ett_service.notifications.receivers import OF_SETTINGS, Receiver
+from ett_service.notifications.sender import Sender
+from ett_service.storage.receivers.receivers import new_secret
 from tests.alerting.telling import notice
 
 ROOT = Path(__file__).parents[2]

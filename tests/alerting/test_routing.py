@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ett_service.alerting.receiver import OF_SETTINGS, Receiver
-from ett_service.alerting.routing import targets
+from ett_service.notifications.receivers import OF_SETTINGS, Receiver, targets
 from tests.alerting.notices import FINDING, NOTICE
 
 WHOLE = replace(NOTICE, finding=replace(FINDING, series=FINDING.series._replace(cohort=())))

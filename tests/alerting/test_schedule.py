@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from ett_service.alerting.schedule import Breaker, Schedule
-from ett_service.alerting.sender import Outcome
-from ett_service.core.interval import HOUR_US, SECOND_US
-from ett_service.storage.claims import Claimed, Settled
-from ett_service.storage.outbox import Done
+from ett_service.core.intervals import HOUR_US, SECOND_US
+from ett_service.notifications.schedule import Breaker, Schedule
+from ett_service.notifications.sender import Outcome
+from ett_service.storage.receivers.deliveries import Claim, TryResult
+from ett_service.storage.receivers.outbox import DeliveryState
 from tests.builders import NOON
 
-CLAIMED = Claimed("msg_1", 1, 0, "a", "{}", 0, 0, NOON, ())
+CLAIMED = Claim("msg_1", 1, 0, "a", "{}", 0, 0, NOON, ())
 FAILED = Outcome(500, "")
 MINUTE_US = 60 * SECOND_US
 
 
-def failed(tries: int = 1, failures: int = 1, outcome: Outcome = FAILED, **more: bool) -> Settled:
+def failed(tries: int = 1, failures: int = 1, outcome: Outcome = FAILED, **more: bool) -> TryResult:
     """Say what follows from the try that makes so many in vain."""
     claimed = replace(CLAIMED, tries=tries - 1, failures=failures - 1)
     return Schedule().settle(claimed, outcome, NOON, **more)
@@ -35,8 +35,8 @@ def test_each_wait_is_that_of_the_schedule_give_or_take_a_tenth() -> None:
 
 
 def test_after_the_last_try_a_delivery_is_dead() -> None:
-    assert failed(9).done is Done.WAITING
-    assert failed(10).done is Done.DEAD
+    assert failed(9).done is DeliveryState.WAITING
+    assert failed(10).done is DeliveryState.DEAD
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_after_the_last_try_a_delivery_is_dead() -> None:
 def test_only_what_begins_with_a_two_is_success(status: int | None, is_success: bool) -> None:
     settled = Schedule().settle(CLAIMED, Outcome(status, ""), NOON)
 
-    assert (settled.done is Done.SENT) is is_success
+    assert (settled.done is DeliveryState.SENT) is is_success
     assert settled.failures == (0 if is_success else 1)
 
 
 def test_a_receiver_that_is_gone_is_disabled_at_once() -> None:
     settled = failed(outcome=Outcome(410, ""))
 
-    assert settled.done is Done.DEAD
+    assert settled.done is DeliveryState.DEAD
     assert settled.disabled_why
 
 
@@ -83,9 +83,9 @@ def test_the_pause_of_a_receiver_never_delays_its_only_delivery() -> None:
 def test_what_is_repeated_is_told_again_and_again_and_never_dead() -> None:
     schedule = Schedule(resend_us=MINUTE_US)
     told = schedule.settle(CLAIMED, Outcome(200, ""), NOON, is_repeated=True)
-    assert (told.done, told.due_us, told.tries) == (Done.REPEATING, NOON + MINUTE_US, 0)
+    assert (told.done, told.due_us, told.tries) == (DeliveryState.REPEATING, NOON + MINUTE_US, 0)
 
     for tries in (1, 5, 10, 50):
         settled = failed(tries, failures=tries, is_repeated=True)
-        assert settled.done is Done.WAITING
+        assert settled.done is DeliveryState.WAITING
         assert max(settled.due_us, settled.open_until_us or 0) <= NOON + MINUTE_US

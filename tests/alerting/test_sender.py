@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook
 
-from ett_service.alerting.notice import Status
-from ett_service.alerting.receiver import Format, Receiver
-from ett_service.alerting.sender import Sender, Sending, retry_after_us, shown
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import HOUR_US, SECOND_US
+from ett_service.core.intervals import HOUR_US, SECOND_US, rfc3339
+from ett_service.notifications.notice import Status
+from ett_service.notifications.receivers import Format, Receiver
+from ett_service.notifications.sender import Sender, Sending, retry_after_us, shown
 from tests.alerting.receiving import receiving, reply
 from tests.alerting.telling import SIGNING, named, notice, sender
 from tests.builders import NOON

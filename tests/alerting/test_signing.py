@@ -8,9 +8,9 @@ import pytest
 from standardwebhooks import Webhook
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from ett_service.alerting.signing import signed
-from ett_service.core.interval import SECOND_US
-from ett_service.storage.receivers import new_secret
+from ett_service.core.intervals import SECOND_US
+from ett_service.notifications.sender import signed
+from ett_service.storage.receivers.receivers import new_secret
 
 OLD, NEW, OTHER = new_secret(), new_secret(), new_secret()
 MINUTES_6 = 360

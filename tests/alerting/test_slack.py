@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ett_service.alerting.receiver import Format
-from ett_service.alerting.slack import body
+from ett_service.notifications.formats.slack import body
+from ett_service.notifications.receivers import Format
 from tests.alerting.notices import NOTICE, named, receiver
 
 SLACK = receiver(Format.SLACK)

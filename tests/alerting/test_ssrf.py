@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from ett_service.alerting.addresses import Allowed
-from ett_service.alerting.connecting import Deadline, GuardedNetwork
-from ett_service.alerting.guard import Guard, Refused, Resolve
+from ett_service.notifications.connection import Deadline, GuardedNetwork
+from ett_service.notifications.guard import Allowed, Guard, Refused, Resolve
 from tests.alerting.hostile_urls import URLS
 from tests.alerting.receiving import receiving
 from tests.worker.rig import eventually

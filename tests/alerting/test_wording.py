@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ett_service.alerting.notice import Notice
-from ett_service.alerting.wording import word
-from ett_service.core.regression import (
+from ett_service.core.regressions.finding import (
     Attribution,
     Impact,
     Metric,
@@ -14,6 +12,8 @@ from ett_service.core.regression import (
     SideBySide,
     Subject,
 )
+from ett_service.notifications.notice import Notice
+from ett_service.notifications.wording import word
 from tests.alerting.notices import ATTRIBUTION, FINDING, NOTICE, RESOLVED, of_metric
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     Event,
@@ -11,9 +11,9 @@ from ett_service.core.event import (
     PhaseStarted,
     SpanOver,
 )
-from ett_service.core.vocabulary import Origin, Outcome, Phase
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
+from ett_service.core.words import Origin, Outcome, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, NOON, event, progress
 

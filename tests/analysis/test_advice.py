@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ett_service.analysis.advice import Counted, Measured, advise
-from ett_service.core.distribution import Tally, place
-from ett_service.core.totals import Totals
+from ett_service.core.fleet.distribution import Tally, place
+from ett_service.core.fleet.totals import Totals
+from ett_service.fleet.advice import Counted, MeasuredCosts, advise
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -19,7 +19,7 @@ def tally(lengths_us: Sequence[int]) -> Tally:
 
 
 #: The write-up's setting for 30 days: 15 s a save, 3 failures a day, a save an hour.
-MEASURED = Measured(
+MEASURED = MeasuredCosts(
     window_us=60 * DAY,
     training_us=30 * DAY,
     training_weighted_us=64 * 30 * DAY,
@@ -180,7 +180,7 @@ def test_where_all_accelerators_are_unknown_the_gain_has_no_gpu_hours() -> None:
 
 
 def test_where_nothing_trained_there_is_nothing_to_say() -> None:
-    advice = advise(Measured.of(Totals.ZERO, DAY, []))
+    advice = advise(MeasuredCosts.of(Totals.ZERO, DAY, []))
 
     assert advice.reason == "Nothing trained."
     assert (advice.best.value, advice.mtbf.value) == (None, None)

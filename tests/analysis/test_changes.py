@@ -5,16 +5,15 @@ from typing import Any
 
 import pytest
 
-from ett_service.analysis.changes import Change, changes, sides, waterfall
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.window import Window
-from ett_service.core.marker import Marker, MarkerKind
-from ett_service.core.vocabulary import Origin
-from ett_service.storage import markers
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.markers import KeptMarker, MarkerFilter
-from ett_service.storage.occurrences import Kind
+from ett_service.core.events import Marker, MarkerKind
+from ett_service.core.words import Origin
+from ett_service.fleet.changes import Change, changes, sides, waterfall
+from ett_service.fleet.scope import Scope, Window
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.occurrences import Kind
+from ett_service.storage.record import markers
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.record.markers import KeptMarker, MarkerFilter
 from tests.analysis.fleets import LATER, calm_job, failing_job, keep
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
 

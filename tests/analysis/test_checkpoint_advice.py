@@ -1,7 +1,7 @@
-from ett_service.analysis.checkpoint_advice import job_gaps, latest_part
-from ett_service.analysis.window import Window
-from ett_service.core.answer import Checkpoint
-from ett_service.storage.checkpoints import MOST_GAPS
+from ett_service.core.ledger.results import Checkpoint
+from ett_service.fleet.advice import job_gaps, latest_part
+from ett_service.fleet.scope import Window
+from ett_service.storage.fleet.histories import MOST_GAPS
 
 HOUR = 3_600_000_000
 

@@ -2,11 +2,10 @@ from fractions import Fraction
 
 import pytest
 
-from ett_service.analysis.economy import Economy, Part, Price, Target
-from ett_service.analysis.peak_rates import PeakRate
-from ett_service.core.interval import DAY_US
-from ett_service.core.totals import Totals
-from ett_service.core.vocabulary import Category
+from ett_service.core.fleet.totals import Totals
+from ett_service.core.intervals import DAY_US
+from ett_service.core.words import Category
+from ett_service.fleet.economy import Economy, Part, PeakRate, Price, Target
 from tests.builders import NOON
 
 MIDNIGHT = NOON - DAY_US // 2

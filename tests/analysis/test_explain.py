@@ -4,15 +4,14 @@ from functools import partial
 
 import pytest
 
-from ett_service.analysis.explain import Cause, Comparison, Explanation, explain
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.window import Window
-from ett_service.core.decomposition import UNITS
-from ett_service.core.vocabulary import Category
-from ett_service.storage import cap
-from ett_service.storage.engine import Store
-from ett_service.storage.job_weights import JobWeight
-from ett_service.storage.rollups import CohortFilter, totals
+from ett_service.core.fleet.decomposition import UNITS
+from ett_service.core.words import Category
+from ett_service.fleet.explain import Cause, Comparison, Explanation, explain
+from ett_service.fleet.scope import Scope, Window
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohort_cap
+from ett_service.storage.fleet.job_sums import JobWeight
+from ett_service.storage.fleet.rollups import CohortFilter, totals
 from tests.analysis.fleets import calm_job, keep
 from tests.builders import HOUR, MINUTE, NOON
 
@@ -125,10 +124,10 @@ def test_what_the_cap_left_over_is_one_cohort_whose_jobs_are_not_told_apart(
         job = calm_job(NOON + DAY, compiling=training, training=10, model=model)
         keep(store, project_id, f"{model}-2", job)
     for at in (NOON, NOON + DAY):
-        day = cap.Day(project_id, at - at % DAY)
+        day = cohort_cap.ProjectDay(project_id, at - at % DAY)
         with store.reading() as conn:
-            moves = cap.plan(conn, day, 1)
-        store.write(partial(cap.move, day=day, cohort_ids=moves.out, own=False))
+            moves = cohort_cap.plan(conn, day, 1)
+        store.write(partial(cohort_cap.move, day=day, cohort_ids=moves.out, own=False))
 
     told = _explained(store)
 

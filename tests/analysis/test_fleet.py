@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from ett_service.analysis.economy import Economy, Price, Target
-from ett_service.analysis.fleet import Group, groups, summary
-from ett_service.analysis.peak_rates import PeakRate
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.window import Window
-from ett_service.core.interval import DAY_US
-from ett_service.core.vocabulary import Category
+from ett_service.core.intervals import DAY_US
+from ett_service.core.words import Category
+from ett_service.fleet.economy import Economy, PeakRate, Price, Target
+from ett_service.fleet.scope import Scope, Window
+from ett_service.fleet.summary import Group, groups, summary
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, MINUTE, NOON
 from tests.engines import ON_ONE_ENGINE

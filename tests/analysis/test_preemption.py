@@ -7,12 +7,10 @@ from sqlalchemy import Connection
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.event import listen
 
-from ett_service.analysis.economy import Economy
-from ett_service.analysis.fleet import summary
-from ett_service.analysis.preemption import Preemption, preemptions
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.window import Window
-from ett_service.storage.preemptions import Loss, Order
+from ett_service.fleet.economy import Economy
+from ett_service.fleet.scope import Scope, Window
+from ett_service.fleet.summary import Preemption, preemptions, summary
+from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, MINUTE, NOON
 from tests.engines import ON_ONE_ENGINE
@@ -70,14 +68,23 @@ def fleet(service: Service) -> Service:
 
 
 #: Lives of a job in whose favour another is preempted at 20, and of which order that makes it.
-FAVOURED: dict[str, tuple[list[tuple[float, float, str]], Order]] = {
-    "its first attempt": ([(19, 50, "completed")], Order.FIRST),
-    "after one that completed": ([(2, 18, "completed"), (19, 50, "completed")], Order.FIRST),
-    "after one that failed": ([(2, 18, "failed"), (19, 50, "completed")], Order.SECOND),
-    "waits after one that failed": ([(2, 18, "failed"), (22, 50, "completed")], Order.SECOND),
-    "before it failed": ([(2, 21, "failed"), (22, 50, "completed")], Order.FIRST),
-    "after one that was cancelled": ([(2, 18, "cancelled"), (20, 50, "completed")], Order.FIRST),
-    "not begun by then": ([(21, 50, "completed")], Order.UNKNOWN),
+FAVOURED: dict[str, tuple[list[tuple[float, float, str]], PreemptionOrder]] = {
+    "its first attempt": ([(19, 50, "completed")], PreemptionOrder.FIRST),
+    "after one that completed": (
+        [(2, 18, "completed"), (19, 50, "completed")],
+        PreemptionOrder.FIRST,
+    ),
+    "after one that failed": ([(2, 18, "failed"), (19, 50, "completed")], PreemptionOrder.SECOND),
+    "waits after one that failed": (
+        [(2, 18, "failed"), (22, 50, "completed")],
+        PreemptionOrder.SECOND,
+    ),
+    "before it failed": ([(2, 21, "failed"), (22, 50, "completed")], PreemptionOrder.FIRST),
+    "after one that was cancelled": (
+        [(2, 18, "cancelled"), (20, 50, "completed")],
+        PreemptionOrder.FIRST,
+    ),
+    "not begun by then": ([(21, 50, "completed")], PreemptionOrder.UNKNOWN),
 }
 
 
@@ -94,7 +101,7 @@ def test_a_preemption_has_the_order_that_the_favoured_job_gives_it(fleet: Servic
 def test_who_names_nobody_or_nobody_known_is_counted_as_unknown(fleet: Service) -> None:
     fleet.told(_preempted("one", None))
     fleet.told(_preempted("two", "somebody"))
-    assert _found(fleet) == Preemption({Order.UNKNOWN: ONE.plus(ONE)})
+    assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE.plus(ONE)})
 
 
 def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
@@ -105,12 +112,12 @@ def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
     fleet.client.headers["Authorization"] = f"Bearer {other}"
     for job in ("only elsewhere", "here too"):
         fleet.told(_favoured(job, (2, 18, "failed"), (19, 50, "completed")))
-    assert _found(fleet) == Preemption({Order.UNKNOWN: ONE, Order.FIRST: ONE})
+    assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE, PreemptionOrder.FIRST: ONE})
 
 
 def test_what_was_lost_on_unknown_accelerators_is_counted_apart(fleet: Service) -> None:
     fleet.told(_preempted("made-room", None, gpus=None))
-    assert _found(fleet) == Preemption({Order.UNKNOWN: Loss(1, 0, 0, 1)})
+    assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: Loss(1, 0, 0, 1)})
 
 
 def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
@@ -123,12 +130,14 @@ def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
         "project": "research",
     }
     for name, value in fits.items():
-        assert _found(fleet, where={name: frozenset({value})}) == Preemption({Order.UNKNOWN: ONE})
+        assert _found(fleet, where={name: frozenset({value})}) == Preemption(
+            {PreemptionOrder.UNKNOWN: ONE}
+        )
         assert _found(fleet, where={name: frozenset({"x"})}) == Preemption({})
     with fleet.store.reading() as conn:
         (group,) = summary(conn, Scope(group_by=tuple(fits)), WINDOW, Economy()).groups
     assert group.labels == fits
-    assert group.preemption == Preemption({Order.UNKNOWN: ONE})
+    assert group.preemption == Preemption({PreemptionOrder.UNKNOWN: ONE})
 
 
 def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Service) -> None:
@@ -138,7 +147,7 @@ def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Serv
     assert answer.status_code == 200
     fleet.settle()
     assert _found(fleet) == Preemption({})
-    assert _found(fleet, exclusions="included") == Preemption({Order.UNKNOWN: ONE})
+    assert _found(fleet, exclusions="included") == Preemption({PreemptionOrder.UNKNOWN: ONE})
 
 
 def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Service) -> None:
@@ -146,7 +155,7 @@ def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Ser
     other = (None, ("", "research", "1"))
     with fleet.store.reading() as conn:
         found = preemptions(conn, Scope(group_by=("team", "project")), WINDOW, {other})
-    assert found == {other: Preemption({Order.UNKNOWN: ONE})}
+    assert found == {other: Preemption({PreemptionOrder.UNKNOWN: ONE})}
 
 
 @ON_ONE_ENGINE

@@ -3,10 +3,9 @@ from fractions import Fraction
 
 import pytest
 
-from ett_service.analysis.economy import Economy, Part, Price
-from ett_service.analysis.peak_rates import PeakRate
-from ett_service.analysis.productivity import productivity
-from ett_service.core.totals import Totals
+from ett_service.core.fleet.totals import Totals
+from ett_service.fleet.economy import Economy, Part, PeakRate, Price
+from ett_service.fleet.productivity import productivity
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND

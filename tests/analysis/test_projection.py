@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ett_service.analysis.projection import SCALES, Input, Inputs, measured, project
-from ett_service.core.distribution import Tally, place
-from ett_service.core.totals import Totals
+from ett_service.core.fleet.distribution import Tally, place
+from ett_service.core.fleet.totals import Totals
+from ett_service.fleet.projection import SCALES, Input, Inputs, measured, project
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND

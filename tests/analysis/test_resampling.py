@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from ett_service.analysis.resampling import GROUPS, Resampling, interval
+from ett_service.fleet.uncertainty import GROUPS, Resampling, interval
 
 
 def _resampled(values: list[float], stream: int = 0) -> Resampling:

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from ett_service.analysis.economy import Economy, Price
-from ett_service.analysis.question import BadQuestion
-from ett_service.analysis.run_plan import PlanQuestion, plan
+from ett_service.fleet.economy import Economy, Price
+from ett_service.fleet.run_plan import PlanQuestion, plan
+from ett_service.fleet.scope import BadQuestion
 
 DAY = 86_400_000_000
 ECONOMY = Economy(prices=(Price("a100", 10 * DAY, Fraction("3.5")),))

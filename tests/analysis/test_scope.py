@@ -1,9 +1,8 @@
 import pytest
 
-from ett_service.analysis.question import BadQuestion
-from ett_service.analysis.scope import GROUPS, MOST_CONDITIONS, Scope, group_by, where
-from ett_service.core.cohort import DIMENSIONS
-from ett_service.storage.rollups import CohortFilter
+from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.fleet.scope import GROUPS, MOST_CONDITIONS, BadQuestion, Scope, group_by, where
+from ett_service.storage.fleet.rollups import CohortFilter
 
 
 def test_groups_are_the_project_and_the_dimensions_of_a_cohort() -> None:

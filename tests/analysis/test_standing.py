@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from ett_service.analysis import fleet, standing
-from ett_service.analysis.economy import Economy, Price, Target
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.standing import Asked, Gauges
-from ett_service.analysis.window import Window
-from ett_service.core.interval import DAY_US
-from ett_service.core.vocabulary import Category
-from ett_service.storage import label_values, published
-from ett_service.storage.label_values import Shown
+from ett_service.core.intervals import DAY_US
+from ett_service.core.words import Category
+from ett_service.fleet import summary
+from ett_service.fleet.economy import Economy, Price, Target
+from ett_service.fleet.scope import Scope, Window
+from ett_service.metrics import gauges as fleet_gauges
+from ett_service.metrics.gauges import GaugeOptions, Gauges
+from ett_service.storage.metrics import counters
+from ett_service.storage.metrics import labels as counter_labels
+from ett_service.storage.metrics.labels import Shown
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, MINUTE, NOON
 from tests.stories import failing_job, spent, told
@@ -38,13 +39,13 @@ def told_service(service: Service) -> Service:
 
 def windows(service: Service, shown: Shown = SHOWN, economy: Economy = ECONOMY) -> Gauges:
     with service.store.reading() as conn:
-        return standing.windows(conn, shown, Asked(economy), service.clock.us)
+        return fleet_gauges.windows(conn, shown, GaugeOptions(economy), service.clock.us)
 
 
 def current(service: Service, **asked: Any) -> Gauges:
     with service.store.reading() as conn:
-        before = published.read(conn)
-        return standing.current(conn, SHOWN, Asked(**asked), service.clock.us, before)
+        before = counters.read(conn)
+        return fleet_gauges.current(conn, SHOWN, GaugeOptions(**asked), service.clock.us, before)
 
 
 def test_the_ratio_of_a_cohort_is_that_of_the_api(told_service: Service) -> None:
@@ -52,12 +53,12 @@ def test_the_ratio_of_a_cohort_is_that_of_the_api(told_service: Service) -> None
 
     with told_service.store.reading() as conn:
         window = Window(NOON + 2 * HOUR - 7 * DAY_US, NOON + 2 * HOUR)
-        groups = fleet.summary(conn, Scope(group_by=("model",)), window, ECONOMY).groups
+        groups = summary.summary(conn, Scope(group_by=("model",)), window, ECONOMY).groups
     for group in groups:
         of_cohort = ("a", group.labels["model"], "7d")
         assert ratios[*of_cohort, "accelerators"] == group.totals.ett_ratio
         assert ratios[*of_cohort, "wall"] == group.totals.ett_ratio_wall
-    assert len(ratios) == 2 * len(groups) * len(standing.WINDOWS)
+    assert len(ratios) == 2 * len(groups) * len(fleet_gauges.WINDOWS)
 
 
 def test_cohorts_that_are_not_shown_are_added_up(told_service: Service) -> None:
@@ -146,6 +147,6 @@ def test_the_watermark_is_when_the_oldest_waiting_fact_came_in(service: Service)
 
 def test_the_weight_of_a_word_is_its_gpu_time(told_service: Service) -> None:
     with told_service.store.reading() as conn:
-        weights = standing.weights(conn, told_service.clock.us)
-    assert weights[label_values.COHORT].keys() == {"llm-70b", "vit"}
-    assert weights[label_values.CLUSTER]["a"] == sum(weights[label_values.COHORT].values())
+        weights = fleet_gauges.weights(conn, told_service.clock.us)
+    assert weights[counter_labels.COHORT].keys() == {"llm-70b", "vit"}
+    assert weights[counter_labels.CLUSTER]["a"] == sum(weights[counter_labels.COHORT].values())

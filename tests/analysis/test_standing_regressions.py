@@ -6,12 +6,12 @@ from collections.abc import Mapping
 import pytest
 from sqlalchemy import Table, insert
 
-from ett_service.analysis.standing_regressions import ALL, Gauges, regressions
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression_clocks import Sla
-from ett_service.storage.engine import Store
-from ett_service.storage.label_values import Shown
-from ett_service.storage.tables import delivery, detection_run, receiver_health, regression
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.clocks import Sla
+from ett_service.metrics.gauges import ALL, Gauges, regressions
+from ett_service.storage.engine.store import Store
+from ett_service.storage.metrics.labels import Shown
+from ett_service.storage.schema import delivery, detection_run, receiver_health, regression
 from tests.builders import HOUR, MINUTE, NOON
 
 SHOWN = Shown(frozenset({"a"}), frozenset({"llm-70b"}))

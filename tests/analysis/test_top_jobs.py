@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from ett_service.analysis.economy import Economy, Price
-from ett_service.analysis.question import BadQuestion
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.top_jobs import top_jobs
-from ett_service.analysis.window import Window
-from ett_service.core.interval import DAY_US
-from ett_service.core.vocabulary import Category
+from ett_service.core.intervals import DAY_US
+from ett_service.core.words import Category
+from ett_service.fleet.economy import Economy, Price
+from ett_service.fleet.scope import BadQuestion, Scope, Window
+from ett_service.fleet.series import top_jobs
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, NOON
 from tests.engines import ON_ONE_ENGINE

@@ -6,18 +6,17 @@ from fractions import Fraction
 
 import pytest
 
-from ett_service.analysis.economy import Economy, Price
-from ett_service.analysis.scope import Scope
-from ett_service.analysis.what_if import Gain, WhatIf, what_if
-from ett_service.analysis.window import Window
-from ett_service.core.answer import Exclusion
-from ett_service.core.interval import HOUR_US
-from ett_service.core.scenario import parse
-from ett_service.core.vocabulary import Category, Origin
-from ett_service.storage import corrections
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.rollups import totals
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.planning.scenario import parse
+from ett_service.core.words import Category, Origin
+from ett_service.fleet.economy import Economy, Price
+from ett_service.fleet.scope import Scope, Window
+from ett_service.fleet.what_if import ScenarioGain, WhatIf, what_if
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.rollups import totals
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import refreshed
 from tests.analysis.fleets import LATER, calm_job, failing_job, keep
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
@@ -41,7 +40,7 @@ def _asked(
         return what_if(conn, scope, window, [parse(text) for text in scenarios], economy, most_jobs)
 
 
-def _minutes(gain: Gain, told: WhatIf) -> float:
+def _minutes(gain: ScenarioGain, told: WhatIf) -> float:
     """Return what goes, in minutes of eight accelerators."""
     return (told.before.us - gain.after.us) / (8 * MINUTE)
 

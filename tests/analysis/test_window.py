@@ -2,9 +2,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ett_service.analysis.question import BadQuestion
-from ett_service.analysis.window import MOST_POINTS, STEPS, Window, bucket_starts, window
-from ett_service.core.interval import DAY_US, HOUR_US
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.fleet.scope import MOST_POINTS, STEPS, BadQuestion, Window, bucket_starts, window
 from tests.builders import MINUTE, NOON
 
 

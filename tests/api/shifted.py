@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
 from tests.api.conftest import Service
 
 Json = Mapping[str, Any]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ett_service.exposition.notation import Form
-from ett_service.worker.publishing import Publishing
+from ett_service.metrics.text import Form
+from ett_service.worker.metrics import Publishing
 from tests.api.conftest import Service
 from tests.engines import ON_ONE_ENGINE
 from tests.exposition.pages import families

@@ -5,10 +5,8 @@ from pydantic import BaseModel
 
 from ett_service.api.answers import Instant, SegmentAnswer
 from ett_service.api.columns import Column, Kind, columns_of, event_columns
-from ett_service.api.group_answers import (
-    GroupAnswer,
-)
-from ett_service.core.vocabulary import Category
+from ett_service.api.group_answers import GroupAnswer
+from ett_service.core.words import Category
 
 
 class Colour(StrEnum):

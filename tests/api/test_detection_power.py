@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from ett_service.core.interval import DAY_US
-from ett_service.storage.keys import create_project
+from ett_service.core.intervals import DAY_US
+from ett_service.storage.record.keys import create_project
 from tests.api.conftest import Service
 from tests.builders import NOON
 from tests.engines import ON_ONE_ENGINE

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from ett_service.analysis.economy import Economy, Price
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts
-from ett_service.storage.engine import Store
-from ett_service.worker.loop import Worker
+from ett_service.fleet.economy import Economy, Price
+from ett_service.storage.engine.store import Store
+from ett_service.worker.ledgers import Worker
 from tests.api.conftest import LIMITS, Clock, Service
 from tests.engines import ON_ONE_ENGINE
 from tests.stories import at, failing_job

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from ett_service.storage import listing, reads
-from ett_service.storage.errors import StorageUnavailable
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.jobs import listing
+from ett_service.storage.record import events as stored_events
 from tests.api.conftest import LIMITS, Service
 from tests.builders import wire
 from tests.engines import ON_ONE_ENGINE
@@ -31,10 +32,10 @@ def _post(service: Service, body: bytes, headers: dict[str, str]) -> tuple[int, 
 def test_what_is_acknowledged_is_stored(service: Service) -> None:
     answer = service.send(failing_job(), batch_id="b-1")
     with service.store.reading() as conn:
-        epoch = reads.store_epoch(conn)
+        epoch = stored_events.store_epoch(conn)
         project_id = listing.project_id(conn, "research")
         assert project_id is not None
-        stored = reads.events(conn, project_id, "llm-70b")
+        stored = stored_events.events(conn, project_id, "llm-70b")
     assert answer.json() == {
         "batch_id": "b-1",
         "store_epoch": epoch,

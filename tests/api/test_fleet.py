@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
 from tests.api.conftest import Service
 from tests.api.shifted import assert_holds, parts_of, shifted, us
 from tests.builders import HOUR

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ett_service.core.event import EVENT_TYPES
+from ett_service.core.events import EVENT_TYPES
 from tests.api.conftest import Service
 
 QUIET = settings(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
 from tests.api.conftest import Service
 from tests.stories import at, failing_job, told
 

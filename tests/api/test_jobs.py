@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ett_service.core.vocabulary import Category, Period
+from ett_service.core.words import Category, Period
 from tests.api.conftest import Service
 from tests.engines import ON_ONE_ENGINE
 from tests.stories import at, failing_job, told

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from httpx2 import Response
 
-from ett_service.storage import keys
+from ett_service.storage.record import keys
 from tests.api.conftest import Service
 from tests.engines import ON_ONE_ENGINE
 from tests.stories import failing_job

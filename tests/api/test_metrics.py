@@ -10,12 +10,12 @@ from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts
-from ett_service.exposition.notation import Form
 from ett_service.ingest.limits import Limits
-from ett_service.ingest.refusal import Code
-from ett_service.storage.keys import create_key, revoke_key
-from ett_service.storage.tables import published
-from ett_service.worker.publishing import Publishing
+from ett_service.ingest.refusals import Code
+from ett_service.metrics.text import Form
+from ett_service.storage.record.keys import create_key, revoke_key
+from ett_service.storage.schema import published
+from ett_service.worker.metrics import Publishing
 from tests.api.conftest import Service
 from tests.api.test_health import OutOfReach
 from tests.engines import ON_ONE_ENGINE

@@ -4,8 +4,8 @@ from typing import Any
 
 from httpx2 import Response
 
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.storage.keys import create_project
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.storage.record.keys import create_project
 from tests.api.conftest import Service
 from tests.builders import NOON
 from tests.engines import ON_ONE_ENGINE

@@ -13,20 +13,19 @@ from sqlalchemy import Connection
 from standardwebhooks import Webhook
 from starlette.testclient import TestClient
 
-from ett_service.alerting.addresses import Allowed
-from ett_service.alerting.directory import Directory
-from ett_service.alerting.receiver import OF_SETTINGS, Format, Receiver
-from ett_service.alerting.sender import Sender, Sending
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts, Telling
 from ett_service.api.receiver_answers import NewReceiver
-from ett_service.storage import outbox
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import SCOPES, create_key
-from ett_service.storage.listing import project_id
-from ett_service.storage.outbox import Done
-from ett_service.storage.sealing import Keyring
-from ett_service.storage.tables import delivery, receiver_health
+from ett_service.notifications.guard import Allowed
+from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.sender import Sender, Sending
+from ett_service.storage.engine.seal import Keyring
+from ett_service.storage.engine.store import Store
+from ett_service.storage.jobs.listing import project_id
+from ett_service.storage.receivers import outbox
+from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.record.keys import SCOPES, create_key
+from ett_service.storage.schema import delivery, receiver_health
 from tests.alerting.receiving import receiving, reply
 from tests.api.conftest import LIMITS, Clock
 from tests.engines import ON_ONE_ENGINE
@@ -218,7 +217,7 @@ def test_a_project_sees_its_own_receivers_alone(desk: Desk) -> None:
     assert foreign.status_code == 404
 
 
-def _put(desk: Desk, done: Done = Done.DEAD, version: int = 1) -> None:
+def _put(desk: Desk, done: DeliveryState = DeliveryState.DEAD, version: int = 1) -> None:
     def put(conn: Connection) -> None:
         owner = project_id(conn, "research")
         assert owner is not None
@@ -253,7 +252,7 @@ def test_dead_letters_are_listed_and_sent_again(desk: Desk) -> None:
 def test_deliveries_come_a_page_at_a_time(desk: Desk) -> None:
     desk.add("http://127.0.0.1:9/")
     for version in range(3):
-        _put(desk, Done.SENT, version)
+        _put(desk, DeliveryState.SENT, version)
     path, found, cursor = "/v1/receivers/oncall/deliveries", [], None
     while True:
         asked = {"limit": 2} if cursor is None else {"limit": 2, "cursor": cursor}

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.charts.axes import linear, logarithmic, ticks, time_ticks
+from ett_service.charts.svg import linear, logarithmic, ticks, time_ticks
 
 REAL = st.integers(-(10**9), 10**9).map(lambda thousandths: thousandths / 1000)
 

@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 from ett_service.charts.bars import Bar, stacked_bars
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 from tests.charts.drawing import SVG, read, rects, texts
 
 DAY = Bar(

@@ -1,7 +1,7 @@
 import pytest
 
 from ett_service.charts.curve import CurvePoint, Intervals, interval_curve
-from ett_service.core.checkpointing import best_interval_seconds, wasted_ratio
+from ett_service.core.planning.checkpoint_interval import best_interval_seconds, wasted_ratio
 from tests.charts.drawing import SVG, read, texts
 
 DAY = 86_400

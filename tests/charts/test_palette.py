@@ -3,7 +3,7 @@ from itertools import combinations
 
 from ett_service.charts.palette import COLOURS, STYLE, ink_on, paint, patterns, standalone
 from ett_service.charts.svg import chart
-from ett_service.core.vocabulary import WASTED, Category
+from ett_service.core.words import WASTED, Category
 from tests.charts.drawing import SVG, read
 
 

@@ -16,9 +16,9 @@ from ett_service.cli.demo_loading import Teller, keep_alive, load
 from ett_service.cli.demo_server import served
 from ett_service.cli.exits import Exit, Failure, OutOfReach
 from ett_service.client.transport import request
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
+from ett_service.demo.calendar import MINUTE
 from ett_service.demo.generator import Fleet, generate
-from ett_service.demo.units import MINUTE
 from tests.cli.conftest import ETT, Ett, bare_environment
 
 END = "2026-03-05T15:00:00Z"

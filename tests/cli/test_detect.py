@@ -13,18 +13,17 @@ from ett_service.cli.detect_tables import write
 from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.exits import Exit
 from ett_service.cli.main import main
-from ett_service.core.event import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
-from ett_service.core.regression import Attribution
-from ett_service.core.regression_state import Rules, Transition, step
-from ett_service.core.vocabulary import Phase
-from ett_service.detection.evaluation import Evaluated, Found
-from ett_service.detection.impact import Severity
-from ett_service.detection.replay import Course, Replayed
+from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
+from ett_service.core.regressions.finding import Attribution
+from ett_service.core.regressions.state import StateRules, Transition, step
+from ett_service.core.words import Phase
+from ett_service.detection.backtest import Backtest, Course
+from ett_service.detection.run import RunFinding, RunResult, Severity
 from ett_service.settings import DetectionTable, PriceRow, Settings
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, RECEIVED_AT, event
 from tests.cli.conftest import Ett
@@ -167,11 +166,11 @@ def test_the_plan_is_that_of_the_settings() -> None:
 
 def test_what_began_with_nothing_has_no_factor(capsys: pytest.CaptureFixture[str]) -> None:
     new = finding(ratio=math.inf, low=math.inf, high=math.inf)
-    standing = step(None, new, END, Rules())
+    standing = step(None, new, END, StateRules())
     assert standing is not None
-    course = Course(standing, Found(new, Severity.LOW, Attribution({}, {})), END)
+    course = Course(standing, RunFinding(new, Severity.LOW, Attribution({}, {})), END)
     course.steps.append((END, Transition.PENDING))
-    answer = told_of("research", [END], Replayed([course], [Evaluated((), (), 1)]), [])
+    answer = told_of("research", [END], Backtest([course], [RunResult((), (), 1)]), [])
 
     assert answer["found"][0]["ratio"] is answer["found"][0]["interval"] is None
     assert "Infinity" not in json.dumps(answer)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
-from ett_service.core.interval import SECOND_US
+from ett_service.core.intervals import SECOND_US
 from ett_service.demo.generator import generate
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
 from tests.live.prometheus import Prometheus, Sample, backfill
 from tests.scenarios.conftest import Server
 from tests.stories import failing_job

@@ -1,7 +1,7 @@
 import pytest
 
 from ett_service.cli.main import main
-from ett_service.storage.engine import open_store
+from ett_service.storage.engine.store import open_store
 
 
 def test_a_new_file_gets_the_schema_and_a_second_run_changes_nothing(

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ett_service.charts import regressions
+from ett_service.charts import units
 from ett_service.cli.main import main
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Cohort, Metric, Subject, Verdict
-from ett_service.storage.engine import open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.migrate import migrate
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdict
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.record.keys import create_project
 from tests.builders import NOON
 from tests.conftest import DIALECTS, new_postgresql
 from tests.regressions import finding, fires, searched
@@ -196,8 +196,8 @@ def test_what_is_refused_says_so(served: Found, capsys: pytest.CaptureFixture[st
 )
 def test_what_is_watched_is_named_once(found: tuple[str, ...], words: str) -> None:
     named = dict(zip(("metric", "phase", "stage", "cause"), found, strict=True))
-    assert regressions.subject(named) == words
+    assert units.subject(named) == words
 
 
 def test_rates_of_failures_are_told_for_a_thousand_gpu_hours() -> None:
-    assert regressions.value("failures_per_gpu_hour", 0.0025) == "2.50 per 1,000 GPU-h"
+    assert units.value("failures_per_gpu_hour", 0.0025) == "2.50 per 1,000 GPU-h"

@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from ett_service.cli.main import main
-from ett_service.rules.files import files, one_file
-from ett_service.rules.objective import Objective
-from ett_service.rules.rule import Links
+from ett_service.metrics.rules.files import files, one_file
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.rule import Links
 
 
 def test_rules_are_written_as_files_beside_a_table_of_when_they_fire(

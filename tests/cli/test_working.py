@@ -8,8 +8,8 @@ from sqlalchemy import select
 
 from ett_service.cli.working import worker
 from ett_service.settings import Settings
-from ett_service.storage.engine import Store
-from ett_service.storage.tables import lease
+from ett_service.storage.engine.store import Store
+from ett_service.storage.schema import lease
 from tests.engines import ON_ONE_ENGINE
 from tests.worker.rig import eventually, running
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import ett_service
 from ett_service.client.lines import OUTCOMES, PHASES
 from ett_service.client.opening import FACTS
-from ett_service.core.answer import Facts
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.ledger.results import Facts
+from ett_service.core.words import Outcome, Phase
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.storage.engine import open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.record.keys import create_project
 from tests.builders import NOON
 from tests.cli.conftest import ETT, address, bare_environment
 from tests.contract.described import Described, Service

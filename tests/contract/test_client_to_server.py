@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from ett_service.core.fold import fold
+from ett_service.core.ledger.fold import fold
 from tests.client.recording import environment, run_trainer, spooled
 from tests.contract.described import Service, eventually
 from tests.contract.test_timelines import in_microseconds

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ett_service.ingest.refusal import Code
+from ett_service.ingest.refusals import Code
 from tests.contract.described import Json, Service, eventually, quoted
 from tests.stories import failing_job
 

@@ -13,15 +13,15 @@ import pytest
 from sqlalchemy import Connection
 
 from ett_service.aggregation.job import refresh
-from ett_service.core.answer import JobLedger
-from ett_service.core.vocabulary import Category, Period
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Period
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.limits import Limits
-from ett_service.storage import ledgers
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
+from ett_service.storage.engine.store import Store
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
 from tests.contract.described import Json, Service, eventually, quoted
 from tests.core.corpus import FILES, instant
 from tests.core.plain import plain

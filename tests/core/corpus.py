@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.event import EVENT_TYPES, AttemptEnded, Event
-from ett_service.core.vocabulary import Cause, Origin, Outcome, Phase
+from ett_service.core.events import EVENT_TYPES, AttemptEnded, Event
+from ett_service.core.words import Cause, Origin, Outcome, Phase
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "timelines"

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     CheckpointRestored,
@@ -17,7 +17,7 @@ from ett_service.core.event import (
     Progress,
     SpanOver,
 )
-from ett_service.core.vocabulary import Cause, Origin, Outcome, Phase
+from ett_service.core.words import Cause, Origin, Outcome, Phase
 
 _WEIGHTS: dict[type[Event], int] = {
     JobFacts: 1,

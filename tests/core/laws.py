@@ -6,9 +6,9 @@ from fractions import Fraction
 from itertools import pairwise
 from random import Random
 
-from ett_service.core.answer import JobLedger, Limits
-from ett_service.core.event import Event
-from ett_service.core.vocabulary import Category, Period
+from ett_service.core.events import Event
+from ett_service.core.ledger.results import JobLedger, Limits
+from ett_service.core.words import Category, Period
 from tests.core.strategies import Timeline
 
 Fold = Callable[[Iterable[Event], Mapping[str, int], int, Limits], JobLedger]

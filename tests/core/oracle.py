@@ -7,22 +7,9 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby, pairwise
 from typing import Any
 
-from ett_service.core.answer import Limits
-from ett_service.core.event import (
-    AttemptStarted,
-    CheckpointSaved,
-    Event,
-    JobEnded,
-    JobFacts,
-)
-from ett_service.core.vocabulary import (
-    FAILURES,
-    Category,
-    JobState,
-    Origin,
-    Period,
-    Phase,
-)
+from ett_service.core.events import AttemptStarted, CheckpointSaved, Event, JobEnded, JobFacts
+from ett_service.core.ledger.results import Limits
+from ett_service.core.words import FAILURES, Category, JobState, Origin, Period, Phase
 from tests.core.oracle_lives import Bounds, Life, bounds, corrected, lives_of, starts
 from tests.core.oracle_painting import painted
 from tests.core.oracle_picture import (

@@ -6,8 +6,7 @@ Written from the definitions alone, as literally as they read; slow on purpose.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ett_service.core.answer import Limits
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     Event,
     JobEnded,
@@ -17,13 +16,8 @@ from ett_service.core.event import (
     Progress,
     SpanOver,
 )
-from ett_service.core.vocabulary import (
-    ORIGIN_OF_CAUSE,
-    Cause,
-    Origin,
-    Outcome,
-    Phase,
-)
+from ett_service.core.ledger.results import Limits
+from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, Origin, Outcome, Phase
 
 _PHASE_EVENTS = (PhaseStarted, PhaseEnded, SpanOver)
 _WORST_FIRST = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPLETED)

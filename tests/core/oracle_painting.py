@@ -2,16 +2,8 @@
 
 from itertools import pairwise
 
-from ett_service.core.event import (
-    CheckpointSaved,
-    Progress,
-)
-from ett_service.core.vocabulary import (
-    Category,
-    Outcome,
-    Period,
-    Phase,
-)
+from ett_service.core.events import CheckpointSaved, Progress
+from ett_service.core.words import Category, Outcome, Period, Phase
 from tests.core.oracle_lives import Bounds, Life
 from tests.core.oracle_picture import Painting, Piece, Ticks, facts_of
 from tests.core.oracle_repeats import repeats

@@ -8,15 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ett_service.core.event import (
-    Event,
-)
-from ett_service.core.vocabulary import (
-    Basis,
-    Category,
-    Period,
-    Phase,
-)
+from ett_service.core.events import Event
+from ett_service.core.words import Basis, Category, Period, Phase
 from tests.core.oracle_lives import Life
 from tests.core.oracle_spans import Span
 

@@ -2,14 +2,8 @@
 
 from dataclasses import dataclass
 
-from ett_service.core.event import (
-    CheckpointRestored,
-    CheckpointSaved,
-    Progress,
-)
-from ett_service.core.vocabulary import (
-    Basis,
-)
+from ett_service.core.events import CheckpointRestored, CheckpointSaved, Progress
+from ett_service.core.words import Basis
 from tests.core.oracle_lives import Life
 from tests.core.oracle_picture import Painting, Stretch, facts_of
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ett_service.core.event import PhaseEnded, PhaseStarted, Progress, SpanOver
-from ett_service.core.vocabulary import ACTIVITIES, STATIONS, Phase
+from ett_service.core.events import PhaseEnded, PhaseStarted, Progress, SpanOver
+from ett_service.core.words import ACTIVITIES, STATIONS, Phase
 from tests.core.oracle_lives import Life, named
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ett_service.core.answer import AttemptLedger, JobLedger, Recovery, Segment
-from ett_service.core.vocabulary import Category, Period
+from ett_service.core.ledger.results import AttemptLedger, JobLedger, Recovery, Segment
+from ett_service.core.words import Category, Period
 
 _ATTEMPT = ("number", "launch", "attempt", "cycle", "outcome", "basis")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     CheckpointRestored,
@@ -18,7 +18,7 @@ from ett_service.core.event import (
     Progress,
     SpanOver,
 )
-from ett_service.core.vocabulary import Origin, Outcome, Phase
+from ett_service.core.words import Origin, Outcome, Phase
 
 _SECOND = 1_000_000
 _ENDINGS = (Outcome.FAILED, Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED)

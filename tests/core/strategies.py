@@ -11,8 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ett_service.core.answer import Limits
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     CheckpointRestored,
@@ -26,7 +25,8 @@ from ett_service.core.event import (
     Progress,
     SpanOver,
 )
-from ett_service.core.vocabulary import Cause, Origin, Outcome, Phase
+from ett_service.core.ledger.results import Limits
+from ett_service.core.words import Cause, Origin, Outcome, Phase
 from tests.core.heap import heaped
 from tests.core.story import told
 

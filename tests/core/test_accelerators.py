@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, JobFacts, PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, Outcome, Phase
+from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobFacts, PhaseStarted
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started
 
 

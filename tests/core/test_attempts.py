@@ -1,9 +1,9 @@
 """What is said of one attempt."""
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, JobEnded
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, Cause, Origin, Outcome, Phase
+from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobEnded
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Cause, Origin, Outcome, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
 

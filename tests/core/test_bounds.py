@@ -2,10 +2,10 @@
 
 import pytest
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import AttemptEnded, Event, Heartbeat, JobEnded, PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import JobState, Origin, Outcome, Phase
+from ett_service.core.events import AttemptEnded, Event, Heartbeat, JobEnded, PhaseStarted
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import JobState, Origin, Outcome, Phase
 from tests.core.timeline import SECOND, ended, progress, span, started
 
 MINUTE = 60

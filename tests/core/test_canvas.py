@@ -1,11 +1,11 @@
 """Painting spans into segments without holes, from the anchor on."""
 
-from ett_service.core.canvas import Canvas, Scene
-from ett_service.core.span import NEVER, Span
-from ett_service.core.vocabulary import Category, Phase
+from ett_service.core.ledger.ownership import Ownership, OwnershipInputs
+from ett_service.core.ledger.spans import NEVER, Span
+from ett_service.core.words import Category, Phase
 
 
-def _scene(end: int, **changes: object) -> Scene:
+def _scene(end: int, **changes: object) -> OwnershipInputs:
     members: dict[str, object] = {
         "windows": [(0, end)],
         "loops": [(0, end)],
@@ -16,15 +16,15 @@ def _scene(end: int, **changes: object) -> Scene:
         "first_progress": 0,
         "settled_to": NEVER,
     }
-    return Scene(**{**members, **changes})  # type: ignore[arg-type]
+    return OwnershipInputs(**{**members, **changes})  # type: ignore[arg-type]
 
 
 def _span(phase: Phase, begin: int, end: int | None) -> Span:
     return Span(phase, begin, end, f"{phase}-{begin}")
 
 
-def _pieces(spans: list[Span], scene: Scene) -> list[tuple[int, int, Category]]:
-    canvas = Canvas()
+def _pieces(spans: list[Span], scene: OwnershipInputs) -> list[tuple[int, int, Category]]:
+    canvas = Ownership()
     canvas.paint(spans, scene)
     return [piece[:3] for piece in canvas.pieces]
 
@@ -81,11 +81,11 @@ def test_a_compile_after_the_first_progress_is_a_recompile() -> None:
 def test_painting_on_from_the_anchor_equals_painting_from_nothing() -> None:
     loop = _span(Phase.TRAIN_LOOP, 0, None)
     saves = [_span(Phase.CHECKPOINT_BLOCKING, 10 * n, 10 * n + 3) for n in range(1, 200)]
-    canvas, spans = Canvas(), [loop]
+    canvas, spans = Ownership(), [loop]
     for save in saves:
         spans.append(save)
         canvas.paint(spans, _scene(save.begin + 5))
-    fresh = Canvas()
+    fresh = Ownership()
     fresh.paint(spans, _scene(1995))
 
     assert canvas.anchored_at > 1700

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.checkpointing import (
+from ett_service.core.planning.checkpoint_interval import (
     best_interval_seconds,
     blocking_seconds,
     curve,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ett_service.core.answer import Exclusion, JobLedger
-from ett_service.core.cohort import (
+from ett_service.core.fleet.cohort import (
     DIMENSIONS,
     MOST_ACCELERATORS,
     MOST_WEIGHTED_US,
@@ -12,10 +11,11 @@ from ett_service.core.cohort import (
     last_at,
     size_of,
 )
-from ett_service.core.contribution import contribution
-from ett_service.core.fold import fold
-from ett_service.core.interval import HOUR_US
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.fleet.contribution import contribution
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.words import Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ett_service.core.event import Event
-from ett_service.core.fold import JobFold, fold
+from ett_service.core.events import Event
+from ett_service.core.ledger.fold import JobFold, fold
 from tests.core.corpus import FILES, cases
 from tests.core.laws import in_batches
 from tests.core.oracle import answer

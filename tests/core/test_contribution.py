@@ -6,14 +6,14 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.answer import Exclusion, JobLedger, Work, WorkDone
-from ett_service.core.cohort import MOST_ACCELERATORS, MOST_WEIGHTED_US, Cohort
-from ett_service.core.contribution import Cell, Cells, contribution, first_difference, hour_of
-from ett_service.core.event import CheckpointSaved, Event, JobFacts, Progress
-from ett_service.core.fold import JobFold, fold
-from ett_service.core.interval import HOUR_US
-from ett_service.core.totals import MEASURES, PLAIN, WEIGHTED, Totals
-from ett_service.core.vocabulary import Category, Outcome, Period, Phase
+from ett_service.core.events import CheckpointSaved, Event, JobFacts, Progress
+from ett_service.core.fleet.cohort import MOST_ACCELERATORS, MOST_WEIGHTED_US, Cohort
+from ett_service.core.fleet.contribution import Cell, Cells, contribution, first_difference, hour_of
+from ett_service.core.fleet.totals import MEASURES, PLAIN, WEIGHTED, Totals
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.fold import JobFold, fold
+from ett_service.core.ledger.results import Exclusion, JobLedger, Work, WorkDone
+from ett_service.core.words import Category, Outcome, Period, Phase
 from tests.core.laws import in_batches
 from tests.core.strategies import (
     Timeline,

@@ -4,15 +4,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.correction import AttemptKey, Verdict, corrected
-from ett_service.core.event import AttemptEnded, AttemptStarted, PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import FAILURES, INFRA_ORIGINS, Cause, Origin, Outcome, Phase
+from ett_service.core.events import AttemptEnded, AttemptStarted, PhaseStarted
+from ett_service.core.ledger.failures import AttemptKey, FailureVerdict, corrected
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import FAILURES, INFRA_ORIGINS, Cause, Origin, Outcome, Phase
 from tests.builders import HOUR, MINUTE, NOON, event
 
 FIRST, SECOND_TRY, LAST = (AttemptKey("8041", attempt, 0) for attempt in range(3))
-SAID = Verdict(Origin.INFRA, Cause.NETWORK, "the switch was down", "ett_00000000", NOON + HOUR)
+SAID = FailureVerdict(
+    Origin.INFRA, Cause.NETWORK, "the switch was down", "ett_00000000", NOON + HOUR
+)
 
 
 def thrice() -> JobLedger:
@@ -65,7 +67,7 @@ def test_without_a_verdict_the_ledger_is_the_same_object() -> None:
     st.dictionaries(
         st.sampled_from([FIRST, SECOND_TRY, LAST]),
         st.builds(
-            Verdict,
+            FailureVerdict,
             st.sampled_from(Origin),
             st.sampled_from(Cause),
             st.just("because"),
@@ -75,7 +77,7 @@ def test_without_a_verdict_the_ledger_is_the_same_object() -> None:
     )
 )
 def test_only_origins_causes_and_what_counts_them_ever_change(
-    verdicts: dict[AttemptKey, Verdict],
+    verdicts: dict[AttemptKey, FailureVerdict],
 ) -> None:
     ledger = thrice()
 

@@ -5,15 +5,15 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ett_service.core.answer import Exclusion, JobLedger
-from ett_service.core.contribution import contribution
-from ett_service.core.counter_history import Steps, moves
-from ett_service.core.counters import counted
-from ett_service.core.event import PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.interval import HOUR_US
-from ett_service.core.totals import Totals
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.events import PhaseStarted
+from ett_service.core.fleet.contribution import contribution
+from ett_service.core.fleet.counter_history import Steps, counter_steps
+from ett_service.core.fleet.counters import job_counters
+from ett_service.core.fleet.totals import Totals
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.words import Outcome, Phase
 from tests.core.laws import of
 from tests.core.strategies import (
     BIRTH,
@@ -35,7 +35,7 @@ HOURS = Steps(HOUR_US)
 
 def total(ledger: JobLedger, steps: Steps, *exclusions: Exclusion) -> dict[str, int]:
     """Sum up all steps."""
-    found = moves(ledger, steps, exclusions)
+    found = counter_steps(ledger, steps, exclusions)
     sums = {key: sum(by_step.values()) for key, by_step in found.items()}
     return {key: amount for key, amount in sums.items() if amount}
 
@@ -44,7 +44,7 @@ def total(ledger: JobLedger, steps: Steps, *exclusions: Exclusion) -> dict[str, 
 def test_all_steps_together_are_what_the_job_counts(timeline: Timeline, step_us: int) -> None:
     ledger = of(fold, timeline)
     if ledger.e2e_us < 10_000 * step_us:
-        assert total(ledger, Steps(step_us)) == counted(ledger).sums
+        assert total(ledger, Steps(step_us)) == job_counters(ledger).sums
 
 
 @given(_hours, _exclusions)
@@ -55,7 +55,7 @@ def test_what_is_excluded_moves_no_counter(timeline: Timeline, exclusions: list[
         if not cohort.excluded:
             fleet[hour_at + HOUR_US] += Totals(cell.sums).e2e_us
     found: Counter[int] = Counter()
-    for key, by_step in moves(ledger, HOURS, exclusions).items():
+    for key, by_step in counter_steps(ledger, HOURS, exclusions).items():
         if key.startswith("phase_seconds:"):
             found.update(by_step)
     assert +found == +fleet
@@ -66,8 +66,8 @@ def test_what_is_excluded_moves_no_counter(timeline: Timeline, exclusions: list[
 def test_what_comes_after_the_last_step_is_left_out(timeline: Timeline, halves: int) -> None:
     ledger = of(fold, timeline)
     last_at = BIRTH + halves * 30 * SECOND
-    hours = moves(ledger, Steps(HOUR_US, last_at))
-    for key, by_step in moves(ledger, Steps(30 * SECOND)).items():
+    hours = counter_steps(ledger, Steps(HOUR_US, last_at))
+    for key, by_step in counter_steps(ledger, Steps(30 * SECOND)).items():
         until = sum(us for at, us in by_step.items() if at <= last_at)
         assert sum(hours.get(key, {}).values()) == until
     assert all(at <= last_at for by_step in hours.values() for at in by_step)
@@ -86,7 +86,7 @@ def test_the_silent_tail_is_the_last_of_an_attempts_stalled_time() -> None:
         {},
         9000 * SECOND,
     )
-    found = moves(ledger, HOURS)
+    found = counter_steps(ledger, HOURS)
 
     assert found["phase_seconds:stalled"] == {HOUR_US: 200 * SECOND}
     silent = {2 * HOUR_US: 3600 * SECOND, 3 * HOUR_US: 1800 * SECOND}

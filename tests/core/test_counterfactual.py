@@ -6,13 +6,13 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.counterfactual import Counterfactual, Removal, Saved, removals
-from ett_service.core.event import CheckpointRestored, Event, PhaseStarted, SpanOver
-from ett_service.core.fold import fold
-from ett_service.core.scenario import CutFailures, Scenario, parse
-from ett_service.core.stretches import Stretch
-from ett_service.core.vocabulary import Category, Origin, Outcome, Phase
+from ett_service.core.events import CheckpointRestored, Event, PhaseStarted, SpanOver
+from ett_service.core.fleet.owned_time import OwnedTime
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.planning.counterfactual import Counterfactual, Removal, Saved, removals
+from ett_service.core.planning.scenario import CutFailures, Scenario, parse
+from ett_service.core.words import Category, Origin, Outcome, Phase
 from tests.core.strategies import Timeline, timelines
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
@@ -65,10 +65,12 @@ def _folded(events: Sequence[Event]) -> JobLedger:
     return fold(events, {}, as_of=2_000 * SECOND)
 
 
-def _whole(ledger: JobLedger) -> list[Stretch]:
+def _whole(ledger: JobLedger) -> list[OwnedTime]:
     """All of the job's time; each second counts for ten accelerators, held but in waits."""
     return [
-        Stretch(one.start_at, one.end_at, one.category, one.number, 10, held=one.number is not None)
+        OwnedTime(
+            one.start_at, one.end_at, one.category, one.number, 10, held=one.number is not None
+        )
         for one in ledger.segments
     ]
 
@@ -160,7 +162,7 @@ def test_time_is_weighted_by_accelerators_and_counts_as_theirs_while_they_were_h
 
 def test_only_the_part_of_a_stretch_that_is_asked_for_counts() -> None:
     ledger = _folded(_troubled())
-    window = [Stretch(390 * SECOND, 450 * SECOND, Category.STALLED, 0, 1, held=True)]
+    window = [OwnedTime(390 * SECOND, 450 * SECOND, Category.STALLED, 0, 1, held=True)]
 
     assert Counterfactual(ledger, [ALL]).saved(window).us == 60 * SECOND
     halved = Counterfactual(ledger, [parse("halve all failures")]).saved(window)

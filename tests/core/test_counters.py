@@ -2,17 +2,17 @@
 
 from hypothesis import given
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.cohort import is_weighted
-from ett_service.core.counters import DEDUCTIONS, PHASES, Counted, counted, open_work
-from ett_service.core.event import AttemptStarted, Event, PhaseEnded, PhaseStarted, SpanOver
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, Outcome, Phase
+from ett_service.core.events import AttemptStarted, Event, PhaseEnded, PhaseStarted, SpanOver
+from ett_service.core.fleet.cohort import is_weighted
+from ett_service.core.fleet.counters import DEDUCTIONS, PHASES, JobCounters, job_counters, open_work
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Outcome, Phase
 from tests.builders import HOUR, MINUTE, NOON, event, progress
 from tests.core.strategies import Timeline, timelines
 
 
-def category_us(told: Counted, category: Category, weight: str = "") -> int:
+def category_us(told: JobCounters, category: Category, weight: str = "") -> int:
     """Put a category together from gross time and deductions, as readers of /metrics do."""
     phase = "train_loop" if category is Category.EFFECTIVE_TRAINING else category.value
     gross = sum(
@@ -36,7 +36,7 @@ def without_running_tails(ledger: JobLedger) -> bool:
 @given(timelines)
 def test_gross_time_and_deductions_make_up_each_category(timeline: Timeline) -> None:
     ledger = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
-    told = counted(ledger)
+    told = job_counters(ledger)
     if not told.sums:
         return
     assert sum(told.sums.get(f"phase_seconds:{phase}", 0) for phase in PHASES) == ledger.e2e_us
@@ -64,13 +64,13 @@ def test_a_running_silent_tail_is_not_deducted_but_open() -> None:
     ledger = hanging(NOON + 12 * MINUTE)
     assert ledger.attempts[0].silent_tail_us == 6 * MINUTE
 
-    assert counted(ledger).sums["phase_seconds:train_loop"] == 11 * MINUTE
-    assert not any(key.startswith("deducted") for key in counted(ledger).sums)
+    assert job_counters(ledger).sums["phase_seconds:train_loop"] == 11 * MINUTE
+    assert not any(key.startswith("deducted") for key in job_counters(ledger).sums)
     assert open_work(ledger).open_since == {"stalled": NOON + 6 * MINUTE}
 
 
 def test_an_attempt_that_was_lost_counts_up_to_its_last_sign() -> None:
-    sums = counted(hanging(NOON + HOUR)).sums
+    sums = job_counters(hanging(NOON + HOUR)).sums
     assert sums["phase_seconds:train_loop"] == 3 * MINUTE
 
 
@@ -83,7 +83,7 @@ def test_what_is_open_began_where_its_stretch_did() -> None:
 
 def test_a_job_that_is_left_out_of_the_fleet_counts_nothing() -> None:
     told = [event(AttemptStarted, 0), event(AttemptStarted, NOON, attempt=1)]
-    assert counted(fold(told, {}, NOON)).sums == {}
+    assert job_counters(fold(told, {}, NOON)).sums == {}
 
 
 def test_a_compile_inside_the_loop_is_one_duration_however_long_it_goes_on() -> None:
@@ -92,9 +92,9 @@ def test_a_compile_inside_the_loop_is_one_duration_however_long_it_goes_on() -> 
         event(PhaseStarted, NOON + MINUTE, phase=Phase.PT2_COMPILE),
     ]
     for minute in range(2, 9):
-        sums = counted(fold(told, {}, NOON + minute * MINUTE)).sums
+        sums = job_counters(fold(told, {}, NOON + minute * MINUTE)).sums
         assert not any(key.startswith("phase_duration_seconds") for key in sums)
 
     told.append(event(PhaseEnded, NOON + 9 * MINUTE, phase=Phase.PT2_COMPILE))
-    sums = counted(fold(told, {}, NOON + 10 * MINUTE)).sums
+    sums = job_counters(fold(told, {}, NOON + 10 * MINUTE)).sums
     assert sums["phase_duration_seconds:pt2_compile#us"] == 8 * MINUTE

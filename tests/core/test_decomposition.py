@@ -7,8 +7,14 @@ from random import Random
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ett_service.core.decomposition import UNITS, Decomposition, Part, decompose, in_units
-from ett_service.core.vocabulary import Category
+from ett_service.core.fleet.decomposition import (
+    UNITS,
+    ChangePart,
+    Decomposition,
+    decompose,
+    in_units,
+)
+from ett_service.core.words import Category
 
 Windows = tuple[dict[str, dict[Category, int]], dict[str, dict[Category, int]]]
 
@@ -41,7 +47,7 @@ def test_a_longer_compile_of_one_cohort_is_told_as_that() -> None:
     # a is half of the fleet, and 20 % of its time more went into compiling.
     assert found.change == Fraction(-10, 100)
     assert found.parts == (
-        Part("a", COMPILE, Fraction(-1, 10), Fraction(10, 100), Fraction(30, 100)),
+        ChangePart("a", COMPILE, Fraction(-1, 10), Fraction(10, 100), Fraction(30, 100)),
     )
 
 

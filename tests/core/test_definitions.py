@@ -1,16 +1,16 @@
 from fractions import Fraction
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.definitions import (
+from ett_service.core.events import Event
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.planning.definitions import (
     cre_goodput,
     definitions,
     ettr,
     google_goodput,
     megascale_rate,
 )
-from ett_service.core.event import Event
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, Outcome, Phase
+from ett_service.core.words import Category, Outcome, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span
 
 ONE_INTERRUPTION: list[Event] = [

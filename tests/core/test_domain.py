@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ett_service.core.domain import (
+from ett_service.core.errors import (
     OutOfDomain,
     refuse_negative,
     refuse_no_share,

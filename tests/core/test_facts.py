@@ -2,8 +2,8 @@
 
 from itertools import permutations
 
-from ett_service.core.event import JobFacts
-from ett_service.core.facts import facts
+from ett_service.core.events import JobFacts
+from ett_service.core.ledger.job_results import facts
 
 
 def test_each_member_and_each_label_has_its_own_latest_value() -> None:

@@ -3,10 +3,10 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ett_service.core.event import AttemptEnded
-from ett_service.core.failure import Verdict, classify
-from ett_service.core.failure_rules import RULES, Strength
-from ett_service.core.vocabulary import Cause, Origin, Outcome
+from ett_service.core.events import AttemptEnded
+from ett_service.core.ledger.failure_rules import RULES, Strength
+from ett_service.core.ledger.failures import Classification, classify
+from ett_service.core.words import Cause, Origin, Outcome
 
 SECOND = 1_000_000
 
@@ -40,7 +40,7 @@ def ended(  # noqa: PLR0913 -- the members of the event
     )
 
 
-def judged(*events: AttemptEnded) -> Verdict:
+def judged(*events: AttemptEnded) -> Classification:
     first = min(events, key=lambda event: (event.at, event.id))
     return classify(first.outcome, first, [(event.at, event) for event in events])
 

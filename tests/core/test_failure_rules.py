@@ -5,9 +5,9 @@ from time import perf_counter
 
 import pytest
 
-from ett_service.core.failure import first_match
-from ett_service.core.failure_rules import RULES, Rule
-from ett_service.core.vocabulary import ORIGIN_OF_CAUSE
+from ett_service.core.ledger.failure_rules import RULES, Rule
+from ett_service.core.ledger.failures import first_match
+from ett_service.core.words import ORIGIN_OF_CAUSE
 from tests.core.failure_examples import EXAMPLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "failure-rules.md"

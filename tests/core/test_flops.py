@@ -1,6 +1,6 @@
 import pytest
 
-from ett_service.core.flops import mfu_ratio, training_flops
+from ett_service.core.ledger.work import mfu_ratio, training_flops
 
 
 def test_training_takes_six_operations_a_parameter_and_token() -> None:

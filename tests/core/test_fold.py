@@ -3,9 +3,9 @@
 import pytest
 
 from benchmarks.fold import answer, durations, job, microseconds
-from ett_service.core.event import Heartbeat, PhaseStarted
-from ett_service.core.fold import JobFold, fold
-from ett_service.core.vocabulary import JobState, Outcome, Phase
+from ett_service.core.events import Heartbeat, PhaseStarted
+from ett_service.core.ledger.fold import JobFold, fold
+from ett_service.core.words import JobState, Outcome, Phase
 from tests.core.timeline import SECOND, ended, progress, span, started
 
 

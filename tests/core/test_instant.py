@@ -1,4 +1,4 @@
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
 
 
 def test_an_instant_always_has_six_decimals_and_says_utc() -> None:

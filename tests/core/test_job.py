@@ -1,10 +1,10 @@
 """The job's numbers: shares, recoveries, the wait in the queue."""
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import Event, PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.job import MOST
-from ett_service.core.vocabulary import Category, Outcome, Period, Phase
+from ett_service.core.events import Event, PhaseStarted
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.job_results import MOST
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Outcome, Period, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
 LOOP = Phase.TRAIN_LOOP

@@ -1,6 +1,6 @@
 import pytest
 
-from ett_service.core.label import UNKNOWN, label
+from ett_service.core.words import UNKNOWN, label
 
 
 @pytest.mark.parametrize("value", [None, ""])

@@ -6,9 +6,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import Event
-from ett_service.core.fold import JobFold, fold
+from ett_service.core.events import Event
+from ett_service.core.ledger.fold import JobFold, fold
+from ett_service.core.ledger.results import JobLedger
 from tests.core.laws import (
     check_conservation,
     check_late_facts,

@@ -1,9 +1,9 @@
 """Occasions: what is booked at an instant, and at which."""
 
-from ett_service.core.event import Event
-from ett_service.core.fold import fold
-from ett_service.core.occasions import Occasion, occasions
-from ett_service.core.vocabulary import Origin, Outcome, Phase
+from ett_service.core.events import Event
+from ett_service.core.fleet.instant_amounts import InstantAmount, instant_amounts
+from ett_service.core.ledger.fold import fold
+from ett_service.core.words import Origin, Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started
 
 FAILED_AND_RESUMED = (
@@ -21,7 +21,7 @@ FAILED_AND_RESUMED = (
 
 def counted(*events: Event) -> list[tuple[str, int, int]]:
     """Return name, instant and length, both in seconds, of all that is counted."""
-    found = [one for one in occasions(fold(events, {}, 10**12)) if one.tally]
+    found = [one for one in instant_amounts(fold(events, {}, 10**12)) if one.tally]
     return sorted(
         (one.tally[0], one.at // SECOND, one.tally[2] // SECOND) for one in found if one.tally
     )
@@ -50,12 +50,14 @@ def test_a_phase_that_is_not_over_is_not_counted() -> None:
     events = (started(0), span(Phase.LAUNCHER_INIT, 0, 60))
     ledger = fold(events, {}, 60 * SECOND)
 
-    assert [one.tally for one in occasions(ledger) if one.tally and "phase" in one.tally[0]] == []
+    assert [
+        one.tally for one in instant_amounts(ledger) if one.tally and "phase" in one.tally[0]
+    ] == []
 
 
 def test_a_job_that_only_queued_has_waited_until_now() -> None:
     queued = span(Phase.QUEUED, 0, 60)
 
-    assert list(occasions(fold([queued], {}, 60 * SECOND))) == [
-        Occasion(60 * SECOND, None, (("queue_wait_us", 60 * SECOND),))
+    assert list(instant_amounts(fold([queued], {}, 60 * SECOND))) == [
+        InstantAmount(60 * SECOND, None, (("queue_wait_us", 60 * SECOND),))
     ]

@@ -3,10 +3,10 @@
 What ml-goodput-measurement 0.2.3 says of each stands in the docstrings.
 """
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import Event
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, JobState, Outcome, Phase
+from ett_service.core.events import Event
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, JobState, Outcome, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
 _YEAR_S = 365 * 86_400

@@ -1,9 +1,9 @@
 """Where in the job's life a second lies."""
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import Event
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, Outcome, Period, Phase
+from ett_service.core.events import Event
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Outcome, Period, Phase
 from tests.core.timeline import SECOND, ended, span, started
 
 LOOP = Phase.TRAIN_LOOP

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.planning import Run, Spot, on_demand_cost, spot_cost, spot_gpu_hours
+from ett_service.core.planning.run import Run, Spot, on_demand_cost, spot_cost, spot_gpu_hours
 
 HOUR = 3600.0
 CLIMATE = Run(flops=5.04e21, peak_teraflops=312.0, mfu_ratio=0.42, accelerators=64)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import Phase as Step
 from hypothesis import find, settings
 
-from ett_service.core.answer import JobLedger, Limits
-from ett_service.core.event import Event
-from ett_service.core.fold import fold
+from ett_service.core.events import Event
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger, Limits
 from tests.core.laws import (
     Fold,
     check_conservation,

@@ -1,10 +1,10 @@
 """Each gap is named: attempt, interval, and what was inferred from which event."""
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import Event, PhaseEnded, PhaseStarted, SpanOver
-from ett_service.core.fold import JobFold, fold
-from ett_service.core.quality import MOST_GAPS
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.events import Event, PhaseEnded, PhaseStarted, SpanOver
+from ett_service.core.ledger.fold import JobFold, fold
+from ett_service.core.ledger.quality import MOST_GAPS
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started
 
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.checkpointing import (
+from ett_service.core.events import AttemptEnded, SpanOver
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.stages import rank_spans, stage_times
+from ett_service.core.planning.checkpoint_interval import (
     best_interval_seconds,
     blocking_seconds,
     curve,
     unsaved_seconds,
     wasted_ratio,
 )
-from ett_service.core.event import AttemptEnded, SpanOver
-from ett_service.core.fold import fold
-from ett_service.core.planning import Run, Spot, on_demand_cost, spot_cost
-from ett_service.core.renewal import failure_rate
-from ett_service.core.stages import rank_spans, stage_times
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.planning.run import Run, Spot, on_demand_cost, spot_cost
+from ett_service.core.planning.scale import failure_rate
+from ett_service.core.words import Outcome, Phase
 from tests.core.corpus import FOLDER
 from tests.core.daly import daly_interval_seconds
 

@@ -1,7 +1,7 @@
 """The three clocks of a regression run, stop and break their promise when they should."""
 
-from ett_service.core.interval import HOUR_US
-from ett_service.core.regression_clocks import Clock, Clocks, Moments, Sla, clocks
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.regressions.clocks import Moments, ResponseTime, ResponseTimes, Sla, clocks
 
 SLA = Sla(detect_us=96 * HOUR_US, acknowledge_us=24 * HOUR_US, resolve_us=168 * HOUR_US)
 
@@ -11,17 +11,17 @@ def at(hours: int) -> int:
 
 
 def test_before_it_fires_only_its_detection_is_awaited() -> None:
-    assert clocks(Moments(at(10)), SLA, at(40)) == Clocks(
-        Clock(at(30), SLA.detect_us, runs=True), None, None
+    assert clocks(Moments(at(10)), SLA, at(40)) == ResponseTimes(
+        ResponseTime(at(30), SLA.detect_us, runs=True), None, None
     )
 
 
 def test_while_it_fires_the_others_run_from_there() -> None:
     found = clocks(Moments(at(10), firing_us=at(106)), SLA, at(131))
-    assert found == Clocks(
-        Clock(at(96), SLA.detect_us, runs=False),
-        Clock(at(25), SLA.acknowledge_us, runs=True),
-        Clock(at(25), SLA.resolve_us, runs=True),
+    assert found == ResponseTimes(
+        ResponseTime(at(96), SLA.detect_us, runs=False),
+        ResponseTime(at(25), SLA.acknowledge_us, runs=True),
+        ResponseTime(at(25), SLA.resolve_us, runs=True),
     )
     assert (found.detect.breached, found.resolve and found.resolve.breached) == (False, False)
     assert found.acknowledge is not None
@@ -30,17 +30,17 @@ def test_while_it_fires_the_others_run_from_there() -> None:
 
 def test_each_clock_stops_at_its_own_moment() -> None:
     found = clocks(Moments(0, at(1), acknowledged_us=at(3), resolved_us=at(8)), SLA, at(1000))
-    assert found == Clocks(
-        Clock(at(1), SLA.detect_us, runs=False),
-        Clock(at(2), SLA.acknowledge_us, runs=False),
-        Clock(at(7), SLA.resolve_us, runs=False),
+    assert found == ResponseTimes(
+        ResponseTime(at(1), SLA.detect_us, runs=False),
+        ResponseTime(at(2), SLA.acknowledge_us, runs=False),
+        ResponseTime(at(7), SLA.resolve_us, runs=False),
     )
 
 
 def test_being_resolved_ends_what_nobody_acknowledged() -> None:
     found = clocks(Moments(0, at(1), resolved_us=at(8)), SLA, at(1000))
-    assert found.acknowledge == Clock(at(7), SLA.acknowledge_us, runs=False)
-    assert clocks(Moments(0, resolved_us=at(8)), SLA, at(1000)).detect == Clock(
+    assert found.acknowledge == ResponseTime(at(7), SLA.acknowledge_us, runs=False)
+    assert clocks(Moments(0, resolved_us=at(8)), SLA, at(1000)).detect == ResponseTime(
         at(8), SLA.detect_us, runs=False
     )
 
@@ -51,8 +51,8 @@ def test_an_onset_after_it_fired_takes_no_time() -> None:
 
 def test_nobody_is_late_before_the_run_that_fired_it_was_written() -> None:
     found = clocks(Moments(0, at(24), written_us=at(240)), SLA, at(250))
-    assert found == Clocks(
-        Clock(at(24), SLA.detect_us, runs=False),
-        Clock(at(10), SLA.acknowledge_us, runs=True),
-        Clock(at(10), SLA.resolve_us, runs=True),
+    assert found == ResponseTimes(
+        ResponseTime(at(24), SLA.detect_us, runs=False),
+        ResponseTime(at(10), SLA.acknowledge_us, runs=True),
+        ResponseTime(at(10), SLA.resolve_us, runs=True),
     )

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.regression import Finding, Gate, State, Verdict
-from ett_service.core.regression_state import (
-    Rules,
-    Standing,
-    Thread,
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.regressions.finding import Finding, Gate, State, Verdict
+from ett_service.core.regressions.state import (
+    FindingKey,
+    FindingState,
+    StateRules,
     Transition,
     advance,
     resolved,
@@ -23,7 +23,7 @@ from ett_service.core.regression_state import (
 from tests.builders import NOON
 from tests.regressions import finding
 
-RULES = Rules()
+RULES = StateRules()
 REGRESSION = finding()
 QUIET = replace(REGRESSION, holds=False)
 INCIDENT = finding(verdict=Verdict.INCIDENT)
@@ -36,8 +36,8 @@ def day(number: int) -> int:
 
 
 def history(
-    found: Iterable[Finding | None], rules: Rules = RULES, known: Standing | None = None
-) -> list[Standing | None]:
+    found: Iterable[Finding | None], rules: StateRules = RULES, known: FindingState | None = None
+) -> list[FindingState | None]:
     """Return where it stands after each of daily runs."""
     stood = []
     for number, one in enumerate(found):
@@ -46,12 +46,12 @@ def history(
     return stood
 
 
-def told(stood: Sequence[Standing | None]) -> list[Transition | None]:
+def told(stood: Sequence[FindingState | None]) -> list[Transition | None]:
     """Return what each run changed."""
     return [transition(before, after) for before, after in zip([None, *stood], stood, strict=False)]
 
 
-def last(stood: Sequence[Standing | None]) -> Standing:
+def last(stood: Sequence[FindingState | None]) -> FindingState:
     """Return where it stands in the end."""
     assert stood[-1] is not None
     return stood[-1]
@@ -75,7 +75,7 @@ def test_it_fires_with_the_second_run_in_a_row_that_found_it() -> None:
 
 
 def test_it_fires_with_the_first_where_one_run_is_enough() -> None:
-    stood = history([REGRESSION], Rules(runs=1))
+    stood = history([REGRESSION], StateRules(runs=1))
 
     assert told(stood) == [Transition.FIRING]
     assert last(stood).firing_us == day(0)
@@ -114,7 +114,7 @@ def test_what_only_moved_is_over_once_it_is_not_found(verdict: Verdict) -> None:
 @pytest.mark.parametrize("verdict", [Verdict.RELABELLING, Verdict.MIX])
 def test_a_regression_that_turns_out_to_have_only_moved_is_resolved(verdict: Verdict) -> None:
     moved = finding(verdict=verdict)
-    known: dict[Thread, Standing] = {}
+    known: dict[FindingKey, FindingState] = {}
     for number, seen in enumerate([REGRESSION, REGRESSION, moved, moved]):
         known = advance(known, [seen], day(number), RULES)
 
@@ -179,7 +179,7 @@ def test_found_again_once_only_it_stays_resolved() -> None:
 
 def test_a_run_that_was_at_work_when_somebody_accepted_it_does_not_reopen_it() -> None:
     accepted = resolved(FIRING, day(2) + HOUR_US)
-    assert step(accepted, REGRESSION, day(2), Rules(runs=1)) is accepted
+    assert step(accepted, REGRESSION, day(2), StateRules(runs=1)) is accepted
 
 
 def test_the_baseline_is_frozen_while_it_fires() -> None:
@@ -228,14 +228,14 @@ def test_worse_and_better_stand_beside_each_other() -> None:
 
 seen = st.sampled_from([REGRESSION, QUIET, INCIDENT, finding(verdict=Verdict.MIX), None])
 runs = st.lists(st.tuples(seen, st.integers(1, 5)), max_size=40)
-rules = st.builds(Rules, runs=st.integers(1, 4), quiet_runs=st.integers(1, 3))
+rules = st.builds(StateRules, runs=st.integers(1, 4), quiet_runs=st.integers(1, 3))
 
 
 def walked(
-    told_runs: Sequence[tuple[Finding | None, int]], by: Rules
-) -> list[dict[Thread, Standing]]:
+    told_runs: Sequence[tuple[Finding | None, int]], by: StateRules
+) -> list[dict[FindingKey, FindingState]]:
     """Return all that stands before the first run and after each; the number is days between."""
-    known: dict[Thread, Standing] = {}
+    known: dict[FindingKey, FindingState] = {}
     walk = [known]
     number = 0
     for one, days in told_runs:
@@ -247,9 +247,9 @@ def walked(
 
 @given(runs, rules)
 def test_a_run_that_is_told_twice_changes_nothing(
-    told_runs: list[tuple[Finding | None, int]], by: Rules
+    told_runs: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    known: dict[Thread, Standing] = {}
+    known: dict[FindingKey, FindingState] = {}
     number = 0
     for one, days in told_runs:
         number += days
@@ -261,7 +261,7 @@ def test_a_run_that_is_told_twice_changes_nothing(
 
 @given(runs, rules)
 def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
-    told_runs: list[tuple[Finding | None, int]], by: Rules
+    told_runs: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
     walk = walked(told_runs, by)
     for at, (before, after) in enumerate(pairwise(walk), start=1):
@@ -278,7 +278,7 @@ def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
 
 @given(runs, rules)
 def test_versions_are_odd_while_it_fires_and_grow_by_one_with_each_step_told(
-    told_runs: list[tuple[Finding | None, int]], by: Rules
+    told_runs: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
     walk = walked(told_runs, by)
     for before, after in pairwise(walk):
@@ -293,7 +293,7 @@ def test_versions_are_odd_while_it_fires_and_grow_by_one_with_each_step_told(
 
 @given(runs, rules)
 def test_instants_come_in_their_order(
-    told_runs: list[tuple[Finding | None, int]], by: Rules
+    told_runs: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
     for known in walked(told_runs, by):
         for one in known.values():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.renewal import (
+from ett_service.core.planning.scale import (
     best_interval,
     expected_ratio,
     failure_rate,

@@ -1,11 +1,11 @@
 """Which stretches repeat what the job had done before."""
 
-from ett_service.core.replay import Replay, points
-from ett_service.core.span import NEVER
+from ett_service.core.ledger.repeated_training import RepeatedTraining, points
+from ett_service.core.ledger.spans import NEVER
 
 
 def test_nothing_is_repeated_while_steps_rise() -> None:
-    replay = Replay(None)
+    replay = RepeatedTraining(None)
     for at, step in ((10, 1), (20, 2), (30, 9)):
         replay.add(at, step, restored=False)
 
@@ -13,7 +13,7 @@ def test_nothing_is_repeated_while_steps_rise() -> None:
 
 
 def test_interpolation_finds_the_instant_at_which_the_mark_is_reached_rounded_down() -> None:
-    replay = Replay(100)
+    replay = RepeatedTraining(100)
     replay.add(0, 90, restored=True)
     replay.add(10, 120, restored=False)
 
@@ -21,14 +21,14 @@ def test_interpolation_finds_the_instant_at_which_the_mark_is_reached_rounded_do
 
 
 def test_before_the_first_point_of_a_later_attempt_all_is_repeated() -> None:
-    replay = Replay(5)
+    replay = RepeatedTraining(5)
     replay.add(40, 5, restored=False)
 
     assert replay.with_tail() == [(-NEVER, 40)]
 
 
 def test_after_a_last_point_below_the_mark_all_is_repeated() -> None:
-    replay = Replay(100)
+    replay = RepeatedTraining(100)
     replay.add(0, 50, restored=True)
     replay.add(10, 60, restored=False)
 
@@ -36,7 +36,7 @@ def test_after_a_last_point_below_the_mark_all_is_repeated() -> None:
 
 
 def test_a_step_back_without_a_restore_repeats_the_whole_stretch() -> None:
-    replay = Replay(None)
+    replay = RepeatedTraining(None)
     for at, step in ((0, 10), (10, 4), (20, 16)):
         replay.add(at, step, restored=False)
 

@@ -1,7 +1,6 @@
 """Which attempt an event belongs to, and the order of the attempts."""
 
-from ett_service.core.clock import Clocks
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     Event,
@@ -9,12 +8,13 @@ from ett_service.core.event import (
     JobFacts,
     PhaseStarted,
 )
-from ett_service.core.roster import Roster
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.ledger.attempts import Attempts
+from ett_service.core.ledger.clock import Clocks
+from ett_service.core.words import Outcome, Phase
 
 
-def _roster(*events: Event) -> Roster:
-    roster = Roster()
+def _roster(*events: Event) -> Attempts:
+    roster = Attempts()
     assert roster.add(events, Clocks())
     return roster
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.scenario import (
+from ett_service.core.planning.scenario import (
     CATEGORIES_OF,
     CutCategory,
     CutFailures,
@@ -15,7 +15,7 @@ from ett_service.core.scenario import (
     UnreadableScenario,
     parse,
 )
-from ett_service.core.vocabulary import Category, Cause, Origin, Phase
+from ett_service.core.words import Category, Cause, Origin, Phase
 
 _shares = st.integers(1, 10_000).map(lambda part: Fraction(part, 10_000))
 _scenarios = st.one_of(

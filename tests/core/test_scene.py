@@ -1,9 +1,9 @@
 """What an attempt takes from the attempts around it."""
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import CheckpointRestored, Event, PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Basis, Category, Outcome, Phase
+from ett_service.core.events import CheckpointRestored, Event, PhaseStarted
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Basis, Category, Outcome, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
 LOOP = Phase.TRAIN_LOOP

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ett_service.core.event import PhaseEnded, PhaseStarted
-from ett_service.core.span import NEVER, Pairing, Span, set_limit
-from ett_service.core.vocabulary import Phase
+from ett_service.core.events import PhaseEnded, PhaseStarted
+from ett_service.core.ledger.spans import NEVER, Pairing, Span, set_limit
+from ett_service.core.words import Phase
 
 LOOP = Phase.TRAIN_LOOP
 

@@ -4,12 +4,12 @@ from itertools import permutations
 
 import pytest
 
-from ett_service.core.answer import StageSum
-from ett_service.core.event import Event, PhaseEnded, PhaseStarted, SpanOver
-from ett_service.core.fold import JobFold, fold
-from ett_service.core.staged import self_times
-from ett_service.core.stages import rank_spans, stage_times
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.events import Event, PhaseEnded, PhaseStarted, SpanOver
+from ett_service.core.ledger.fold import JobFold, fold
+from ett_service.core.ledger.results import StageSum
+from ett_service.core.ledger.spans import self_times
+from ett_service.core.ledger.stages import rank_spans, stage_times
+from ett_service.core.words import Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started
 
 COMPILE = Phase.PT2_COMPILE

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from ett_service.core.event import Event, PhaseEnded, PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.stages import RankSpan, StageTime, rank_spans, stage_times
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.events import Event, PhaseEnded, PhaseStarted
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.stages import RankSpan, StageTime, rank_spans, stage_times
+from ett_service.core.words import Outcome, Phase
 from tests.core.timeline import SECOND, ended, started
 
 INIT = Phase.LAUNCHER_INIT

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ett_service.core.answer import Exclusion, JobLedger
-from ett_service.core.cohort import Cohort
-from ett_service.core.contribution import contribution
-from ett_service.core.fold import fold
-from ett_service.core.stretches import stretches, waits_between
-from ett_service.core.totals import Totals
-from ett_service.core.vocabulary import Category, Outcome, Phase
+from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.fleet.contribution import contribution
+from ett_service.core.fleet.owned_time import owned_time, waits_between
+from ett_service.core.fleet.totals import Totals
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.words import Category, Outcome, Phase
 from tests.core.strategies import Timeline, timelines
 from tests.core.timeline import SECOND, ended, span, started
 
@@ -27,7 +27,7 @@ def _folded(timeline: Timeline) -> JobLedger:
 
 def _summed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
     sums: Sums = {}
-    for cohort, one in stretches(ledger, EVER, exclusions):
+    for cohort, one in owned_time(ledger, EVER, exclusions):
         us = one.end_at - one.start_at
         found = sums.setdefault(cohort, Counter())
         found[f"{one.category}_us"] += us
@@ -100,7 +100,7 @@ def test_a_window_cuts_what_lies_across_its_edges_and_waiting_holds_nothing() ->
         as_of=1_000 * SECOND,
     )
 
-    found = [one for _, one in stretches(ledger, (50 * SECOND, 200 * SECOND))]
+    found = [one for _, one in owned_time(ledger, (50 * SECOND, 200 * SECOND))]
 
     assert sorted(found) == [
         (50 * SECOND, 100 * SECOND, Category.LAUNCHER_INIT, 0, 8, True),

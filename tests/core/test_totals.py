@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.distribution import Tally
-from ett_service.core.interval import HOUR_US
-from ett_service.core.totals import JOB_ETT, MEASURES, PLAIN, WEIGHTED, Totals, ratio
-from ett_service.core.vocabulary import Category, Period
+from ett_service.core.fleet.distribution import Tally
+from ett_service.core.fleet.totals import JOB_ETT, MEASURES, PLAIN, WEIGHTED, Totals, ratio
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.words import Category, Period
 
 _totals = st.builds(
     Totals,

@@ -1,6 +1,6 @@
 """What one attempt's own events say, batch after batch."""
 
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     Event,
     Heartbeat,
@@ -9,8 +9,8 @@ from ett_service.core.event import (
     Progress,
     SpanOver,
 )
-from ett_service.core.track import Placed, Track
-from ett_service.core.vocabulary import Outcome, Phase
+from ett_service.core.ledger.attempt_events import AttemptEvents, Placed
+from ett_service.core.words import Outcome, Phase
 
 
 def _placed(*events: Event) -> list[Placed]:
@@ -26,8 +26,8 @@ def _placed(*events: Event) -> list[Placed]:
     ]
 
 
-def _track() -> Track:
-    return Track(("", 0, 0))
+def _track() -> AttemptEvents:
+    return AttemptEvents(("", 0, 0))
 
 
 def _begin(at: int, rank: int | None = 0, phase: Phase = Phase.LAUNCHER_INIT) -> Event:

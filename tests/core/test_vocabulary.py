@@ -1,7 +1,7 @@
 """The closed lists agree with each other."""
 
-from ett_service.core.event import EVENT_TYPES
-from ett_service.core.vocabulary import (
+from ett_service.core.events import EVENT_TYPES
+from ett_service.core.words import (
     ACTIVITIES,
     KNOWN_STAGES,
     ORIGIN_OF_CAUSE,

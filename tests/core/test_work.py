@@ -1,9 +1,9 @@
 """Work: running totals by hour, raised once whatever is trained again."""
 
-from ett_service.core.answer import Work, WorkDone
-from ett_service.core.event import Progress
-from ett_service.core.interval import HOUR_US
-from ett_service.core.work import WorkHours, produced, work_done
+from ett_service.core.events import Progress
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.results import Work, WorkDone
+from ett_service.core.ledger.work import WorkHours, produced, work_done
 
 
 def hours(*reports: tuple[int, int]) -> WorkHours:

@@ -1,6 +1,6 @@
 """Events by the second, for examples that a reader can follow."""
 
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     CheckpointSaved,
@@ -8,7 +8,7 @@ from ett_service.core.event import (
     Progress,
     SpanOver,
 )
-from ett_service.core.vocabulary import Origin, Outcome, Phase
+from ett_service.core.words import Origin, Outcome, Phase
 
 SECOND = 1_000_000
 

@@ -15,10 +15,9 @@ from dashboards.build.macros import ALL, Chosen, written_out
 from dashboards.build.sql.compare import DIMENSIONS, SETS
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import DAY_US
-from ett_service.core.marker import MarkerKind
-from ett_service.core.regression import (
+from ett_service.core.events import MarkerKind
+from ett_service.core.intervals import DAY_US, rfc3339
+from ett_service.core.regressions.finding import (
     Attribution,
     Finding,
     Impact,
@@ -29,17 +28,17 @@ from ett_service.core.regression import (
     Suspect,
     Verdict,
 )
-from ett_service.core.regression_state import Rules
+from ett_service.core.regressions.state import StateRules
 from ett_service.demo.generator import Fleet, generate
 from ett_service.ingest.limits import Limits
-from ett_service.storage import regression_writes
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.errors import StorageUnavailable
-from ett_service.storage.keys import SCOPES, create_key
-from ett_service.storage.migrate import migrate
-from ett_service.storage.tables import project
-from ett_service.storage.views import READER
-from ett_service.worker.loop import Worker
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.keys import SCOPES, create_key
+from ett_service.storage.regressions import findings
+from ett_service.storage.schema import project
+from ett_service.storage.schema.views import READER
+from ett_service.worker.ledgers import Worker
 from tests.conftest import new_postgresql
 
 END_US = round(datetime(2026, 11, 19, 15, tzinfo=UTC).timestamp()) * 1_000_000
@@ -189,5 +188,5 @@ def _find_regression(conn: Connection) -> None:
     cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:2.14", 0.97, 68),))
     (project_id,) = conn.execute(select(project.c.id).where(project.c.name == PROJECT)).one()
     for at_us in (END_US - DAY_US, END_US):
-        found = regression_writes.Found(finding, "high", cause)
-        regression_writes.record(conn, project_id, at_us, [found], Rules())
+        found = findings.NewFinding(finding, "high", cause)
+        findings.record(conn, project_id, at_us, [found], StateRules())

@@ -15,8 +15,8 @@ from dashboards.build import PACKS
 from dashboards.build.filling import filled, variables_in
 from dashboards.build.kit import Dashboard, Panel, Query, Source, VariableKind
 from dashboards.build.prometheus.promql import clusters, own, whole
-from ett_service.exposition import families
-from ett_service.exposition.families import Family, Kind
+from ett_service.metrics import families
+from ett_service.metrics.families import Family, Kind
 from tests.dashboards.asked import FOLLOWING, Asked, selectors
 from tests.live.programs import needed
 

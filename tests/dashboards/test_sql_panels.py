@@ -12,8 +12,8 @@ from dashboards.build.macros import Chosen
 from dashboards.build.postgres import POSTGRES, choosing
 from dashboards.build.postgres.changes import CHANGES
 from dashboards.build.sql import changes, compare, fleet, job
-from ett_service.core.interval import HOUR_US
-from ett_service.core.vocabulary import Category
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.words import Category
 from tests.dashboards.asked_fleet import FROM_US, Answer, Asked, asked_fleet
 
 pytestmark = pytest.mark.xdist_group("fleet in SQL")

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.answer import AttemptLedger, JobLedger
-from ett_service.core.fold import fold
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import AttemptLedger, JobLedger
+from ett_service.demo.calendar import DAY, WireEvent
 from ett_service.demo.fleet import NODE
 from ett_service.demo.generator import Fleet, generate
 from ett_service.demo.life import Story
-from ett_service.demo.tape import WireEvent
-from ett_service.demo.units import DAY
 from ett_service.demo.work import Job
 from ett_service.ingest.decode import decode
 from ett_service.ingest.limits import Limits

@@ -6,19 +6,19 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from ett_service.core.answer import FORMULA_VERSION
-from ett_service.core.contribution import contribution
-from ett_service.core.marker import Marker, MarkerKind
-from ett_service.demo.tape import WireEvent
-from ett_service.storage.body import encode_body
-from ett_service.storage.contribution_rewriting import ContributionChanges, Ids
-from ett_service.storage.engine import open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.ledger_rows import Head, rows
-from ett_service.storage.markers import add_marker
-from ett_service.storage.migrate import migrate
-from ett_service.storage.rewriting import Changes, in_order
-from ett_service.storage.tables import event, job
+from ett_service.core.events import Marker, MarkerKind
+from ett_service.core.fleet.contribution import contribution
+from ett_service.core.ledger.results import FORMULA_VERSION
+from ett_service.demo.calendar import WireEvent
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.fleet.contributions import ContributionChanges, Ids
+from ett_service.storage.jobs.batches import Changes, in_order
+from ett_service.storage.jobs.ledger_rows import Head, rows
+from ett_service.storage.record.events import encode_body
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.record.markers import add_marker
+from ett_service.storage.schema import event, job
 from tests.demo.conftest import END_US, Judged, Lived, decoded, instant
 
 _HEAD = Head(1, FORMULA_VERSION, 1, END_US, None)

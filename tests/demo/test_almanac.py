@@ -4,8 +4,7 @@ from datetime import date
 
 import pytest
 
-from ett_service.demo.almanac import Almanac, Window, day_of, is_month_end, midnight
-from ett_service.demo.units import DAY, HOUR
+from ett_service.demo.calendar import DAY, HOUR, Almanac, Window, day_of, is_month_end, midnight
 from tests.demo.conftest import END_US
 
 

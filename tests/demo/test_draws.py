@@ -6,8 +6,7 @@ from statistics import fmean, median, stdev
 
 import pytest
 
-from ett_service.demo.draws import Draws
-from ett_service.demo.units import SECOND
+from ett_service.demo.calendar import SECOND, Draws
 
 MANY = 20_000
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.event import AttemptEnded
-from ett_service.core.failure import classify
-from ett_service.core.vocabulary import ORIGIN_OF_CAUSE, Outcome
-from ett_service.demo.evidence import (
+from ett_service.core.events import AttemptEnded
+from ett_service.core.ledger.failures import classify
+from ett_service.core.words import ORIGIN_OF_CAUSE, Outcome
+from ett_service.demo.fleet import LLAMA3_OF_USERS, LLAMA3_UNEXPECTED
+from ett_service.demo.stops import (
     OF_MACHINES,
     OF_USERS,
     OUTAGE,
@@ -17,7 +18,6 @@ from ett_service.demo.evidence import (
     Failure,
     Members,
 )
-from ett_service.demo.published import LLAMA3_OF_USERS, LLAMA3_UNEXPECTED
 
 NAMED: Mapping[str, Failure] = {
     **OF_MACHINES,

@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
+from ett_service.demo.calendar import DAY, HOUR
 from ett_service.demo.fleet import CLUSTERS, MODELS, TEAMS
 from ett_service.demo.generator import LEAST_DAYS, MOST_DAYS, Fleet, generate
-from ett_service.demo.units import DAY, HOUR
 from tests.demo.conftest import DAYS, END_US, SEED, instant
 
 SHORT = 6

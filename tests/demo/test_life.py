@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from ett_service.core.vocabulary import Category, JobState, Outcome, Phase
-from ett_service.demo.units import HOUR, MINUTE
+from ett_service.core.words import Category, JobState, Outcome, Phase
+from ett_service.demo.calendar import HOUR, MINUTE
 from tests.demo.conftest import END_US, Judged, decoded
 
 pytestmark = pytest.mark.xdist_group("fleet of sixty days")

@@ -2,12 +2,9 @@
 
 import pytest
 
-from ett_service.demo.draws import Draws
-from ett_service.demo.fleet import checkpoint_every_us
-from ett_service.demo.loop import Loop, Trained
-from ett_service.demo.planted import Planted
-from ett_service.demo.tape import Tape
-from ett_service.demo.units import HOUR, MINUTE
+from ett_service.demo.calendar import HOUR, MINUTE, Draws, Tape
+from ett_service.demo.fleet import Planted, checkpoint_every_us
+from ett_service.demo.training import Loop, Trained
 from tests.demo.conftest import END_US
 from tests.demo.test_startup import ALMANAC, BEGIN, job
 

@@ -6,10 +6,9 @@ from statistics import fmean, median
 
 import pytest
 
-from ett_service.core.vocabulary import Category, Cause
-from ett_service.demo.almanac import Almanac
-from ett_service.demo.planted import Planted
-from ett_service.demo.units import DAY, HOUR
+from ett_service.core.words import Category, Cause
+from ett_service.demo.calendar import DAY, HOUR, Almanac
+from ett_service.demo.fleet import Planted
 from tests.demo.conftest import DAYS, END_US, Judged, Lived, instant, spans
 
 pytestmark = pytest.mark.xdist_group("fleet of sixty days")

@@ -7,12 +7,11 @@ from statistics import fmean, median
 
 import pytest
 
-from ett_service.analysis.peak_rates import PEAK_RATES
-from ett_service.core.vocabulary import FAILURES, Category, Origin, Outcome
-from ett_service.demo import published
-from ett_service.demo.almanac import day_of, is_month_end
+from ett_service.core.words import FAILURES, Category, Origin, Outcome
+from ett_service.demo import fleet
+from ett_service.demo.calendar import SECOND, day_of, is_month_end
 from ett_service.demo.fleet import CLUSTERS
-from ett_service.demo.units import SECOND
+from ett_service.fleet.economy import PEAK_RATES
 from tests.demo.conftest import Judged, instant, node_days, spans
 
 pytestmark = pytest.mark.xdist_group("fleet of sixty days")
@@ -30,21 +29,21 @@ def weighted(judged: Judged) -> Mapping[Category, int]:
 
 
 def test_the_table_of_interruptions_sums_to_what_it_prints() -> None:
-    assert published.LLAMA3_INTERRUPTIONS == 419
-    assert pytest.approx(3.789, abs=5e-4) == published.LLAMA3_RATE
-    assert pytest.approx(1825.58) == published.PT2_TOTAL_SECONDS
+    assert fleet.LLAMA3_INTERRUPTIONS == 419
+    assert pytest.approx(3.789, abs=5e-4) == fleet.LLAMA3_RATE
+    assert pytest.approx(1825.58) == fleet.PT2_TOTAL_SECONDS
 
 
 def test_peak_rates_are_those_that_utilisation_is_told_by() -> None:
     sheets = {(one.hardware, one.precision): one.teraflops for one in PEAK_RATES}
-    assert {key: rate / 1e12 for key, rate in published.PEAK_FLOPS.items()} == {
-        key: sheets[key] for key in published.PEAK_FLOPS
+    assert {key: rate / 1e12 for key, rate in fleet.PEAK_FLOPS.items()} == {
+        key: sheets[key] for key in fleet.PEAK_FLOPS
     }
 
 
 def test_the_fleet_trains_about_nine_tenths_of_its_time(judged: Judged) -> None:
     spent = weighted(judged)
-    low, high = published.FLEET_RATIO_BOUNDS
+    low, high = fleet.FLEET_RATIO_BOUNDS
     assert low < spent[Category.EFFECTIVE_TRAINING] / sum(spent.values()) < high
 
 
@@ -66,8 +65,8 @@ def test_what_breaks_is_spread_as_published(judged: Judged) -> None:
     rows = judged.fleet.truth["interruptions"]
     drawn = sum(rows.values())
     assert drawn > 200
-    for row, count in published.LLAMA3_UNEXPECTED.items():
-        expected = drawn * count / published.LLAMA3_INTERRUPTIONS
+    for row, count in fleet.LLAMA3_UNEXPECTED.items():
+        expected = drawn * count / fleet.LLAMA3_INTERRUPTIONS
         # What takes a node may be lost instead, which tells no cause.
         assert abs(rows.get(row, 0) - expected) < 3.5 * sqrt(expected) + 1, row
 
@@ -84,16 +83,16 @@ def test_a_cold_compile_is_spread_over_its_stages_as_published(judged: Judged) -
             ):
                 within = instant(event["start"]), instant(event["at"])
                 spent["whole"] += within[1] - within[0]
-                for stage in (*published.PT2_SECONDS, "async_compile_wait"):
+                for stage in (*fleet.PT2_SECONDS, "async_compile_wait"):
                     spent[stage] += sum(
                         length
                         for begin, length in spans(story, "pt2_compile", stage)
                         if within[0] <= begin < within[1]
                     )
-    for stage, seconds in published.PT2_SECONDS.items():
-        share = seconds / published.PT2_TOTAL_SECONDS
+    for stage, seconds in fleet.PT2_SECONDS.items():
+        share = seconds / fleet.PT2_TOTAL_SECONDS
         assert spent[stage] / spent["whole"] == pytest.approx(share, rel=0.002), stage
-    waited = published.PT2_ASYNC_WAIT_SECONDS / published.PT2_SECONDS["inductor"]
+    waited = fleet.PT2_ASYNC_WAIT_SECONDS / fleet.PT2_SECONDS["inductor"]
     assert spent["async_compile_wait"] / spent["inductor"] == pytest.approx(waited, rel=0.002)
 
 
@@ -114,13 +113,13 @@ def test_a_shared_cache_saves_what_is_published(judged: Judged) -> None:
     saved = [
         1 - median(lengths[model, "warm"]) / median(lengths[model, "cold"]) for model in models
     ]
-    assert fmean(saved) == pytest.approx(published.MEGACACHE_SAVES, abs=0.03)
+    assert fmean(saved) == pytest.approx(fleet.MEGACACHE_SAVES, abs=0.03)
 
 
 def test_attempts_end_about_as_published(judged: Judged) -> None:
     outcomes = Counter(attempt.outcome for _, attempt in judged.attempts())
     shares = {outcome: count / outcomes.total() for outcome, count in outcomes.items()}
-    assert shares[Outcome.PREEMPTED] == pytest.approx(published.RSC_PREEMPTED, abs=0.03)
+    assert shares[Outcome.PREEMPTED] == pytest.approx(fleet.RSC_PREEMPTED, abs=0.03)
     assert shares[Outcome.COMPLETED] == pytest.approx(0.60, abs=0.06)
     assert shares[Outcome.FAILED] == pytest.approx(0.24, abs=0.06)
     assert outcomes[Outcome.LOST] >= 3
@@ -134,7 +133,7 @@ def test_a_save_of_a_large_model_blocks_as_published(judged: Judged) -> None:
         if one.job.kind == "pretrain" and one.job.gpus >= 512 and one.job.model.cluster != "birch"
         for _, length in spans(one.story, "checkpoint_blocking")
     ]
-    expected = published.CHECKPOINT_BLOCKING_SECONDS * SECOND
+    expected = fleet.CHECKPOINT_BLOCKING_SECONDS * SECOND
     assert median(blocked) == pytest.approx(expected, rel=0.05)
 
 
@@ -150,11 +149,11 @@ def test_recoveries_have_a_heavy_tail(judged: Judged) -> None:
 
 
 def test_models_reach_the_published_utilisation(judged: Judged) -> None:
-    low, high = published.MFU_BOUNDS
+    low, high = fleet.MFU_BOUNDS
     told = 0
     for one in judged.lived.values():
         job, last = one.job, one.ledger.produced
-        peak = published.PEAK_FLOPS[job.model.hardware, job.model.precision] * job.gpus / 1e12
+        peak = fleet.PEAK_FLOPS[job.model.hardware, job.model.precision] * job.gpus / 1e12
         seconds = (
             sum(
                 share.us

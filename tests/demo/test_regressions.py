@@ -6,21 +6,20 @@ from contextlib import closing
 import pytest
 from sqlalchemy import select
 
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.regression import Attribution, Cohort, Metric, State, Verdict
-from ett_service.core.regression_state import LASTING, Rules
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.regressions.finding import Attribution, Cohort, Metric, State, Verdict
+from ett_service.core.regressions.state import LASTING, StateRules
 from ett_service.demo.fleet import MODELS
 from ett_service.demo.settings_file import IMPACT_FLOOR
-from ett_service.detection.evaluation import attributed
-from ett_service.detection.observed import Observed
-from ett_service.detection.options import Options
-from ett_service.detection.plan import Plan
-from ett_service.detection.reading import observe
-from ett_service.detection.replay import Course, replay
-from ett_service.storage import finding_text
-from ett_service.storage.engine import open_for_reading, open_store
-from ett_service.storage.tables import regression
-from ett_service.worker.evaluating import Detecting, Evaluating
+from ett_service.detection.backtest import Course, backtest
+from ett_service.detection.inputs import observe
+from ett_service.detection.options import Options, Plan
+from ett_service.detection.run import attributed
+from ett_service.detection.sample import Observed
+from ett_service.storage.engine.store import open_for_reading, open_store
+from ett_service.storage.regressions import rows
+from ett_service.storage.schema import regression
+from ett_service.worker.regressions import Detecting, Evaluating
 from tests.demo.conftest import END_US, Judged
 from tests.demo.stored import stored
 
@@ -50,7 +49,7 @@ def observed(database_url: str) -> Observed:
 def courses(observed: Observed) -> Sequence[Course]:
     """Return what the runs find, each knowing those before it."""
     runs_at = [LAST_US - day * DAY_US for day in RUNS]
-    return replay(observed, runs_at, PLAN, Rules()).courses
+    return backtest(observed, runs_at, PLAN, StateRules()).courses
 
 
 def _cohort(model: str) -> Cohort:
@@ -187,5 +186,5 @@ def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
     for one in found:
         assert abs(one.onset_us - began[one.phase]) <= 7 * DAY_US
         assert one.onset_us < one.firing_us < LAST_US
-    told = [finding_text.attribution(one.attribution) for one in found]
+    told = [rows.attribution(one.attribution) for one in found]
     assert _releases(told) >= {judged.effect("slow_compile")["code_version"]}

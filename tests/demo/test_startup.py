@@ -1,12 +1,9 @@
 """The stations before the loop follow on each other, and the compile hides the first batch."""
 
-from ett_service.core.instant import rfc3339
-from ett_service.demo.almanac import Almanac
-from ett_service.demo.draws import Draws
-from ett_service.demo.fleet import MODELS
-from ett_service.demo.planted import Planted
-from ett_service.demo.startup import Start, start_up
-from ett_service.demo.tape import Tape, WireEvent
+from ett_service.core.intervals import rfc3339
+from ett_service.demo.calendar import Almanac, Draws, Tape, WireEvent
+from ett_service.demo.fleet import MODELS, Planted
+from ett_service.demo.training import Start, start_up
 from ett_service.demo.work import Job, submit
 from tests.demo.conftest import DAYS, END_US, instant
 

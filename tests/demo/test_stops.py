@@ -6,12 +6,10 @@ from statistics import fmean
 
 import pytest
 
-from ett_service.core.vocabulary import Cause, Outcome
-from ett_service.demo.draws import Draws
-from ett_service.demo.fleet import CLUSTERS
-from ett_service.demo.published import LLAMA3_INFRA_SHARE
+from ett_service.core.words import Cause, Outcome
+from ett_service.demo.calendar import DAY, HOUR, MINUTE, Draws
+from ett_service.demo.fleet import CLUSTERS, LLAMA3_INFRA_SHARE
 from ett_service.demo.stops import Stop, Taking, Then, next_stop
-from ett_service.demo.units import DAY, HOUR, MINUTE
 from ett_service.demo.work import Job
 from tests.demo.test_startup import ALMANAC, BEGIN, job
 

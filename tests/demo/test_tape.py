@@ -1,6 +1,6 @@
 """A tape tells what happens up to its end, and leaves open what is cut off there."""
 
-from ett_service.demo.tape import Tape
+from ett_service.demo.calendar import Tape
 
 
 def test_what_would_come_too_late_is_not_told() -> None:

@@ -2,10 +2,8 @@
 
 import pytest
 
-from ett_service.demo.draws import Draws
-from ett_service.demo.fleet import MODELS
-from ett_service.demo.published import MFU_BOUNDS, PEAK_FLOPS
-from ett_service.demo.units import SECOND
+from ett_service.demo.calendar import SECOND, Draws
+from ett_service.demo.fleet import MFU_BOUNDS, MODELS, PEAK_FLOPS
 from ett_service.demo.work import submit
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import (
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import (
     Cohort,
     Finding,
     Impact,

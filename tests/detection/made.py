@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Cohort, Finding, Metric, Subject, Verdict
-from ett_service.detection.detector import scan
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Cohort, Finding, Metric, Subject, Verdict
 from ett_service.detection.options import Memory, Options, Scan
 from ett_service.detection.sample import Durations, Sample
+from ett_service.detection.scan import scan
 
 DAYS = 56
 AS_OF_US = 1_750_000_000_000_000

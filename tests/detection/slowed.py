@@ -3,11 +3,18 @@
 import random
 from collections.abc import Iterator
 
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, JobFacts, SpanOver
-from ett_service.core.marker import Marker, MarkerKind
-from ett_service.core.vocabulary import Outcome, Phase
-from ett_service.storage.engine import Store
-from ett_service.storage.markers import add_marker
+from ett_service.core.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    JobFacts,
+    Marker,
+    MarkerKind,
+    SpanOver,
+)
+from ett_service.core.words import Outcome, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.markers import add_marker
 from tests.analysis.fleets import keep
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event
 

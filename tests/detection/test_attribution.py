@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection
 
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, JobFacts, SpanOver
-from ett_service.core.interval import DAY_US
-from ett_service.core.marker import Marker, MarkerKind
-from ett_service.core.regression import (
+from ett_service.core.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    JobFacts,
+    Marker,
+    MarkerKind,
+    SpanOver,
+)
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import (
     Attribution,
     Cohort,
     Finding,
@@ -22,14 +29,14 @@ from ett_service.core.regression import (
     Suspect,
     Verdict,
 )
-from ett_service.core.vocabulary import Outcome, Phase
-from ett_service.detection.attribution import attribute
-from ett_service.detection.plan import Plan
-from ett_service.detection.reading import observe
-from ett_service.detection.side_by_side import side_by_side
-from ett_service.storage.engine import Store
-from ett_service.storage.markers import add_marker
-from ett_service.storage.marks import JobKey
+from ett_service.core.words import Outcome, Phase
+from ett_service.detection.attribution.attribute import attribute
+from ett_service.detection.attribution.examples import side_by_side
+from ett_service.detection.inputs import observe
+from ett_service.detection.options import Plan
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.markers import add_marker
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.analysis.fleets import LATER
 from tests.builders import HOUR, MINUTE, NOON, SECOND, event

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, JobFacts, SpanOver
-from ett_service.core.vocabulary import Outcome as Ended
-from ett_service.core.vocabulary import Phase
-from ett_service.detection.comparison import (
+from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobFacts, SpanOver
+from ett_service.core.words import Outcome as Ended
+from ett_service.core.words import Phase
+from ett_service.detection.comparison.compare import (
     Compared,
     Comparison,
     Difference,
@@ -20,10 +20,9 @@ from ett_service.detection.comparison import (
     compare,
     compare_figures,
 )
-from ett_service.detection.job_sets import JobSet
-from ett_service.detection.measured import Figures
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
+from ett_service.detection.comparison.job_sets import JobSet, SetFigures
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.analysis.fleets import LATER, keep
 from tests.builders import HOUR, MINUTE, NOON, SECOND, event
@@ -171,7 +170,7 @@ def test_a_slower_launcher_between_two_rounds_of_mlperf_is_shown(
 def test_failure_rates_are_compared_as_poisson_rates(
     failed: tuple[int, int], hours: tuple[float, float]
 ) -> None:
-    figures = [Figures(failures=n, gpu_hours=h) for n, h in zip(failed, hours, strict=True)]
+    figures = [SetFigures(failures=n, gpu_hours=h) for n, h in zip(failed, hours, strict=True)]
     ranked = by_name(compare_figures(*figures))["failures_per_gpu_hour"].ranked
     exact = binomtest(failed[1], sum(failed), hours[1] / sum(hours))
     interval = exact.proportion_ci(0.95, "exact")
@@ -191,7 +190,7 @@ US = st.lists(st.integers(1, 10**10), max_size=12)
 @settings(max_examples=50, deadline=None)
 @given(US, US)
 def test_the_other_way_round_says_the_opposite(ours: list[int], theirs: list[int]) -> None:
-    base, other = Figures(durations_us={"x": ours}), Figures(durations_us={"x": theirs})
+    base, other = SetFigures(durations_us={"x": ours}), SetFigures(durations_us={"x": theirs})
     there, back = (by_name(compare_figures(*pair)) for pair in ((base, other), (other, base)))
     opposite = {Difference.WORSE: Difference.BETTER, Difference.BETTER: Difference.WORSE}
 

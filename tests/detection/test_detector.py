@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Metric, Series, Subject, Verdict
-from ett_service.detection.detector import scan
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Metric, Series, Subject, Verdict
 from ett_service.detection.options import Frozen, Memory, Options, Scan
 from ett_service.detection.sample import Durations, Sample
+from ett_service.detection.scan import scan
 from tests.detection.made import (
     AS_OF_US,
     COHORTS,

@@ -4,13 +4,12 @@ from fractions import Fraction
 
 import pytest
 
-from ett_service.analysis.economy import Economy, Price
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Metric, Series, Subject, Verdict
-from ett_service.detection.evaluation import MOST_DAYS, Evaluated, days_to_read, evaluate
-from ett_service.detection.options import Frozen, Memory, Options
-from ett_service.detection.plan import Plan
-from ett_service.storage.engine import Store
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Metric, Series, Subject, Verdict
+from ett_service.detection.options import Frozen, Memory, Options, Plan
+from ett_service.detection.run import MOST_DAYS, RunResult, days_to_read, evaluate
+from ett_service.fleet.economy import Economy, Price
+from ett_service.storage.engine.store import Store
 from tests.detection.slowed import END, NEW, ONSET, slowed
 
 PLAN = Plan(economy=Economy((Price("H100", 0, Fraction(3)),)))
@@ -18,7 +17,7 @@ INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
 SLOW = (("cluster", "a"), ("model", "m"))
 
 
-def _evaluated(store: Store, project_id: int, memory: Memory, at_us: int = END) -> Evaluated:
+def _evaluated(store: Store, project_id: int, memory: Memory, at_us: int = END) -> RunResult:
     with store.reading() as conn:
         return evaluate(conn, project_id, at_us, PLAN, memory)
 

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from ett_service.analysis.economy import Economy, Price
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Impact
-from ett_service.detection.impact import Severity, Weighing
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Impact
+from ett_service.detection.run import Severity, Weighing
+from ett_service.fleet.economy import Economy, Price
 from tests.detection.findings import finding
 from tests.detection.watched import TO_US, watched
 

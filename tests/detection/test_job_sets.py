@@ -2,8 +2,8 @@
 
 import pytest
 
-from ett_service.analysis.question import BadQuestion
-from ett_service.detection.job_sets import JobSet, job_set
+from ett_service.detection.comparison.job_sets import JobSet, job_set
+from ett_service.fleet.scope import BadQuestion
 
 
 def test_a_set_is_read_from_its_conditions() -> None:

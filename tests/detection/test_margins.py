@@ -1,4 +1,4 @@
-from ett_service.detection.margins import comparable, groups
+from ett_service.detection.panel import comparable, groups
 from tests.detection.made import COHORTS
 
 

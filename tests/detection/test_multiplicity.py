@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ett_service.detection.multiplicity import adjusted, limit
+from ett_service.detection.selection import adjusted, limit
 
 
 def test_the_limit_is_that_of_benjamini_and_hochberg() -> None:

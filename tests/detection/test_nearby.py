@@ -4,12 +4,12 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.marker import Marker, MarkerKind
-from ett_service.core.regression import Suspect
-from ett_service.detection.nearby import MOST, near, ranked
-from ett_service.storage.engine import Store
-from ett_service.storage.markers import add_marker
+from ett_service.core.events import Marker, MarkerKind
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.regressions.finding import Suspect
+from ett_service.detection.attribution.attribute import MOST, markers_near, ranked_markers
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.markers import add_marker
 from tests.builders import NOON
 
 VERSION = Suspect("code_version", "4.2", 0.97, 40)
@@ -22,7 +22,7 @@ def marker(name: str, hours: float, **labels: str) -> Marker:
 
 
 def names(*found: Marker, suspects: tuple[Suspect, ...] = (VERSION,)) -> list[str]:
-    return [one.id for one in ranked(found, NOON, COHORT, suspects)]
+    return [one.id for one in ranked_markers(found, NOON, COHORT, suspects)]
 
 
 def _add(conn: Connection, project_id: int, made: Marker) -> None:
@@ -52,7 +52,7 @@ def test_what_was_done_to_another_cluster_comes_last() -> None:
 def test_a_marker_of_the_suspect_at_the_onset_scores_one_and_half_of_it_a_day_later() -> None:
     at, later = marker("at", 0, code_version="4.2"), marker("later", 24, code_version="4.2")
 
-    assert [one.score for one in ranked([at, later], NOON, COHORT, [VERSION])] == [1.0, 0.5]
+    assert [one.score for one in ranked_markers([at, later], NOON, COHORT, [VERSION])] == [1.0, 0.5]
 
 
 def test_what_takes_time_is_as_near_as_its_nearest_instant() -> None:
@@ -64,7 +64,7 @@ def test_what_takes_time_is_as_near_as_its_nearest_instant() -> None:
         title="long",
     )
 
-    (found,) = ranked([long], NOON, (), ())
+    (found,) = ranked_markers([long], NOON, (), ())
     assert found.score == 0.5
 
 
@@ -73,8 +73,8 @@ def test_markers_within_three_days_are_read(store: Store, project_id: int) -> No
         made = marker(f"m{place}", hours)
         store.write(partial(_add, project_id=project_id, made=made))
     with store.reading() as conn:
-        found = near(conn, project_id, NOON, COHORT, ())
-        nothing = near(conn, project_id + 1, NOON, COHORT, ())
+        found = markers_near(conn, project_id, NOON, COHORT, ())
+        nothing = markers_near(conn, project_id + 1, NOON, COHORT, ())
 
     assert [one.id for one in found] == ["m3", "m2", "m4", "m5", "m6"]
     assert len(found) == MOST

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Finding, Metric, Subject
-from ett_service.core.vocabulary import Category
-from ett_service.detection.observed import Observed, Values
-from ett_service.detection.old_news import is_old
-from ett_service.detection.sample import Floats
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Finding, Metric, Subject
+from ett_service.core.words import Category
+from ett_service.detection.run import is_old
+from ett_service.detection.sample import AttemptValues, Floats, Observed
 from tests.detection.findings import finding, side
 from tests.detection.watched import TO_US, watched
 
@@ -34,7 +33,7 @@ def _changed(ago: int) -> Observed:
     time |= {Category.EFFECTIVE_TRAINING: effective, Category.STALLED: 100.0 - effective}
     return replace(
         observed,
-        failures={FAILED: Values(np.zeros(len(known_us), np.int64), known_us, place[fails])},
+        failures={FAILED: AttemptValues(np.zeros(len(known_us), np.int64), known_us, place[fails])},
         time_day=np.arange(DAYS, dtype=np.int32),
         time_cohort=np.zeros(DAYS, dtype=np.int32),
         time=time,

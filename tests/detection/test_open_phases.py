@@ -2,13 +2,13 @@
 
 import pytest
 
-from ett_service.core.event import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
-from ett_service.core.vocabulary import Phase
-from ett_service.detection.open_phases import OpenPhase, open_phases
-from ett_service.detection.plan import Plan
-from ett_service.detection.reading import observe
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
+from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
+from ett_service.core.words import Phase
+from ett_service.detection.completed import OpenPhase, open_phases
+from ett_service.detection.inputs import observe
+from ett_service.detection.options import Plan
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.analysis.fleets import calm_job, keep
 from tests.builders import HOUR, MINUTE, NOON, event

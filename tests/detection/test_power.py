@@ -1,6 +1,6 @@
 import numpy as np
 
-from ett_service.core.regression import Series
+from ett_service.core.regressions.finding import Series
 from ett_service.detection.options import Memory, Power
 from ett_service.detection.sample import Sample
 from tests.detection.made import (

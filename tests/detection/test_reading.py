@@ -5,26 +5,27 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from ett_service.core.answer import Exclusion
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     Event,
     JobFacts,
+    Marker,
+    MarkerKind,
     PhaseStarted,
     SpanOver,
 )
-from ett_service.core.marker import Marker, MarkerKind
-from ett_service.core.regression import Metric, Subject
-from ett_service.core.vocabulary import Outcome, Phase
-from ett_service.detection import reading
-from ett_service.detection.observed import Observed
-from ett_service.detection.plan import Plan
-from ett_service.detection.reading import observe
-from ett_service.storage import corrections
-from ett_service.storage.engine import Store
-from ett_service.storage.markers import add_marker
-from ett_service.storage.marks import JobKey
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.regressions.finding import Metric, Subject
+from ett_service.core.words import Outcome, Phase
+from ett_service.detection import inputs
+from ett_service.detection.inputs import observe
+from ett_service.detection.options import Plan
+from ett_service.detection.sample import Observed
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.markers import add_marker
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.analysis.fleets import LATER, calm_job, failing_job, keep
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, event
@@ -163,7 +164,7 @@ def test_attempts_are_of_cohorts_and_of_strata_that_tell_starts_from_restarts(
 def test_the_rarest_cohorts_are_put_together(
     store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST_COHORTS", 1)
+    monkeypatch.setattr(inputs, "MOST_COHORTS", 1)
     for job, model in (("a", "m"), ("b", "m"), ("c", "n"), ("d", "o")):
         keep(store, project_id, job, calm_job(NOON, training=5, cluster="c", model=model))
 

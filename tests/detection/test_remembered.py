@@ -2,18 +2,18 @@
 
 from dataclasses import replace
 
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Finding, State, Verdict
-from ett_service.core.regression_state import Rules, Standing, step
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Finding, State, Verdict
+from ett_service.core.regressions.state import FindingState, StateRules, step
 from ett_service.detection.options import Frozen, Memory
-from ett_service.detection.remembered import memory_of
+from ett_service.detection.run import memory_of
 from tests.detection.findings import AT_US, finding
 
 
-def _standing(found: Finding, *, runs: int = 2) -> Standing:
-    standing: Standing | None = None
+def _standing(found: Finding, *, runs: int = 2) -> FindingState:
+    standing: FindingState | None = None
     for run in range(runs):
-        standing = step(standing, found, AT_US + run * DAY_US, Rules())
+        standing = step(standing, found, AT_US + run * DAY_US, StateRules())
     assert standing is not None
     return standing
 

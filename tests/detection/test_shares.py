@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.decomposition import decompose
-from ett_service.core.vocabulary import Category
-from ett_service.detection.shares import (
+from ett_service.core.fleet.decomposition import decompose
+from ett_service.core.words import Category
+from ett_service.detection.attribution.location import (
     MIX,
-    by_category,
-    by_cohort,
     by_cohort_of,
     by_part,
+    category_shares,
+    cohort_shares,
     middle,
 )
 
@@ -40,7 +40,7 @@ def test_shares_of_phases_sum_to_one(rows: list[tuple[int, int, bool, int]]) -> 
 def test_shares_of_cohorts_sum_to_one(rows: list[tuple[int, int, bool, int]]) -> None:
     us, _, after, cohorts = zip(*rows, strict=True)
 
-    shares = by_cohort(ints(us), np.array(after), cohorts)
+    shares = cohort_shares(ints(us), np.array(after), cohorts)
 
     assert not shares or sum(shares.values()) == 1
 
@@ -75,20 +75,20 @@ def test_a_kind_that_is_on_one_side_only_is_left_out() -> None:
 def test_the_cohort_that_changed_has_the_change() -> None:
     after = np.array([False, False, True, True])
 
-    assert by_cohort(ints([10, 10, 30, 10]), after, "abab") == {"a": 1}
+    assert cohort_shares(ints([10, 10, 30, 10]), after, "abab") == {"a": 1}
 
 
 def test_the_cohorts_that_grew_and_shrank_share_a_change_of_the_mix() -> None:
     after = np.array([False] * 4 + [True] * 4)
     us = ints([10, 30, 30, 30, 10, 10, 10, 30])
 
-    shares = by_cohort(us, after, "abbbaaab")
+    shares = cohort_shares(us, after, "abbbaaab")
 
     assert shares == {"a": Fraction(1, 2), "b": Fraction(1, 2)}
 
 
 def test_nothing_is_shared_out_where_a_side_is_empty() -> None:
-    assert by_cohort(ints([1, 2]), np.array([True, True]), "ab") == {}
+    assert cohort_shares(ints([1, 2]), np.array([True, True]), "ab") == {}
     assert by_part({"scheduling": ints([1])}, np.array([True]), [0]) == {}
 
 
@@ -99,7 +99,7 @@ def test_a_change_of_ett_is_shared_out_by_category_and_by_cohort() -> None:
     split = decompose(
         {"a": spent(90, 10), "b": spent(50, 50)}, {"a": spent(70, 30), "b": spent(25, 25)}
     )
-    categories, cohorts = by_category(split), by_cohort_of(split)
+    categories, cohorts = category_shares(split), by_cohort_of(split)
 
     assert set(categories) == {"pt2_compile", MIX}
     assert set(cohorts) == {"a", "b"}

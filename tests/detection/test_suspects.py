@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Suspect
-from ett_service.detection.alike import alike
-from ett_service.detection.dimensions import Bools
-from ett_service.detection.dimensions import Columns as Cells
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Suspect
+from ett_service.detection.attribution.dimensions import Bools
+from ett_service.detection.attribution.dimensions import Columns as Cells
+from ett_service.detection.attribution.suspects import alike, suspects
 from ett_service.detection.sample import Floats, Ints
-from ett_service.detection.suspects import suspects
 
 DAYS, ONSET = 42, 28
 Columns = dict[str, "np.ndarray[tuple[int], np.dtype[np.str_]]"]

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.core.event import Event
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Metric, Subject
-from ett_service.detection.evaluation import evaluate
-from ett_service.detection.options import Memory
-from ett_service.detection.plan import Plan
-from ett_service.storage.engine import Store
+from ett_service.core.events import Event
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Metric, Subject
+from ett_service.detection.options import Memory, Plan
+from ett_service.detection.run import evaluate
+from ett_service.storage.engine.store import Store
 from tests.analysis.fleets import keep
 from tests.core.corpus import event
 from tests.importers.imported import imported

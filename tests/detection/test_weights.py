@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from ett_service.core.regression import Metric, Subject
-from ett_service.detection.weights import prior, weights
+from ett_service.core.regressions.finding import Metric, Subject
+from ett_service.detection.selection import prior, weights
 
 SCORES = np.array([0.5, 3.0, 4.5, 12.0])
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
-from ett_service.core.regression import Cohort, Subject
-from ett_service.core.vocabulary import Category
-from ett_service.detection.observed import Attempts, Held, Observed, Values
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
+from ett_service.core.regressions.finding import Cohort, Subject
+from ett_service.core.words import Category
+from ett_service.detection.sample import Attempts, AttemptValues, Held, Observed
 
 TO_US = 20_500 * DAY_US
 """A midnight, at which it ends."""
@@ -37,7 +37,7 @@ def watched(
     known_us = TO_US - days * DAY_US + day * DAY_US + (2 + place % a_day) * HOUR_US
     spread = np.exp(draws.normal(0, 0.2, (len(factors), count)))
     durations = {
-        subject: Values(
+        subject: AttemptValues(
             us=(100 * SECOND_US * np.array([factor(one) for one in day.tolist()]) * noise).astype(
                 np.int64
             ),

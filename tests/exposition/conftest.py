@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ett_service.exposition.fleet import FleetPart
-from ett_service.exposition.notation import Form
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.limits import Limits
-from ett_service.storage.engine import Store
-from ett_service.worker.loop import Worker
-from ett_service.worker.publishing import Publishing
+from ett_service.metrics.page import FleetPart
+from ett_service.metrics.text import Form
+from ett_service.storage.engine.store import Store
+from ett_service.worker.ledgers import Worker
+from ett_service.worker.metrics import Publishing
 from tests.builders import RECEIVED_AT
 from tests.exposition.pages import Page, parsed
 

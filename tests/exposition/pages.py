@@ -7,8 +7,8 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_families
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
-from ett_service.exposition.notation import END, Form
-from ett_service.storage import published as storage
+from ett_service.metrics.text import END, Form
+from ett_service.storage.metrics import counters as storage
 from tests.live.programs import needed
 
 Labels = tuple[tuple[str, str], ...]

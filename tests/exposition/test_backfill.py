@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from ett_service.core.counter_history import Moves, Steps
-from ett_service.core.distribution import DURATION_BOUNDS_US
-from ett_service.core.interval import HOUR_US, SECOND_US
-from ett_service.core.span import NEVER
-from ett_service.exposition.backfill import Past, Scope
-from ett_service.exposition.notation import END, Form
-from ett_service.storage.label_values import Most, Shown
+from ett_service.core.fleet.counter_history import Moves, Steps
+from ett_service.core.fleet.distribution import DURATION_BOUNDS_US
+from ett_service.core.intervals import HOUR_US, SECOND_US
+from ett_service.core.ledger.spans import NEVER
+from ett_service.metrics.backfill import Past, Scope
+from ett_service.metrics.text import END, Form
+from ett_service.storage.metrics.labels import Most, Shown
 from tests.builders import NOON
 from tests.exposition.pages import families
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.counters import DEDUCTIONS, PHASES
-from ett_service.core.distribution import DURATION_BOUNDS_US
-from ett_service.exposition.counters import CountersWriter
-from ett_service.exposition.families import COUNTERS, Kind
-from ett_service.exposition.notation import Form
-from ett_service.storage.published import Exemplar, Labels, Marks, Published
+from ett_service.core.fleet.counters import DEDUCTIONS, PHASES
+from ett_service.core.fleet.distribution import DURATION_BOUNDS_US
+from ett_service.metrics.counter_text import CountersWriter
+from ett_service.metrics.families import COUNTERS, Kind
+from ett_service.metrics.text import Form
+from ett_service.storage.metrics.counters import Exemplar, Labels, Marks, Published
 from tests.exposition.pages import Page, families, labelled, parsed, published
 
 A = ("a", "llm")

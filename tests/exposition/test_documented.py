@@ -4,7 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from ett_service.exposition.families import COUNTERS, GAUGES, OF_THE_LIBRARY, OWN
+from ett_service.metrics.families import COUNTERS, GAUGES, OF_THE_LIBRARY, OWN
 from tests.live.programs import needed
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"

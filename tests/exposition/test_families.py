@@ -2,8 +2,8 @@
 
 import pytest
 
-from ett_service.exposition.families import COUNTERS, GAUGES, OWN, Family, Kind
-from ett_service.exposition.notation import Form, head
+from ett_service.metrics.families import COUNTERS, GAUGES, OWN, Family, Kind
+from ett_service.metrics.text import Form, head
 from tests.exposition.pages import families, lint
 
 EVERY = (*COUNTERS, *GAUGES, *OWN)

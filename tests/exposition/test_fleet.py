@@ -2,11 +2,11 @@
 
 import pytest
 
-from ett_service.core.vocabulary import Category
-from ett_service.exposition.fleet import FleetPart
-from ett_service.exposition.notation import Form
-from ett_service.storage.engine import Store
-from ett_service.storage.tables import counter, published
+from ett_service.core.words import Category
+from ett_service.metrics.page import FleetPart
+from ett_service.metrics.text import Form
+from ett_service.storage.engine.store import Store
+from ett_service.storage.schema import counter, published
 from tests.builders import MINUTE, NOON
 from tests.exposition.conftest import Scrape, Tell
 from tests.exposition.pages import Page, labelled, parsed

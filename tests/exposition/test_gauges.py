@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.exposition.families import GAUGES
-from ett_service.exposition.gauges import GaugesWriter
-from ett_service.exposition.notation import Form
-from ett_service.storage.published import Samples
+from ett_service.metrics.families import GAUGES
+from ett_service.metrics.page import GaugesWriter
+from ett_service.metrics.text import Form
+from ett_service.storage.metrics.counters import Samples
 from tests.exposition.pages import labelled, parsed
 
 RUNNING = "ett_attempts_running"

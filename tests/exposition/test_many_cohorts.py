@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection
 
-from ett_service.exposition.fleet import FleetPart
-from ett_service.exposition.notation import Form
-from ett_service.storage.engine import Store
-from ett_service.storage.label_values import Most
-from ett_service.storage.tables import counted, job
-from ett_service.worker.publishing import Publication, Publishing
+from ett_service.metrics.page import FleetPart
+from ett_service.metrics.text import Form
+from ett_service.storage.engine.store import Store
+from ett_service.storage.metrics.labels import Most
+from ett_service.storage.schema import counted, job
+from ett_service.worker.metrics import Publication, Publishing
 from tests.builders import RECEIVED_AT
 from tests.engines import ON_ONE_ENGINE
 from tests.exposition.pages import labelled, lint, parsed

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.exposition.families import Family, Kind
-from ett_service.exposition.notation import Form, head, labelled, number
+from ett_service.metrics.families import Family, Kind
+from ett_service.metrics.text import Form, head, labelled, number
 
 UNIT_OF = {
     "ett_a_seconds_total": "seconds",

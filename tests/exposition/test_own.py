@@ -2,9 +2,9 @@
 
 import pytest
 
-from ett_service.exposition.families import OF_THE_LIBRARY, OWN
-from ett_service.exposition.notation import Form
-from ett_service.exposition.own import OwnMetrics
+from ett_service.metrics.families import OF_THE_LIBRARY, OWN
+from ett_service.metrics.own import OwnMetrics
+from ett_service.metrics.text import Form
 from tests.builders import NOON, SECOND
 from tests.exposition.pages import Page, families, labelled, lint, parsed
 

@@ -8,9 +8,9 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from sqlalchemy import create_engine
 
 from benchmarks.scrape import fill, publish, registry, series
-from ett_service.exposition.fleet import FleetPart
-from ett_service.exposition.notation import Form
-from ett_service.storage.engine import Store
+from ett_service.metrics.page import FleetPart
+from ett_service.metrics.text import Form
+from ett_service.storage.engine.store import Store
 
 RUNS = 2
 LEAST = 2.0

@@ -17,17 +17,15 @@ from typing import NamedTuple, NoReturn
 
 from sqlalchemy import Connection
 
-from ett_service.alerting.directory import Directory
-from ett_service.alerting.receiver import OF_SETTINGS, Receiver
-from ett_service.core.interval import HOUR_US
-from ett_service.core.regression_state import Rules
-from ett_service.detection.evaluation import Evaluated
-from ett_service.detection.options import Memory
-from ett_service.detection.plan import Plan
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.errors import StoreInUse
-from ett_service.worker.evaluating import Detecting, Evaluating
-from ett_service.worker.telling import Audience
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.regressions.state import StateRules
+from ett_service.detection.options import Memory, Plan
+from ett_service.detection.run import RunResult
+from ett_service.notifications.receivers import OF_SETTINGS, Directory, Receiver
+from ett_service.storage.engine.errors import StoreInUse
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.worker.notify import Audience
+from ett_service.worker.regressions import Detecting, Evaluating
 from tests.regressions import finding
 from tests.worker.searching import evaluated
 
@@ -97,7 +95,7 @@ class Looks:
 
     def evaluate(
         self, _conn: Connection, _project_id: int, as_of_us: int, _plan: Plan, _memory: Memory
-    ) -> Evaluated:
+    ) -> RunResult:
         """Find what is to be found, once that is allowed."""
         tick, child = as_of_us // HOUR_US, os.getpid()
         say(Told(LOOKS, child, tick))
@@ -131,12 +129,12 @@ def opened(database_url: str) -> Store:
 
 def evaluate(order: Order) -> NoReturn:
     """Be an evaluator for good."""
-    logging.getLogger("ett_service.worker.evaluating").addHandler(Refusals())
+    logging.getLogger("ett_service.worker.regressions").addHandler(Refusals())
     store = opened(order.database_url)
     looks = Looks(Gate(Path(order.folder)), order.found)
     receiver = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook")
     detecting = Detecting(
-        rules=Rules(runs=order.runs, quiet_runs=1),
+        rules=StateRules(runs=order.runs, quiet_runs=1),
         audience=Audience(Directory([receiver])),
         every_us=HOUR_US,
         lease_seconds=order.lease_seconds,

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Select, func, select
 
-from ett_service.core.interval import HOUR_US
-from ett_service.storage.engine import open_for_reading, open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.tables import delivery, detection_run, regression, regression_change
+from ett_service.core.intervals import HOUR_US
+from ett_service.storage.engine.store import open_for_reading, open_store
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.schema import delivery, detection_run, regression, regression_change
 from tests.builders import NOON
 from tests.faults.evaluators import BORN, FLAPS, HOLDS, LOOKS, REFUSED, Gate, Order, Told
 from tests.worker.searching import searched_before

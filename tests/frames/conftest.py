@@ -8,13 +8,13 @@ from functools import partial
 import pytest
 
 from ett_service import frames
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Metric, Subject, Verdict
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Metric, Subject, Verdict
 from ett_service.frames.http import HttpSource
 from ett_service.frames.sql import SqlSource
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.keys import create_project
 from tests.builders import NOON
 from tests.conftest import DIALECTS, new_postgresql
 from tests.regressions import finding, fires, searched

@@ -3,9 +3,9 @@ from datetime import UTC, datetime, timedelta
 import pandas as pd
 import pytest
 
-from ett_service.core.cohort import DIMENSIONS
-from ett_service.core.vocabulary import Category
-from ett_service.frames.rolled import rolled_up
+from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.words import Category
+from ett_service.frames.rollups import rolled_up
 from ett_service.frames.source import FrameError
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)

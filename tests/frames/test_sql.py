@@ -9,10 +9,10 @@ from sqlalchemy import make_url
 from ett_service.frames import FrameError, connect
 from ett_service.frames.http import HttpSource
 from ett_service.frames.sql import SqlSource
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
-from ett_service.storage.views import READER
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.schema.views import READER
 from tests.aggregation.deliveries import LATE_IN_IT, deliver, refreshed, running_job
 from tests.builders import NOON
 from tests.frames.conftest import BEGIN, END, Told

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.fold import fold
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
 from ett_service.importers.importer import Report
 from ett_service.importers.mlperf import read
 from tests.core.corpus import event

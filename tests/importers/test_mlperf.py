@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 from tests.importers.imported import imported, ledger, ledgers, seconds
 from tests.importers.mllog_text import RUN, START_S, line, run_lines, without, written
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.vocabulary import Category, Outcome
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Outcome
 from ett_service.importers.mlperf import read
 from tests.importers.imported import ledger as only_ledger
 from tests.importers.imported import ledgers

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.core.answer import AttemptLedger
+from ett_service.core.ledger.results import AttemptLedger
 from tests.importers.imported import ledger
 from tests.importers.mllog_text import RUN, START_S, line, without, written
 

@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from ett_service.ingest.arrival import Arrival
-from ett_service.ingest.decode import Batch, decode
+from ett_service.ingest.decode import Arrival, Batch, decode
 from ett_service.ingest.limits import Limits
 from tests.builders import NOON, wire
 

@@ -9,9 +9,10 @@ from sqlalchemy import Table, func, select
 
 from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.decode import Batch
-from ett_service.storage import reads, tables
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
+from ett_service.storage import schema
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.keys import create_project
 from tests.builders import RECEIVED_AT, wire
 from tests.ingest.bodies import batch
 
@@ -47,7 +48,7 @@ def test_events_are_kept_as_they_were_sent(store: Store, project_id: int, send: 
     sent = batch(wire(), wire("progress", step=1))
     send(wire(), wire("progress", step=1))
     with store.reading() as conn:
-        kept = reads.events(conn, project_id, "llm-70b")
+        kept = stored_events.events(conn, project_id, "llm-70b")
 
     assert sorted(kept, key=lambda each: each.id) == sorted(
         (each.event for each in sent.arrivals), key=lambda each: each.id
@@ -57,8 +58,8 @@ def test_events_are_kept_as_they_were_sent(store: Store, project_id: int, send: 
 def test_events_come_with_one_mark_a_job_under_the_same_number(store: Store, send: Send) -> None:
     verdicts = send(wire(), wire("progress", step=1), wire(job="other"))
     with store.reading() as conn:
-        marks = set(conn.execute(select(tables.dirty.c.job, tables.dirty.c.batch)))
-        batches = set(conn.execute(select(tables.event.c.job, tables.event.c.batch)))
+        marks = set(conn.execute(select(schema.dirty.c.job, schema.dirty.c.batch)))
+        batches = set(conn.execute(select(schema.event.c.job, schema.event.c.batch)))
 
     assert verdicts.marked == ("llm-70b", "other")
     assert len(marks) == 2
@@ -69,12 +70,12 @@ def test_a_batch_that_is_sent_again_changes_nothing(store: Store, send: Send) ->
     events = [wire(id="a"), wire("progress", step=1), wire(job="other")]
     members = {"history": True, "producer": "p", "sent_at": "2026-03-01T12:59:00Z"}
     assert verdict(send(*events, **members)) == (3, 0, 0)
-    before = [count(store, table) for table in tables.metadata.sorted_tables]
+    before = [count(store, table) for table in schema.metadata.sorted_tables]
     again = send(*reversed(events), **members)
 
     assert verdict(again) == (0, 3, 0)
     assert again.marked == ()
-    assert [count(store, table) for table in tables.metadata.sorted_tables] == before
+    assert [count(store, table) for table in schema.metadata.sorted_tables] == before
 
 
 def test_other_content_under_a_known_id_is_a_conflict_and_the_first_stays(
@@ -89,7 +90,9 @@ def test_other_content_under_a_known_id_is_a_conflict_and_the_first_stays(
         (2, "conflict", "/events/2/id", "a"),
     ]
     with store.reading() as conn:
-        (kept,) = (each for each in reads.events(conn, project_id, "llm-70b") if each.id == "a")
+        (kept,) = (
+            each for each in stored_events.events(conn, project_id, "llm-70b") if each.id == "a"
+        )
     assert kept == batch(wire("progress", step=1, id="a")).arrivals[0].event
 
 
@@ -112,7 +115,7 @@ def test_one_job_name_is_another_job_in_each_project(
 
     assert verdict(keep(store, elsewhere, batch(wire(id="a", host="h")))) == (1, 0, 0)
     with store.reading() as conn:
-        assert len(reads.events(conn, project_id, "llm-70b")) == 1
+        assert len(stored_events.events(conn, project_id, "llm-70b")) == 1
 
 
 def test_refusals_and_conflicts_come_in_the_order_of_the_events(send: Send) -> None:
@@ -135,7 +138,7 @@ def test_a_batch_without_a_name_gets_one(send: Send) -> None:
 def test_nothing_is_kept_of_a_batch_that_is_all_refused(store: Store, send: Send) -> None:
     assert verdict(send(wire(colour=1), wire("nonsense"))) == (0, 0, 2)
     assert verdict(send()) == (0, 0, 0)
-    assert count(store, tables.job) == 0
+    assert count(store, schema.job) == 0
 
 
 def test_a_job_that_history_ever_touched_is_known_as_such(store: Store, send: Send) -> None:
@@ -143,7 +146,7 @@ def test_a_job_that_history_ever_touched_is_known_as_such(store: Store, send: Se
     send(wire(), history=True)
     send(wire(host="h"))
     with store.reading() as conn:
-        touched = list(conn.execute(select(tables.job_history.c.job)).scalars())
+        touched = list(conn.execute(select(schema.job_history.c.job)).scalars())
 
     assert touched == ["llm-70b"]
 
@@ -158,7 +161,7 @@ def test_a_work_that_fails_after_it_keeps_neither_events_nor_marks(
     with pytest.raises(LookupError):
         store.write(fail)
 
-    assert [count(store, table) for table in (tables.job, tables.event, tables.dirty)] == [0, 0, 0]
+    assert [count(store, table) for table in (schema.job, schema.event, schema.dirty)] == [0, 0, 0]
 
 
 def test_the_same_events_at_once_from_many_senders_are_accepted_once(
@@ -181,7 +184,7 @@ def test_the_same_events_at_once_from_many_senders_are_accepted_once(
     assert len(verdicts) == 12
     assert sum(accepted for accepted, _, _ in verdicts) == 150
     assert sum(duplicate for _, duplicate, _ in verdicts) == 450
-    assert count(store, tables.event) == 150
+    assert count(store, schema.event) == 150
 
 
 def _orders(events: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.event import EVENT_TYPES, Progress
-from ett_service.core.vocabulary import Phase
-from ett_service.ingest.arrival import arrival
-from ett_service.ingest.refusal import Code, Refused
-from ett_service.storage.body import decode_body
+from ett_service.core.events import EVENT_TYPES, Progress
+from ett_service.core.words import Phase
+from ett_service.ingest.decode import arrival
+from ett_service.ingest.refusals import Code, Refused
+from ett_service.storage.record.events import decode_body
 from tests.builders import event, wire
 from tests.ingest.bodies import NDJSON, batch, read
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ett_service.ingest.accept import Verdicts, accept
-from ett_service.ingest.refusal import Code
-from ett_service.storage.engine import Store
+from ett_service.ingest.refusals import Code
+from ett_service.storage.engine.store import Store
 from tests.builders import NOON, wire
 from tests.ingest.bodies import batch
 

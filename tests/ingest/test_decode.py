@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from ett_service.ingest.refusal import (
+from ett_service.ingest.refusals import (
     BadBatch,
     BadEncoding,
     BodyTooLarge,

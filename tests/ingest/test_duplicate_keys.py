@@ -2,7 +2,7 @@
 
 import pytest
 
-from ett_service.ingest.refusal import BadBatch, MalformedBody
+from ett_service.ingest.refusals import BadBatch, MalformedBody
 from tests.ingest.bodies import read
 
 EVENT = b'{"type":"heartbeat","job":"j","at":"2026-03-01T12:00:00Z"}'

@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from ett_service.ingest.fault import escape, fault_of
-from ett_service.ingest.refusal import Code
+from ett_service.ingest.refusals import Code, escape, fault_of
 
 
 @pytest.mark.parametrize(

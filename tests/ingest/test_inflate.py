@@ -9,8 +9,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.ingest.inflate import inflate
-from ett_service.ingest.refusal import BadEncoding, BodyTooLarge, UnsupportedMedia
+from ett_service.ingest.limits import inflate
+from ett_service.ingest.refusals import BadEncoding, BodyTooLarge, UnsupportedMedia
 
 MIB = 1 << 20
 COMPRESS = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}

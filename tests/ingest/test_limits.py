@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ett_service.ingest.limits import Limits
-from ett_service.ingest.refusal import BodyTooLarge
+from ett_service.ingest.refusals import BodyTooLarge
 from tests.builders import NOON, wire
 from tests.ingest.bodies import batch, read
 

@@ -4,9 +4,8 @@ import pytest
 from msgspec import Meta, Struct
 
 from ett_service.ingest.limits import Limits
-from ett_service.ingest.members import read_members
-from ett_service.ingest.reading import Frame
-from ett_service.ingest.refusal import Code, Fault
+from ett_service.ingest.refusals import Code, Fault
+from ett_service.ingest.text import Frame, read_members
 from ett_service.ingest.wire import Instant, Word
 from tests.builders import NOON
 

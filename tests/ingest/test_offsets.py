@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
 from ett_service.ingest.accept import accept
-from ett_service.storage import reads
-from ett_service.storage.engine import Store
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import events as stored_events
 from tests.builders import RECEIVED_AT, SECOND, wire
 from tests.ingest.bodies import batch
 
@@ -31,7 +31,7 @@ class Sender:
 
     def offsets(self) -> dict[str, int]:
         with self._store.reading() as conn:
-            return reads.offsets(conn, self._project_id, "llm-70b")
+            return stored_events.offsets(conn, self._project_id, "llm-70b")
 
 
 @pytest.fixture

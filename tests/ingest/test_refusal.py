@@ -1,6 +1,6 @@
 """The closed list of codes, each with a sentence for whoever meets it."""
 
-from ett_service.ingest.refusal import BadBatch, BodyTooLarge, Code, Refusal
+from ett_service.ingest.refusals import BadBatch, BodyTooLarge, Code, Refusal
 
 
 def test_every_code_has_a_sentence() -> None:

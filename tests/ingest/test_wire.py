@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from ett_service.core.event import (
+from ett_service.core.events import (
     EVENT_TYPES,
     AttemptEnded,
     AttemptStarted,
@@ -15,7 +15,7 @@ from ett_service.core.event import (
     Progress,
     SpanOver,
 )
-from ett_service.core.vocabulary import Cause, Origin, Outcome, Phase
+from ett_service.core.words import Cause, Origin, Outcome, Phase
 from ett_service.ingest.wire import AnyEvent, event_schema
 from tests.builders import NOON, SECOND
 from tests.ingest.bodies import kept, read, refused

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
-from ett_service.demo.tape import WireEvent
 
 FASTER = 60
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet, generate
-from ett_service.demo.tape import WireEvent
 from tests.live import past, trouble
 from tests.live.alerting import Alertmanager, Receiver
 from tests.live.compressed import FASTER, Clock, Player, Told, instant, tape

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
+from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
-from ett_service.demo.tape import WireEvent
 from tests.live.compressed import Clock
 from tests.live.programs import needed, run
 from tests.live.prometheus import SCRAPE_JOB, Prometheus, backfill

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ett_service.client.transport import request
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
 from tests.live import page
 from tests.live.programs import eventually, free_port
 from tests.scenarios.conftest import Server

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pytest
 
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import DAY_US, SECOND_US
+from ett_service.core.intervals import DAY_US, SECOND_US, rfc3339
+from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
-from ett_service.demo.tape import WireEvent
 from tests.live.compressed import Clock, instant
 from tests.live.conftest import Live
 from tests.live.programs import eventually

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.rules.files import groups
-from ett_service.rules.objective import Objective
-from ett_service.rules.rule import Alert as Rule
+from ett_service.metrics.rules.files import groups
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.rule import Alert as Rule
 from tests.live import worsened
 from tests.live.alerting import Alert
 from tests.live.conftest import Troubled

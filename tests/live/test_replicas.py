@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
 from tests.conftest import new_postgresql
 from tests.live import page
 from tests.live.programs import Program

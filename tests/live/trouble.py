@@ -7,13 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import SECOND_US
-from ett_service.demo.tape import WireEvent
-from ett_service.rules.files import files
-from ett_service.rules.objective import Objective
-from ett_service.rules.recording import FAILURES
-from ett_service.rules.rule import Links, Scale
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.demo.calendar import WireEvent
+from ett_service.metrics.rules.files import files
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.recording import FAILURES
+from ett_service.metrics.rules.rule import Links, Scale
 from tests.live.compressed import FASTER, Told
 from tests.live.programs import free_port
 from tests.live.prometheus import SCRAPE_JOB, Prometheus, backfill

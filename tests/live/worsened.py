@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from random import Random
 
-from ett_service.core.instant import rfc3339
-from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
-from ett_service.demo.tape import WireEvent
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US, rfc3339
+from ett_service.demo.calendar import WireEvent
 
 CLUSTER = "worn"
 MODEL = "llm-worn"

@@ -12,14 +12,15 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from ett_service.core.fold import fold
+from ett_service.core.ledger.fold import fold
 from ett_service.ingest.accept import accept
-from ett_service.storage import ledgers, marks, reads
-from ett_service.storage.keys import create_key, create_project
-from ett_service.storage.ledger_rows import Head
-from ett_service.storage.marks import JobKey
-from ett_service.storage.migrate import migrate
-from ett_service.storage.sqlite import writing_engine
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.sqlite import writing_engine
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.jobs.ledger_rows import Head
+from ett_service.storage.record import dirty_marks, events
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_key, create_project
 from tests.builders import RECEIVED_AT, wire
 from tests.ingest.bodies import batch
 
@@ -50,8 +51,8 @@ def fill(conn: Connection) -> None:
 
 def _fold(conn: Connection, key: JobKey) -> None:
     """Store the job's ledger as that release did, which knew no rollups."""
-    marks.take(conn, key)
-    folded = fold(reads.events(conn, *key), reads.offsets(conn, *key), RECEIVED_AT)
+    dirty_marks.take(conn, key)
+    folded = fold(events.events(conn, *key), events.offsets(conn, *key), RECEIVED_AT)
     head = Head(1, 1, len(EVENTS), folded_us=RECEIVED_AT, due_us=None)
     ledgers.replace(conn, key, replace(folded, checkpoints=()), head)
 

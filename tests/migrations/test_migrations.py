@@ -10,9 +10,9 @@ from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection, inspect
 
-from ett_service.storage import migrate, postgresql, sqlite
-from ett_service.storage.errors import StorageUnavailable
-from ett_service.storage.tables import metadata
+from ett_service.storage.engine import migrate, postgresql, sqlite
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.schema import metadata
 
 SCRIPTS = ScriptDirectory.from_config(migrate.configuration())
 REVISIONS = list(reversed(list(SCRIPTS.walk_revisions())))

@@ -8,11 +8,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import select
 
-from ett_service.storage import reads, tables
-from ett_service.storage.engine import open_store
-from ett_service.storage.keys import list_keys
-from ett_service.storage.migrate import migrate
-from ett_service.worker.loop import Worker
+from ett_service.storage import schema as tables
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.keys import list_keys
+from ett_service.worker.ledgers import Worker
 from tests.aggregation.rolled_up import check_rollups, stored_rollups
 from tests.builders import RECEIVED_AT
 from tests.ingest.bodies import batch
@@ -49,8 +50,8 @@ def test_a_database_of_the_first_schema_is_upgraded_and_read(kept: Path) -> None
     store = open_store(f"sqlite:///{kept}")
     with store.reading() as conn:
         (key,) = list_keys(conn)
-        events = reads.events(conn, key.project_id, "llm-70b")
-        offsets = reads.offsets(conn, key.project_id, "llm-70b")
+        events = stored_events.events(conn, key.project_id, "llm-70b")
+        offsets = stored_events.offsets(conn, key.project_id, "llm-70b")
         ledgers = list(conn.execute(select(tables.job_ledger.c.job, tables.job_ledger.c.state)))
         marked = list(conn.execute(select(tables.dirty.c.job)).scalars())
         differences = compare_metadata(MigrationContext.configure(conn), tables.metadata)

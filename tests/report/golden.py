@@ -14,11 +14,10 @@ from typing import Any
 from sqlalchemy import Connection, select
 from starlette.testclient import TestClient
 
-from ett_service.analysis.economy import Economy, Price, Target
 from ett_service.api.app import create_app
 from ett_service.api.parts import Parts
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.regression import (
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.regressions.finding import (
     Attribution,
     Finding,
     Impact,
@@ -29,19 +28,18 @@ from ett_service.core.regression import (
     Suspect,
     Verdict,
 )
-from ett_service.core.regression_state import Rules
+from ett_service.core.regressions.state import StateRules
+from ett_service.fleet.economy import Economy, Price, Target
 from ett_service.ingest.limits import Limits
-from ett_service.report.gather import Gathered, gather
-from ett_service.report.page import Report
-from ett_service.report.render import html, markdown
-from ett_service.report.week import Week
+from ett_service.report.document import Report, Week, html, markdown
+from ett_service.report.inputs import Gathered, gather
 from ett_service.report.weekly import weekly
-from ett_service.storage import regression_writes
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.keys import SCOPES, create_key
-from ett_service.storage.migrate import migrate
-from ett_service.storage.tables import project
-from ett_service.worker.loop import Worker
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.keys import SCOPES, create_key
+from ett_service.storage.regressions import findings
+from ett_service.storage.schema import project
+from ett_service.worker.ledgers import Worker
 from tests.report.weeks import WEEK, fleet
 
 MINUTE_US = 60_000_000
@@ -102,8 +100,8 @@ def _find_regression(conn: Connection) -> None:
     cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:4.2 <b>", 0.97, 4),))
     (project_id,) = conn.execute(select(project.c.id)).one()
     for day in (4, 5):
-        found = regression_writes.Found(finding, "high", cause)
-        regression_writes.record(conn, project_id, monday_us + day * DAY_US, [found], Rules())
+        found = findings.NewFinding(finding, "high", cause)
+        findings.record(conn, project_id, monday_us + day * DAY_US, [found], StateRules())
 
 
 def asked(client: TestClient, week: str = WEEK, **scope: object) -> Gathered:

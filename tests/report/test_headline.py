@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from ett_service.report.gather import Gathered
+from ett_service.report.document import Week
 from ett_service.report.headline import sentence
-from ett_service.report.week import Week
+from ett_service.report.inputs import Gathered
 
 COMPILE = {
     "group": {"model": "llm-70b"}, "other": False, "part": "pt2_compile", "points": -0.6,

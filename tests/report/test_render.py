@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.charts.svg import chart
-from ett_service.report.page import Report, Section, table
-from ett_service.report.render import html, markdown, plain
-from ett_service.report.week import Week
+from ett_service.report.document import Report, Section, Week, html, markdown, plain, table
 
 HOSTILE = "</td><script>alert(1)</script> | [x](http://example) `a` *b* _c_ \n# d &lt;"
 

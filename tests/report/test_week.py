@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.report.week import Week
+from ett_service.report.document import Week
 
 
 def test_a_week_begins_on_monday_in_utc() -> None:

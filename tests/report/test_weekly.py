@@ -6,11 +6,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from starlette.testclient import TestClient
 
-from ett_service.report.page import Report
-from ett_service.report.render import html, markdown
+from ett_service.report.document import Report, html, markdown
 from ett_service.report.weekly import weekly
-from ett_service.storage.engine import open_store
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
 from tests.conftest import DIALECTS, new_postgresql
 from tests.report.golden import FOLDER, WRITERS, asked, report, serving
 

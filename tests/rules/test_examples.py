@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
-from ett_service.rules.examples import pyrra, sloth, sloth_windows
-from ett_service.rules.objective import Objective
-from ett_service.rules.rule import Links
+from ett_service.metrics.rules.files import pyrra, sloth, sloth_windows
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.rule import Links
 from tests.live.programs import needed
 
 ROOT = Path(__file__).parents[2]

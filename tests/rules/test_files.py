@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ett_service.exposition.families import COUNTERS, GAUGES, OWN, Family, Kind
-from ett_service.rules.files import files, groups, one_file, prometheus_rule
-from ett_service.rules.objective import Objective
-from ett_service.rules.rule import Alert, Links, Recording, Scale
+from ett_service.metrics.families import COUNTERS, GAUGES, OWN, Family, Kind
+from ett_service.metrics.rules.files import files, groups, one_file, prometheus_rule
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.rule import Alert, Links, Recording, Scale
 from tests.live.programs import needed
 
 ROOT = Path(__file__).parents[2]

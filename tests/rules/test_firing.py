@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ett_service.rules.files import groups
-from ett_service.rules.objective import Objective
-from ett_service.rules.rule import Alert
+from ett_service.metrics.rules.files import groups
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.rule import Alert
 from tests.live.programs import needed
 
 TESTS = Path(__file__).parents[2] / "dashboards" / "rules" / "tests"

@@ -1,6 +1,6 @@
 import pytest
 
-from ett_service.rules.rule import Alert, BadScale, Group, Links, Recording, Scale
+from ett_service.metrics.rules.rule import Alert, BadScale, Group, Links, Recording, Scale
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import yaml
 from sqlalchemy import text
 
 from ett_service.cli.main import VERBS
-from ett_service.storage.engine import Store
+from ett_service.storage.engine.store import Store
 from tests.live.programs import Program, free_port, needed
 from tests.rules.test_files import known_metrics, metrics
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ett_service.client.transport import Response, request
-from ett_service.storage.engine import open_store
-from ett_service.storage.keys import SCOPES, create_key
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.record.keys import SCOPES, create_key
 
 PATIENCE_S = 60.0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.instant import rfc3339
+from ett_service.core.intervals import rfc3339
 from tests.builders import MINUTE, NOON
 from tests.engines import ON_ONE_ENGINE
 from tests.scenarios.conftest import Server

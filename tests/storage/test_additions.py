@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from ett_service.core.cohort import Cohort
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.totals import MEASURES
-from ett_service.storage import cohorts
-from ett_service.storage.additions import Additions, Sums, Tallies, day_of
-from ett_service.storage.engine import Store
-from ett_service.storage.tables import metadata
+from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohorts
+from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
+from ett_service.storage.schema import metadata
 from tests.builders import NOON
 
 DAY = day_of(NOON)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, JobFacts, SpanOver
-from ett_service.core.vocabulary import Outcome, Phase
-from ett_service.storage.attempt_facts import attempt_facts
-from ett_service.storage.engine import Store
+from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobFacts, SpanOver
+from ett_service.core.words import Outcome, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.regressions.attempt_facts import attempt_facts
 from tests.analysis.fleets import keep
 from tests.builders import HOUR, MINUTE, NOON, event
 

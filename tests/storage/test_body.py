@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.event import EVENT_TYPES, AttemptEnded, Event, JobFacts, Progress
-from ett_service.core.vocabulary import Cause, Outcome, Phase
-from ett_service.storage.body import decode_body, encode_body
+from ett_service.core.events import EVENT_TYPES, AttemptEnded, Event, JobFacts, Progress
+from ett_service.core.words import Cause, Outcome, Phase
+from ett_service.storage.record.events import decode_body, encode_body
 from tests.builders import NOON, event, progress
 
 REQUIRED: dict[str, dict[str, Any]] = {

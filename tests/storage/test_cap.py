@@ -3,15 +3,16 @@
 import pytest
 from sqlalchemy import Connection, select
 
-from ett_service.core.cohort import Cohort
-from ett_service.core.contribution import Cell, Cells
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.storage import cap, contributions, tables
-from ett_service.storage.additions import day_of
-from ett_service.storage.cap import Day, Moves
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import cohort_day
+from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.fleet.contribution import Cell, Cells
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.storage import schema
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohort_cap, contributions
+from ett_service.storage.fleet.cohort_cap import Moves, ProjectDay
+from ett_service.storage.fleet.rollup_deltas import day_of
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import cohort_day
 from tests.aggregation.deliveries import accept
 from tests.aggregation.rolled_up import Rollups, stored_rollups
 from tests.builders import NOON
@@ -20,8 +21,8 @@ COHORTS, MOST = 12, 10
 
 
 @pytest.fixture
-def day(project_id: int) -> Day:
-    return Day(project_id, day_of(NOON))
+def day(project_id: int) -> ProjectDay:
+    return ProjectDay(project_id, day_of(NOON))
 
 
 def cohort(number: int, *, excluded: bool = False) -> Cohort:
@@ -39,7 +40,7 @@ def cells(number: int, gpu_us: int, *, excluded: bool = False) -> Cells:
     return {(NOON, one): said, (NOON + HOUR_US, one): unpaid, (NOON + DAY_US, one): said}
 
 
-def contribute(store: Store, day: Day, job: str, said: Cells) -> None:
+def contribute(store: Store, day: ProjectDay, job: str, said: Cells) -> None:
     def work(conn: Connection) -> None:
         key = JobKey(day.project_id, job)
         accept(conn, key, [])
@@ -48,7 +49,7 @@ def contribute(store: Store, day: Day, job: str, said: Cells) -> None:
     store.write(work)
 
 
-def crowd(store: Store, day: Day, cohorts: int = COHORTS) -> Rollups:
+def crowd(store: Store, day: ProjectDay, cohorts: int = COHORTS) -> Rollups:
     """Fill the day with cohorts, the later the larger, and return its rollups."""
     said: Cells = {}
     for number in range(cohorts):
@@ -57,20 +58,20 @@ def crowd(store: Store, day: Day, cohorts: int = COHORTS) -> Rollups:
     return stored_rollups(store)
 
 
-def planned(store: Store, day: Day, most: int = MOST) -> Moves:
+def planned(store: Store, day: ProjectDay, most: int = MOST) -> Moves:
     with store.reading() as conn:
-        return cap.plan(conn, day, most)
+        return cohort_cap.plan(conn, day, most)
 
 
-def keep(store: Store, day: Day, most: int = MOST) -> Moves:
+def keep(store: Store, day: ProjectDay, most: int = MOST) -> Moves:
     moves = planned(store, day, most)
-    store.write(lambda conn: cap.move(conn, day, moves.out, own=False))
-    store.write(lambda conn: cap.move(conn, day, moves.back, own=True))
-    store.write(lambda conn: cap.forget(conn, day, moves.gone))
+    store.write(lambda conn: cohort_cap.move(conn, day, moves.out, own=False))
+    store.write(lambda conn: cohort_cap.move(conn, day, moves.back, own=True))
+    store.write(lambda conn: cohort_cap.forget(conn, day, moves.gone))
     return moves
 
 
-def teams(rollups: Rollups, day: Day) -> tuple[set[str], int]:
+def teams(rollups: Rollups, day: ProjectDay) -> tuple[set[str], int]:
     """Return whose rollups stand alone on the day, and how many cells ``other`` sums up."""
     daily = {
         label: row
@@ -81,7 +82,9 @@ def teams(rollups: Rollups, day: Day) -> tuple[set[str], int]:
     return own, sum(row["cells"] for (_, is_other), row in daily.items() if is_other)
 
 
-def test_the_largest_keep_their_own_and_the_rest_are_summed_up(store: Store, day: Day) -> None:
+def test_the_largest_keep_their_own_and_the_rest_are_summed_up(
+    store: Store, day: ProjectDay
+) -> None:
     before = crowd(store, day, 600)
     keep(store, day, 500)
 
@@ -89,21 +92,21 @@ def test_the_largest_keep_their_own_and_the_rest_are_summed_up(store: Store, day
     own, in_other = teams(after, day)
     assert own == {f"{number:04}" for number in range(100, 600)}
     assert in_other == 2 * 100
-    the_next = Day(day.project_id, day.day_us + DAY_US)
+    the_next = ProjectDay(day.project_id, day.day_us + DAY_US)
     assert teams(after, the_next) == teams(before, the_next)
     other = after["daily", day.project_id, day.day_us, (Cohort(), True)]
     assert other["pt2_compile_weighted_us"] == sum(range(100))
     assert other["queue_wait 0 us"] == sum(range(0, 100, 7))
 
 
-def test_a_day_that_keeps_the_cap_is_left_alone(store: Store, day: Day) -> None:
+def test_a_day_that_keeps_the_cap_is_left_alone(store: Store, day: ProjectDay) -> None:
     crowd(store, day)
     keep(store, day)
     assert planned(store, day) == Moves([], [], [])
     assert planned(store, day, COHORTS).back
 
 
-def test_what_comes_back_is_what_went(store: Store, day: Day) -> None:
+def test_what_comes_back_is_what_went(store: Store, day: ProjectDay) -> None:
     before = crowd(store, day)
     keep(store, day, 3)
     assert len(teams(stored_rollups(store), day)[0]) == 3
@@ -113,7 +116,7 @@ def test_what_comes_back_is_what_went(store: Store, day: Day) -> None:
     assert stored_rollups(store) == before
 
 
-def test_a_cohort_that_grows_in_other_gets_its_own_rollups(store: Store, day: Day) -> None:
+def test_a_cohort_that_grows_in_other_gets_its_own_rollups(store: Store, day: ProjectDay) -> None:
     crowd(store, day)
     keep(store, day)
     contribute(store, day, "more", cells(1, 50))
@@ -126,7 +129,7 @@ def test_a_cohort_that_grows_in_other_gets_its_own_rollups(store: Store, day: Da
     assert "0002" not in teams(after, day)[0]
 
 
-def test_a_cohort_that_is_new_to_a_full_day_begins_in_other(store: Store, day: Day) -> None:
+def test_a_cohort_that_is_new_to_a_full_day_begins_in_other(store: Store, day: ProjectDay) -> None:
     crowd(store, day)
     keep(store, day)
     contribute(store, day, "new", cells(COHORTS, 50))
@@ -137,12 +140,12 @@ def test_a_cohort_that_is_new_to_a_full_day_begins_in_other(store: Store, day: D
     assert keep(store, day).back == [_id(store, COHORTS)]
 
 
-def test_of_equal_cohorts_the_earlier_keeps_its_own(store: Store, day: Day) -> None:
+def test_of_equal_cohorts_the_earlier_keeps_its_own(store: Store, day: ProjectDay) -> None:
     contribute(store, day, "equal", cells(0, 7) | cells(1, 7) | cells(2, 7))
     assert planned(store, day, 1).out == [_id(store, 1), _id(store, 2)]
 
 
-def test_excluded_time_stays_apart_in_other(store: Store, day: Day) -> None:
+def test_excluded_time_stays_apart_in_other(store: Store, day: ProjectDay) -> None:
     contribute(store, day, "all", cells(0, 1, excluded=True) | cells(1, 2) | cells(2, 3))
     keep(store, day, 1)
 
@@ -152,7 +155,7 @@ def test_excluded_time_stays_apart_in_other(store: Store, day: Day) -> None:
         assert (row["pt2_compile_weighted_us"], row["cells"]) == (us, 2)
 
 
-def test_a_cohort_of_which_nothing_is_left_is_forgotten(store: Store, day: Day) -> None:
+def test_a_cohort_of_which_nothing_is_left_is_forgotten(store: Store, day: ProjectDay) -> None:
     crowd(store, day)
     contribute(store, day, "gone", cells(COHORTS, 50))
     keep(store, day)
@@ -166,18 +169,18 @@ def test_a_cohort_of_which_nothing_is_left_is_forgotten(store: Store, day: Day) 
         assert left not in conn.scalars(seen).all()
 
 
-def test_full_days_are_those_over_the_cap_or_with_an_other(store: Store, day: Day) -> None:
+def test_full_days_are_those_over_the_cap_or_with_an_other(store: Store, day: ProjectDay) -> None:
     crowd(store, day)
-    the_next = Day(day.project_id, day.day_us + DAY_US)
+    the_next = ProjectDay(day.project_id, day.day_us + DAY_US)
     with store.reading() as conn:
-        assert cap.full_days(conn, COHORTS) == []
-        assert cap.full_days(conn, MOST) == [the_next, day]
+        assert cohort_cap.full_days(conn, COHORTS) == []
+        assert cohort_cap.full_days(conn, MOST) == [the_next, day]
     keep(store, day)
     with store.reading() as conn:
-        assert cap.full_days(conn, COHORTS) == [day]
+        assert cohort_cap.full_days(conn, COHORTS) == [day]
 
 
 def _id(store: Store, number: int) -> int:
-    named = select(tables.cohort.c.id).where(tables.cohort.c.team == cohort(number).team)
+    named = select(schema.cohort.c.id).where(schema.cohort.c.team == cohort(number).team)
     with store.reading() as conn:
         return int(conn.execute(named).scalar_one())

@@ -1,9 +1,9 @@
-from ett_service.core.event import AttemptEnded, AttemptStarted, CheckpointSaved, JobFacts
-from ett_service.core.vocabulary import Outcome
-from ett_service.storage.checkpoints import cohort_gaps
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.rollups import CohortFilter
+from ett_service.core.events import AttemptEnded, AttemptStarted, CheckpointSaved, JobFacts
+from ett_service.core.words import Outcome
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.histories import cohort_gaps
+from ett_service.storage.fleet.rollups import CohortFilter
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, NOON, event
 

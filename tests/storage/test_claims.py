@@ -5,36 +5,36 @@ from functools import partial
 
 import pytest
 
-from ett_service.core.interval import SECOND_US
-from ett_service.storage import claims, deliveries, outbox
-from ett_service.storage.claims import Claimed, Settled, Tried
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.outbox import Done
+from ett_service.core.intervals import SECOND_US
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.receivers import deliveries, outbox
+from ett_service.storage.receivers.deliveries import Claim, DeliveryTry, TryResult
+from ett_service.storage.receivers.outbox import DeliveryState
 from tests.alerting.telling import kept, put_one
 from tests.builders import NOON
 
 LATER = NOON + 10 * SECOND_US
 
 
-def claimed(store: Store, now_us: int = NOON + SECOND_US, most: int = 16) -> list[Claimed]:
-    claim = partial(claims.claim, now_us=now_us, until_us=now_us + 60 * SECOND_US, most=most)
+def claimed(store: Store, now_us: int = NOON + SECOND_US, most: int = 16) -> list[Claim]:
+    claim = partial(deliveries.claim, now_us=now_us, until_us=now_us + 60 * SECOND_US, most=most)
     return store.write(claim)
 
 
-def settled(done: Done, due_us: int = LATER, **more: object) -> Settled:
-    tried = Tried(NOON, 5, 200 if done is Done.SENT else 500, "")
-    return Settled(tried, done, due_us, tries=1, failures=1, **more)  # type: ignore[arg-type]
+def settled(done: DeliveryState, due_us: int = LATER, **more: object) -> TryResult:
+    tried = DeliveryTry(NOON, 5, 200 if done is DeliveryState.SENT else 500, "")
+    return TryResult(tried, done, due_us, tries=1, failures=1, **more)  # type: ignore[arg-type]
 
 
-def recorded(store: Store, claim: Claimed, how: Settled) -> bool:
+def recorded(store: Store, claim: Claim, how: TryResult) -> bool:
     return store.write(
-        partial(claims.record, claimed=claim, settled=how, now_us=NOON + 2 * SECOND_US)
+        partial(deliveries.record, claimed=claim, settled=how, now_us=NOON + 2 * SECOND_US)
     )
 
 
 def ready_us(store: Store) -> int | None:
     with store.reading() as conn:
-        return claims.ready_us(conn)
+        return deliveries.ready_us(conn)
 
 
 def test_of_one_receiver_one_delivery_is_claimed_at_a_time_the_oldest_first(
@@ -73,7 +73,7 @@ def test_nothing_is_claimed_of_a_transaction_that_is_not_committed(
     store: Store, project_id: int
 ) -> None:
     one, other = store, open_store(store.url)
-    seen: list[list[Claimed]] = []
+    seen: list[list[Claim]] = []
 
     def put_and_look(conn: object) -> None:
         outbox.put(conn, project_id, "f", 2, [(0, "a", "2")], NOON + 2)  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ def test_a_delivery_that_failed_is_claimed_again_when_it_is_due(
     put_one(store, project_id, "a", "f", 1)
     (first,) = claimed(store)
 
-    recorded(store, first, settled(Done.WAITING))
+    recorded(store, first, settled(DeliveryState.WAITING))
 
     assert claimed(store, LATER - 1) == []
     assert ready_us(store) == LATER
@@ -109,7 +109,7 @@ def test_a_receiver_that_is_left_alone_is_sent_nothing_until_it_is_time(
     put_one(store, project_id, "a", "g", 2)
     (first,) = claimed(store)
 
-    recorded(store, first, settled(Done.WAITING, NOON, open_until_us=LATER))
+    recorded(store, first, settled(DeliveryState.WAITING, NOON, open_until_us=LATER))
 
     assert claimed(store, LATER - 1) == []
     assert ready_us(store) == LATER
@@ -125,11 +125,11 @@ def test_what_is_superseded_on_its_way_is_not_sent_again_and_tells_whether_it_ar
     for name in ("arrives", "fails"):
         put_one(store, project_id, name, "f", 2)
 
-    recorded(store, arrives, settled(Done.SENT))
-    recorded(store, fails, settled(Done.WAITING, NOON))
+    recorded(store, arrives, settled(DeliveryState.SENT))
+    recorded(store, fails, settled(DeliveryState.WAITING, NOON))
 
     old = {one.receiver: one.done for one in kept(store) if one.version == 1}
-    assert old == {"arrives": Done.SENT, "fails": Done.SUPERSEDED}
+    assert old == {"arrives": DeliveryState.SENT, "fails": DeliveryState.SUPERSEDED}
     assert [one.body for one in claimed(store)] == ["f 2", "f 2"]
 
 
@@ -140,23 +140,23 @@ def test_a_record_that_comes_after_the_claim_ran_out_does_not_count(
     (slow,) = claimed(store)
     (quick,) = claimed(store, slow.until_us)
 
-    assert recorded(store, quick, settled(Done.SENT))
-    assert not recorded(store, slow, settled(Done.WAITING))
+    assert recorded(store, quick, settled(DeliveryState.SENT))
+    assert not recorded(store, slow, settled(DeliveryState.WAITING))
 
-    assert [one.done for one in kept(store)] == [Done.SENT]
+    assert [one.done for one in kept(store)] == [DeliveryState.SENT]
 
 
 def test_what_is_repeated_comes_again_and_waits_for_nobody(store: Store, project_id: int) -> None:
     put_one(store, project_id, "a", "f", 1)
     (first,) = claimed(store)
 
-    recorded(store, first, settled(Done.REPEATING))
+    recorded(store, first, settled(DeliveryState.REPEATING))
     (again,) = claimed(store, LATER)
-    recorded(store, again, settled(Done.REPEATING, LATER + 1))
+    recorded(store, again, settled(DeliveryState.REPEATING, LATER + 1))
     put_one(store, project_id, "a", "f", 2)
 
     assert again.id == first.id
-    assert [one.done for one in kept(store)] == [Done.SENT, Done.WAITING]
+    assert [one.done for one in kept(store)] == [DeliveryState.SENT, DeliveryState.WAITING]
 
 
 def test_a_receiver_that_wants_nothing_is_sent_nothing_until_it_is_enabled(
@@ -166,10 +166,10 @@ def test_a_receiver_that_wants_nothing_is_sent_nothing_until_it_is_enabled(
         put_one(store, project_id, "a", fingerprint, version)
     (first,) = claimed(store)
 
-    recorded(store, first, settled(Done.DEAD, disabled_why="It answered 410."))
+    recorded(store, first, settled(DeliveryState.DEAD, disabled_why="It answered 410."))
     put_one(store, project_id, "a", "h", 3)
 
-    assert [one.done for one in kept(store)] == [Done.DEAD] * 3
+    assert [one.done for one in kept(store)] == [DeliveryState.DEAD] * 3
     assert ready_us(store) is None
     store.write(partial(deliveries.enable, owner=0, name="a"))
     put_one(store, project_id, "a", "i", 4)

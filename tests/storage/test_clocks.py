@@ -1,9 +1,9 @@
 """Only clocks that are wrong are told to the fold."""
 
-from ett_service.core.clock import TOLERANCE_US
-from ett_service.storage.clocks import corrections
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
+from ett_service.core.ledger.clock import TOLERANCE_US
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.events import corrections
 from tests.aggregation.deliveries import deliver
 
 

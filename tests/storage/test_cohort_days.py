@@ -6,13 +6,13 @@ from collections.abc import Collection
 import pytest
 from sqlalchemy import Connection, select, update
 
-from ett_service.core.cohort import Cohort
-from ett_service.core.interval import DAY_US
-from ett_service.storage import cohort_days, cohorts
-from ett_service.storage.cap import Day, move
-from ett_service.storage.cohort_days import CohortDay
-from ett_service.storage.engine import Store
-from ett_service.storage.tables import cohort_day
+from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.intervals import DAY_US
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohorts
+from ett_service.storage.fleet.cohort_cap import ProjectDay, move
+from ett_service.storage.fleet.cohorts import CohortDay
+from ett_service.storage.schema import cohort_day
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def ids(store: Store, project_id: int) -> list[int]:
 
 
 def hold(store: Store, project_id: int, wanted: Collection[CohortDay]) -> dict[CohortDay, bool]:
-    return store.write(lambda conn: cohort_days.hold(conn, project_id, wanted))
+    return store.write(lambda conn: cohorts.hold(conn, project_id, wanted))
 
 
 def test_nothing_is_asked_where_nothing_is_wanted(store: Store, project_id: int) -> None:
@@ -61,12 +61,12 @@ def test_a_cohort_that_is_being_added_to_is_not_moved(
     store: Store, project_id: int, ids: list[int]
 ) -> None:
     held, done = threading.Event(), threading.Event()
-    day = Day(project_id, 0)
+    day = ProjectDay(project_id, 0)
     hold(store, project_id, [(0, one) for one in ids])
 
     def add() -> None:
         def work(conn: Connection) -> None:
-            cohort_days.hold(conn, project_id, [(0, ids[0])])
+            cohorts.hold(conn, project_id, [(0, ids[0])])
             held.set()
             done.wait(10)
 

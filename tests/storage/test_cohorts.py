@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import Connection, func, select
 
-from ett_service.core.cohort import Cohort
-from ett_service.storage import cohorts, tables
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
+from ett_service.core.fleet.cohort import Cohort
+from ett_service.storage import schema
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohorts
+from ett_service.storage.record.keys import create_project
 from tests.builders import RECEIVED_AT
 
 SMALL, LARGE = Cohort(team="nlp", size="8-15"), Cohort(team="nlp", size="64-127")
@@ -21,7 +22,7 @@ def found(store: Store, project_id: int, asked: Iterable[Cohort]) -> dict[Cohort
 
 def count(store: Store) -> int:
     with store.reading() as conn:
-        return conn.execute(select(func.count()).select_from(tables.cohort)).scalar_one()
+        return conn.execute(select(func.count()).select_from(schema.cohort)).scalar_one()
 
 
 def test_the_same_dimensions_have_the_same_id(store: Store, project_id: int) -> None:

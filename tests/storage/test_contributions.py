@@ -6,14 +6,14 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, select
 
-from ett_service.core.cohort import Cohort
-from ett_service.core.contribution import Cell, Cells
-from ett_service.core.interval import HOUR_US
-from ett_service.core.totals import MEASURES
-from ett_service.storage import contributions
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import rollup_daily
+from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.fleet.contribution import Cell, Cells
+from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.intervals import HOUR_US
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import contributions
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import rollup_daily
 from tests.aggregation.deliveries import deliver
 from tests.aggregation.rolled_up import stored_rollups
 from tests.aggregation.statements import FEWEST_STATEMENTS, Crash, before_statement, heard

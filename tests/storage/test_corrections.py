@@ -6,19 +6,20 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, func, select
 
-from ett_service.core.answer import Exclusion, JobLedger
-from ett_service.core.correction import AttemptKey, Verdict
-from ett_service.core.event import AttemptEnded, AttemptStarted, Event, PhaseStarted
-from ett_service.core.totals import Totals
-from ett_service.core.vocabulary import Category, Cause, Origin, Outcome, Phase
-from ett_service.storage import corrections, rollups
-from ett_service.storage.corrections import NoFailure, NothingThere
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import PREFIX_LENGTH, create_key
-from ett_service.storage.marks import JobKey
-from ett_service.storage.rollups import CohortFilter
-from ett_service.storage.tables import correction
-from ett_service.storage.tables.record import EXCLUSION, VERDICT
+from ett_service.core.events import AttemptEnded, AttemptStarted, Event, PhaseStarted
+from ett_service.core.fleet.totals import Totals
+from ett_service.core.ledger.failures import AttemptKey, FailureVerdict
+from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.words import Category, Cause, Origin, Outcome, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import rollups
+from ett_service.storage.fleet.rollups import CohortFilter
+from ett_service.storage.record import corrections
+from ett_service.storage.record.corrections import NoFailure, NothingThere
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import PREFIX_LENGTH, create_key
+from ett_service.storage.schema import correction
+from ett_service.storage.schema.record import EXCLUSION, VERDICT
 from tests.aggregation.deliveries import deliver, marked, refreshed, stored
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event, progress
 
@@ -71,7 +72,7 @@ def maker(store: Store) -> str:
 def judge(
     store: Store, key: JobKey, maker: str, number: int = 0, cause: Cause = Cause.NETWORK
 ) -> corrections.Correction:
-    said = Verdict(Origin.INFRA, cause, "the switch was down", maker, LATER)
+    said = FailureVerdict(Origin.INFRA, cause, "the switch was down", maker, LATER)
     return store.write(lambda conn: corrections.put_verdict(conn, key, number, said))
 
 

@@ -11,15 +11,17 @@ from sqlalchemy import Connection, Table, select
 
 from ett_service.aggregation.job import Folded, refresh, warm
 from ett_service.aggregation.verify import verify
-from ett_service.core.answer import Exclusion
-from ett_service.core.event import Event
-from ett_service.storage import corrections, deletion, reads
+from ett_service.core.events import Event
+from ett_service.core.ledger.results import Exclusion
+from ett_service.storage import deletion
 from ett_service.storage.deletion import OF_A_JOB, Holdings, delete_job
-from ett_service.storage.engine import Store
-from ett_service.storage.errors import StorageUnavailable
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import metadata
-from ett_service.storage.writes import insert_new
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.statements import insert_new
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import corrections
+from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import metadata
 from tests.aggregation.deliveries import (
     LATE_IN_IT,
     accept,
@@ -247,4 +249,4 @@ def test_a_job_deleted_between_any_two_steps_of_ingest_goes_whole_or_comes_again
 
 def count_events(store: Store, key: JobKey) -> int:
     with store.reading() as conn:
-        return len(reads.events(conn, *key))
+        return len(stored_events.events(conn, *key))

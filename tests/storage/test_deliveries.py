@@ -4,21 +4,21 @@ from functools import partial
 
 from sqlalchemy import update
 
-from ett_service.storage import deliveries
-from ett_service.storage.deliveries import Wanted
-from ett_service.storage.engine import Store
-from ett_service.storage.outbox import Done
-from ett_service.storage.tables import delivery
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.deliveries import DeliveryFilter
+from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.schema import delivery
 from tests.alerting.telling import kept, put_one
 from tests.builders import NOON
 
 
 def bury(store: Store) -> None:
-    dead = update(delivery).values(done=Done.DEAD.value, done_us=NOON, tries=10)
+    dead = update(delivery).values(done=DeliveryState.DEAD.value, done_us=NOON, tries=10)
     store.write(lambda conn: conn.execute(dead))
 
 
-def replayed(store: Store, wanted: Wanted) -> int:
+def replayed(store: Store, wanted: DeliveryFilter) -> int:
     return store.write(partial(deliveries.replay, wanted=wanted, now_us=NOON + 99))
 
 
@@ -29,9 +29,9 @@ def test_a_page_of_deliveries_goes_on_where_the_one_before_ended(
         put_one(store, project_id, f"r{version}", "f", version)
 
     with store.reading() as conn:
-        first = deliveries.listing(conn, Wanted(), limit=3)
+        first = deliveries.listing(conn, DeliveryFilter(), limit=3)
         last = (first[-1].made_us, first[-1].id)
-        second = deliveries.listing(conn, Wanted(), limit=3, after=last)
+        second = deliveries.listing(conn, DeliveryFilter(), limit=3, after=last)
 
     assert [one.version for one in first + second] == [4, 3, 2, 1, 0]
 
@@ -45,7 +45,7 @@ def test_deliveries_are_found_by_whose_they_are_and_how_they_stand(
 
     assert len(kept(store, project_id=project_id)) == 3
     assert kept(store, project_id=project_id + 1) == []
-    assert [one.version for one in kept(store, receiver="a", done=(Done.WAITING,))] == [2]
+    assert [one.version for one in kept(store, receiver="a", done=(DeliveryState.WAITING,))] == [2]
     (one,) = kept(store, receiver="b", owner=0)
     assert kept(store, ids=(one.id,)) == [one]
 
@@ -55,16 +55,16 @@ def test_what_is_dead_is_sent_after_all_under_its_id(store: Store, project_id: i
     (before,) = kept(store)
     bury(store)
 
-    assert replayed(store, Wanted(ids=(before.id,))) == 1
+    assert replayed(store, DeliveryFilter(ids=(before.id,))) == 1
 
     (after,) = kept(store)
     assert (after.id, after.done, after.due_us, after.tries) == (
         before.id,
-        Done.WAITING,
+        DeliveryState.WAITING,
         NOON + 99,
         0,
     )
-    assert replayed(store, Wanted(ids=(before.id,))) == 0
+    assert replayed(store, DeliveryFilter(ids=(before.id,))) == 0
 
 
 def test_of_dead_deliveries_of_one_alert_only_the_latest_is_sent_after_all(
@@ -75,12 +75,12 @@ def test_of_dead_deliveries_of_one_alert_only_the_latest_is_sent_after_all(
     put_one(store, project_id, "a", "g", 1)
     bury(store)
 
-    assert replayed(store, Wanted(receiver="a")) == 2
+    assert replayed(store, DeliveryFilter(receiver="a")) == 2
 
     stands = {(one.fingerprint, one.version): one.done for one in kept(store)}
     assert stands == {
-        ("f", 1): Done.SUPERSEDED,
-        ("f", 2): Done.SUPERSEDED,
-        ("f", 3): Done.WAITING,
-        ("g", 1): Done.WAITING,
+        ("f", 1): DeliveryState.SUPERSEDED,
+        ("f", 2): DeliveryState.SUPERSEDED,
+        ("f", 3): DeliveryState.WAITING,
+        ("g", 1): DeliveryState.WAITING,
     }

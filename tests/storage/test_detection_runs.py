@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.storage import detection_runs
-from ett_service.storage.detection_runs import DetectionRun
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.regressions import detection_runs
+from ett_service.storage.regressions.detection_runs import DetectionRun
 from tests.analysis.fleets import calm_job, keep
 from tests.builders import NOON, RECEIVED_AT
 

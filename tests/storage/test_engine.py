@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Connection, func, insert, select, text
 from sqlalchemy.exc import DBAPIError
 
-from ett_service.storage.engine import Store, open_for_reading, open_store
-from ett_service.storage.errors import StorageUnavailable, WrongStore
-from ett_service.storage.tables import project
+from ett_service.storage.engine.errors import StorageUnavailable, WrongStore
+from ett_service.storage.engine.store import Store, open_for_reading, open_store
+from ett_service.storage.schema import project
 from tests.builders import NOON
 
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-from ett_service.storage.errors import StorageUnavailable, translate, translated
+from ett_service.storage.engine.errors import StorageUnavailable, translate, translated
 
 
 def of_sqlite(code: int, text: str) -> OperationalError:

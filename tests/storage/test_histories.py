@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from ett_service.core.answer import Exclusion
-from ett_service.storage import corrections, ledgers
-from ett_service.storage.engine import Store
-from ett_service.storage.histories import histories, jobs_alive
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
-from ett_service.storage.rollups import CohortFilter
+from ett_service.core.ledger.results import Exclusion
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.histories import histories, jobs_alive
+from ett_service.storage.fleet.rollups import CohortFilter
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
 from tests.aggregation.deliveries import refreshed
 from tests.analysis.fleets import LATER, calm_job, failing_job, keep
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT

@@ -1,14 +1,14 @@
 from collections.abc import Mapping
 
-from ett_service.core.contribution import contribution
-from ett_service.core.event import AttemptEnded, AttemptStarted, JobFacts, PhaseStarted, SpanOver
-from ett_service.core.fold import fold
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.totals import Totals
-from ett_service.core.vocabulary import Outcome, Phase
-from ett_service.storage.engine import Store
-from ett_service.storage.job_totals import job_tally, job_totals
-from ett_service.storage.marks import JobKey
+from ett_service.core.events import AttemptEnded, AttemptStarted, JobFacts, PhaseStarted, SpanOver
+from ett_service.core.fleet.contribution import contribution
+from ett_service.core.fleet.totals import Totals
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.ledger.fold import fold
+from ett_service.core.words import Outcome, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.job_sums import job_tally, job_totals
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, NOON, event, progress
 

@@ -5,8 +5,8 @@ import string
 import pytest
 from sqlalchemy import select
 
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import (
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.keys import (
     BadKey,
     create_key,
     create_project,
@@ -16,7 +16,7 @@ from ett_service.storage.keys import (
     new_key_text,
     revoke_key,
 )
-from ett_service.storage.tables import api_key
+from ett_service.storage.schema import api_key
 from tests.builders import NOON
 
 BASE62 = string.digits + string.ascii_letters

@@ -3,9 +3,9 @@
 import pytest
 from sqlalchemy import Table, insert
 
-from ett_service.storage.engine import Store
-from ett_service.storage.known import known_contents, known_offsets
-from ett_service.storage.tables import event, job, producer
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.events import known_contents, known_offsets
+from ett_service.storage.schema import event, job, producer
 from tests.builders import NOON
 
 ODD = ['quote"', "back\\slash", "é😀", "comma,", "{}", "'"]

@@ -2,21 +2,21 @@
 
 from functools import partial
 
-from ett_service.storage import label_values
-from ett_service.storage.engine import Store
-from ett_service.storage.label_values import CLUSTER, COHORT, Most, Shown
+from ett_service.storage.engine.store import Store
+from ett_service.storage.metrics import labels as counter_labels
+from ett_service.storage.metrics.labels import CLUSTER, COHORT, Most, Shown
 
 
 def learn(store: Store, cohorts: str, most: int = 2) -> Shown:
     return store.write(
-        partial(label_values.learn, clusters=["a"], cohorts=cohorts, most=Most(1, most))
+        partial(counter_labels.learn, clusters=["a"], cohorts=cohorts, most=Most(1, most))
     )
 
 
 def choose(store: Store, most: int = 2, **weights: float) -> str:
-    store.write(partial(label_values.choose, kind=COHORT, weights=weights, most=most))
+    store.write(partial(counter_labels.choose, kind=COHORT, weights=weights, most=most))
     with store.reading() as conn:
-        return "".join(sorted(label_values.read(conn).cohorts))
+        return "".join(sorted(counter_labels.read(conn).cohorts))
 
 
 def test_words_are_shown_while_there_is_room(store: Store) -> None:
@@ -30,7 +30,7 @@ def test_words_are_shown_while_there_is_room(store: Store) -> None:
 def test_what_is_not_shown_is_counted(store: Store) -> None:
     learn(store, "abcd")
     with store.reading() as conn:
-        assert label_values.folded(conn) == {CLUSTER: 0, COHORT: 2}
+        assert counter_labels.folded(conn) == {CLUSTER: 0, COHORT: 2}
 
 
 def test_the_heaviest_come_to_be_shown(store: Store) -> None:

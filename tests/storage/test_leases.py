@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, select, update
 
-from ett_service.core.interval import HOUR_US, SECOND_US
-from ett_service.storage import leases
-from ett_service.storage.engine import Store
-from ett_service.storage.errors import StorageUnavailable
-from ett_service.storage.leases import LeaseLost
-from ett_service.storage.tables import lease
+from ett_service.core.intervals import HOUR_US, SECOND_US
+from ett_service.storage.engine import lease as leases
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.lease import LeaseLost
+from ett_service.storage.engine.store import Store
+from ett_service.storage.schema import lease
 
 ON_POSTGRESQL = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 

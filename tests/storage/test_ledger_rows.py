@@ -2,12 +2,12 @@
 
 import msgspec
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import AttemptStarted, JobFacts, PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, Period, Phase
-from ett_service.storage import tables
-from ett_service.storage.ledger_rows import SHARES, Head, ledger_columns, rows
+from ett_service.core.events import AttemptStarted, JobFacts, PhaseStarted
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Period, Phase
+from ett_service.storage import schema
+from ett_service.storage.jobs.ledger_rows import SHARES, Head, ledger_columns, rows
 from tests.builders import MINUTE, NOON, event
 
 LEDGER = fold(
@@ -56,6 +56,6 @@ def test_a_share_that_nobody_owned_has_an_empty_phase() -> None:
 def test_each_list_has_a_table_of_its_own() -> None:
     found = {table.name: len(rows) for table, rows in rows(LEDGER, HEAD).items()}
 
-    assert found[tables.segment.name] == len(LEDGER.segments) == 2
-    assert found[tables.attempt_ledger.name] == 1
-    assert found[tables.recovery.name] == 0
+    assert found[schema.segment.name] == len(LEDGER.segments) == 2
+    assert found[schema.attempt_ledger.name] == 1
+    assert found[schema.recovery.name] == 0

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 
-from ett_service.core.answer import JobLedger
-from ett_service.core.event import PhaseStarted
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, Phase
-from ett_service.storage import ledgers
-from ett_service.storage.engine import Store
-from ett_service.storage.ledger_rows import Head
-from ett_service.storage.marks import JobKey
+from ett_service.core.events import PhaseStarted
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.jobs.ledger_rows import Head
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import deliver, stored
 from tests.builders import MINUTE, NOON, event
 from tests.core.strategies import Timeline, timelines

@@ -2,11 +2,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ett_service.core.marker import Marker, MarkerKind
-from ett_service.storage import markers
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.markers import MarkerFilter
+from ett_service.core.events import Marker, MarkerKind
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import markers
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.record.markers import MarkerFilter
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
 
 DEPLOY = Marker("d", NOON, MarkerKind.DEPLOY, "Trainer 4.2", labels={"service": "trainer"})

@@ -5,10 +5,11 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, update
 
-from ett_service.storage import ledgers, marks, reads
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.tables import job_ledger
+from ett_service.storage.engine.store import Store
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.record import dirty_marks, events
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import job_ledger
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import NOON, RECEIVED_AT, progress
 
@@ -19,11 +20,11 @@ def test_the_job_marked_longest_ago_comes_first(store: Store, project_id: int) -
         deliver(store, key, [])
 
     with store.reading() as conn:
-        assert marks.marked(conn, 10) == [first, second]
-        assert marks.marked(conn, 1) == [first]
-        assert marks.count(conn) == 2
-        assert marks.jobs(conn) == [second, first]
-        assert len(marks.batches(conn, first)) == 2
+        assert dirty_marks.marked(conn, 10) == [first, second]
+        assert dirty_marks.marked(conn, 1) == [first]
+        assert dirty_marks.count(conn) == 2
+        assert dirty_marks.jobs(conn) == [second, first]
+        assert len(dirty_marks.batches(conn, first)) == 2
 
 
 def test_marks_are_taken_once(store: Store, project_id: int) -> None:
@@ -31,12 +32,12 @@ def test_marks_are_taken_once(store: Store, project_id: int) -> None:
     deliver(store, key, [])
     deliver(store, other, [])
 
-    taken = store.write(lambda conn: list(marks.take(conn, key)))
+    taken = store.write(lambda conn: list(dirty_marks.take(conn, key)))
 
     assert len(taken) == 1
-    assert store.write(lambda conn: list(marks.take(conn, key))) == []
+    assert store.write(lambda conn: list(dirty_marks.take(conn, key))) == []
     with store.reading() as conn:
-        assert marks.marked(conn, 10) == [other]
+        assert dirty_marks.marked(conn, 10) == [other]
 
 
 def test_what_is_longest_overdue_comes_first(store: Store, project_id: int) -> None:
@@ -48,9 +49,9 @@ def test_what_is_longest_overdue_comes_first(store: Store, project_id: int) -> N
         store.write(partial(Connection.execute, statement=due))
 
     with store.reading() as conn:
-        assert marks.due(conn, 9, 10) == []
-        assert marks.due(conn, 10, 10) == [early]
-        assert marks.due(conn, 30, 10) == [early, late]
+        assert dirty_marks.due(conn, 9, 10) == []
+        assert dirty_marks.due(conn, 10, 10) == [early]
+        assert dirty_marks.due(conn, 30, 10) == [early, late]
 
 
 def test_ledgers_of_another_formula_fall_due(store: Store, project_id: int) -> None:
@@ -61,13 +62,13 @@ def test_ledgers_of_another_formula_fall_due(store: Store, project_id: int) -> N
         head = ledgers.head(conn, key)
     assert head is not None
 
-    store.write(lambda conn: marks.outdate(conn, head.formula_version))
+    store.write(lambda conn: dirty_marks.outdate(conn, head.formula_version))
     with store.reading() as conn:
-        assert marks.due(conn, 0, 10) == []
+        assert dirty_marks.due(conn, 0, 10) == []
 
-    store.write(lambda conn: marks.outdate(conn, head.formula_version + 1))
+    store.write(lambda conn: dirty_marks.outdate(conn, head.formula_version + 1))
     with store.reading() as conn:
-        assert marks.due(conn, 0, 10) == [key]
+        assert dirty_marks.due(conn, 0, 10) == [key]
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
@@ -79,9 +80,9 @@ def test_a_locked_job_is_skipped_and_takes_events_all_the_same(
 
     def second_worker() -> int | None:
         deliver(store, key, [progress(1)])
-        return store.write(lambda conn: marks.lock(conn, key))
+        return store.write(lambda conn: dirty_marks.lock(conn, key))
 
-    held = store.write(lambda conn: (marks.lock(conn, key), second_worker()))
+    held = store.write(lambda conn: (dirty_marks.lock(conn, key), second_worker()))
     assert held == (RECEIVED_AT, None)
     assert second_worker() == RECEIVED_AT
 
@@ -90,19 +91,19 @@ def test_a_job_that_is_not_there_cannot_be_locked(store: Store, project_id: int)
     key = JobKey(project_id, "gone")
 
     with store.reading() as conn:
-        assert marks.born_us(conn, key) is None
-    assert store.write(lambda conn: marks.lock(conn, key)) is None
-    assert not store.write(lambda conn: marks.wait_for(conn, key))
+        assert dirty_marks.born_us(conn, key) is None
+    assert store.write(lambda conn: dirty_marks.lock(conn, key)) is None
+    assert not store.write(lambda conn: dirty_marks.wait_for(conn, key))
 
 
 def test_a_mark_without_a_batch_asks_for_a_fold(store: Store, project_id: int) -> None:
     key = JobKey(project_id, "a")
     deliver(store, key, [])
-    store.write(lambda conn: marks.take(conn, key))
+    store.write(lambda conn: dirty_marks.take(conn, key))
 
-    store.write(lambda conn: marks.mark(conn, key, NOON))
+    store.write(lambda conn: dirty_marks.mark(conn, key, NOON))
 
     with store.reading() as conn:
-        assert marks.marked(conn, 10) == [key]
-        (batch,) = marks.batches(conn, key)
-        assert reads.events(conn, *key, [batch]) == []
+        assert dirty_marks.marked(conn, 10) == [key]
+        (batch,) = dirty_marks.batches(conn, key)
+        assert events.events(conn, *key, [batch]) == []

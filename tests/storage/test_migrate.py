@@ -2,10 +2,10 @@
 
 import pytest
 
-from ett_service.storage.engine import open_store
-from ett_service.storage.errors import StorageUnavailable, WrongStore
-from ett_service.storage.migrate import address, migrate, migrations, require_current, undo
-from ett_service.storage.reads import store_epoch
+from ett_service.storage.engine.errors import StorageUnavailable, WrongStore
+from ett_service.storage.engine.migrate import address, migrate, migrations, require_current, undo
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.record.events import store_epoch
 
 
 def test_migrating_again_changes_nothing(bare_database_url: str) -> None:

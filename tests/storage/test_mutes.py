@@ -4,13 +4,14 @@ from functools import partial
 
 import pytest
 
-from ett_service.core.interval import HOUR_US
-from ett_service.core.marker import Marker, MarkerKind
-from ett_service.core.regression import Metric, Series, Subject
-from ett_service.storage import markers, mutes
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.mutes import Mute, Muted
+from ett_service.core.events import Marker, MarkerKind
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.regressions.finding import Metric, Series, Subject
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import markers
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.regressions import mutes
+from ett_service.storage.regressions.mutes import Mute, Muted
 from tests.builders import NOON
 from tests.regressions import COHORT, COMPILE
 

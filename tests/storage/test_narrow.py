@@ -2,10 +2,11 @@
 
 from sqlalchemy import insert, select
 
-from ett_service.core.cohort import Cohort
-from ett_service.storage import cohorts, narrow
-from ett_service.storage.engine import Store
-from ett_service.storage.tables import rollup_daily
+from ett_service.core.fleet.cohort import Cohort
+from ett_service.storage.engine import statements
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohorts
+from ett_service.storage.schema import rollup_daily
 
 NAMES = ("stalled_us", "failures")
 
@@ -20,9 +21,9 @@ def test_what_an_upsert_names_is_written_and_the_rest_is_left(
     store.write(lambda conn: conn.execute(insert(rollup_daily), {**row, "failures": 3, "cells": 5}))
 
     store.write(
-        lambda conn: narrow.add(conn, rollup_daily, NAMES, [(*first, 7, 1), (*second, 8, 2)])
+        lambda conn: statements.add(conn, rollup_daily, NAMES, [(*first, 7, 1), (*second, 8, 2)])
     )
-    store.write(lambda conn: narrow.put(conn, rollup_daily, ("failures",), [(*second, 9)]))
+    store.write(lambda conn: statements.put(conn, rollup_daily, ("failures",), [(*second, 9)]))
 
     columns = [rollup_daily.c[name] for name in ("start_us", *NAMES, "attempts", "cells")]
     with store.reading() as conn:
@@ -35,9 +36,9 @@ def test_many_rows_are_written_as_few_are(store: Store, project_id: int) -> None
     cohort_id = store.write(lambda conn: cohorts.ids(conn, project_id, [one]))[one]
     rows = [(project_id, start, cohort_id, start, 2**62) for start in range(100)]
 
-    store.write(lambda conn: narrow.add(conn, rollup_daily, (*NAMES[:1], "cells"), rows))
+    store.write(lambda conn: statements.add(conn, rollup_daily, (*NAMES[:1], "cells"), rows))
     more = [(*row[:3], -row[3], 1) for row in rows]
-    store.write(lambda conn: narrow.add(conn, rollup_daily, (*NAMES[:1], "cells"), more))
+    store.write(lambda conn: statements.add(conn, rollup_daily, (*NAMES[:1], "cells"), more))
 
     columns = (rollup_daily.c.start_us, rollup_daily.c.stalled_us, rollup_daily.c.cells)
     with store.reading() as conn:
@@ -46,9 +47,9 @@ def test_many_rows_are_written_as_few_are(store: Store, project_id: int) -> None
 
 
 def test_no_rows_are_no_statement(store: Store) -> None:
-    store.write(lambda conn: narrow.add(conn, rollup_daily, NAMES, []))
+    store.write(lambda conn: statements.add(conn, rollup_daily, NAMES, []))
 
 
 def test_a_column_is_said_where_any_row_has_more_than_0() -> None:
-    assert narrow.said([[0, 1, 0], [0, 0, -1]]) == [1, 2]
-    assert narrow.said([]) == []
+    assert statements.said([[0, 1, 0], [0, 0, -1]]) == [1, 2]
+    assert statements.said([]) == []

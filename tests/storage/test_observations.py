@@ -1,13 +1,14 @@
 """What is read of a project's attempts, for whoever searches it for regressions."""
 
-from ett_service.core.answer import Exclusion
-from ett_service.core.event import AttemptStarted, PhaseStarted, SpanOver
-from ett_service.core.vocabulary import Category, Outcome, Phase
-from ett_service.storage import corrections, observations
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.marks import JobKey
-from ett_service.storage.observations import (
+from ett_service.core.events import AttemptStarted, PhaseStarted, SpanOver
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.words import Category, Outcome, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.regressions import observations
+from ett_service.storage.regressions.observations import (
     SeenJob,
     SeenRecovery,
     SeenStage,

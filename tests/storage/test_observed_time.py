@@ -2,12 +2,12 @@
 
 import pytest
 
-from ett_service.core.answer import Exclusion
-from ett_service.core.vocabulary import Category
-from ett_service.storage import corrections
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.observed_time import DayOfTime, days_of_time
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.words import Category
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.regressions.observations import DayOfTime, days_of_time
 from tests.aggregation.deliveries import refreshed
 from tests.analysis.fleets import LATER, calm_job, keep
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT

@@ -1,10 +1,10 @@
 """Durations by the instant at which they began, in the cohorts that are asked for."""
 
-from ett_service.core.event import AttemptStarted, SpanOver
-from ett_service.core.vocabulary import Phase
-from ett_service.storage.engine import Store
-from ett_service.storage.occurrences import JobEtt, Kind, Occurrence, job_ett, occurrences
-from ett_service.storage.rollups import CohortFilter
+from ett_service.core.events import AttemptStarted, SpanOver
+from ett_service.core.words import Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.occurrences import JobEtt, Kind, Occurrence, job_ett, occurrences
+from ett_service.storage.fleet.rollups import CohortFilter
 from tests.analysis.fleets import calm_job, failing_job, keep
 from tests.builders import HOUR, MINUTE, NOON, event
 

@@ -4,14 +4,14 @@ from functools import partial
 
 import pytest
 
-from ett_service.storage import outbox
-from ett_service.storage.engine import Store
-from ett_service.storage.outbox import Done
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import outbox
+from ett_service.storage.receivers.outbox import DeliveryState
 from tests.alerting.telling import kept, put_one
 from tests.builders import NOON
 
 
-def states(store: Store) -> list[tuple[int, Done]]:
+def states(store: Store) -> list[tuple[int, DeliveryState]]:
     return [(one.version, one.done) for one in kept(store)]
 
 
@@ -32,7 +32,7 @@ def test_what_is_put_twice_is_there_once(store: Store, project_id: int) -> None:
     put_one(store, project_id, "a", "f", 1)
     put_one(store, project_id, "a", "f", 1)
 
-    assert states(store) == [(1, Done.WAITING)]
+    assert states(store) == [(1, DeliveryState.WAITING)]
 
 
 def test_what_is_newer_supersedes_what_did_not_arrive(store: Store, project_id: int) -> None:
@@ -42,7 +42,9 @@ def test_what_is_newer_supersedes_what_did_not_arrive(store: Store, project_id: 
     put_one(store, project_id, "a", "f", 2)
 
     found = {(one.receiver, one.fingerprint, one.version): one.done for one in kept(store)}
-    assert [key for key, done in found.items() if done is Done.SUPERSEDED] == [("a", "f", 1)]
+    assert [key for key, done in found.items() if done is DeliveryState.SUPERSEDED] == [
+        ("a", "f", 1)
+    ]
 
 
 def test_a_new_finding_of_a_series_supersedes_an_old_one_of_a_higher_version(
@@ -60,4 +62,4 @@ def test_a_new_finding_of_a_series_supersedes_an_old_one_of_a_higher_version(
         )
     )
 
-    assert states(store) == [(5, Done.SUPERSEDED), (1, Done.WAITING)]
+    assert states(store) == [(5, DeliveryState.SUPERSEDED), (1, DeliveryState.WAITING)]

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, make_url
 
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.errors import StorageUnavailable, WrongStore
-from ett_service.storage.keys import create_project
+from ett_service.storage.engine.errors import StorageUnavailable, WrongStore
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.keys import create_project
 from tests.builders import NOON
 
 

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, insert
 
-from ett_service.core.event import Event, Heartbeat
-from ett_service.storage.body import encode_body
-from ett_service.storage.engine import Store
-from ett_service.storage.reads import events, job_exists, offsets, store_epoch
-from ett_service.storage.tables import event as event_table
-from ett_service.storage.tables import job, producer
+from ett_service.core.events import Event, Heartbeat
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.events import encode_body, events, job_exists, offsets, store_epoch
+from ett_service.storage.schema import event as event_table
+from ett_service.storage.schema import job, producer
 from tests.builders import NOON, event, progress
 
 

@@ -6,12 +6,12 @@ from functools import partial
 import pytest
 from sqlalchemy import select
 
-from ett_service.storage import receivers
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.receivers import BadReceiver, KeptReceiver, NewReceiver
-from ett_service.storage.sealing import Keyring
-from ett_service.storage.tables import receiver
+from ett_service.storage.engine.seal import Keyring
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import receivers
+from ett_service.storage.receivers.receivers import BadReceiver, KeptReceiver, NewReceiver
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.schema import receiver
 from tests.builders import NOON
 from tests.engines import ON_ONE_ENGINE
 

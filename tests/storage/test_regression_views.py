@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.regression import Attribution, Cohort, Metric, Subject
-from ett_service.storage import regressions
-from ett_service.storage.engine import Store
-from ett_service.storage.regressions import Act
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.regressions.finding import Attribution, Cohort, Metric, Subject
+from ett_service.storage.engine.store import Store
+from ett_service.storage.regressions import regressions
+from ett_service.storage.regressions.regressions import Act
 from tests.builders import NOON
 from tests.regressions import ONSET, finding, fires, searched
 from tests.storage.viewed import instant, read

@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.interval import DAY_US, HOUR_US
-from ett_service.core.regression import Finding, Metric, State, Subject, Triage, Verdict
-from ett_service.core.regression_state import Rules
-from ett_service.storage import regression_reads, regression_writes, regressions
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.regression_reads import Wanted
-from ett_service.storage.regression_rows import Change, Regression
-from ett_service.storage.regression_writes import Found
-from ett_service.storage.regressions import Act, NotFiring
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.regressions.finding import Finding, Metric, State, Subject, Triage, Verdict
+from ett_service.core.regressions.state import StateRules
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.regressions import findings, regressions
+from ett_service.storage.regressions.findings import NewFinding
+from ett_service.storage.regressions.regressions import Act, NotFiring, RegressionFilter
+from ett_service.storage.regressions.rows import Change, Regression
 from tests.builders import NOON
 from tests.regressions import ATTRIBUTION, COHORT, ONSET, finding
 
-RULES = Rules()
+RULES = StateRules()
 COMPILE = finding()
 QUIET = replace(COMPILE, holds=False)
 TRAINING = finding(Subject(Metric.TIME_TO_START_SECONDS), ())
@@ -46,23 +45,19 @@ _COUNTS: tuple[tuple[int, dict[str, Any]], ...] = (
 
 def run(store: Store, project_id: int, number: int, *found: Finding) -> None:
     """Record what the run of that day found."""
-    stood = [Found(one, "high", ATTRIBUTION) for one in found]
+    stood = [NewFinding(one, "high", ATTRIBUTION) for one in found]
     at_us = NOON + number * DAY_US
     store.write(
-        partial(
-            regression_writes.record, project_id=project_id, at_us=at_us, found=stood, rules=RULES
-        )
+        partial(findings.record, project_id=project_id, at_us=at_us, found=stood, rules=RULES)
     )
 
 
 def listed(store: Store, project_ids: Iterable[int] | None, **wanted: Any) -> list[Regression]:
     """Return the regressions that are so."""
     ids = None if project_ids is None else list(project_ids)
-    asked = Wanted(**{"states": list(map(str, State)), **wanted})
+    asked = RegressionFilter(**{"states": list(map(str, State)), **wanted})
     with store.reading() as conn:
-        found = regression_reads.page(
-            conn, ids, asked, sort="pending_at", descending=True, limit=100
-        )
+        found = regressions.page(conn, ids, asked, sort="pending_at", descending=True, limit=100)
     return [known for known, _ in found]
 
 
@@ -299,8 +294,8 @@ def test_what_was_known_is_told_for_as_long_as_its_days_count(
         run(store, project_id, number, found)
     resolved_us = NOON + 3 * DAY_US
     with store.reading() as conn:
-        soon = regression_writes.known(conn, project_id, resolved_us + HOUR_US)
-        late = regression_writes.known(conn, project_id, resolved_us + 91 * DAY_US)
+        soon = findings.known(conn, project_id, resolved_us + HOUR_US)
+        late = findings.known(conn, project_id, resolved_us + 91 * DAY_US)
 
     assert [one.state for one in soon.values()] == [State.RESOLVED]
     assert late == {}

@@ -11,19 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert
 
-from ett_service.core.cohort import DIMENSIONS
-from ett_service.core.interval import DAY_US, HOUR_US, WEEK_US
-from ett_service.core.totals import Totals
-from ett_service.storage import tables
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.rollups import (
-    JOBS,
-    CohortFilter,
-    Group,
-    cohorts_in_other,
-    totals,
-)
+from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.fleet.totals import Totals
+from ett_service.core.intervals import DAY_US, HOUR_US, WEEK_US
+from ett_service.storage import schema
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.rollups import JOBS, CohortFilter, Group, cohorts_in_other, totals
+from ett_service.storage.record.keys import create_project
 from tests.builders import RECEIVED_AT
 
 #: 2026-02-25, a Wednesday, at 05:00.
@@ -117,10 +111,10 @@ def _plant(conn: Connection, fleet: Fleet) -> None:
         }
         for cohort_id, labels in fleet.cohorts.items()
     ]
-    conn.execute(insert(tables.cohort), rows)
+    conn.execute(insert(schema.cohort), rows)
     grains = (
-        (HOUR_US, tables.rollup_hourly, tables.tally_hourly),
-        (DAY_US, tables.rollup_daily, tables.tally_daily),
+        (HOUR_US, schema.rollup_hourly, schema.tally_hourly),
+        (DAY_US, schema.rollup_daily, schema.tally_daily),
     )
     for grain, sums, tallies in grains:
         added: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
@@ -269,10 +263,10 @@ def test_a_sum_beyond_64_bits_is_exact(store: Store, project_id: int) -> None:
         rows = [{"id": place, "project_id": project_id, **names} for place in (1, 2, 3)]
         for place, row in enumerate(rows):
             row["team"] = str(place)
-        conn.execute(insert(tables.cohort), rows)
+        conn.execute(insert(schema.cohort), rows)
         cell = {"project_id": project_id, "start_us": START, "scheduling_us": most}
         conn.execute(
-            insert(tables.rollup_hourly), [{**cell, "cohort_id": place} for place in (1, 2, 3)]
+            insert(schema.rollup_hourly), [{**cell, "cohort_id": place} for place in (1, 2, 3)]
         )
 
     store.write(plant)
@@ -299,7 +293,7 @@ def test_what_the_cap_took_is_counted_by_what_it_really_is(store: Store, fleet: 
         for cohort_id in plain
         for at in (day, day + DAY_US)
     ]
-    store.write(lambda conn: conn.execute(insert(tables.cohort_day), rows))
+    store.write(lambda conn: conn.execute(insert(schema.cohort_day), rows))
     version = CohortFilter(where={"code_version": frozenset({str(taken[0])})})
     with store.reading() as conn:
         window = (START, START + HOUR_US)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.storage.sealing import CannotUnseal, Keyring, NoSecretKey, key_file
+from ett_service.storage.engine.seal import CannotUnseal, Keyring, NoSecretKey, key_file
 
 FORMER, LATER = "f" * 32, "l" * 32
 POSTGRESQL = "postgresql+psycopg://ett@localhost/ett"

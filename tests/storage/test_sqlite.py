@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from ett_service.storage.engine import Store, open_for_reading, open_store
-from ett_service.storage.errors import StorageUnavailable, StoreInUse, WrongStore
-from ett_service.storage.keys import create_project
-from ett_service.storage.migrate import migrate
+from ett_service.storage.engine.errors import StorageUnavailable, StoreInUse, WrongStore
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_for_reading, open_store
+from ett_service.storage.record.keys import create_project
 from tests.builders import NOON
 
 
@@ -88,7 +88,9 @@ def test_a_second_writer_is_refused_in_this_process_and_in_another(database_url:
     with pytest.raises(StoreInUse):
         migrate(database_url)
 
-    program = f"from ett_service.storage.engine import open_store; open_store({database_url!r})"
+    program = (
+        f"from ett_service.storage.engine.store import open_store; open_store({database_url!r})"
+    )
     other = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert b"StoreInUse" in other.stderr
 
@@ -100,7 +102,7 @@ def test_the_next_writer_may_come_once_the_first_is_gone(database_url: str) -> N
 
 def test_the_lock_goes_with_a_process_that_is_killed(database_url: str) -> None:
     program = (
-        "import os, signal; from ett_service.storage.engine import open_store;"
+        "import os, signal; from ett_service.storage.engine.store import open_store;"
         f"open_store({database_url!r}); os.kill(os.getpid(), signal.SIGKILL)"
     )
     killed = subprocess.run([sys.executable, "-c", program], check=False)

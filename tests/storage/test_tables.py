@@ -2,7 +2,7 @@
 
 from sqlalchemy import make_url
 
-from ett_service.storage.tables import metadata
+from ett_service.storage.schema import metadata
 
 POSTGRESQL = make_url("postgresql+psycopg://").get_dialect()()
 SQLITE = make_url("sqlite://").get_dialect()()

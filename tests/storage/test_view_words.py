@@ -2,8 +2,8 @@
 
 import pytest
 
-from ett_service.storage.engine import Store
-from ett_service.storage.tables import marker
+from ett_service.storage.engine.store import Store
+from ett_service.storage.schema import marker
 from tests.builders import NOON, SECOND
 from tests.storage.viewed import instant, read
 

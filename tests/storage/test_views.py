@@ -12,9 +12,7 @@ from psycopg import sql
 from sqlalchemy import URL, inspect, make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from ett_service.core.answer import Exclusion, JobLedger
-from ett_service.core.contribution import contribution
-from ett_service.core.event import (
+from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     CheckpointSaved,
@@ -24,13 +22,15 @@ from ett_service.core.event import (
     PhaseStarted,
     SpanOver,
 )
-from ett_service.core.fold import fold
-from ett_service.core.vocabulary import Category, Outcome, Period, Phase
-from ett_service.storage.corrections import put_exclusion, take_back_exclusion
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.storage.migrate import migrate
-from ett_service.storage.views import READER, VIEWS
+from ett_service.core.fleet.contribution import contribution
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.words import Category, Outcome, Period, Phase
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.corrections import put_exclusion, take_back_exclusion
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema.views import READER, VIEWS
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
 from tests.core.story import told

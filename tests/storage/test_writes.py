@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from ett_service.storage.engine import Store
-from ett_service.storage.tables import event, job
-from ett_service.storage.writes import COPY_FROM, insert_new
+from ett_service.storage.engine.statements import COPY_FROM, insert_new
+from ett_service.storage.engine.store import Store
+from ett_service.storage.schema import event, job
 from tests.builders import NOON
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from ett_service.storage.engine import Store
+from ett_service.storage.engine.store import Store
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.core.regression import Series
+from ett_service.core.regressions.finding import Series
 from ett_service.trials import makeup
 from ett_service.trials.alert import Alert, Trial
 from ett_service.trials.bench import CELLS, Plan, scores, try_all

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ett_service.core.regression import Series
+from ett_service.core.regressions.finding import Series
 from ett_service.trials.alert import Alert, Trial
 from ett_service.trials.causes import NONE, Named, by_cause, name_cause
 from ett_service.trials.fleet import told_beforehand

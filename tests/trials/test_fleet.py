@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Series
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Series
 from ett_service.detection.sample import Durations, Sample
 from ett_service.trials import makeup
 from ett_service.trials.fleet import SimulatedFleet, simulate

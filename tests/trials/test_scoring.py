@@ -2,7 +2,7 @@
 
 import pytest
 
-from ett_service.core.regression import Series, Verdict
+from ett_service.core.regressions.finding import Series, Verdict
 from ett_service.trials import makeup
 from ett_service.trials.alert import Alert, Trial
 from ett_service.trials.scenario import CHANGED_ON, Kind, Scenario, Truth

@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection, create_engine
 
-from ett_service.alerting.sender import Sender
-from ett_service.storage.engine import Store, open_store
+from ett_service.notifications.sender import Sender
+from ett_service.storage.engine.store import Store, open_store
 from tests.alerting.telling import delivering, named, pass_over
 from tests.worker.rig import Clock
 

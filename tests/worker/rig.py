@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ett_service.storage.engine import Store
-from ett_service.worker.loop import Worker
+from ett_service.storage.engine.store import Store
+from ett_service.worker.ledgers import Worker
 from tests.builders import MINUTE, NOON
 
 SOON_SECONDS = 5.0

@@ -7,21 +7,18 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from ett_service.alerting.directory import Directory
-from ett_service.alerting.receiver import OF_SETTINGS, Receiver
-from ett_service.core.interval import DAY_US
-from ett_service.core.regression import Finding
-from ett_service.core.regression_state import Rules
-from ett_service.detection.evaluation import Evaluated, Found
-from ett_service.detection.impact import Severity
-from ett_service.detection.options import Memory
-from ett_service.detection.plan import Plan
-from ett_service.storage import detection_runs
-from ett_service.storage.detection_runs import DetectionRun
-from ett_service.storage.engine import Store
-from ett_service.worker.evaluating import Detecting, Evaluating
-from ett_service.worker.leading import Leading
-from ett_service.worker.telling import Audience
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Finding
+from ett_service.core.regressions.state import StateRules
+from ett_service.detection.options import Memory, Plan
+from ett_service.detection.run import RunFinding, RunResult, Severity
+from ett_service.notifications.receivers import OF_SETTINGS, Directory, Receiver
+from ett_service.storage.engine.store import Store
+from ett_service.storage.regressions import detection_runs
+from ett_service.storage.regressions.detection_runs import DetectionRun
+from ett_service.worker.lease import Leading
+from ett_service.worker.notify import Audience
+from ett_service.worker.regressions import Detecting, Evaluating
 from tests.analysis.fleets import calm_job, keep
 from tests.builders import NOON
 from tests.regressions import ATTRIBUTION
@@ -40,7 +37,7 @@ class Said:
 
     def evaluate(
         self, _conn: Connection, project_id: int, as_of_us: int, _plan: Plan, _memory: Memory
-    ) -> Evaluated:
+    ) -> RunResult:
         """Say what was found."""
         number = as_of_us // DAY_US - NOON // DAY_US
         self.looked.append((project_id, number))
@@ -52,10 +49,10 @@ class Said:
         return self.now_us
 
 
-def evaluated(found: Sequence[Finding]) -> Evaluated:
+def evaluated(found: Sequence[Finding]) -> RunResult:
     """Return what one run says."""
-    told = tuple(Found(one, Severity.HIGH, ATTRIBUTION) for one in found)
-    return Evaluated(told, (), series=7)
+    told = tuple(RunFinding(one, Severity.HIGH, ATTRIBUTION) for one in found)
+    return RunResult(told, (), series=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,9 @@ class Search:
 def detecting(said: Said, **asked: object) -> Detecting:
     """Return what has an evaluator find what is said."""
     audience = Audience(Directory([RECEIVER]))
-    known = Detecting(rules=Rules(), audience=audience, evaluate=said.evaluate, clock=said.clock)
+    known = Detecting(
+        rules=StateRules(), audience=audience, evaluate=said.evaluate, clock=said.clock
+    )
     return replace(known, **asked)  # type: ignore[arg-type]
 
 

@@ -1,11 +1,10 @@
 """The worker keeps the cap, without being asked and without holding jobs up."""
 
-from ett_service.core.event import AttemptEnded, AttemptStarted, JobFacts
-from ett_service.core.vocabulary import Outcome
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.worker.capping import EVERY_US, Capping
-from ett_service.worker.loop import Worker
+from ett_service.core.events import AttemptEnded, AttemptStarted, JobFacts
+from ett_service.core.words import Outcome
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.worker.ledgers import EVERY_US, Capping, Worker
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.aggregation.rolled_up import Rollups, check_rollups, stored_rollups
 from tests.builders import HOUR, NOON, event

@@ -11,18 +11,17 @@ from socket import socket
 import pytest
 from standardwebhooks import Webhook
 
-from ett_service.alerting.directory import Directory
-from ett_service.alerting.notice import Status
-from ett_service.alerting.receiver import Format
-from ett_service.alerting.schedule import Schedule
-from ett_service.alerting.sender import Sender, Sending
 from ett_service.cli.working import worker
-from ett_service.core.interval import HOUR_US, SECOND_US
+from ett_service.core.intervals import HOUR_US, SECOND_US
+from ett_service.notifications.notice import Status
+from ett_service.notifications.receivers import Directory, Format
+from ett_service.notifications.schedule import Schedule
+from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
-from ett_service.storage import claims
-from ett_service.storage.engine import Store, open_store
-from ett_service.storage.outbox import Done
-from ett_service.worker.delivering import Delivering
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.worker.deliver import Delivering
 from tests.alerting.receiving import (
     Answer,
     Request,
@@ -50,7 +49,7 @@ def let_go() -> Iterator[threading.Event]:
 
 def ready_us(store: Store) -> int | None:
     with store.reading() as conn:
-        return claims.ready_us(conn)
+        return deliveries.ready_us(conn)
 
 
 def arrivals(
@@ -96,7 +95,7 @@ def test_a_receiver_that_fails_is_asked_again_by_the_schedule_until_it_is_given_
     for wait, step in zip(waits, steps[1:], strict=True):
         assert 0.9 * step - 1 <= wait <= 1.1 * step + 1
     (dead,) = kept(store)
-    assert (dead.done, len(dead.tried)) == (Done.DEAD, 10)
+    assert (dead.done, len(dead.tried)) == (DeliveryState.DEAD, 10)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -112,7 +111,7 @@ def test_a_receiver_that_takes_it_is_asked_once(
 ) -> None:
     assert arrivals(store, project_id, answer) == [0]
 
-    assert [one.done for one in kept(store)] == [Done.SENT]
+    assert [one.done for one in kept(store)] == [DeliveryState.SENT]
 
 
 def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_id: int) -> None:
@@ -120,7 +119,7 @@ def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_
 
     assert arrivals(store, project_id, reply(410)) == [0]
 
-    assert [one.done for one in kept(store)] == [Done.DEAD, Done.DEAD]
+    assert [one.done for one in kept(store)] == [DeliveryState.DEAD, DeliveryState.DEAD]
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -191,7 +190,7 @@ def test_a_receiver_that_hangs_does_not_keep_the_worker_from_ending(
         with deliverer as delivers:
             delivers.pass_over()
             assert eventually(lambda: len(web.requests) == 1)
-        assert [one.done for one in kept(store)] == [Done.WAITING]
+        assert [one.done for one in kept(store)] == [DeliveryState.WAITING]
         let_go.set()
 
 
@@ -199,7 +198,7 @@ def test_what_is_put_while_it_runs_is_sent(store: Store, project_id: int) -> Non
     with receiving() as web, delivering(store, Clock(NOON), [named("a", web.url)]) as deliverer:
         deliverer.start()
         put(store, project_id, ["a"], NOON)
-        assert eventually(lambda: [one.done for one in kept(store)] == [Done.SENT])
+        assert eventually(lambda: [one.done for one in kept(store)] == [DeliveryState.SENT])
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -229,7 +228,7 @@ def test_a_receiver_that_there_is_no_more_is_given_up(store: Store, project_id: 
         pass_over(deliverer)
 
     (one,) = kept(store)
-    assert one.done is Done.DEAD
+    assert one.done is DeliveryState.DEAD
     assert one.tried[-1].said == "There is no such receiver any more."
 
 
@@ -252,7 +251,7 @@ def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
     ends = [json.loads(request.body)[0]["endsAt"] for request in web.requests]
     assert len(ends) == 6
     assert ends == sorted(ends)
-    assert [one.done for one in kept(store)] == [Done.SENT, Done.SENT]
+    assert [one.done for one in kept(store)] == [DeliveryState.SENT, DeliveryState.SENT]
 
 
 def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
@@ -296,7 +295,7 @@ def test_several_workers_share_the_deliveries_and_send_none_twice(
             put(store, project_id, ["r0", "r1", "r2"], NOON, fingerprint=f"f{number}")
         for one in (store, *others):
             stack.enter_context(delivering(one, Clock(NOON), receivers)).start()
-        assert eventually(lambda: all(one.done is Done.SENT for one in kept(store)))
+        assert eventually(lambda: all(one.done is DeliveryState.SENT for one in kept(store)))
     for one in others:
         one.close()
 

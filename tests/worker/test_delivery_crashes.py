@@ -13,10 +13,10 @@ from socket import socket
 
 import pytest
 
-from ett_service.core.interval import HOUR_US
-from ett_service.storage.engine import open_store
-from ett_service.storage.keys import create_project
-from ett_service.storage.outbox import Done
+from ett_service.core.intervals import HOUR_US
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.record.keys import create_project
 from tests.alerting.receiving import Request, receiving, reply
 from tests.alerting.telling import kept, put
 from tests.builders import NOON
@@ -120,7 +120,7 @@ def test_nothing_is_lost_with_whoever_dies_between_claim_and_record(
     for request in web.requests:
         told.setdefault(request.id, set()).add(request.body)
     store = open_store(database_url)
-    assert {one.id: one.done for one in kept(store)} == dict.fromkeys(told, Done.SENT)
+    assert {one.id: one.done for one in kept(store)} == dict.fromkeys(told, DeliveryState.SENT)
     store.close()
     assert [len(bodies) for bodies in told.values()] == [1] * rounds
     assert rounds <= len(web.requests) <= 2 * rounds

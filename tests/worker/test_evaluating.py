@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, insert, select
 
-from ett_service.alerting.notice import Status, from_json
-from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
-from ett_service.core.regression import State, Triage, Verdict
-from ett_service.storage import detection_runs, leases, mutes, regressions
-from ett_service.storage.engine import Store
-from ett_service.storage.keys import create_project
-from ett_service.storage.leases import LeaseLost
-from ett_service.storage.mutes import Muted
-from ett_service.storage.regressions import Act
-from ett_service.storage.tables import delivery, detection_run, dirty, job, regression
-from ett_service.worker.evaluating import LEASE, Detecting, Evaluating
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
+from ett_service.core.regressions.finding import State, Triage, Verdict
+from ett_service.notifications.notice import Status, from_json
+from ett_service.storage.engine import lease
+from ett_service.storage.engine.lease import LeaseLost
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.keys import create_project
+from ett_service.storage.regressions import detection_runs, mutes, regressions
+from ett_service.storage.regressions.mutes import Muted
+from ett_service.storage.regressions.regressions import Act
+from ett_service.storage.schema import delivery, detection_run, dirty, job, regression
+from ett_service.worker.regressions import LEASE, Detecting, Evaluating
 from tests.builders import NOON
 from tests.engines import ON_ONE_ENGINE
 from tests.regressions import finding
@@ -228,8 +229,8 @@ def _job(conn: Any, project_id: int) -> None:
 
 def test_who_lost_the_lease_writes_nothing(search: Search, store: Store) -> None:
     search.go_on(0)
-    store.write(partial(leases.resign, name=LEASE, epoch=1))
-    assert store.write(partial(leases.take, name=LEASE, holder="other", seconds=60)) == 2
+    store.write(partial(lease.resign, name=LEASE, epoch=1))
+    assert store.write(partial(lease.take, name=LEASE, holder="other", seconds=60)) == 2
 
     search.said.now_us += DAY_US
     with pytest.raises(LeaseLost):
@@ -262,7 +263,7 @@ def test_it_stops_within_a_second_or_two_in_the_middle_of_a_project(
     assert said.looked == [(project_id, 0)]
     with store.reading() as conn:
         assert [run.at_us for run in detection_runs.latest(conn)] == [MIDNIGHT - DAY_US]
-    assert store.write(partial(leases.take, name=LEASE, holder="next", seconds=60)) is not None
+    assert store.write(partial(lease.take, name=LEASE, holder="next", seconds=60)) is not None
 
 
 def test_the_detector_itself_runs_where_nothing_is_said(store: Store, project_id: int) -> None:

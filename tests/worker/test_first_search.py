@@ -5,15 +5,16 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import func, select
 
-from ett_service.alerting.notice import Status, from_json
-from ett_service.core.interval import DAY_US, HOUR_US, SECOND_US
-from ett_service.core.regression import State, Verdict
-from ett_service.detection import evaluation
-from ett_service.storage import detection_runs, finding_text
-from ett_service.storage.detection_runs import History
-from ett_service.storage.engine import Store
-from ett_service.storage.tables import delivery, detection_run, regression, regression_change
-from ett_service.worker import first_search
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
+from ett_service.core.regressions.finding import State, Verdict
+from ett_service.detection import run
+from ett_service.notifications.notice import Status, from_json
+from ett_service.storage.engine.store import Store
+from ett_service.storage.regressions import detection_runs
+from ett_service.storage.regressions import rows as regression_rows
+from ett_service.storage.regressions.detection_runs import UnsearchedHistory
+from ett_service.storage.schema import delivery, detection_run, regression, regression_change
+from ett_service.worker import regressions
 from tests.analysis.fleets import calm_job, keep
 from tests.builders import NOON, RECEIVED_AT
 from tests.detection.slowed import DAY, END, NEW, ONSET, slowed
@@ -26,7 +27,7 @@ MINUTE_US = 60 * SECOND_US
 
 def go_on(store: Store, now_us: int) -> None:
     """Have a worker of its own look once, by its clock, with the detector itself."""
-    with searching(store, Said(now_us=now_us), evaluate=evaluation.evaluate) as search:
+    with searching(store, Said(now_us=now_us), evaluate=run.evaluate) as search:
         search.go_on()
 
 
@@ -62,7 +63,7 @@ def test_what_began_last_week_fires_at_once_as_of_then(store: Store, project_id:
     assert found.firing_us == found.pending_us + DAY
     assert found.last_run_us == END
     assert [*map(tuple, changes)] == [("pending", found.pending_us), ("firing", found.firing_us)]
-    suspects = finding_text.attribution(found.attribution).suspects
+    suspects = regression_rows.attribution(found.attribution).suspects
     assert (suspects[0].dimension, suspects[0].value) == ("code_version", NEW)
     assert latest.body != "{}"
     assert told(store) == [(Status.FIRING, 1)]
@@ -148,6 +149,6 @@ def test_it_waits_while_history_comes_in(store: Store, project_id: int) -> None:
 def test_runs_are_whole_days_apart(
     every_us: int, recent_days: int, began_us: int, days: list[int]
 ) -> None:
-    history = History(began_us, began_us)
-    found = first_search.instants(END, every_us, recent_days, history)
+    history = UnsearchedHistory(began_us, began_us)
+    found = regressions.instants(END, every_us, recent_days, history)
     assert found == [END - day * DAY_US for day in days]

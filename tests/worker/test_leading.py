@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import Connection, update
 
-from ett_service.storage import leases
-from ett_service.storage.engine import Store
-from ett_service.storage.errors import StorageUnavailable
-from ett_service.storage.tables import lease
-from ett_service.worker.leading import Leading
+from ett_service.storage.engine import lease as leases
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.store import Store
+from ett_service.storage.schema import lease
+from ett_service.worker.lease import Leading
 from tests.worker.rig import eventually, without
 
 T = TypeVar("T")

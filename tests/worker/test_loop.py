@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Connection
 
-from ett_service.core.event import AttemptStarted, Event, PhaseStarted
-from ett_service.core.vocabulary import JobState, Phase
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.worker.loop import Worker
+from ett_service.core.events import AttemptStarted, Event, PhaseStarted
+from ett_service.core.words import JobState, Phase
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.worker.ledgers import Worker
 from tests.aggregation.deliveries import deliver, marked, recomputed, stored
 from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
 from tests.worker.rig import Clock, eventually, running

@@ -10,15 +10,18 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select
 
-from ett_service.core.answer import Exclusion
-from ett_service.core.distribution import DURATION_BOUNDS_US
-from ett_service.storage import corrections, deletion, label_values, published, publishing
-from ett_service.storage.counting import ident
-from ett_service.storage.label_values import COHORT, Most
-from ett_service.storage.marks import JobKey
-from ett_service.storage.published import Labels, Published
-from ett_service.storage.tables import job as jobs
-from ett_service.worker.publishing import Publication, Publishing
+from ett_service.core.fleet.distribution import DURATION_BOUNDS_US
+from ett_service.core.ledger.results import Exclusion
+from ett_service.storage import deletion
+from ett_service.storage.metrics import counters as stored_counters
+from ett_service.storage.metrics import labels as counter_labels
+from ett_service.storage.metrics.counter_samples import ident
+from ett_service.storage.metrics.counters import Labels, Published
+from ett_service.storage.metrics.labels import COHORT, Most
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import job as jobs
+from ett_service.worker.metrics import Publication, Publishing
 from tests.api.conftest import Service, parts, service
 from tests.builders import HOUR, MINUTE, NOON
 from tests.stories import failing_job, spent, told
@@ -35,16 +38,16 @@ def publish(service: Service, most: Most | None = None) -> Published:
     publication = Publication(most=most or Most())
     Publishing(service.store, service.clock.now, publication).publish()
     with service.store.reading() as conn:
-        return published.read(conn)
+        return stored_counters.read(conn)
 
 
 def counters(service: Service) -> Published:
     """Move the counters on alone, which is quick, and read them."""
     now_us = service.clock.now()
-    service.store.write(partial(publishing.begin, now_us=now_us))
-    service.store.write(partial(publishing.carry_on, now_us=now_us, most=Most()))
+    service.store.write(partial(stored_counters.begin, now_us=now_us))
+    service.store.write(partial(stored_counters.carry_on, now_us=now_us, most=Most()))
     with service.store.reading() as conn:
-        return published.read(conn)
+        return stored_counters.read(conn)
 
 
 def key_of(service: Service, job: str) -> JobKey:
@@ -212,7 +215,7 @@ def test_a_cohort_that_comes_to_be_shown_begins_at_0(service: Service) -> None:
     for model in "ab":
         service.told(starting(model, model))
         publish(service, Most(cohorts=1))
-    choose = partial(label_values.choose, kind=COHORT, weights={"a": 1.0, "b": 2.0}, most=1)
+    choose = partial(counter_labels.choose, kind=COHORT, weights={"a": 1.0, "b": 2.0}, most=1)
     service.store.write(choose)
     service.told(starting("b-again", "b", 30))
 
@@ -254,7 +257,7 @@ def test_sums_over_days_do_not_wait_for_what_counters_took(service: Service) -> 
     publishing.publish()
 
     with service.store.reading() as conn:
-        assert published.read(conn).gauges["ett_window_ratio"]
+        assert stored_counters.read(conn).gauges["ett_window_ratio"]
 
 
 def test_what_is_published_has_a_revision_that_rises(service: Service) -> None:
@@ -286,9 +289,9 @@ def test_publishers_beside_writers_count_everything_once(service: Service) -> No
 def test_a_gauge_that_is_no_number_does_not_end_publishing(service: Service) -> None:
     publish(service)
     broken = {"ett_db_size_bytes": [((), math.nan)], "ett_jobs_waiting": [((), 1.0)]}
-    service.store.write(partial(publishing.put_gauges, gauges=broken, now_us=NOON))
+    service.store.write(partial(stored_counters.put_gauges, gauges=broken, now_us=NOON))
     with service.store.reading() as conn:
-        assert published.read(conn).gauges == {
+        assert stored_counters.read(conn).gauges == {
             "ett_db_size_bytes": [],
             "ett_jobs_waiting": [((), 1.0)],
         }

@@ -10,13 +10,13 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Connection, update
 
-from ett_service.core.event import AttemptStarted, Event, PhaseStarted, SpanOver
-from ett_service.core.vocabulary import Phase
-from ett_service.storage import tables
-from ett_service.storage.engine import Store
-from ett_service.storage.errors import StorageUnavailable
-from ett_service.storage.marks import JobKey
-from ett_service.worker.loop import Worker
+from ett_service.core.events import AttemptStarted, Event, PhaseStarted, SpanOver
+from ett_service.core.words import Phase
+from ett_service.storage import schema
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.worker.ledgers import Worker
 from tests.aggregation.deliveries import deliver, marked, recomputed, stored
 from tests.builders import MINUTE, NOON, SECOND, event, progress
 from tests.worker.rig import Clock, eventually, running, without
@@ -30,7 +30,7 @@ def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
     broken, sound = JobKey(project_id, "broken"), JobKey(project_id, "sound")
     for key in (broken, sound):
         deliver(store, key, [event(AttemptStarted)])
-    unreadable = update(tables.event).where(tables.event.c.job == "broken").values(body="{}")
+    unreadable = update(schema.event).where(schema.event.c.job == "broken").values(body="{}")
     store.write(lambda conn: conn.execute(unreadable))
     clock = Clock()
     worker = Worker(store, clock)
@@ -59,7 +59,7 @@ def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
     worker.pass_over()
     late = progress(1, NOON + SECOND)
     deliver(store, key, [late])
-    rows = update(tables.event).where(tables.event.c.id == late.id)
+    rows = update(schema.event).where(schema.event.c.id == late.id)
     store.write(lambda conn: conn.execute(rows.values(type="unheard_of")))
     worker.pass_over()
     assert marked(store) == [key]

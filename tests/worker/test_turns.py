@@ -1,8 +1,8 @@
 """Whose turn it is, and how long one that failed waits."""
 
-from ett_service.storage.engine import Store
-from ett_service.storage.marks import JobKey
-from ett_service.worker.turns import Turns
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.worker.ledgers import Turns
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import MINUTE, NOON, SECOND, progress
 

@@ -26,7 +26,7 @@ from dashboards.build.postgres.choosing import (
     text,
 )
 from dashboards.build.sql import changes
-from ett_service.core.marker import MarkerKind
+from ett_service.core.events import MarkerKind
 
 _KIND = Variable(
     name="kind",

@@ -8,7 +8,7 @@ cluster, as failures are.
 from dashboards.build.kit import Kind, Query
 from dashboards.build.prometheus.promql import clusters, cohorts, rate
 from dashboards.build.prometheus.reading import NOTHING_FAILED, FleetPanel
-from ett_service.core.vocabulary import Phase
+from ett_service.core.words import Phase
 
 _LOOP = f'phase="{Phase.TRAIN_LOOP}"'
 _BY = "cluster"

@@ -3,7 +3,7 @@
 from dashboards.build.kit import Format, Kind, Panel, Query
 from dashboards.build.prometheus.promql import WEEK_AGO, cohorts, grown, quantile, rate, traced
 from dashboards.build.prometheus.reading import NO_WEEK_BEFORE, FleetPanel
-from ett_service.core.vocabulary import Phase
+from ett_service.core.words import Phase
 
 _NAME = "{{cluster}} {{cohort}}"
 _STARTS = cohorts("ett_time_to_start_seconds_bucket")

@@ -18,7 +18,7 @@ from dashboards.build.prometheus.reading import (
     TO_JOBS,
     FleetPanel,
 )
-from ett_service.core.vocabulary import Category, Phase
+from ett_service.core.words import Category, Phase
 
 _COMPILE = f'phase="{Phase.PT2_COMPILE}"'
 _CATEGORIES = f'category=~"{Category.PT2_COMPILE}|{Category.RECOMPILE}"'

@@ -3,7 +3,7 @@
 from dashboards.build.kit import Format, Kind, Paint, Query
 from dashboards.build.prometheus.promql import HOUR_S, clusters, once, quantile, traced
 from dashboards.build.prometheus.reading import FleetPanel
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 
 _RECOVERIES = clusters("ett_time_to_recover_seconds_bucket")
 _OF_FAILURES = f"{Category.REPEATED_TRAINING}|{Category.STALLED}|{Category.RESTART_WAIT}"

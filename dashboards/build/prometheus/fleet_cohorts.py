@@ -28,7 +28,7 @@ from dashboards.build.prometheus.reading import (
     TO_COHORT_OF_ROW,
     FleetPanel,
 )
-from ett_service.core.vocabulary import Phase
+from ett_service.core.words import Phase
 
 _BY = " by (cluster, cohort)"
 _RATIO = ratio("7d", _BY)

@@ -6,7 +6,7 @@ that a recording rule makes of them, as it outlives each replica. Ratios are of 
 
 from collections.abc import Mapping
 
-from ett_service.core.vocabulary import Category, Phase
+from ett_service.core.words import Category, Phase
 
 EFFECTIVE = "cluster_cohort:ett_effective_weighted_seconds:rate1d"
 WEIGHTED = "cluster_cohort:ett_phase_weighted_seconds:rate1d"

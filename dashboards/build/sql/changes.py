@@ -16,8 +16,8 @@ from dashboards.build.sql.scope import (
     all_of,
     chosen,
 )
-from ett_service.analysis.changes import STEPS
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
+from ett_service.fleet.changes import STEPS
 
 _REACH_US = "${reach:sqlstring}::bigint * 86400000000"
 _NOW_US = "(EXTRACT(EPOCH FROM NOW()) * 1000000)::bigint"

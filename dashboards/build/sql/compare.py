@@ -5,7 +5,7 @@ attempts counts with the attempt before it, whose accelerators it is weighted by
 """
 
 from dashboards.build.sql.scope import FROM_US, OF_PROJECT, TO_US, all_of, chosen
-from ett_service.core.vocabulary import FAILURES, Category
+from ett_service.core.words import FAILURES, Category
 
 SETS = ("a", "b")
 DIMENSIONS = ("team", "model", "cluster", "hardware", "code_version", "job")

@@ -15,7 +15,7 @@ from dashboards.build.sql.scope import (
     gpu_seconds,
     named,
 )
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 
 _SUMMED = f"FROM ett_v_rollup_hourly\nWHERE {HOURS}\n  AND {COUNTED}"
 _BY_DAY = f"FROM ett_v_rollup_daily\nWHERE {DAYS}\n  AND {COUNTED}"

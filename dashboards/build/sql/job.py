@@ -1,7 +1,7 @@
 """Where did this run's time go?"""
 
 from dashboards.build.sql.scope import FROM_US, OF_THE_JOB, TO_US, values_of
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 
 PROJECTS = values_of("project")
 JOBS = f"""

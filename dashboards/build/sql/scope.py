@@ -6,7 +6,7 @@ in. Conditions stand on ``_us`` columns, as instants (``_at``) have no index.
 
 from collections.abc import Iterable
 
-from ett_service.core.vocabulary import Category
+from ett_service.core.words import Category
 
 EVERYTHING = "NULL"
 """What Grafana writes for All: an ``IN (NULL)`` is unknown, which every row passes."""

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ett_service.core.interval import HOUR_US
-from ett_service.core.regression import Finding
-from ett_service.core.vocabulary import Category
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.regressions.finding import Finding
+from ett_service.core.words import Category
 from ett_service.detection.sample import Sample, Shares
 from tests.detection.made import COMPILE, DAYS, PHASES, fleet, looked_at, regressions, slower
 

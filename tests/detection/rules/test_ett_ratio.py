@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from ett_service.core.interval import HOUR_US
-from ett_service.core.regression import Finding, Metric, Series, Subject, Verdict
-from ett_service.core.vocabulary import Category
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
+from ett_service.core.words import Category
 from ett_service.detection.sample import Sample, Shares
 from tests.detection.made import AS_OF_US, COHORTS, DAYS, day_of, looked_at
 

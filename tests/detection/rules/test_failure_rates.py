@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from ett_service.core.regression import Finding, Metric, Series, Subject, Verdict
+from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
 from ett_service.detection.sample import Rates, Sample
 from tests.detection.made import AS_OF_US, COHORTS, DAYS, day_of, looked_at
 

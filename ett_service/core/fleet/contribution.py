@@ -1,0 +1,255 @@
+"""Contribution: what one job adds to the fleet, its ledger cut into hours and given to cohorts."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from typing import NamedTuple, TypeAlias
+
+from ett_service.core.fleet.cohort import Cohort, Frame, fits, is_weighted, last_at
+from ett_service.core.fleet.distribution import place
+from ett_service.core.fleet.instant_amounts import changed_amounts, instant_amounts
+from ett_service.core.fleet.totals import PLAIN, WEIGHTED, Names
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.ledger.job_results import UNHELD
+from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Segment, Work
+from ett_service.core.ledger.spans import NEVER
+from ett_service.core.words import WASTED, Category, Outcome, Period
+
+
+class CheckpointStop(NamedTuple):
+    """One stop ``[start_at, end_at)`` of an attempt."""
+
+    start_at: int
+    end_at: int
+    number: int
+
+
+def checkpoint_stops(ledger: JobLedger, since: int = -NEVER) -> Iterator[CheckpointStop]:
+    """Yield each stop that is over and ended at *since* or later, in order."""
+    segments = ledger.segments
+    for one in segments[max(0, bisect_left(segments, (since,)) - 1) :]:
+        if one.category is not Category.CHECKPOINT_BLOCKING or one.number is None:
+            continue
+        attempt = ledger.attempts[one.number]
+        is_open = attempt.outcome is Outcome.RUNNING and one.end_at == attempt.ended_at
+        if one.end_at >= since and not is_open:
+            yield CheckpointStop(one.start_at, one.end_at, one.number)
+
+
+Stretch: TypeAlias = tuple[int, int, int, Category, Period, bool]
+"""``(start, end, attempt, category, period, whether accelerators were held)``"""
+
+
+@dataclass(slots=True)
+class Cell:
+    """What is added to one hour of one cohort; ``tallies`` are ``(count, us)`` by name, place."""
+
+    sums: dict[str, int] = field(default_factory=dict)
+    tallies: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, measure: str, amount: int) -> None:
+        """Add to a sum."""
+        if amount:
+            self.sums[measure] = self.sums.get(measure, 0) + amount
+
+    def count(self, name: str, place: int, us: int) -> None:
+        """Count one in a tally."""
+        known = self.tallies.get((name, place), (0, 0))
+        self.tallies[name, place] = (known[0] + 1, known[1] + us)
+
+
+Cells: TypeAlias = dict[tuple[int, Cohort], Cell]
+"""By hour, as its first instant, and cohort."""
+
+
+def contribution(
+    ledger: JobLedger, exclusions: Sequence[Exclusion] = (), since: int | None = None
+) -> Cells:
+    """Return what the job adds, from the hour on in which the instant *since* lies.
+
+    *ledger* is as the fold gave it, with its segments, waits and work. Cells of earlier hours
+    are the same as long as :func:`first_difference` tells no earlier instant.
+    """
+    cells: defaultdict[tuple[int, Cohort], Cell] = defaultdict(Cell)
+    frame = Frame(ledger, exclusions)
+    first = -NEVER if since is None else hour_of(since)
+    if frame.fits:
+        _add_time(cells, ledger, frame, first)
+        _add_lives(cells, ledger, frame, first)
+        _add_occasions(cells, ledger, frame, first)
+        _add_saves(cells, ledger, frame, first)
+        _add_work(cells, ledger, frame, first)
+    else:
+        at = last_at(ledger)
+        cells[hour_of(at), frame.cohort(None, at)].add("jobs_left_out", 1)
+    for cell in cells.values():
+        cell.sums["cells"] = 1
+    return dict(cells)
+
+
+def hour_of(at: int) -> int:
+    """Return the first instant of the hour, UTC."""
+    return at - at % HOUR_US
+
+
+def first_difference(before: JobLedger, after: JobLedger, changed_from: int | None) -> int | None:
+    """Return an instant before whose hour both ledgers add the same; None if there is none.
+
+    *changed_from* is what the fold says: segments that begin before it are alike, unseen.
+    """
+    if not _framed_alike(before, after):
+        return None
+    instants = [one.at for one in changed_amounts(before, after)]
+    instants += _first_unlike_segment(before.segments, after.segments, changed_from)
+    for old, new in zip_longest(before.work, after.work):
+        if old != new:
+            instants += [one.hour_at for one in (old, new) if one is not None]
+            break
+    return min(instants, default=last_at(after))
+
+
+def _first_unlike_segment(
+    before: Sequence[Segment], after: Sequence[Segment], changed_from: int | None
+) -> list[int]:
+    since = (-NEVER if changed_from is None else changed_from,)
+    olds = islice(before, bisect_left(before, since), None)
+    news = islice(after, bisect_left(after, since), None)
+    for old, new in zip_longest(olds, news):
+        if old == new:
+            continue
+        if old is None or new is None:
+            return [one.start_at for one in (old, new) if one is not None]
+        if old._replace(end_at=new.end_at) == new:
+            return [min(old.end_at, new.end_at)]
+        return [min(old.start_at, new.start_at)]
+    return []
+
+
+def _framed_alike(before: JobLedger, after: JobLedger) -> bool:
+    """Whether each second of *before* has the same cohort and weight in *after*."""
+    attempts = len(before.attempts)
+    return (
+        before.started_at == after.started_at
+        and before.facts == after.facts
+        and _setting(before.attempts) == _setting(after.attempts[:attempts])
+        and is_weighted(before) == is_weighted(after)
+        and [*map(bool, before.produced)] == [*map(bool, after.produced)]
+        and fits(before) == fits(after)
+    )
+
+
+def _setting(attempts: Sequence[AttemptLedger]) -> list[tuple[int | None, str | None]]:
+    return [(one.gpus, one.code_version) for one in attempts]
+
+
+def _add_time(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    """Add the segments from the hour *first* on."""
+    spent: defaultdict[tuple[int, int, bool, Category, Period, bool], int] = defaultdict(int)
+    for start, end, number, category, period, held in _stretches(ledger, first):
+        for since, until in frame.cuts(max(start, first), end):
+            hour, out = since - since % HOUR_US, frame.excluded(since)
+            spent[hour, number, out, category, period, held] += until - since
+    for (hour, number, out, category, period, held), us in spent.items():
+        cell = cells[hour, frame.of_attempt(number, excluded=out)]
+        weighted_us = us * frame.weights[number]
+        wasted = category in WASTED and period is Period.TRAINING
+        _add_amount(cell, PLAIN, (category, period), us, wasted=wasted)
+        if frame.known:
+            _add_amount(cell, WEIGHTED, (category, period), weighted_us, wasted=wasted)
+            if held and category is Category.RESTART_WAIT:
+                cell.add("restart_wait_gpu_us", weighted_us)
+            if held and ledger.produced.tokens:
+                cell.add("tokens_gpu_us", weighted_us)
+        else:
+            cell.add("unweighted_us", us)
+        if category is Category.EFFECTIVE_TRAINING:
+            _add_productive(cell, ledger.produced, us, weighted_us)
+
+
+def _stretches(ledger: JobLedger, first: int) -> Iterator[Stretch]:
+    segments = ledger.segments
+    for one in segments[max(0, bisect_left(segments, (first,)) - 1) :]:
+        if one.number is not None:
+            held = one.category not in UNHELD
+            yield one.start_at, one.end_at, one.number, one.category, one.period, held
+    for wait in ledger.waits:
+        yield (*wait[:2], wait.number, Category.RESTART_WAIT, wait.period, wait.held)
+
+
+def _add_amount(
+    cell: Cell, names: Names, of: tuple[Category, Period], us: int, *, wasted: bool
+) -> None:
+    category, period = of
+    cell.add(names.categories[category], us)
+    cell.add(names.periods[period], us)
+    if wasted:
+        cell.add(names.wasted, us)
+
+
+def _add_productive(cell: Cell, produced: Work, us: int, weighted_us: int) -> None:
+    """Add effective time to what the job's tokens, samples and operations are divided by."""
+    if produced.samples:
+        cell.add("samples_us", us)
+        cell.add("samples_weighted_us", weighted_us)
+    if produced.tokens:
+        cell.add("tokens_us", us)
+        cell.add("tokens_weighted_us", weighted_us)
+    if produced.teraflops:
+        cell.add("teraflops_weighted_us", weighted_us)
+
+
+def _add_lives(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    """Count the job in every hour, and in every day, in which it lives."""
+    if ledger.started_at is None:
+        return
+    began = hour_of(ledger.started_at)
+    for hour in range(max(began, first), last_at(ledger) + 1, HOUR_US):
+        cell = cells[hour, frame.cohort(None, hour)]
+        cell.add("jobs_hour", 1)
+        if hour == began or hour % DAY_US == 0:
+            cell.add("jobs_day", 1)
+
+
+def _add_occasions(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    for at, number, sums, unsaved_us, tally in instant_amounts(ledger, first):
+        if at < first:
+            continue
+        cell = cells[hour_of(at), frame.cohort(number, at)]
+        for measure, amount in sums:
+            cell.add(measure, amount)
+        if number is not None:
+            cell.add("unsaved_weighted_us", unsaved_us * frame.weights[number])
+        if tally is not None:
+            cell.count(*tally)
+
+
+def _add_saves(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    """Count each stop for a save that is over."""
+    for one in checkpoint_stops(ledger, first):
+        us = one.end_at - one.start_at
+        cell = cells[hour_of(one.end_at), frame.cohort(one.number, one.end_at)]
+        cell.count("checkpoint_blocking", place(us), us)
+
+
+def _add_work(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    for hour, number, work in ledger.work:
+        if hour >= first:
+            cell = cells[hour, frame.cohort(number, hour)]
+            cell.add("samples", work.samples)
+            cell.add("tokens", work.tokens)
+            if frame.known:
+                cell.add("samples_known", work.samples)
+                cell.add("tokens_known", work.tokens)
+                cell.add("teraflops", work.teraflops)

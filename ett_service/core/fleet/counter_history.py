@@ -1,0 +1,130 @@
+"""When a job moved the counters of ``/metrics``: what it counts, cut into steps of time.
+
+Over all steps it is what :func:`ett_service.core.fleet.counters.counted` says of the same ledger.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from ett_service.core.fleet.cohort import Frame
+from ett_service.core.fleet.counters import DEDUCTIONS, counter_changes, owner, sum_of
+from ett_service.core.intervals import Interval, merged, outside
+from ett_service.core.ledger.job_results import UNHELD
+from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.ledger.spans import NEVER
+from ett_service.core.words import Category, Outcome, Phase
+
+
+class Steps(NamedTuple):
+    """Instants at which counters are read: every *step_us* since the Unix epoch, and the last."""
+
+    step_us: int
+    last_at: int = NEVER
+
+    def after(self, at: int) -> int:
+        """Return the first that lies after *at*; what *at* is too late for has none."""
+        return min(at - at % self.step_us + self.step_us, self.last_at)
+
+
+_Found: TypeAlias = defaultdict[str, defaultdict[int, int]]
+
+Moves: TypeAlias = Mapping[str, Mapping[int, int]]
+"""By key of ``core.counters``, then by the instant at which it is first seen: how much."""
+
+
+class _Piece(NamedTuple):
+    """A stretch of an attempt, who owned it as it was reported, and what it was found to be."""
+
+    start_at: int
+    end_at: int
+    number: int
+    phase: str
+    category: Category
+    held: bool
+
+
+def counter_steps(ledger: JobLedger, steps: Steps, exclusions: Sequence[Exclusion] = ()) -> Moves:
+    """Return how much the job moves each counter from one of *steps* to the next.
+
+    Time lies where it passed, and what has no length at its instant; what is excluded, and what
+    comes after the last step, is left out. Of an attempt's stalled time the last part is its
+    silent tail: a ledger does not tell them apart where they touch.
+    """
+    found: _Found = defaultdict(lambda: defaultdict(int))
+    frame = Frame(ledger, exclusions)
+    if not frame.fits:
+        return {}
+    running = {one.number for one in ledger.attempts if one.outcome is Outcome.RUNNING}
+    out = merged(map(_interval, exclusions))
+    for piece in _pieces(ledger):
+        keys = _keys(piece, frame, is_open=piece.number in running)
+        for span in outside(piece[:2], out):
+            for at, us in _passed(span, steps):
+                for key, weight in keys:
+                    found[key][at] += us * weight
+    _add_happenings(found, ledger, frame, steps)
+    return found
+
+
+def _add_happenings(found: _Found, ledger: JobLedger, frame: Frame, steps: Steps) -> None:
+    for one in counter_changes(ledger):
+        if one.at_us >= steps.last_at or frame.excluded(one.at_us):
+            continue
+        at = steps.after(one.at_us)
+        found[one.key][at] += 1
+        if one.seen is not None:
+            found[sum_of(one.key)][at] += one.seen.us
+
+
+def _pieces(ledger: JobLedger) -> Iterator[_Piece]:
+    reported = {
+        one.number: one.categories_us.get(Category.STALLED, 0) - one.silent_tail_us
+        for one in ledger.attempts
+    }
+    for start, end, category, _, number in ledger.segments:
+        if number is None:
+            continue
+        tail_at = end
+        if category is Category.STALLED:
+            tail_at = min(end, start + reported[number])
+            reported[number] -= tail_at - start
+        held = category not in UNHELD
+        if start < tail_at:
+            yield _Piece(start, tail_at, number, owner(category), category, held)
+        if tail_at < end:
+            yield _Piece(tail_at, end, number, Phase.TRAIN_LOOP.value, category, held)
+    for wait in ledger.waits:
+        category = Category.RESTART_WAIT
+        yield _Piece(*wait[:2], wait.number, owner(category), category, wait.held)
+
+
+def _keys(piece: _Piece, frame: Frame, *, is_open: bool) -> list[tuple[str, int]]:
+    """Return the counters that the piece moves, and by how much a microsecond of it does."""
+    _, _, number, phase, category, held = piece
+    weight = frame.weights[number]
+    found = [(f"phase_seconds:{phase}", 1)]
+    if weight:
+        found.append((f"phase_weighted_seconds:{phase}/{str(held).lower()}", weight))
+    # The next progress takes a running attempt's silent tail back.
+    is_taken_back = is_open and category is Category.STALLED
+    if (phase, category.value) in DEDUCTIONS and not is_taken_back:
+        found.append((f"deducted_seconds:{phase}/{category}", 1))
+        if weight:
+            found.append((f"deducted_weighted_seconds:{phase}/{category}", weight))
+    return found
+
+
+def _passed(span: Interval, steps: Steps) -> Iterator[tuple[int, int]]:
+    """Cut a span at the steps: yield the end of each, and how much of the span lies in it."""
+    at, end = span[0], min(span[1], steps.last_at)
+    while at < end:
+        read_at = steps.after(at)
+        stop = min(end, read_at)
+        yield read_at, stop - at
+        at = stop
+
+
+def _interval(exclusion: Exclusion) -> Interval:
+    start, end = exclusion
+    return (-NEVER if start is None else start, NEVER if end is None else end)

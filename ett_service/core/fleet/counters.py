@@ -1,0 +1,222 @@
+"""What one job moves the counters of ``/metrics`` by, and what of it is open now.
+
+Gross time tells who owned a second as it was reported; a deduction takes seconds out of a phase
+that later facts gave to another category. So effective training is ``train_loop`` without what is
+deducted from it. The names are keys: a family without ``ett_`` and ``_total``, its labels behind
+``cluster`` and ``cohort`` after a colon, and of a histogram the bucket after ``#``, as in
+``failures:infra/network`` and ``time_to_start_seconds#3``; ``#us`` is its sum. What counts seconds
+is in microseconds.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ett_service.core.fleet.cohort import Frame, fits
+from ett_service.core.fleet.contribution import checkpoint_stops
+from ett_service.core.fleet.distribution import DURATION_BOUNDS_US, SAVE_BOUNDS_US
+from ett_service.core.fleet.instant_amounts import instant_amounts
+from ett_service.core.fleet.totals import FAILURE, PHASE
+from ett_service.core.ledger.results import AttemptLedger, JobLedger, Share
+from ett_service.core.words import Category, Outcome, Phase
+
+PHASES: tuple[str, ...] = (
+    *(phase.value for phase in Phase if phase is not Phase.QUEUED),
+    Category.RESTART_WAIT.value,
+    Category.UNATTRIBUTED.value,
+)
+"""Values of the label ``phase``; they partition E2E."""
+
+DEDUCTIONS: tuple[tuple[str, str], ...] = (
+    (Phase.TRAIN_LOOP.value, Category.REPEATED_TRAINING.value),
+    (Phase.TRAIN_LOOP.value, Category.STALLED.value),
+    (Phase.PT2_COMPILE.value, Category.RECOMPILE.value),
+)
+"""From which phase later facts move seconds to which category."""
+
+BOUNDS_US: Mapping[str, tuple[int, ...]] = {
+    "time_to_start_seconds": DURATION_BOUNDS_US,
+    "time_to_recover_seconds": DURATION_BOUNDS_US,
+    "phase_duration_seconds": DURATION_BOUNDS_US,
+    "checkpoint_blocking_seconds": SAVE_BOUNDS_US,
+}
+"""Upper bounds by histogram; one more bucket holds what is longer than the last."""
+
+OF_A_CLUSTER = frozenset({"failures", "phase_duration_seconds"})
+"""Families that do not tell cohorts apart."""
+
+_TIMES = {"time_to_start": "time_to_start_seconds", "time_to_recover": "time_to_recover_seconds"}
+_SILENT = f"{Phase.TRAIN_LOOP}/{Category.STALLED}"
+_OWNERS = {
+    Category.EFFECTIVE_TRAINING: Phase.TRAIN_LOOP.value,
+    Category.REPEATED_TRAINING: Phase.TRAIN_LOOP.value,
+    Category.RECOMPILE: Phase.PT2_COMPILE.value,
+}
+
+
+class Seen(NamedTuple):
+    """The latest duration in a bucket."""
+
+    at_us: int
+    us: int
+    number: int  #: of the attempt
+
+
+class CounterChange(NamedTuple):
+    """One more for a counter at an instant, and the duration where it fills a bucket."""
+
+    at_us: int
+    key: str
+    seen: Seen | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobCounters:
+    """What a job adds to the counters, by key, and the latest duration in each bucket."""
+
+    sums: Mapping[str, int]
+    seen: Mapping[str, Seen]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWork:
+    """What runs now: since when the oldest stretch of each phase is open, and signs of life."""
+
+    open_since: Mapping[str, int]
+    heard: tuple[int, ...]  #: the last sign of each running attempt
+    last_heard_at: int | None  #: of all attempts
+
+
+def family_of(key: str) -> str:
+    """Return the family that a key is of: ``failures`` of ``failures:infra/network``."""
+    return key.partition("#")[0].partition(":")[0]
+
+
+def sum_of(bucket: str) -> str:
+    """Return the key of a histogram's sum, from that of one of its buckets."""
+    return f"{bucket.partition('#')[0]}#us"
+
+
+def job_counters(ledger: JobLedger) -> JobCounters:
+    """Return what the job adds to the counters; nothing where it is left out of the fleet.
+
+    A running attempt's silent tail is not deducted: its next ``progress`` would take it back.
+    """
+    if not fits(ledger):
+        return JobCounters({}, {})
+    sums: defaultdict[str, int] = defaultdict(int)
+    seen: dict[str, Seen] = {}
+    frame = Frame(ledger)
+    for share in ledger.shares:
+        _add_share(sums, share, weighted=frame.known)
+    for attempt in ledger.attempts:
+        if attempt.outcome is Outcome.RUNNING:
+            sums[f"deducted_seconds:{_SILENT}"] -= attempt.silent_tail_us
+            weighted_us = attempt.silent_tail_us * frame.weights[attempt.number]
+            sums[f"deducted_weighted_seconds:{_SILENT}"] -= weighted_us
+    for one in counter_changes(ledger):
+        sums[one.key] += 1
+        if one.seen is not None:
+            sums[sum_of(one.key)] += one.seen.us
+            seen[one.key] = max(one.seen, seen.get(one.key, one.seen))
+    return JobCounters({key: amount for key, amount in sums.items() if amount}, seen)
+
+
+def open_work(ledger: JobLedger) -> OpenWork:
+    """Return what is open as of the ledger."""
+    running = [one for one in ledger.attempts if one.outcome is Outcome.RUNNING]
+    opened: dict[str, int] = {}
+    for attempt in running:
+        found = _open_stretch(ledger, attempt)
+        if found is not None:
+            phase, since = found
+            opened[phase] = min(since, opened.get(phase, since))
+    heard = [one.last_heard_at for one in ledger.attempts]
+    return OpenWork(opened, tuple(one.last_heard_at for one in running), max(heard, default=None))
+
+
+def reported_phase(category: Category, phase: Phase | None) -> str:
+    """Return who a second belonged to as it was reported, as the label ``phase`` says it."""
+    if category is Category.RESTART_WAIT:
+        return Category.RESTART_WAIT.value
+    return Category.UNATTRIBUTED.value if phase is None else phase.value
+
+
+def owner(category: Category) -> str:
+    """Return the same of a whole category; of ``stalled`` that of a reported stall."""
+    return _OWNERS.get(category, category.value)
+
+
+def _add_share(sums: defaultdict[str, int], share: Share, *, weighted: bool) -> None:
+    phase = reported_phase(share.category, share.phase)
+    sums[f"phase_seconds:{phase}"] += share.us
+    deduction = (phase, share.category.value)
+    is_deducted = deduction in DEDUCTIONS
+    if is_deducted:
+        sums[f"deducted_seconds:{phase}/{share.category}"] += share.us
+    if not weighted or share.weighted_us is None or share.gpu_us is None:
+        return
+    sums[f"phase_weighted_seconds:{phase}/true"] += share.gpu_us
+    sums[f"phase_weighted_seconds:{phase}/false"] += share.weighted_us - share.gpu_us
+    if is_deducted:
+        sums[f"deducted_weighted_seconds:{phase}/{share.category}"] += share.weighted_us
+
+
+def counter_changes(ledger: JobLedger) -> Iterator[CounterChange]:
+    """Yield what is counted one by one: attempts that began, failures and durations.
+
+    A phase that still goes on is not counted: it would be found in one bucket after the other.
+    """
+    for attempt in ledger.attempts:
+        start = "restart" if attempt.number else "first"
+        yield CounterChange(attempt.started_at, f"attempts_started:{start}")
+    goes_on = _going_on(ledger)
+    for at, number, _, _, tally in instant_amounts(ledger):
+        if tally is None or number is None:
+            continue
+        name, _, us = tally
+        if name.startswith(FAILURE):
+            yield CounterChange(at, f"failures:{name.removeprefix(FAILURE)}")
+        elif (bucketed := _histogram(name)) and (number, bucketed[1]) != goes_on:
+            yield _in_bucket(*bucketed, Seen(at, us, number))
+    for save in checkpoint_stops(ledger):
+        seen = Seen(save.end_at, save.end_at - save.start_at, save.number)
+        yield _in_bucket("checkpoint_blocking_seconds", "", seen)
+
+
+def _histogram(tally: str) -> tuple[str, str] | None:
+    """Return the family that a tally's durations fill and the phase; None where there is none."""
+    if tally.startswith(PHASE):
+        return "phase_duration_seconds", tally.removeprefix(PHASE)
+    return (_TIMES[tally], "") if tally in _TIMES else None
+
+
+def _in_bucket(family: str, label: str, seen: Seen) -> CounterChange:
+    key = f"{family}:{label}" if label else family
+    return CounterChange(seen.at_us, f"{key}#{bisect_left(BOUNDS_US[family], seen.us)}", seen)
+
+
+def _going_on(ledger: JobLedger) -> tuple[int, str] | None:
+    """Return the running attempt that owns the time now, and the category of that."""
+    last = ledger.segments[-1] if ledger.segments else None
+    if last is None or last.number is None:
+        return None
+    if ledger.attempts[last.number].outcome is not Outcome.RUNNING:
+        return None
+    return last.number, last.category.value
+
+
+def _open_stretch(ledger: JobLedger, attempt: AttemptLedger) -> tuple[str, int] | None:
+    """Return the phase that the attempt is in, and since when; None in no phase."""
+    found: tuple[Category, int] | None = None
+    for one in reversed(ledger.segments):
+        if one.number != attempt.number:
+            break
+        if found and one.category is not found[0]:
+            break
+        found = one.category, one.start_at
+    if found is None or found[0] in {Category.UNATTRIBUTED, Category.RESTART_WAIT}:
+        return None
+    return owner(found[0]), found[1]

@@ -1,0 +1,53 @@
+"""Half-open intervals ``(start, end)`` of microseconds, and instants as text."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+Interval = tuple[int, int]
+
+SECOND_US = 1_000_000
+HOUR_US = 3_600 * SECOND_US
+DAY_US = 24 * HOUR_US
+WEEK_US = 7 * DAY_US
+
+MONDAY_US = -62_135_596_800 * SECOND_US  #: 0001-01-01, a Monday, before every instant
+
+
+def merged(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return the disjoint cover of *intervals*, in order; empty ones vanish."""
+    cover: list[Interval] = []
+    for start, end in sorted(intervals):
+        if cover and start <= cover[-1][1]:
+            cover[-1] = (cover[-1][0], max(end, cover[-1][1]))
+        elif start < end:
+            cover.append((start, end))
+    return cover
+
+
+def outside(interval: Interval, holes: Iterable[Interval]) -> list[Interval]:
+    """Return *interval* without *holes*."""
+    start, end = interval
+    left = []
+    for opens, closes in sorted(holes):
+        if start < min(opens, end):
+            left.append((start, min(opens, end)))
+        start = max(start, closes)
+    if start < end:
+        left.append((start, end))
+    return left
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_US = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def rfc3339(us: int) -> str:
+    """Write microseconds since the Unix epoch in UTC, always with six decimals.
+
+    A clock that was far off can carry an instant out of the years 1 to 9999, which RFC 3339
+    cannot say; such an instant is written as the nearest that it can.
+    """
+    within = min(max(us, _FIRST_US), _LAST_US)
+    at = _EPOCH + timedelta(microseconds=within)
+    return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

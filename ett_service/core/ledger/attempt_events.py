@@ -1,0 +1,254 @@
+"""Attempt events: what one attempt's own events say, before its neighbours are considered."""
+
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from ett_service.core.events import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointRestored,
+    CheckpointSaved,
+    Event,
+    PhaseEnded,
+    PhaseStarted,
+    Progress,
+    SpanOver,
+)
+from ett_service.core.intervals import Interval
+from ett_service.core.ledger.spans import (
+    NEVER,
+    Mark,
+    Pairing,
+    Span,
+    Staged,
+    names_queued,
+    ownership_order,
+    set_limit,
+)
+from ett_service.core.ledger.work import WorkHours
+from ett_service.core.words import Phase
+
+AttemptKey = tuple[str, int, int]
+"""``(launch, attempt, cycle)``"""
+
+Placed = tuple[int, bool, str, int, Event]
+"""``(at, whether it is no end, id, first instant that it names, event)``, by corrected clocks.
+
+They sort by instant, ends before the rest of their instant.
+"""
+
+_WORK = frozenset({PhaseStarted, PhaseEnded, SpanOver, Progress})
+_EDGES = frozenset({PhaseStarted, PhaseEnded, Progress})
+_BEGINS = frozenset({PhaseStarted, SpanOver})
+
+
+class AttemptEvents:
+    """The events of one attempt as spans, points and signs of life.
+
+    Batches may follow each other as long as their edges and ``progress`` come later than those
+    taken in before.
+    """
+
+    def __init__(self, key: AttemptKey) -> None:
+        self.key = key
+        self.lead: int | None = None
+        self.first: int | None = None  #: earliest instant outside ``queued``; None: only queued
+        self.heard = -NEVER  #: latest instant of any event, whatever the rank
+        self.stream_heard = -NEVER  #: latest instant of the stream's events
+        self.phase_began = NEVER  #: earliest begin of a phase but ``queued``, whatever the rank
+        self.spans: list[Span] = []  #: of the stream, in the order of ownership
+        self.by_phase: dict[Phase, list[Span]] = {}  #: the same, by phase
+        self.loose: list[Span] = []  #: those without an end of their own
+        self.clamped: list[Span] = []  #: in order of their instants, then by event
+        self.pairing = Pairing()
+        self.progress: list[Mark] = []
+        self.progress_instants = 0
+        self.saves: list[Mark] = []
+        self.saved: dict[str, CheckpointSaved] = {}  #: the same, by id
+        self.work = WorkHours()
+        self.staged = Staged()
+        self.restores: list[Mark] = []
+        self.starts: list[tuple[int, AttemptStarted]] = []
+        self.ends: list[tuple[int, AttemptEnded]] = []
+        self.top_step: int | None = None  #: highest of its ``progress`` and checkpoints
+        self.revision = 0  #: changes with every batch
+        self.version = 0  #: changes when a batch changes what lies left of the open end
+        self.settled = -NEVER  #: what is painted before it stands, unless ``version`` changes
+        self._begins: dict[Phase, list[Mark]] = {}
+        self._edge = -NEVER  #: no edge and no progress at or before it can be taken in any more
+        self._closed = 0  #: the revision that the limits of the loose spans are true of
+        self._ranked = False  #: whether any event named a rank
+
+    def add(self, items: Iterable[Placed]) -> bool:
+        """Take in a batch; False if it cannot follow what was taken in before."""
+        items = sorted(items)
+        self.revision += 1
+        self._hear(items)
+        if not self._lead_holds(items):
+            return False
+        edge, takers = self._edge, self._TAKERS
+        for at, _, _, _, event in items:
+            kind = type(event)
+            if event.rank is not None and event.rank != self.lead:
+                if kind is AttemptEnded:
+                    takers[kind](self, at, event)
+                continue
+            if at > self.stream_heard:
+                self.stream_heard = at
+            if kind in _EDGES:
+                self._edge = at
+            if kind in takers:
+                takers[kind](self, at, event)
+        return self._edge_holds(items, edge)
+
+    def _edge_holds(self, items: list[Placed], edge: int) -> bool:
+        """Whether no edge of the stream came at or before those taken in before."""
+        for at, _, _, _, event in items:
+            if at > edge:
+                return True
+            if type(event) in _EDGES and (event.rank is None or event.rank == self.lead):
+                return False
+        return True
+
+    def _lead_holds(self, items: list[Placed]) -> bool:
+        """Find the lead rank; False if it turns out to be another than was thought."""
+        before = lowest = NEVER if self.lead is None else self.lead
+        was_ranked = self._ranked
+        for _, _, _, _, event in items:
+            rank = event.rank
+            if rank is not None:
+                self._ranked = True
+                if rank < lowest and type(event) in _WORK:
+                    lowest = rank
+        if lowest == before:
+            return True
+        self.lead = lowest
+        return not was_ranked
+
+    def _hear(self, items: list[Placed]) -> None:
+        self.heard = max(self.heard, items[-1][0])
+        earliest = NEVER if self.first is None else self.first
+        for _, _, _, first, event in items:
+            if first < earliest and not names_queued(event):
+                earliest = first
+            if first < self.phase_began and type(event) in _BEGINS:
+                self._hear_begin(first, event)
+        self.first = None if earliest == NEVER else earliest
+
+    def _hear_begin(self, first: int, event: Any) -> None:
+        if event.stage is None and event.phase is not Phase.QUEUED:
+            self.phase_began = first
+
+    def _take_progress(self, at: int, event: Progress) -> None:
+        if not self.progress:
+            self.version += 1
+            self.progress_instants = 1
+        elif self.progress[-1][0] != at:
+            self.progress_instants += 1
+        mark = (at, event.step, event.id)
+        if self.progress and mark < self.progress[-1]:
+            insort(self.progress, mark)
+        else:
+            self.progress.append(mark)
+        self._raise_top(event.step)
+        self.work.add(at, event)
+
+    def _take_save(self, at: int, event: CheckpointSaved) -> None:
+        insort(self.saves, (at, event.step, event.id))
+        self.saved[event.id] = event
+        self._raise_top(event.step)
+
+    def _raise_top(self, step: int) -> None:
+        if self.top_step is None or step > self.top_step:
+            self.top_step = step
+
+    def _take_restore(self, at: int, event: CheckpointRestored) -> None:
+        insort(self.restores, (at, event.step, event.id))
+        self.version += 1
+
+    def _take_start(self, at: int, event: AttemptStarted) -> None:
+        self.starts.append((at, event))
+
+    def _take_end(self, at: int, event: AttemptEnded) -> None:
+        self.ends.append((at, event))
+
+    def _begin_phase(self, at: int, event: PhaseStarted) -> None:
+        span = self.pairing.begin(event, at)
+        if span is None:
+            return
+        if event.stage is None:
+            self._place(span)
+        else:
+            self.staged.begin(event.stage, span)
+
+    def _end_phase(self, at: int, event: PhaseEnded) -> None:
+        span = self.pairing.end(event, at)
+        if span is None:
+            return
+        if event.stage is not None:
+            self.staged.end(at)
+            return
+        self.loose.remove(span)
+        if span.limit <= self.settled:
+            self.version += 1
+
+    def _take_span(self, at: int, event: SpanOver) -> None:
+        begin = at - event.at + event.start
+        span = Span(event.phase, min(begin, at), at, event.id)
+        if event.stage is not None:
+            self.staged.over(event.stage, span)
+            return
+        if begin > at:
+            insort(self.clamped, span, key=_by_event)
+        self._place(span)
+
+    def _place(self, span: Span) -> None:
+        if span.begin < self.settled:
+            self.version += 1
+        _insert(self.spans, span)
+        insort(self._begins.setdefault(span.phase, []), (span.begin, 0, span.event_id))
+        if span.own_end is None:
+            self.loose.append(span)
+        _insert(self.by_phase.setdefault(span.phase, []), span)
+
+    def close_loose(self) -> None:
+        """Bring the limits of the spans without an end of their own up to date.
+
+        Those of compiles depend on the loops, see :meth:`close_compiles`.
+        """
+        if self._closed == self.revision:
+            return
+        self._closed = self.revision
+        for span in self.loose:
+            if span.phase is not Phase.PT2_COMPILE:
+                set_limit(span, self._begins, self.progress, in_loop=False)
+
+    def close_compiles(self, loops: Sequence[Interval]) -> None:
+        """Likewise for compiles: inside the *loops* that the attempt owns progress ends one."""
+        for span in self.loose:
+            if span.phase is Phase.PT2_COMPILE:
+                in_loop = any(start <= span.begin < end for start, end in loops)
+                set_limit(span, self._begins, self.progress, in_loop=in_loop)
+
+    _TAKERS: ClassVar[Mapping[type[Event], Callable[["AttemptEvents", int, Any], None]]] = {
+        Progress: _take_progress,
+        PhaseStarted: _begin_phase,
+        PhaseEnded: _end_phase,
+        SpanOver: _take_span,
+        CheckpointSaved: _take_save,
+        CheckpointRestored: _take_restore,
+        AttemptStarted: _take_start,
+        AttemptEnded: _take_end,
+    }
+
+
+def _by_event(span: Span) -> tuple[int, str]:
+    return (span.begin, span.event_id)
+
+
+def _insert(spans: list[Span], span: Span) -> None:
+    if spans and spans[-1].begin >= span.begin:
+        insort(spans, span, key=ownership_order)
+    else:
+        spans.append(span)

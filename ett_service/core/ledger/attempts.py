@@ -1,0 +1,168 @@
+"""Attempts: which one an event belongs to, and in which order they come."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from ett_service.core.events import AttemptEnded, Event, JobEnded, JobFacts, PhaseEnded, SpanOver
+from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey, Placed
+from ett_service.core.ledger.clock import Clocks
+from ett_service.core.ledger.spans import NEVER, names_queued
+
+_OF_THE_JOB = frozenset({JobFacts, JobEnded})
+
+
+class Attempts:
+    """The attempts of one job, with their events given out.
+
+    ``add`` returns False for a batch that would give earlier events to another attempt.
+    """
+
+    def __init__(self) -> None:
+        self.tracks: dict[AttemptKey, AttemptEvents] = {}
+        self.facts: list[tuple[int, JobFacts]] = []
+        self.job_ends: list[tuple[int, JobEnded]] = []
+        self.last_event_at = -NEVER  #: latest of an attempt's event or ``job_ended``
+        self.last_sign_at = -NEVER  #: latest of any event
+        self._launch_first: dict[str, int] = {}  #: launch to its first instant outside queued
+        self._launch_queued: dict[str, int] = {}  #: launch to its first instant
+        self._unlaunched = False  #: whether an event without a launch was given out
+        self._open_ended: dict[tuple[str, int], int] = {}  #: latest end that named no cycle
+
+    def add(self, events: Iterable[Event], clocks: Clocks) -> bool:
+        """Give out *events*; False if they cannot follow what was given out before."""
+        placed: list[Placed] = []
+        last_at = -NEVER
+        names_launch = False
+        for event in events:
+            shift = clocks.shift_us(event) if event.producer is not None else 0
+            at = event.at + shift
+            kind = type(event)
+            if kind in _OF_THE_JOB:
+                self._hear_job(at, event)
+                continue
+            first = at
+            if isinstance(event, SpanOver):
+                first = min(at, event.start + shift)
+            if at > last_at:
+                last_at = at
+            names_launch = names_launch or event.launch != ""
+            placed.append((at, kind is not PhaseEnded, event.id, first, event))
+        if not placed:
+            return True
+        self.last_event_at = max(self.last_event_at, last_at)
+        self.last_sign_at = max(self.last_sign_at, last_at)
+        if names_launch and not self._launches_hold(placed):
+            return False
+        return self._give_out(placed)
+
+    def _hear_job(self, at: int, event: Event) -> None:
+        self.last_sign_at = max(self.last_sign_at, at)
+        if isinstance(event, JobFacts):
+            self.facts.append((at, event))
+        elif isinstance(event, JobEnded):
+            self.job_ends.append((at, event))
+            self.last_event_at = max(self.last_event_at, at)
+
+    def _launches_hold(self, placed: list[Placed]) -> bool:
+        before = self.launches() if self._unlaunched else []
+        for _, _, _, first, event in placed:
+            if not event.launch:
+                continue
+            known = self._launch_queued.get(event.launch, NEVER)
+            self._launch_queued[event.launch] = min(known, first)
+            if not names_queued(event):
+                known = self._launch_first.get(event.launch, NEVER)
+                self._launch_first[event.launch] = min(known, first)
+        return not self._unlaunched or before == self.launches()
+
+    def launches(self) -> list[tuple[int, int, str]]:
+        """Return ``(first instant outside queued, first instant, launch)`` in order."""
+        return sorted(
+            (
+                (self._launch_first.get(launch, NEVER), queued, launch)
+                for launch, queued in self._launch_queued.items()
+            ),
+            key=_launch_order,
+        )
+
+    def _give_out(self, placed: list[Placed]) -> bool:
+        launches = self.launches()
+        by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
+        without_cycle: list[tuple[str, Placed]] = []
+        for item in placed:
+            _, _, _, first, event = item
+            launch = event.launch
+            if not launch:
+                self._unlaunched = True
+                if launches:
+                    launch = _latest_begun(launches, first)
+            if event.cycle is None and type(event) is AttemptEnded:
+                without_cycle.append((launch, item))
+            else:
+                by_key[launch, event.attempt, event.cycle or 0].append(item)
+        if not self._cycles_hold(by_key):
+            return False
+        if not self.feed(by_key):
+            return False
+        return self._end_cycles(without_cycle)
+
+    def _cycles_hold(self, by_key: dict[AttemptKey, list[Placed]]) -> bool:
+        """Whether no end that named no cycle would now go to another one."""
+        for (launch, attempt, cycle), items in by_key.items():
+            ended_at = self._open_ended.get((launch, attempt))
+            if ended_at is None:
+                continue
+            track = self.tracks.get((launch, attempt, cycle))
+            begun = [first for _, _, _, first, event in items if not names_queued(event)]
+            if track is None or track.first is None or (begun and min(begun) < track.first):
+                return False
+        return True
+
+    def feed(self, by_key: Mapping[AttemptKey, list[Placed]]) -> bool:
+        """Hand each attempt its events; False if they cannot follow what it had before."""
+        for key, items in by_key.items():
+            track = self.tracks.get(key)
+            if track is None:
+                track = self.tracks[key] = AttemptEvents(key)
+            if not track.add(items):
+                return False
+        return True
+
+    def _end_cycles(self, ends: list[tuple[str, Placed]]) -> bool:
+        """Give each end that names no cycle to the highest that had begun, else the lowest."""
+        by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
+        for launch, item in ends:
+            at, _, _, _, event = item
+            cycles = {
+                key[2]: track.first
+                for key, track in self.tracks.items()
+                if key[:2] == (launch, event.attempt)
+            }
+            begun = [cycle for cycle, first in cycles.items() if first is not None and first <= at]
+            cycle = max(begun) if begun else min(cycles, default=0)
+            by_key[launch, event.attempt, cycle].append(item)
+            group = (launch, event.attempt)
+            self._open_ended[group] = max(at, self._open_ended.get(group, at))
+        return self.feed(by_key)
+
+    def in_order(self) -> list[AttemptEvents]:
+        """Return the attempts, those that have only queued included, in their order."""
+        place = {launch: index for index, (_, _, launch) in enumerate(self.launches())}
+        return [
+            track
+            for _, track in sorted(
+                self.tracks.items(), key=lambda pair: (place.get(pair[0][0], -1), pair[0])
+            )
+        ]
+
+
+def _launch_order(entry: tuple[int, int, str]) -> tuple[int, int, bool, int, str]:
+    first, queued, launch = entry
+    digits = launch.isascii() and launch.isdigit()
+    late = queued if first == NEVER else 0
+    return (first, late, not digits, int(launch) if digits else 0, launch)
+
+
+def _latest_begun(launches: list[tuple[int, int, str]], instant: int) -> str:
+    begun = [launch for first, _, launch in launches if first <= instant]
+    return begun[-1] if begun else launches[0][2]

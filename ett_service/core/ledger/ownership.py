@@ -1,0 +1,256 @@
+"""The canvas of one attempt: its spans painted into segments that leave no hole.
+
+Painting goes from left to right. Where events only come on at the open end, what lies before
+the *anchor* stands, and painting starts again from there: the cost follows what is new.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ett_service.core.intervals import Interval
+from ett_service.core.ledger.spans import NEVER, Span
+from ett_service.core.words import Category, Phase
+
+Piece = tuple[int, int, Category, int]
+"""``(start, end, category, zone)``: a segment whose period the job decides, by its zone."""
+
+ZONES_A_WINDOW = 4
+"""Before the allocation, before the loops, loops and what lies between them, after them."""
+
+_ANCHOR_EVERY = 16
+_LEFT_LOOSE = 4
+
+_PLAIN = {
+    Phase.QUEUED: Category.RESTART_WAIT,
+    Phase.SCHEDULING: Category.SCHEDULING,
+    Phase.HARDWARE_SETUP: Category.HARDWARE_SETUP,
+    Phase.LAUNCHER_INIT: Category.LAUNCHER_INIT,
+    Phase.CHECKPOINT_BLOCKING: Category.CHECKPOINT_BLOCKING,
+    Phase.EVALUATION: Category.EVALUATION,
+    Phase.STALLED: Category.STALLED,
+    Phase.SHUTDOWN: Category.SHUTDOWN,
+}
+
+
+@dataclass(slots=True)
+class OwnershipInputs:
+    """What the canvas has to know beyond the spans."""
+
+    windows: Sequence[Interval]  #: where the attempt owns the time
+    loops: Sequence[Interval]
+    zones: Sequence[tuple[int, int]]  #: ``(end, zone)`` in order, the last ends with the windows
+    repeats: Sequence[Interval]
+    repeat_budget_us: int  #: loop time that counts as repeated where no step tells
+    stalled_from: int  #: the silent tail begins here
+    first_progress: int | None
+    settled_to: int  #: no later event of the attempt changes what was repeated before it
+
+
+@dataclass(slots=True)
+class _Anchor:
+    index: int
+    at: int
+    stack: list[Span]
+    pieces: int
+    last_piece: Piece | None
+    totals: dict[tuple[Category, int, Phase | None], int]
+    loop_pieces: int
+    holes: int
+    loop_us: int
+
+
+class Ownership:
+    """Paints the spans of one attempt; see :meth:`paint`."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.totals: dict[tuple[Category, int, Phase | None], int] = {}
+        self.loop_pieces: list[Interval] = []  #: the time that ``train_loop`` spans own
+        self.holes: list[Interval] = []  #: the time that no span owns
+        self.loop_us = 0
+        self.kept = 0  #: how many pieces the last painting left as they were
+        self._anchor: _Anchor | None = None
+        self._stack: list[Span] = []
+        self._scene: OwnershipInputs
+        self._zone = 0
+        self._repeat = 0
+
+    @property
+    def silent_tail_us(self) -> int:
+        """Loop time that was a silent tail, in microseconds."""
+        return sum(
+            us
+            for (category, _, phase), us in self.totals.items()
+            if category is Category.STALLED and phase is Phase.TRAIN_LOOP
+        )
+
+    @property
+    def repeated_us(self) -> int:
+        """All repeated time, in microseconds."""
+        return sum(
+            us
+            for (category, _, _), us in self.totals.items()
+            if category is Category.REPEATED_TRAINING
+        )
+
+    @property
+    def anchored_at(self) -> int:
+        """No event that names an earlier instant can be painted from the anchor on."""
+        return -NEVER if self._anchor is None else self._anchor.at
+
+    @property
+    def stands_until(self) -> int:
+        """The instant before which a repainting leaves every piece as it is."""
+        if self._anchor is None or self._anchor.last_piece is None:
+            return -NEVER
+        return self._anchor.last_piece[0]
+
+    def paint(self, spans: Sequence[Span], scene: OwnershipInputs) -> None:
+        """Paint *spans*, which come in the order of ownership, from the anchor on."""
+        self._scene = scene
+        at, index = self._take_up(scene)
+        self._zone = bisect_right(scene.zones, at, key=lambda zone: zone[0])
+        self._repeat = bisect_right(scene.repeats, at, key=lambda repeat: repeat[1])
+        stack = self._stack
+        stop = scene.windows[-1][1]
+        count = len(spans)
+        may_anchor = len(scene.windows) == 1
+        while index < count:
+            span = spans[index]
+            if span.begin >= stop:
+                break
+            if span.begin > at:
+                self._lay_until(at, span.begin)
+                at = span.begin
+            if may_anchor and self._is_anchor(index, at, count):
+                self._set_anchor(index, at)
+            stack.append(span)
+            index += 1
+        self._lay_until(at, stop)
+
+    def _take_up(self, scene: OwnershipInputs) -> tuple[int, int]:
+        anchor = self._anchor
+        if anchor is None:
+            self.pieces, self.totals, self._stack = [], {}, []
+            self.loop_pieces, self.holes = [], []
+            self.loop_us = self.kept = 0
+            return scene.windows[0][0], 0
+        del self.pieces[anchor.pieces :]
+        self.kept = max(0, anchor.pieces - 1)
+        if anchor.last_piece is not None:
+            self.pieces[-1] = anchor.last_piece
+        del self.loop_pieces[anchor.loop_pieces :]
+        del self.holes[anchor.holes :]
+        self.totals = dict(anchor.totals)
+        self.loop_us = anchor.loop_us
+        self._stack = list(anchor.stack)
+        return anchor.at, anchor.index
+
+    def _is_anchor(self, index: int, at: int, count: int) -> bool:
+        last = 0 if self._anchor is None else self._anchor.index
+        return (
+            index - last >= _ANCHOR_EVERY
+            and index <= count - _LEFT_LOOSE
+            and at <= self._scene.settled_to
+            and any(span.phase is Phase.TRAIN_LOOP and span.end > at for span in self._stack)
+        )
+
+    def _set_anchor(self, index: int, at: int) -> None:
+        self._anchor = _Anchor(
+            index=index,
+            at=at,
+            stack=[span for span in self._stack if span.end > at],
+            pieces=len(self.pieces),
+            last_piece=self.pieces[-1] if self.pieces else None,
+            totals=dict(self.totals),
+            loop_pieces=len(self.loop_pieces),
+            holes=len(self.holes),
+            loop_us=self.loop_us,
+        )
+
+    def _lay_until(self, at: int, stop: int) -> None:
+        """Give ``[at, stop)`` to the spans that are open, the one on top first."""
+        stack = self._stack
+        lay = self._lay if len(self._scene.windows) == 1 else self._clip
+        while at < stop:
+            while stack and stack[-1].end <= at:
+                stack.pop()
+            if not stack:
+                lay(at, stop, None)
+                return
+            top = stack[-1]
+            end = min(top.end, stop)
+            lay(at, end, top)
+            at = end
+
+    def _clip(self, start: int, end: int, span: Span | None) -> None:
+        for opens, closes in self._scene.windows:
+            self._lay(max(start, opens), min(end, closes), span)
+
+    def _lay(self, start: int, end: int, span: Span | None) -> None:
+        zones = self._scene.zones
+        while start < end:
+            while zones[self._zone][0] <= start:
+                self._zone += 1
+            zone_end, zone = zones[self._zone]
+            stop = min(end, zone_end)
+            if span is not None and span.phase is Phase.TRAIN_LOOP:
+                self._lay_loop(start, stop, zone)
+            elif span is None:
+                self.holes.append((start, stop))
+                self._add(start, stop, Category.UNATTRIBUTED, zone, None)
+            else:
+                self._add(start, stop, self._category(span), zone, span.phase)
+            start = stop
+
+    def _category(self, span: Span) -> Category:
+        if span.phase is not Phase.PT2_COMPILE:
+            return _PLAIN[span.phase]
+        scene = self._scene
+        if scene.first_progress is None or not scene.loops or span.begin < scene.loops[0][0]:
+            return Category.PT2_COMPILE
+        in_first_loop = span.begin < scene.loops[0][1]
+        if in_first_loop and span.begin < scene.first_progress:
+            return Category.PT2_COMPILE
+        return Category.RECOMPILE
+
+    def _lay_loop(self, start: int, end: int, zone: int) -> None:
+        """Split loop time: the silent tail first, then what was repeated."""
+        self.loop_pieces.append((start, end))
+        scene = self._scene
+        live_end = min(end, max(start, scene.stalled_from))
+        again = min(live_end - start, max(0, scene.repeat_budget_us - self.loop_us))
+        self.loop_us += end - start
+        if again:
+            self._add(start, start + again, Category.REPEATED_TRAINING, zone, Phase.TRAIN_LOOP)
+        self._lay_steps(start + again, live_end, zone)
+        if live_end < end:
+            self._add(live_end, end, Category.STALLED, zone, Phase.TRAIN_LOOP)
+
+    def _lay_steps(self, start: int, end: int, zone: int) -> None:
+        repeats = self._scene.repeats
+        while start < end:
+            while self._repeat < len(repeats) and repeats[self._repeat][1] <= start:
+                self._repeat += 1
+            since, until = repeats[self._repeat] if self._repeat < len(repeats) else (NEVER, NEVER)
+            if start < since:
+                stop, category = min(end, since), Category.EFFECTIVE_TRAINING
+            else:
+                stop, category = min(end, until), Category.REPEATED_TRAINING
+            self._add(start, stop, category, zone, Phase.TRAIN_LOOP)
+            start = stop
+
+    def _add(
+        self, start: int, end: int, category: Category, zone: int, phase: Phase | None
+    ) -> None:
+        key = (category, zone, phase)
+        totals = self.totals
+        totals[key] = totals.get(key, 0) + end - start
+        pieces = self.pieces
+        if pieces:
+            last = pieces[-1]
+            if last[1] == start and last[2] is category and last[3] == zone:
+                pieces[-1] = (last[0], end, category, zone)
+                return
+        pieces.append((start, end, category, zone))

@@ -1,0 +1,263 @@
+"""The shapes that the fold of a job's events gives: segments, attempts, recoveries, numbers.
+
+Durations are integer microseconds (``_us``), instants integer microseconds since the Unix epoch
+(``_at``); a ratio is taken by the reader, once, last.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ett_service.core.words import Basis, Category, Cause, JobState, Origin, Outcome, Period, Phase
+
+FORMULA_VERSION = 1
+"""Changes when the same events would give other numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The two silences after which something is given up as lost."""
+
+    lost_after_us: int = 900_000_000  #: an attempt of which nothing was heard
+    queue_lost_after_us: int = 7 * 86_400_000_000  #: a queued job that gave no sign
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Segment(NamedTuple):
+    """A maximal stretch ``[start_at, end_at)`` of one category, period and attempt."""
+
+    start_at: int
+    end_at: int
+    category: Category
+    period: Period
+    number: int | None  #: of the attempt; None between attempts
+
+
+class Share(NamedTuple):
+    """Time of one category in one period, and who owned it as it was reported.
+
+    ``phase`` is the owning phase (``train_loop`` for effective, repeated and silent-tail time),
+    None where no span owned it. Shares of a job partition its E2E and add up over jobs.
+    """
+
+    category: Category
+    period: Period
+    phase: Phase | None
+    us: int
+    weighted_us: int | None  #: times accelerators; None while they are unknown
+    gpu_us: int | None  #: the part of it during which accelerators were held
+
+
+class Wait(NamedTuple):
+    """A stretch ``[start_at, end_at)`` between attempts, and whose accelerators it counts for."""
+
+    start_at: int
+    end_at: int
+    period: Period
+    number: int  #: of the attempt that ended last before it
+    held: bool  #: whether its accelerators were held
+
+
+class Work(NamedTuple):
+    """What a job reports to have done, in all; a teraflop is 10^12 operations."""
+
+    samples: int = 0
+    tokens: int = 0
+    teraflops: int = 0  #: as reported, else 6 x parameters x tokens
+
+
+NO_WORK = Work()
+
+
+class WorkDone(NamedTuple):
+    """By how much an attempt raised the job's running totals in an hour."""
+
+    hour_at: int
+    number: int
+    work: Work
+
+
+class StageSum(NamedTuple):
+    """What an attempt's stream spent on a stage. Stages never own time of the ledger."""
+
+    phase: Phase
+    stage: str
+    spans: int
+    inclusive_us: int
+    exclusive_us: int  #: while no stage that began later was open
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint that became durable."""
+
+    id: str  #: of its event
+    number: int  #: of the attempt
+    saved_at: int
+    step: int
+    bytes: int | None
+    duration_us: int | None
+
+
+class Exclusion(NamedTuple):
+    """Time that somebody took out of the fleet's numbers; None leaves that end open."""
+
+    from_at: int | None = None
+    to_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One thing that had to be inferred, or that is missing."""
+
+    kind: str  #: ``inferred_end end_without_begin clamped_span clock unattributed missing_phase``
+    number: int | None  #: the attempt
+    start_at: int | None  #: None, as ``end_at``, where it is of no instant
+    end_at: int | None
+    detail: str  #: what was inferred from which event, in words
+    event_id: str | None = None  #: the event it was inferred from
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What the numbers rest on; nothing is dropped in silence."""
+
+    unattributed_us: int = 0
+    inferred_ends: int = 0
+    ends_without_begin: int = 0
+    clamped_spans: int = 0
+    clock_flags: int = 0
+    missing_phases: tuple[Phase, ...] = ()
+    gpus_unknown: bool = True
+    gaps: tuple[Gap, ...] = ()  #: the first of them, in order; counts above are of all
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """From the end of a loop to the start of the next loop of another attempt."""
+
+    interrupted: int
+    resumed: int | None  #: None while no loop was reached
+    start_at: int
+    end_at: int
+    parts_us: Mapping[Category, int]  #: sums to ``us``
+    stalled_us: int  #: the interrupted attempt's silent tail
+    repeated_us: int  #: all repeated time of the resumed attempt
+    outcome: Outcome  #: of the interrupted attempt
+
+    @property
+    def us(self) -> int:
+        """Length in microseconds."""
+        return self.end_at - self.start_at
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What decided a failure's origin and cause."""
+
+    rule: str  #: name of the rule of the taxonomy, ``reported`` or ``none``
+    text: str  #: the evidence itself: ``exit_code=137``, the matching part of the message
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What somebody said about a failure in place of the rules; what those said is kept."""
+
+    origin: Origin
+    cause: Cause
+    why: str
+    made_by: str  #: the prefix of a key
+    made_at: int
+    rules_origin: Origin | None
+    rules_cause: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLedger:
+    """One life of the job's training processes."""
+
+    number: int
+    launch: str
+    attempt: int
+    cycle: int
+    started_at: int
+    ended_at: int  #: as-of while it runs
+    outcome: Outcome
+    origin: Origin | None  #: None unless it is a failure
+    cause: Cause | None
+    evidence: Evidence | None
+    reason: str | None
+    basis: Basis
+    gpus: int | None
+    code_version: str | None
+    lead_rank: int | None
+    loop_started_at: int | None  #: start of its first loop
+    last_heard_at: int
+    last_step: int | None
+    unsaved_us: int  #: 0 unless it is a failure
+    silent_tail_us: int
+    categories_us: Mapping[Category, int]  #: only what is not 0
+    preempted_by: str | None = None  #: the job that was given its accelerators
+    stages: tuple[StageSum, ...] = ()
+    verdict: Override | None = None  #: where it gives origin and cause
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the ``job`` events say, the latest of each."""
+
+    name: str | None = None
+    team: str | None = None
+    model: str | None = None
+    cluster: str | None = None
+    hardware: str | None = None
+    gpus: int | None = None
+    kind: str | None = None
+    code_version: str | None = None
+    image: str | None = None
+    owner: str | None = None
+    submitted_at: int | None = None
+    parameters: int | None = None
+    precision: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLedger:
+    """All that one job's events say at ``as_of``."""
+
+    state: JobState
+    as_of: int
+    facts: Facts
+    started_at: int | None  #: the first instant; None while no attempt began
+    ended_at: int | None  #: end of E2E (as-of of a running job); None likewise
+    queue_wait_us: int
+    outcome: Outcome | None  #: of a ``job_ended`` that stands
+    segments: tuple[Segment, ...]
+    shares: tuple[Share, ...]
+    attempts: tuple[AttemptLedger, ...]
+    recoveries: tuple[Recovery, ...]
+    time_to_start_us: int | None
+    failures: int
+    infra_failures: int
+    unsaved_us: int
+    quality: Quality
+    due_at: int | None  #: when a fold of the same events would first differ by more than length
+    produced: Work = NO_WORK
+    waits: tuple[Wait, ...] = ()
+    work: tuple[WorkDone, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+
+    @property
+    def provisional(self) -> bool:
+        """Whether events to come are expected to change the numbers."""
+        return self.state is not JobState.FINISHED
+
+    @property
+    def e2e_us(self) -> int:
+        """E2E wall time in microseconds."""
+        if self.started_at is None or self.ended_at is None:
+            return 0
+        return self.ended_at - self.started_at

@@ -1,0 +1,231 @@
+"""Spans: what an attempt was doing, and from when to when; stage spans and their self time."""
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from ett_service.core.events import Event, PhaseEnded, PhaseStarted
+from ett_service.core.intervals import Interval
+from ett_service.core.ledger.results import StageSum
+from ett_service.core.words import ACTIVITIES, STATIONS, Phase
+
+RANK_OF_PHASE = {phase: index for index, phase in enumerate(Phase)}
+"""Between spans that began together the higher one owns the instant."""
+
+_CLOSED_BY: dict[Phase, tuple[Phase, ...]] = {
+    **{station: (station, *STATIONS[place + 1 :]) for place, station in enumerate(STATIONS)},
+    **{activity: (activity, *STATIONS) for activity in ACTIVITIES},
+}
+"""The phases whose begin ends a span that was left open."""
+
+_ENDED_BY_PROGRESS = frozenset({Phase.CHECKPOINT_BLOCKING, Phase.EVALUATION, Phase.STALLED})
+
+NEVER = 1 << 62
+"""Later than every instant."""
+
+Mark = tuple[int, int, str]
+"""``(at, step, event id)`` of a ``progress`` or checkpoint; step 0 where there is none."""
+
+
+class Span:
+    """A phase over ``[begin, end)`` as one rank told it.
+
+    ``own_end`` is an end that was sent. Without one ``limit`` is the earliest instant at which
+    another event ends it, ``NEVER`` where only the end of its attempt does.
+    """
+
+    __slots__ = ("begin", "event_id", "limit", "limited_by", "own_end", "phase", "rank")
+
+    def __init__(self, phase: Phase, begin: int, own_end: int | None, event_id: str) -> None:
+        self.phase = phase
+        self.begin = begin
+        self.own_end = own_end
+        self.event_id = event_id
+        self.rank = RANK_OF_PHASE[phase]
+        self.limit = NEVER
+        self.limited_by: str | None = None  #: id of the event that sets the limit
+
+    @property
+    def end(self) -> int:
+        """Where it ends, short of the end of its attempt."""
+        return self.limit if self.own_end is None else self.own_end
+
+
+def ownership_order(span: Span) -> tuple[int, int]:
+    """Ascending from the loser to the owner of an instant that several spans cover.
+
+    Spans still tied are of one phase and one begin, hence of one category.
+    """
+    return (span.begin, span.rank)
+
+
+def set_limit(
+    span: Span, begins: dict[Phase, list[Mark]], progress: list[Mark], *, in_loop: bool
+) -> None:
+    """Find what ends a *span* that was left open: the earliest that is later than its begin."""
+    closers = [begins[phase] for phase in _CLOSED_BY[span.phase] if phase in begins]
+    if span.phase in _ENDED_BY_PROGRESS or (in_loop and span.phase is Phase.PT2_COMPILE):
+        closers.append(progress)
+    span.limit, span.limited_by = NEVER, None
+    after_begin = (span.begin, NEVER, "")
+    for marks in closers:
+        place = bisect_right(marks, after_begin)
+        if place < len(marks) and marks[place][0] < span.limit:
+            span.limit, _, span.limited_by = marks[place]
+
+
+Key = tuple[int | None, Phase, str | None]
+
+
+def _key(event: PhaseStarted | PhaseEnded) -> Key:
+    return (event.rank, event.phase, event.stage)
+
+
+class Pairing:
+    """Edges to spans, per exact rank, phase and stage, at most one open.
+
+    Edges come in order of their instants, ends before the begins of their instant.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Key, Span] = {}
+        self._begun: dict[Key, int] = {}
+        self._early: dict[Key, tuple[int, PhaseEnded]] = {}
+        self.unmatched: dict[str, tuple[int, PhaseEnded]] = {}  #: ends without begin, by id
+
+    def begin(self, event: PhaseStarted, at: int) -> Span | None:
+        """Return the span that begins, None if it is one that began on the same instant."""
+        key = _key(event)
+        if self._begun.get(key) == at:
+            return None
+        self._begun[key] = at
+        span = Span(event.phase, at, None, event.id)
+        early = self._early.pop(key, None)
+        if early is not None and early[0] == at:
+            span.own_end = at
+            del self.unmatched[early[1].id]
+        else:
+            self._open[key] = span
+        return span
+
+    def end(self, event: PhaseEnded, at: int) -> Span | None:
+        """Close and return the span that began last before *at*; None if none is open."""
+        key = _key(event)
+        span = self._open.pop(key, None)
+        if span is not None:
+            span.own_end = at
+            return span
+        self.unmatched[event.id] = (at, event)
+        if key not in self._early or self._early[key][0] != at:
+            self._early[key] = (at, event)
+        return None
+
+
+def names_queued(event: Event) -> bool:
+    """Whether the event is an edge or span of ``queued``."""
+    return getattr(event, "phase", None) is Phase.QUEUED
+
+
+K = TypeVar("K", bound=Hashable)
+_Key = tuple[Phase, str]
+
+
+class Staged:
+    """The stages that the stream reports, and their sums as long as those stand."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[str, Span]] = []
+        self._open = 0
+        self._latest_end = -NEVER
+        self._changes = 0
+        self._summed: tuple[object, tuple[StageSum, ...]] = (None, ())
+
+    def begin(self, stage: str, span: Span) -> None:
+        """Take in a stage that began."""
+        self._spans.append((stage, span))
+        if span.own_end is None:
+            self._open += 1
+        else:
+            self._hear(span.own_end)
+
+    def end(self, at: int) -> None:
+        """Know that one of those that began has ended *at*."""
+        self._open -= 1
+        self._hear(at)
+
+    def over(self, stage: str, span: Span) -> None:
+        """Take in a stage that is over."""
+        self._spans.append((stage, span))
+        self._hear(span.end)
+
+    def _hear(self, end: int) -> None:
+        self._changes += 1
+        self._latest_end = max(self._latest_end, end)
+
+    def sums(
+        self, bounds: Interval, phases: Mapping[Phase, Sequence[Span]]
+    ) -> tuple[StageSum, ...]:
+        """Sum the stages inside the attempt's *bounds*, in the order of phases, then by name."""
+        if not self._spans:
+            return ()
+        start, end = bounds
+        # An end beyond all stages cuts none of them; one of length 0 at the end is not inside.
+        key = (self._changes, start, min(end, self._latest_end + 1))
+        if self._open or self._summed[0] != key:
+            self._summed = (key, tuple(_sums(self._spans, bounds, phases)))
+        return self._summed[1]
+
+
+def _sums(
+    spans: Iterable[tuple[str, Span]],
+    bounds: Interval,
+    phases: Mapping[Phase, Sequence[Span]],
+) -> Iterator[StageSum]:
+    placed = []
+    for stage, span in spans:
+        if span.begin < bounds[1]:
+            end = _inferred(span, phases) if span.own_end is None else span.own_end
+            begin = max(span.begin, bounds[0])
+            placed.append((begin, max(begin, min(end, bounds[1])), (span.phase, stage)))
+    placed.sort(key=_outer_first)
+    inclusive: dict[_Key, list[int]] = {}
+    exclusive: dict[_Key, int] = {}
+    for begin, end, key in placed:
+        inclusive.setdefault(key, []).append(end - begin)
+    for key, us in self_times(placed):
+        exclusive[key] = exclusive.get(key, 0) + us
+    for key in sorted(inclusive, key=lambda key: (RANK_OF_PHASE[key[0]], key[1])):
+        lengths = inclusive[key]
+        yield StageSum(*key, len(lengths), sum(lengths), exclusive.get(key, 0))
+
+
+def _outer_first(placed: tuple[int, int, _Key]) -> tuple[int, int, int, str]:
+    begin, end, (phase, stage) = placed
+    return (begin, RANK_OF_PHASE[phase], -end, stage)
+
+
+def _inferred(span: Span, phases: Mapping[Phase, Sequence[Span]]) -> int:
+    around = (one.end for one in phases.get(span.phase, ()) if one.begin <= span.begin < one.end)
+    return max(around, default=NEVER)
+
+
+def self_times(spans: Iterable[tuple[int, int, K]]) -> Iterator[tuple[K, int]]:
+    """Yield the time in which each of *spans* was the open one that came last.
+
+    They are ``(begin, end, key)`` in order of their begins, the outer before the inner.
+    """
+    stack: list[tuple[int, K]] = []
+    at = -NEVER
+    ended: tuple[int, int, K | None] = (NEVER, NEVER, None)
+    for begin, end, key in (*spans, ended):
+        while stack and at < begin:
+            top_end, top = stack[-1]
+            if top_end <= at:
+                stack.pop()
+                continue
+            until = min(top_end, begin)
+            yield top, until - at
+            at = until
+        at = begin
+        if key is not None:
+            stack.append((end, key))

@@ -1,0 +1,196 @@
+"""The closed lists of words that events, ledgers and answers are written in, and label values."""
+
+import re
+from enum import StrEnum, auto
+
+
+class Phase(StrEnum):
+    """What an attempt is doing; the order decides between phases that began together."""
+
+    QUEUED = auto()  #: waiting while no resources are available
+    SCHEDULING = auto()
+    HARDWARE_SETUP = auto()
+    LAUNCHER_INIT = auto()
+    TRAIN_LOOP = auto()
+    PT2_COMPILE = auto()
+    CHECKPOINT_BLOCKING = auto()
+    EVALUATION = auto()
+    STALLED = auto()  #: blocked inside the loop: data starvation or a hang
+    SHUTDOWN = auto()
+
+
+STATIONS = (
+    Phase.QUEUED,
+    Phase.SCHEDULING,
+    Phase.HARDWARE_SETUP,
+    Phase.LAUNCHER_INIT,
+    Phase.TRAIN_LOOP,
+    Phase.SHUTDOWN,
+)
+"""The phases of an attempt's life, in the order in which they come."""
+
+ACTIVITIES = (Phase.PT2_COMPILE, Phase.CHECKPOINT_BLOCKING, Phase.EVALUATION, Phase.STALLED)
+"""The phases that live inside stations."""
+
+KNOWN_STAGES: dict[Phase, tuple[str, ...]] = {
+    Phase.LAUNCHER_INIT: (
+        "device_init",
+        "process_group_init",
+        "preproc_creation",
+        "train_module_creation",
+        "init_plugins",
+        "pre_train",
+        "checkpoint_restore",
+        "get_first_batch_data",
+    ),
+    Phase.PT2_COMPILE: (
+        "dynamo",
+        "aot_dispatch",
+        "inductor",
+        "async_compile_wait",
+        "autotune",
+        "cache_load",
+    ),
+    Phase.CHECKPOINT_BLOCKING: ("staging", "save"),
+    Phase.SHUTDOWN: ("final_checkpoint", "model_publish", "teardown"),
+}
+"""Named parts of a phase (L3). Users may send others."""
+
+
+class Category(StrEnum):
+    """What a second was spent on (L2). Only ``EFFECTIVE_TRAINING`` is effective."""
+
+    SCHEDULING = auto()
+    HARDWARE_SETUP = auto()
+    LAUNCHER_INIT = auto()
+    PT2_COMPILE = auto()
+    EFFECTIVE_TRAINING = auto()  #: loop time that consumed new data
+    REPEATED_TRAINING = auto()  #: loop time that consumed data the job had consumed before
+    CHECKPOINT_BLOCKING = auto()
+    RECOMPILE = auto()
+    EVALUATION = auto()
+    STALLED = auto()  #: reported stalls and silent tails
+    SHUTDOWN = auto()
+    RESTART_WAIT = auto()  #: between attempts, and queued after the job's first instant
+    UNATTRIBUTED = auto()  #: inside an attempt, covered by no span
+
+
+WASTED = frozenset(
+    {
+        Category.REPEATED_TRAINING,
+        Category.CHECKPOINT_BLOCKING,
+        Category.RECOMPILE,
+        Category.EVALUATION,
+        Category.STALLED,
+    }
+)
+"""Categories that count as wasted inside the period ``training``."""
+
+
+class Period(StrEnum):
+    """Where in the job's life a second lies (L1)."""
+
+    SCHEDULING = auto()
+    STARTING = auto()
+    TRAINING = auto()
+    RECOVERING = auto()
+    ENDING = auto()
+
+
+class Outcome(StrEnum):
+    """How an attempt or a job ended, or that it has not."""
+
+    COMPLETED = auto()
+    FAILED = auto()
+    PREEMPTED = auto()
+    CANCELLED = auto()
+    LOST = auto()  #: nothing more was heard; never sent, always inferred
+    RUNNING = auto()  #: has not ended; never sent
+
+
+FAILURES = frozenset({Outcome.FAILED, Outcome.PREEMPTED, Outcome.LOST})
+"""Outcomes that count as failures."""
+
+
+class JobState(StrEnum):
+    """What the job as a whole is doing."""
+
+    QUEUED = auto()
+    RUNNING = auto()
+    INTERRUPTED = auto()  #: the last attempt failed and no further one began
+    FINISHED = auto()
+
+
+class Origin(StrEnum):
+    """Who a failure belongs to."""
+
+    INFRA = auto()
+    USER = auto()
+    PREEMPTION = auto()
+    UNKNOWN = auto()
+
+
+INFRA_ORIGINS = frozenset({Origin.INFRA, Origin.PREEMPTION})
+"""Origins of a failure that counts as an infra failure."""
+
+
+class Cause(StrEnum):
+    """What broke."""
+
+    GPU_HARDWARE = auto()
+    GPU_MEMORY = auto()
+    HOST = auto()
+    NETWORK = auto()
+    STORAGE = auto()
+    COLLECTIVE_TIMEOUT = auto()
+    OOM = auto()
+    SCHEDULER_TIMEOUT = auto()
+    PREEMPTION = auto()
+    DATA = auto()
+    USER_CODE = auto()
+    DEPENDENCY = auto()
+    SILENT_CORRUPTION = auto()
+    LOST_CONTACT = auto()
+    UNKNOWN = auto()
+
+
+ORIGIN_OF_CAUSE: dict[Cause, Origin] = {
+    Cause.GPU_HARDWARE: Origin.INFRA,
+    Cause.GPU_MEMORY: Origin.INFRA,
+    Cause.HOST: Origin.INFRA,
+    Cause.NETWORK: Origin.INFRA,
+    Cause.STORAGE: Origin.INFRA,
+    Cause.COLLECTIVE_TIMEOUT: Origin.INFRA,
+    Cause.DEPENDENCY: Origin.INFRA,
+    Cause.SILENT_CORRUPTION: Origin.INFRA,
+    Cause.OOM: Origin.USER,
+    Cause.DATA: Origin.USER,
+    Cause.USER_CODE: Origin.USER,
+    Cause.SCHEDULER_TIMEOUT: Origin.USER,
+    Cause.PREEMPTION: Origin.PREEMPTION,
+    Cause.LOST_CONTACT: Origin.UNKNOWN,
+    Cause.UNKNOWN: Origin.UNKNOWN,
+}
+"""The origin of a cause where no better evidence names one."""
+
+
+class Basis(StrEnum):
+    """What repeated training of an attempt was told from."""
+
+    STEPS = auto()
+    CHECKPOINTS = auto()
+    NONE = auto()
+
+
+UNKNOWN = "unknown"
+OTHER = "other"
+
+_LONGEST = 128
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+
+
+def label(value: str | None) -> str:
+    """Return *value* as a label that no parser trips over; ``unknown`` where there is none."""
+    if not value:
+        return UNKNOWN
+    return _UNPRINTABLE.sub("\ufffd", value)[:_LONGEST]

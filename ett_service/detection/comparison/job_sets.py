@@ -1,0 +1,213 @@
+"""Sets of attempts that somebody names to compare, and their figures."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from statistics import median
+
+from sqlalchemy import Connection
+
+from ett_service.core.fleet.cohort import DIMENSIONS, size_of
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.ledger.spans import NEVER
+from ett_service.core.regressions.finding import Metric, Subject
+from ett_service.core.words import FAILURES, Category, Outcome
+from ett_service.detection.completed import BEFORE_THE_LOOP, completed
+from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
+from ett_service.storage.regressions import observations
+from ett_service.storage.regressions.observations import SeenAttempt, SeenJob
+
+JOB = "job"
+NAMES = (*DIMENSIONS, JOB)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSet:
+    """Attempts of these dimensions, jobs and time; what is empty or None asks nothing."""
+
+    where: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Values by dimension, any of which will do; ``""`` is unknown."""
+    jobs: tuple[str, ...] = ()  #: patterns of names, as ``nightly-*``
+    from_us: int | None = None  #: of attempts that start at or after
+    to_us: int | None = None  #: or before
+
+    def holds(self, job: str, values: Mapping[str, str], started_us: int) -> bool:
+        """Tell whether an attempt is in the set."""
+        return (
+            (self.from_us is None or started_us >= self.from_us)
+            and (self.to_us is None or started_us < self.to_us)
+            and all(values.get(name, "") in wanted for name, wanted in self.where.items())
+            and (not self.jobs or any(fnmatchcase(job, pattern) for pattern in self.jobs))
+        )
+
+    @property
+    def begins_us(self) -> int:
+        """Before which none of its attempts starts."""
+        return -NEVER if self.from_us is None else self.from_us
+
+
+def job_set(
+    conditions: Sequence[str], window: tuple[int | None, int | None], parameter: str
+) -> JobSet:
+    """Read conditions as ``code_version:4.2`` or ``job:nightly-*``, split at the first colon.
+
+    Raises:
+        BadQuestion: There is no colon, the name is unknown, or it is too much, or the window ends
+            before it begins.
+    """
+    if len(conditions) > MOST_CONDITIONS:
+        raise BadQuestion(parameter, "too_many", f"It may stand {MOST_CONDITIONS} times.")
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for condition in conditions:
+        name, colon, value = condition.partition(":")
+        if not colon:
+            raise BadQuestion(parameter, "no_colon", "It is a dimension, a colon and a value.")
+        if name not in NAMES:
+            raise BadQuestion(parameter, "unknown_dimension", NAMES)
+        if len(value) > MOST_CHARACTERS or "\x00" in value:
+            raise BadQuestion(
+                parameter, "bad_value", f"A value has up to {MOST_CHARACTERS} characters, no NUL."
+            )
+        found[name].add(value)
+    patterns = tuple(sorted(found.pop(JOB, ())))
+    from_us, to_us = window
+    if from_us is not None and to_us is not None and from_us >= to_us:
+        raise BadQuestion(f"{parameter}_from", "from_after_to", "It is to be before the end.")
+    where = {name: frozenset(values) for name, values in found.items()}
+    return JobSet(where, patterns, from_us, to_us)
+
+
+TIME_TO_START = "time_to_start"
+ATTEMPT_START = "attempt_start"
+ETT_RATIO = "ett_ratio"
+FAILURE_RATE = "failures_per_gpu_hour"
+STAGE_OF = "/"
+"""Between a phase and its stage."""
+
+_METRICS = {
+    Metric.TIME_TO_START_SECONDS: TIME_TO_START,
+    Metric.TIME_TO_RECOVER_SECONDS: "time_to_recover",
+    Metric.CHECKPOINT_BLOCKING_SECONDS: "checkpoint_blocking",
+    Metric.UNSAVED_SECONDS: "unsaved_training",
+}
+_UNATTRIBUTED = Category.UNATTRIBUTED.value
+
+
+@dataclass(slots=True)
+class SetFigures:
+    """The figures of one set."""
+
+    attempts: int = 0
+    jobs: set[str] = field(default_factory=set)
+    durations_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    starts_us: list[dict[str, int]] = field(default_factory=list)
+    """Of each attempt that reached a loop, the time before it by phase."""
+    ratios: list[float] = field(default_factory=list)  #: ETT% of each job's attempts
+    failures: int = 0
+    gpu_hours: float = 0.0
+    makeup: dict[str, dict[str, int]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(int))
+    )
+    """Attempts by dimension and value."""
+
+
+def measured(
+    conn: Connection, project_id: int, sets: Sequence[JobSet], now_us: int
+) -> tuple[SetFigures, ...]:
+    """Measure the attempts of each set; one that is in several counts for the last of them.
+
+    Time that somebody excluded is left out.
+    """
+    span = (min(one.begins_us for one in sets), now_us)
+    jobs = dict(observations.jobs(conn, project_id, span, precision=True))
+    found = observations.attempts(conn, project_id, span)
+    attempts = [one for one in found if one.job in jobs]
+    excluded = observations.exclusions(conn, project_id)
+    chosen = [_set_of(one, jobs[one.job], sets, excluded) for one in attempts]
+    figures = tuple(SetFigures() for _ in sets)
+    for one, place in zip(attempts, chosen, strict=True):
+        if place is not None:
+            _count(figures[place], one, jobs[one.job])
+    several: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for value in completed(conn, project_id, span, jobs, attempts):
+        told = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
+        if told and chosen[value.attempt] is not None:
+            several[value.attempt, _name(value.subject)].append(value.us)
+    for (attempt, name), us in several.items():
+        place = chosen[attempt]
+        if place is not None:
+            figures[place].durations_us[name].append(round(median(us)))
+    _add_ratios(figures, attempts, chosen)
+    return figures
+
+
+def _set_of(
+    one: SeenAttempt,
+    job: SeenJob,
+    sets: Sequence[JobSet],
+    excluded: Mapping[str, Sequence[Exclusion]],
+) -> int | None:
+    if any(_overlaps(one, window) for window in excluded.get(one.job, ())):
+        return None
+    values = _values(one, job)
+    places = [
+        place for place, each in enumerate(sets) if each.holds(one.job, values, one.started_us)
+    ]
+    return places[-1] if places else None
+
+
+def _overlaps(one: SeenAttempt, window: Exclusion) -> bool:
+    return (window.from_at is None or window.from_at < one.ended_us) and (
+        window.to_at is None or window.to_at > one.started_us
+    )
+
+
+def _values(one: SeenAttempt, job: SeenJob) -> dict[str, str]:
+    return {
+        "team": job.team,
+        "model": job.model,
+        "cluster": job.cluster,
+        "hardware": job.hardware,
+        "precision": job.precision,
+        "kind": job.kind,
+        "size": size_of(one.gpus),
+        "code_version": one.code_version,
+    }
+
+
+def _count(figures: SetFigures, one: SeenAttempt, job: SeenJob) -> None:
+    figures.attempts += 1
+    figures.jobs.add(one.job)
+    start = "restart" if one.number else "first"
+    for name, value in {**_values(one, job), "start": start}.items():
+        figures.makeup[name][value] += 1
+    if one.gpus:
+        held_us = one.ended_us - one.started_us - one.categories_us.get(Category.SCHEDULING, 0)
+        figures.gpu_hours += max(0, held_us) / HOUR_US * one.gpus
+        figures.failures += one.outcome in FAILURES and one.outcome is not Outcome.PREEMPTED
+    if one.loop_started_us is not None:
+        phases = {phase.value: one.categories_us.get(phase, 0) for phase in BEFORE_THE_LOOP}
+        us = one.loop_started_us - one.started_us
+        figures.starts_us.append({**phases, _UNATTRIBUTED: us - sum(phases.values())})
+        figures.durations_us[ATTEMPT_START].append(us)
+
+
+def _name(subject: Subject) -> str:
+    name = _METRICS.get(subject.metric, subject.phase)
+    return f"{name}{STAGE_OF}{subject.stage}" if subject.stage else name
+
+
+def _add_ratios(
+    figures: Sequence[SetFigures], attempts: Sequence[SeenAttempt], chosen: Sequence[int | None]
+) -> None:
+    sums: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
+    for one, place in zip(attempts, chosen, strict=True):
+        if place is not None:
+            job = sums[place, one.job]
+            job[0] += one.categories_us.get(Category.EFFECTIVE_TRAINING, 0)
+            job[1] += sum(one.categories_us.values())
+    for (place, _), (effective, us) in sums.items():
+        if us:
+            figures[place].ratios.append(effective / us)

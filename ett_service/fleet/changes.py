@@ -1,0 +1,280 @@
+"""What changed when something was done to the fleet: markers, with what was before and after.
+
+A marker comes with two stretches of time, each ``reach`` long at most and cut where a marker of
+the same kind and labels lies; they may differ in ``code_version``, which tells one deploy from
+the next. What began in them is compared. That the difference is associated with the marker is all
+that can be said: other things change at the same time.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import groupby, pairwise
+from statistics import median
+
+import numpy as np
+from sqlalchemy import Connection
+
+from ett_service.core.events import MarkerKind
+from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.fleet.totals import ratio
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.fleet.scope import Scope, Window
+from ett_service.fleet.uncertainty import Floats, Interval, Resampling, interval
+from ett_service.storage.fleet.occurrences import Kind, Occurrence, job_ett, occurrences
+from ett_service.storage.record.markers import KeptMarker
+
+REACH_US = 14 * DAY_US
+"""How far before and after a marker is looked, unless told otherwise."""
+
+STEPS = (MarkerKind.DEPLOY, MarkerKind.LAUNCH)
+"""Kinds of markers that are meant to make a lasting difference."""
+
+_OF_THE_NEW = "code_version"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredDurations:
+    """Durations on one side of a marker; means and medians are None where there are none."""
+
+    n: int
+    jobs: int
+    mean_us: float | None
+    median_us: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One duration before and after; differences are after minus before."""
+
+    kind: Kind
+    before: MeasuredDurations
+    after: MeasuredDurations
+    mean_us: float | None  #: the difference of the means; None where a side has nothing
+    mean_us_interval: Interval | None  #: None with fewer than two jobs on a side
+    median_us: float | None  #: the difference of the medians
+    median_us_interval: Interval | None  #: None, too, with very many durations on a side
+
+
+@dataclass(frozen=True, slots=True)
+class EttEffect:
+    """ETT% before and after, by accelerators; of hours that lie on one side as a whole."""
+
+    before_us: tuple[int, int]  #: effective, all
+    after_us: tuple[int, int]
+    ratio_interval: Interval | None  #: of the difference
+
+    @property
+    def ratio(self) -> float | None:
+        """After minus before; None where a side has no time."""
+        if not (self.before_us[1] and self.after_us[1]):
+            return None
+        return ratio(*self.after_us) - ratio(*self.before_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A marker and what it is associated with."""
+
+    marker: KeptMarker
+    before: Window
+    after: Window
+    effects: tuple[Effect, ...]
+    ett: EttEffect
+
+
+def changes(
+    conn: Connection,
+    scope: Scope,
+    marked: Sequence[KeptMarker],
+    among: Sequence[KeptMarker],
+    now_us: int,
+    reach_us: int = REACH_US,
+) -> Iterator[Change]:
+    """Tell what each marker is associated with; *among* are all that may cut its time short.
+
+    Labels of a marker that are dimensions narrow the jobs that are looked at, as its project
+    does, but for the ``code_version``, which nothing had before; a marker of none of the scope's
+    jobs is passed over.
+    """
+    for kept in marked:
+        narrowed = _narrowed(scope, kept)
+        if narrowed is not None:
+            before, after = sides(kept, among, now_us, reach_us)
+            yield Change(
+                kept,
+                before,
+                after,
+                tuple(_effect(conn, narrowed, kind, before, after) for kind in Kind),
+                _ett_effect(conn, narrowed, before, after),
+            )
+
+
+def _narrowed(scope: Scope, kept: KeptMarker) -> Scope | None:
+    where = dict(scope.where)
+    for name, value in kept.marker.labels.items():
+        if name in DIMENSIONS and name != _OF_THE_NEW:
+            where[name] = where.get(name, frozenset({value})) & {value}
+    owners = scope.where.get("project", frozenset({kept.project}))
+    if kept.project not in owners or not all(where.values()):
+        return None
+    return replace(scope, project_ids=(kept.project_id,), where=where)
+
+
+def sides(
+    kept: KeptMarker, among: Iterable[KeptMarker], now_us: int, reach_us: int = REACH_US
+) -> tuple[Window, Window]:
+    """Return the time before and after a marker; a side may be empty.
+
+    What lies inside a marker that has an end is on neither side.
+    """
+    start, end = kept.marker.at, _end(kept)
+    low, high = start - reach_us, min(end + reach_us, max(end, now_us))
+    for other in among:
+        if _alike(other, kept):
+            if other.marker.at < start:
+                low = max(low, min(_end(other), start))
+            elif other.marker.at > start:
+                high = min(high, max(other.marker.at, end))
+    return Window(low, start), Window(end, high)
+
+
+def _end(kept: KeptMarker) -> int:
+    return kept.marker.at if kept.marker.end is None else kept.marker.end
+
+
+def _alike(one: KeptMarker, other: KeptMarker) -> bool:
+    return _what(one) == _what(other)
+
+
+def _what(kept: KeptMarker) -> tuple[object, ...]:
+    labels = {name: value for name, value in kept.marker.labels.items() if name != _OF_THE_NEW}
+    return (kept.project_id, kept.marker.kind, labels)
+
+
+class _Sample:
+    """Durations of one side."""
+
+    def __init__(self, found: Iterable[Occurrence], stream: int) -> None:
+        self._values, self._units = array("q"), array("q")
+        self._resampling = Resampling(2, stream)
+        for _, of_job in groupby(found, key=lambda one: (one.project_id, one.job)):
+            values = [one.us for one in of_job]
+            self._values.extend(values)
+            self._units.extend([self._resampling.units] * len(values))
+            self._resampling.add((sum(values), len(values)))
+
+    @property
+    def measured(self) -> MeasuredDurations:
+        n, jobs = len(self._values), self._resampling.units
+        if not n:
+            return MeasuredDurations(0, 0, None, None)
+        return MeasuredDurations(n, jobs, sum(self._values) / n, float(median(self._values)))
+
+    def means(self) -> Floats | None:
+        """Return the mean of each draw."""
+        draws = self._resampling.draws()
+        return None if draws is None else draws[:, 0] / draws[:, 1]
+
+    def medians(self) -> Floats | None:
+        """Return the median of each draw."""
+        return self._resampling.medians(self._values, self._units)
+
+
+def _effect(conn: Connection, scope: Scope, kind: Kind, before: Window, after: Window) -> Effect:
+    one, other = (
+        _Sample(occurrences(conn, scope.cohorts, kind, window), stream)
+        for stream, window in enumerate((before, after))
+    )
+    was, became = one.measured, other.measured
+    return Effect(
+        kind,
+        was,
+        became,
+        _less(became.mean_us, was.mean_us),
+        _difference(one.means(), other.means()),
+        _less(became.median_us, was.median_us),
+        _difference(one.medians(), other.medians()),
+    )
+
+
+def _less(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
+
+
+def _difference(before: Floats | None, after: Floats | None) -> Interval | None:
+    if before is None or after is None:
+        return None
+    return interval(after - before)
+
+
+def _ett_effect(conn: Connection, scope: Scope, before: Window, after: Window) -> EttEffect:
+    sums, draws = [], []
+    for stream, window in enumerate((before, after)):
+        resampling, total = Resampling(2, stream), Counter[str]()
+        hours = (-(-window.from_us // HOUR_US) * HOUR_US, window.to_us // HOUR_US * HOUR_US)
+        for job in job_ett(conn, scope.cohorts, hours):
+            resampling.add(job)
+            total.update(effective=job.effective_us, all=job.us)
+        sums.append((total["effective"], total["all"]))
+        draws.append(_ratios(resampling.draws()))
+    return EttEffect(sums[0], sums[1], _difference(draws[0], draws[1]))
+
+
+def _ratios(draws: Floats | None) -> Floats | None:
+    if draws is None:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios: Floats = draws[:, 0] / draws[:, 1]
+        return ratios
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The mean time to start from one marker to the next, or to the end."""
+
+    marker: KeptMarker | None  #: None for what lies before the first
+    window: Window
+    n: int
+    mean_us: int | None  #: rounded; None where no job began
+    step_us: int  #: by how much the level moved here; 0 where no job began
+
+
+def waterfall(
+    conn: Connection, scope: Scope, window: Window, marked: Sequence[KeptMarker]
+) -> list[Step]:
+    """Follow the mean time to start through the window; the steps sum to its whole change.
+
+    A stretch in which no job began keeps the level of the one before. Markers of one instant
+    share a stretch, which is that of the last of them.
+    """
+    inside = {
+        kept.marker.at: kept
+        for kept in sorted(marked, key=lambda one: (one.marker.at, one.marker.id))
+        if window.from_us < kept.marker.at < window.to_us
+    }
+    edges = [window.from_us, *inside, window.to_us]
+    counts, sums = Counter[int](), Counter[int]()
+    for one in occurrences(conn, scope.cohorts, Kind.TIME_TO_START, window):
+        place = bisect_right(edges, one.at) - 1
+        counts[place] += 1
+        sums[place] += one.us
+    return list(_steps([None, *inside.values()], list(pairwise(edges)), counts, sums))
+
+
+def _steps(
+    marked: Sequence[KeptMarker | None],
+    windows: Sequence[tuple[int, int]],
+    counts: Mapping[int, int],
+    sums: Mapping[int, int],
+) -> Iterator[Step]:
+    level: int | None = None
+    for place, (kept, window) in enumerate(zip(marked, windows, strict=True)):
+        n = counts.get(place, 0)
+        mean = round(Fraction(sums[place], n)) if n else None
+        step = 0 if mean is None or level is None else mean - level
+        level = level if mean is None else mean
+        yield Step(kept, Window(*window), n, mean, step)

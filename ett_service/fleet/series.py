@@ -1,0 +1,124 @@
+"""The fleet step by step, and its jobs with the largest losses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ett_service.core.fleet.totals import Totals
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.words import Category
+from ett_service.fleet.economy import Cost, Economy, Part
+from ett_service.fleet.scope import MOST_POINTS, BadQuestion, Scope, Window, bucket_starts
+from ett_service.fleet.summary import Group, groups, together
+from ett_service.storage.fleet import job_sums
+from ett_service.storage.record.dirty_marks import JobKey
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStep:
+    """A group in one step; of an outer step only what lies in the window counts."""
+
+    start_us: int
+    end_us: int
+    partial: bool
+    group: Group
+
+
+def series(
+    conn: Connection,
+    scope: Scope,
+    window: Window,
+    economy: Economy,
+    step: int,
+    *,
+    distributions: bool = True,
+) -> Sequence[FleetStep]:
+    """Add up each step of a window, in order of time and then of labels.
+
+    Without groups there is a point for every step; with groups, for those that have any time.
+
+    Raises:
+        BadQuestion: There are more than ``MOST_POINTS`` points.
+    """
+    starts = bucket_starts(window, step)
+    found = groups(conn, scope, window, economy, step=step, distributions=distributions)
+    if len(found) > MOST_POINTS:
+        raise BadQuestion("group_by", "too_many_points", f"There are {MOST_POINTS} points at most.")
+    if not scope.group_by:
+        nothing = together((), scope, economy)
+        found = {(start, ()): found.get((start, ()), nothing) for start in starts}
+    return [
+        FleetStep(
+            start_us=start,
+            end_us=start + step,
+            partial=start < window.from_us or start + step > window.to_us,
+            group=group,
+        )
+        for (start, _), group in sorted(found.items(), key=lambda one: one[0])
+        if start is not None
+    ]
+
+
+LOST, COST, CATEGORY = "lost", "cost", "category:"
+
+
+@dataclass(frozen=True, slots=True)
+class TopJob:
+    """What a job contributed to a window."""
+
+    facts: Any  #: a row of ``job_sums.facts``
+    totals: Totals
+    cost: Cost
+
+
+def top_jobs(
+    conn: Connection, scope: Scope, window: Window, economy: Economy, by: str, limit: int
+) -> Sequence[TopJob]:
+    """Return the jobs with most of what *by* names, the largest first; those with none never.
+
+    Raises:
+        BadQuestion: *by* is no such name.
+    """
+    keys = _largest(conn, scope, window, economy, by, limit)
+    facts = job_sums.facts(conn, keys)
+    cuts = economy.cuts(*window)
+    begins = [window.from_us, *cuts]
+    found = job_sums.of_jobs(conn, scope.cohorts, window, keys, cuts)
+    chosen = []
+    for key in keys:
+        parts = [
+            Part(hardware, precision, begins[passed], totals)
+            for (hardware, precision, passed), totals in found[key].items()
+        ]
+        totals = reduce(add, (part.totals for part in parts), Totals.ZERO)
+        chosen.append(TopJob(facts[key], totals, economy.cost(parts)))
+    return chosen
+
+
+def _largest(
+    conn: Connection, scope: Scope, window: Window, economy: Economy, by: str, limit: int
+) -> list[JobKey]:
+    if by == COST:
+        rates = [
+            (hardware, from_us, float(price / HOUR_US))
+            for hardware in job_sums.hardware_names(conn)
+            for from_us in (window.from_us, *economy.cuts(*window))
+            if (price := economy.price(hardware, from_us)) is not None
+        ]
+        return job_sums.largest_by_rate(conn, scope.cohorts, window, rates, limit)
+    return job_sums.largest_by_time(conn, scope.cohorts, window, _categories(by), limit)
+
+
+def _categories(by: str) -> Sequence[Category]:
+    if by == LOST:
+        return [one for one in Category if one is not Category.EFFECTIVE_TRAINING]
+    named = [one for one in Category if by == f"{CATEGORY}{one}"]
+    if not named:
+        raise BadQuestion(
+            "by", "unknown_measure", (LOST, COST, *(f"{CATEGORY}{c}" for c in Category))
+        )
+    return named

@@ -1,0 +1,246 @@
+"""The fleet over a window: what its accelerators' time went into, by group."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import add
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from ett_service.core.fleet.totals import Totals
+from ett_service.core.words import Category
+from ett_service.fleet.economy import Cost, Economy, Part
+from ett_service.fleet.productivity import Productivity, productivity
+from ett_service.fleet.scope import Scope, Window
+from ett_service.fleet.uncertainty import TimeBetween, time_between
+from ett_service.storage.fleet import rollups
+from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder, losses
+from ett_service.storage.fleet.rollups import JOBS, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Losses by order; an order without any is absent."""
+
+    losses: Mapping[PreemptionOrder, Loss] = field(default_factory=dict)
+
+    def of(self, order: PreemptionOrder) -> Loss:
+        """Return what was lost to preemptions of this order."""
+        return self.losses.get(order, Loss())
+
+    def plus(self, other: "Preemption") -> "Preemption":
+        """Put both together."""
+        orders = self.losses.keys() | other.losses.keys()
+        return Preemption({order: self.of(order).plus(other.of(order)) for order in orders})
+
+
+NOTHING_LOST = Preemption()
+
+
+def preemptions(
+    conn: Connection,
+    scope: Scope,
+    window: Window,
+    places: Collection[Place],
+    step: int | None = None,
+) -> dict[Place, Preemption]:
+    """Tell the losses to preemption of a window at each of *places*, as ``fleet.groups`` has them.
+
+    They are read from the attempts themselves, which know their cohort even where the cap on
+    cohorts put its time into ``other``: what has no place of its own goes there.
+    """
+    found: defaultdict[Place, Preemption] = defaultdict(Preemption)
+    each = losses(conn, scope.cohorts, window, scope.group_by, step)
+    for ((bucket, labels), order), loss in each.items():
+        place = (bucket, (*labels, "") if scope.group_by else ())
+        if place not in places:
+            place = (bucket, _other(scope, labels))
+        found[place] = found[place].plus(Preemption({order: loss}))
+    return found
+
+
+def _other(scope: Scope, labels: Sequence[str]) -> tuple[str, ...]:
+    """Name the group of what the cap left over; of all labels it has kept the project."""
+    if not scope.group_by:
+        return ()
+    kept = (
+        label if name == "project" else ""
+        for name, label in zip(scope.group_by, labels, strict=True)
+    )
+    return (*kept, "1")
+
+
+GroupOrder = Literal["weighted", "lost", "name"]
+
+_PRICED_BY = ("hardware", "precision")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The totals of a group of cohorts in a stretch of time, and what they are measured by."""
+
+    labels: Mapping[str, str]  #: by dimension that was grouped by; ``""`` is unknown
+    other: bool  #: whether it is what the cap on cohorts left over
+    parts: Sequence[Part]
+    counted: Totals  #: the tallies; empty where they were not asked for
+    preemption: Preemption
+    economy: Economy
+    where: Mapping[str, str]  #: labels that every cohort has because of the question
+
+    @cached_property
+    def totals(self) -> Totals:
+        """Everything added up."""
+        return reduce(add, (part.totals for part in self.parts), self.counted)
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs lived in this time."""
+        return self.totals[JOBS]
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What the time cost."""
+        return self.economy.cost(self.parts)
+
+    @cached_property
+    def productivity(self) -> Productivity:
+        """What the time brought."""
+        return productivity(self.parts, self.economy)
+
+    @property
+    def target(self) -> float | None:
+        """The ETT% that is aimed at."""
+        labels = self.where if self.other else {**self.where, **self.labels}
+        return self.economy.target(labels)
+
+    @property
+    def distance(self) -> float | None:
+        """ETT% minus the target; None without a target or without weighted time."""
+        if self.target is None or not self.totals.weighted_us:
+            return None
+        return self.totals.ett_ratio - self.target
+
+    @property
+    def between_failures(self) -> TimeBetween:
+        """Running time of jobs between two failures of any kind."""
+        return time_between(self.totals["failures"], self._running_us)
+
+    @property
+    def between_infra_failures(self) -> TimeBetween:
+        """Running time of jobs between two infra failures."""
+        return time_between(self.totals["infra_failures"], self._running_us)
+
+    @property
+    def _running_us(self) -> int:
+        waiting = (Category.SCHEDULING, Category.RESTART_WAIT)
+        return self.totals.e2e_us - sum(map(self.totals.category_us, waiting))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All of it, and by group."""
+
+    total: Group
+    groups: Sequence[Group]  #: empty where nothing was grouped by
+    other_cohorts: int  #: cohorts whose time cannot be told apart any more
+
+
+def summary(
+    conn: Connection,
+    scope: Scope,
+    window: Window,
+    economy: Economy,
+    *,
+    order: GroupOrder = "weighted",
+    distributions: bool = True,
+) -> Summary:
+    """Add up a window, in all and by the groups of *scope*, the largest first."""
+    found = groups(conn, scope, window, economy, distributions=distributions)
+    chosen = list(found.values())
+    total = together(chosen, scope, economy)
+    other_cohorts = rollups.cohorts_in_other(conn, scope.cohorts, window)
+    shown = sorted(chosen, key=_RANKS[order]) if scope.group_by else []
+    return Summary(total, shown, other_cohorts)
+
+
+def groups(
+    conn: Connection,
+    scope: Scope,
+    window: Window,
+    economy: Economy,
+    *,
+    step: int | None = None,
+    distributions: bool = True,
+) -> dict[rollups.Place, Group]:
+    """Add up a window by group, and by step where one is given (``rollups.totals``).
+
+    The labels of the keys are those of *scope*, and behind them that of ``other``.
+    """
+    grouped = (*scope.group_by, "other") if scope.group_by else ()
+    parts = _parts(conn, scope, window, economy, grouped, step)
+    asked = (conn, scope.cohorts, window, grouped, step)
+    counted = rollups.distributions(*asked) if distributions else {}
+    lost = preemptions(conn, scope, window, parts.keys(), step)
+    constant = _constant(scope)
+    return {
+        place: Group(
+            labels=dict(zip(scope.group_by, place[1], strict=False)),
+            other=bool(grouped) and bool(place[1][-1]),
+            parts=parts[place],
+            counted=counted.get(place, Totals.ZERO),
+            preemption=lost.get(place, NOTHING_LOST),
+            economy=economy,
+            where=constant,
+        )
+        for place in parts
+    }
+
+
+def together(found: Iterable[Group], scope: Scope, economy: Economy) -> Group:
+    """Put groups together to one; without any it is one of no time."""
+    found = list(found)
+    return Group(
+        labels={},
+        other=False,
+        parts=[part for group in found for part in group.parts],
+        counted=reduce(add, (group.counted for group in found), Totals.ZERO),
+        preemption=reduce(Preemption.plus, (group.preemption for group in found), NOTHING_LOST),
+        economy=economy,
+        where=_constant(scope),
+    )
+
+
+def _parts(
+    conn: Connection,
+    scope: Scope,
+    window: Window,
+    economy: Economy,
+    grouped: tuple[str, ...],
+    step: int | None,
+) -> dict[rollups.Place, list[Part]]:
+    cuts = economy.cuts(*window)
+    begins = [window.from_us, *cuts]
+    added = [name for name in _PRICED_BY if name not in grouped]
+    names = (*grouped, *added)
+    hardware, precision = map(names.index, _PRICED_BY)
+    found = rollups.totals(conn, scope.cohorts, window, names, step, tallies=False, cuts=cuts)
+    parts: defaultdict[rollups.Place, list[Part]] = defaultdict(list)
+    for (bucket, labels), totals in found.items():
+        at_us = begins[int(labels[len(names)])] if cuts else window.from_us
+        part = Part(labels[hardware], labels[precision], at_us, totals)
+        parts[bucket, labels[: len(grouped)]].append(part)
+    return parts
+
+
+def _constant(scope: Scope) -> dict[str, str]:
+    return {name: next(iter(values)) for name, values in scope.where.items() if len(values) == 1}
+
+
+_Rank = Callable[[Group], tuple[bool, int, tuple[str, ...]]]
+_RANKS: dict[GroupOrder, _Rank] = {
+    "weighted": lambda group: (group.other, -group.totals.weighted_us, (*group.labels.values(),)),
+    "lost": lambda group: (group.other, -group.totals.lost_weighted_us, (*group.labels.values(),)),
+    "name": lambda group: (group.other, 0, (*group.labels.values(),)),
+}

@@ -1,0 +1,145 @@
+"""Uncertainty: intervals of failure counts, and bootstrap intervals over jobs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammainccinv, gammaincinv
+
+CONFIDENCE = 0.95
+
+
+def poisson_interval(count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the lowest and highest expected number of events that *count* seen ones allow.
+
+    The exact interval of Garwood (Biometrika 28, 1936): quantiles of the chi-square distribution
+    with ``2 n`` and ``2 n + 2`` degrees of freedom, halved, which are those of the gamma
+    distribution with the shapes ``n`` and ``n + 1``. Raises ValueError for a negative count or a
+    confidence that is not between 0 and 1.
+    """
+    if count < 0 or not 0 < confidence < 1:
+        raise ValueError("a count from 0 and a confidence between 0 and 1 are needed")
+    tail = (1 - confidence) / 2
+    low = float(gammaincinv(count, tail)) if count else 0.0
+    return low, float(gammainccinv(count + 1, tail))
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBetween:
+    """Mean time between failures, in microseconds, with its interval.
+
+    Without a failure there is only a lower bound; without any time there is nothing.
+    """
+
+    failures: int
+    us: float | None
+    low_us: float | None
+    high_us: float | None
+    confidence: float = CONFIDENCE
+
+
+def time_between(failures: int, exposed_us: int) -> TimeBetween:
+    """Divide the time in which failures could happen by how many did.
+
+    The interval is exact as long as failures come independently, at one rate.
+    """
+    if not exposed_us:
+        return TimeBetween(failures, None, None, None)
+    fewest, most = poisson_interval(failures)
+    return TimeBetween(
+        failures,
+        exposed_us / failures if failures else None,
+        exposed_us / most,
+        exposed_us / fewest if fewest else None,
+    )
+
+
+GROUPS = 1_000
+DRAWS = 1_000
+MOST_VALUES = 100_000
+"""Of more values than this no median is drawn again."""
+
+_SEED = 20_260_301
+_AT_ONCE = 200_000  #: values of several draws that are in memory together
+_FEWEST_GROUPS = 2
+_TAIL_PERCENT = 100 * (1 - CONFIDENCE) / 2
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+class Interval(NamedTuple):
+    """Within which a figure lies with the probability ``CONFIDENCE``."""
+
+    low: float
+    high: float
+
+
+class Resampling:
+    """Sums of several columns over units that are independent of each other."""
+
+    def __init__(self, columns: int, stream: int = 0) -> None:
+        """Draws of different *streams* are independent of each other."""
+        self._stream = stream
+        self._sums: Floats = np.zeros((GROUPS, columns))
+        self.units = 0
+
+    def add(self, values: Sequence[float]) -> None:
+        """Take in one unit, a value a column."""
+        self._sums[self.units % GROUPS] += values
+        self.units += 1
+
+    def draws(self) -> Floats | None:
+        """Return the sums of each draw: rows of columns. None with fewer than two units."""
+        drawn = self._drawn()
+        if drawn is None:
+            return None
+        sums: Floats = drawn @ self._sums[: drawn.shape[1]]
+        return sums
+
+    def medians(self, values: Sequence[int], units: Sequence[int]) -> Floats | None:
+        """Return the median of each draw of *values*, whose units count from 0 as they were added.
+
+        None with fewer than two units, and where it would take too long.
+        """
+        drawn = self._drawn()
+        if drawn is None or not 0 < len(values) <= MOST_VALUES:
+            return None
+        order = np.argsort(np.asarray(values), kind="stable")
+        ordered, groups = np.asarray(values)[order], np.asarray(units)[order] % GROUPS
+        rows = max(1, _AT_ONCE // len(values))
+        blocks = [drawn[start : start + rows] for start in range(0, DRAWS, rows)]
+        return np.concatenate([_middles(ordered, block[:, groups]) for block in blocks])
+
+    def _drawn(self) -> NDArray[np.int16] | None:
+        groups = min(self.units, GROUPS)
+        return None if groups < _FEWEST_GROUPS else _draws(groups, self._stream)
+
+
+@lru_cache(maxsize=16)
+def _draws(groups: int, stream: int) -> NDArray[np.int16]:
+    """Return how often each draw holds each group."""
+    chance = np.random.default_rng([_SEED, stream])
+    # Counting who was drawn is several times faster than drawing counts (multinomial).
+    drawn = chance.integers(0, groups, size=(DRAWS, groups), dtype=np.int16)
+    return np.stack([np.bincount(row, minlength=groups) for row in drawn]).astype(np.int16)
+
+
+def _middles(ordered: NDArray[np.int64], times: NDArray[np.int16]) -> Floats:
+    """Return the median of ascending values by draw; each row tells how often each value stands."""
+    upto = np.cumsum(times, axis=1, dtype=np.int64)
+    total = upto[:, -1:]
+    low, high = (np.sum(upto < rank, axis=1) for rank in ((total + 1) // 2, total // 2 + 1))
+    middles: Floats = (ordered[low] + ordered[high]) / 2
+    return middles
+
+
+def interval(figures: Floats) -> Interval | None:
+    """Return the middle ``CONFIDENCE`` of one figure a draw, leaving out those that are none."""
+    known = figures[np.isfinite(figures)]
+    if not known.size:
+        return None
+    low, high = np.percentile(known, [_TAIL_PERCENT, 100 - _TAIL_PERCENT])
+    return Interval(float(low), float(high))

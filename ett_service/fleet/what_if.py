@@ -1,0 +1,273 @@
+"""What a scenario would have gained in a window, recomputed from the ledgers of its jobs.
+
+A gain is what a job's ledger would not hold (``core.counterfactual``), summed over jobs; the
+ratio after it is divided anew. Nothing is scaled, but for a window of more than ``MOST_JOBS``: of
+that a sample is read, its gains stand for the like share of the window's time, and the answer
+says so.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection
+
+from ett_service.core.fleet.cohort import DIMENSIONS, Cohort, Frame, is_weighted
+from ett_service.core.fleet.owned_time import OwnedTime, owned_time
+from ett_service.core.fleet.totals import WEIGHTED, Totals, ratio
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
+from ett_service.core.planning.counterfactual import Counterfactual
+from ett_service.core.planning.scenario import CutFailures, Scenario
+from ett_service.core.words import Category
+from ett_service.fleet.economy import Economy
+from ett_service.fleet.scope import Scope, Window
+from ett_service.fleet.uncertainty import Floats, Interval, Resampling, interval
+from ett_service.storage.fleet import rollups
+from ett_service.storage.fleet.histories import JobHistory, histories, jobs_alive
+
+MOST_JOBS = 5_000
+"""How many jobs one question reads."""
+
+_MEASURES = (*WEIGHTED.categories.values(), "restart_wait_gpu_us")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Accelerators' time of a window, in microseconds."""
+
+    effective_us: int
+    us: int
+    gpu_us: int  #: while they were held
+
+    @property
+    def ett_ratio(self) -> float:
+        """The headline; 0 for no time."""
+        return ratio(self.effective_us, self.us)
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioGain:
+    """What one scenario gains, or all of them together."""
+
+    scenarios: tuple[Scenario, ...]
+    after: Amount
+    gpu_us: int  #: that would not have been needed
+    money: float | None  #: None where any of that time has no price
+    failures: int  #: that might not have happened
+    jobs: int  #: that it takes something from
+    ratio_interval: Interval | None  #: of how much ETT% gains; None with fewer than two jobs
+    gpu_us_interval: Interval | None
+
+    def ratio_gained(self, before: Amount) -> float:
+        """By how much ETT% would be higher."""
+        return self.after.ett_ratio - before.ett_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Gains, the largest first; they do not add up, so *together* tells what all would gain."""
+
+    before: Amount
+    gains: tuple[ScenarioGain, ...]
+    together: ScenarioGain
+    jobs: int  #: that have time in the window
+    read: int  #: of them, drawn where there are more than ``MOST_JOBS``
+    jobs_without_accelerators: int  #: among those read: they weigh nothing
+
+
+def what_if(
+    conn: Connection,
+    scope: Scope,
+    window: Window,
+    scenarios: Sequence[Scenario],
+    economy: Economy,
+    most_jobs: int = MOST_JOBS,
+) -> WhatIf:
+    """Tell what each of *scenarios* would have gained in the window, and all of them together."""
+    sample = jobs_alive(conn, scope.cohorts, window, most_jobs)
+    reading = _Reading(
+        scope, window, economy, [*((scenario,) for scenario in scenarios), tuple(scenarios)]
+    )
+    for history in histories(conn, sample.keys):
+        reading.add(history)
+    is_whole = sample.drawn_from == len(sample.keys)
+    before = reading.amount if is_whole else _all_time(conn, scope, window)
+    *gains, together = reading.gains(before)
+    return WhatIf(
+        before=before,
+        gains=tuple(sorted(gains, key=lambda gain: (gain.after.us, gain.after.gpu_us))),
+        together=together,
+        jobs=sample.drawn_from,
+        read=len(sample.keys),
+        jobs_without_accelerators=reading.weightless,
+    )
+
+
+def _all_time(conn: Connection, scope: Scope, window: Window) -> Amount:
+    found = rollups.totals(conn, scope.cohorts, window, measures=_MEASURES, tallies=False)
+    totals = sum(found.values(), Totals.ZERO)
+    return Amount(totals.effective_weighted_us, totals.weighted_us, totals.gpu_us)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What goes with some scenarios, in the jobs read so far."""
+
+    scenarios: tuple[Scenario, ...]
+    weighted_us: int = 0
+    gpu_us: dict[Fraction | None, int] = field(default_factory=lambda: defaultdict(int))
+    """By the price of an hour; None where there is none."""
+    failures: int = 0
+    jobs: int = 0
+
+    def add(self, ledger: JobLedger, parts: Iterable["_Part"]) -> tuple[int, int]:
+        """Take in a job; return its weighted and its GPU time that goes."""
+        counterfactual = Counterfactual(ledger, self.scenarios)
+        gone = [(counterfactual.saved(part.stretches), part.price) for part in parts]
+        for saved, price in gone:
+            self.weighted_us += saved.weighted_us
+            self.gpu_us[price] += saved.gpu_us
+        self.jobs += any(saved.us for saved, _ in gone)
+        return (
+            sum(saved.weighted_us for saved, _ in gone),
+            sum(saved.gpu_us for saved, _ in gone),
+        )
+
+    def prevents(self, attempt: AttemptLedger) -> bool:
+        """Whether the attempt ended in a failure that might not happen."""
+        return any(
+            isinstance(scenario, CutFailures) and scenario.covers(attempt)
+            for scenario in self.scenarios
+        )
+
+
+class _Part(NamedTuple):
+    """A job's time while one price held."""
+
+    stretches: Sequence[OwnedTime]
+    price: Fraction | None  #: of an hour of one accelerator
+
+
+class _Reading:
+    """The jobs of a window, one after the other; only sums are kept of them."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        window: Window,
+        economy: Economy,
+        questions: Iterable[tuple[Scenario, ...]],
+    ) -> None:
+        self.amount = Amount(0, 0, 0)
+        self.weightless = 0
+        self._scope, self._window, self._economy = scope, window, economy
+        self._found = [_Found(scenarios) for scenarios in questions]
+        self._resampling = Resampling(2 + 2 * len(self._found))
+
+    def add(self, history: JobHistory) -> None:
+        """Take in a job."""
+        _, ledger, exclusions = history
+        parts = list(self._parts(ledger, exclusions))
+        mine = _amount(stretch for part in parts for stretch in part.stretches)
+        self.amount = _sum(self.amount, mine)
+        self.weightless += not is_weighted(ledger)
+        row: list[int] = [mine.effective_us, mine.us]
+        failed = list(self._failed(ledger, exclusions))
+        for found in self._found:
+            row += found.add(ledger, parts)
+            found.failures += sum(found.prevents(attempt) for attempt in failed)
+        self._resampling.add(row)
+
+    def _parts(self, ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Iterator[_Part]:
+        hardware = ledger.facts.hardware or ""
+        edges = [self._window.from_us, *self._economy.cuts(*self._window), self._window.to_us]
+        for start, end in pairwise(edges):
+            wanted = [
+                stretch
+                for cohort, stretch in owned_time(ledger, (start, end), exclusions)
+                if self._is_wanted(cohort)
+            ]
+            if wanted:
+                yield _Part(wanted, self._economy.price(hardware, start))
+
+    def _failed(
+        self, ledger: JobLedger, exclusions: Sequence[Exclusion]
+    ) -> Iterator[AttemptLedger]:
+        """Yield the attempts that ended in the window and in a wanted cohort."""
+        frame = Frame(ledger, exclusions)
+        for attempt in ledger.attempts:
+            at = attempt.ended_at
+            in_time = self._window.from_us <= at < self._window.to_us
+            if in_time and self._is_wanted(frame.cohort(attempt.number, at)):
+                yield attempt
+
+    def _is_wanted(self, cohort: Cohort) -> bool:
+        if cohort.excluded and self._scope.exclusions == "left_out":
+            return False
+        return all(
+            getattr(cohort, name) in values
+            for name, values in self._scope.where.items()
+            if name in DIMENSIONS
+        )
+
+    def gains(self, before: Amount) -> list[ScenarioGain]:
+        """Tell what the scenarios gain, where all of the window's time was *before*."""
+        draws = self._resampling.draws()
+        return [
+            self._gain(found, before, draws, 2 + 2 * place)
+            for place, found in enumerate(self._found)
+        ]
+
+    def _gain(
+        self, found: _Found, before: Amount, draws: Floats | None, column: int
+    ) -> ScenarioGain:
+        scale = ratio(before.us, self.amount.us)
+        held_scale = ratio(before.gpu_us, self.amount.gpu_us)
+        gpu_us = sum(found.gpu_us.values())
+        unpriced = found.gpu_us.get(None, 0)
+        money = sum((price or 0) * us for price, us in found.gpu_us.items()) / HOUR_US
+        has_price = bool(self._economy.prices) and not unpriced
+        return ScenarioGain(
+            scenarios=found.scenarios,
+            after=Amount(
+                before.effective_us,
+                before.us - round(scale * found.weighted_us),
+                before.gpu_us - round(held_scale * gpu_us),
+            ),
+            gpu_us=round(held_scale * gpu_us),
+            money=float(money) * held_scale if has_price else None,
+            failures=found.failures,
+            jobs=found.jobs,
+            ratio_interval=None if draws is None else _ratio_interval(draws, column),
+            gpu_us_interval=(
+                None if draws is None else interval(draws[:, column + 1] * held_scale)
+            ),
+        )
+
+
+def _ratio_interval(draws: Floats, column: int) -> Interval | None:
+    effective, us, gone = draws[:, 0], draws[:, 1], draws[:, column]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return interval(effective / (us - gone) - effective / us)
+
+
+def _amount(of: Iterable[OwnedTime]) -> Amount:
+    effective_us = us = gpu_us = 0
+    for stretch in of:
+        weighted_us = (stretch.end_at - stretch.start_at) * stretch.gpus
+        us += weighted_us
+        gpu_us += weighted_us if stretch.held else 0
+        if stretch.category is Category.EFFECTIVE_TRAINING:
+            effective_us += weighted_us
+    return Amount(effective_us, us, gpu_us)
+
+
+def _sum(one: Amount, other: Amount) -> Amount:
+    return Amount(
+        one.effective_us + other.effective_us, one.us + other.us, one.gpu_us + other.gpu_us
+    )

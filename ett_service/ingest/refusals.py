@@ -1,0 +1,150 @@
+"""Refusals: codes and pointers, never the value that offended."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+import msgspec
+
+from ett_service.core.errors import EttError
+
+
+class Code(StrEnum):
+    """What is wrong with an event or a batch: the closed list, with a sentence each."""
+
+    sentence: str
+
+    def __new__(cls, word: str, sentence: str) -> Self:
+        """Make the member *word*, which *sentence* explains."""
+        code = str.__new__(cls, word)
+        code._value_ = word
+        code.sentence = sentence
+        return code
+
+    MALFORMED_JSON = "malformed_json", "The line is not JSON."
+    WRONG_TYPE = "wrong_type", "The value is of another JSON type than the member's."
+    UNKNOWN_TYPE = "unknown_type", "There is no event of this type."
+    UNKNOWN_PHASE = "unknown_phase", "There is no phase of this name."
+    UNKNOWN_VALUE = "unknown_value", "The value is none of those that the member may have."
+    UNKNOWN_MEMBER = "unknown_member", "An event of this type has no such member."
+    MISSING_MEMBER = "missing_member", "A member that is required is not there."
+    OUT_OF_RANGE = "out_of_range", "The number is too large or too small."
+    BAD_LENGTH = "bad_length", "The text or the collection is too long, or empty."
+    BAD_TEXT = "bad_text", "The text holds controls, invisible or damaged characters."
+    BAD_ID = (
+        "bad_id",
+        "An id has 1 to 64 characters of A-Z, a-z, 0-9, dot, underscore, colon, dash.",
+    )
+    BAD_JOB = "bad_job", "A job has 1 to 200 printable characters in NFC, no slash, not . or .. ."
+    BAD_TIMESTAMP = "bad_timestamp", "An instant is RFC 3339, up to microseconds."
+    TIMESTAMP_WITHOUT_OFFSET = "timestamp_without_offset", "The instant names no offset from UTC."
+    TIMESTAMP_OUT_OF_RANGE = (
+        "timestamp_out_of_range",
+        "The instant lies before 1970, too far in the future, or is no instant at all.",
+    )
+    TOO_LARGE = "too_large", "The event has too many bytes."
+    TOO_DEEP = "too_deep", "Objects and lists lie too deep inside each other."
+    CONFLICT = "conflict", "An event of this id with other content is known; that one stays."
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing that was refused; ``index`` is the event's place in the batch."""
+
+    code: Code
+    pointer: str  #: RFC 6901, into the body
+    index: int | None = None  #: None for what stands around the events
+    id: str | None = None  #: as the sender gave it, if it can be an id
+
+
+class Refused(EttError):
+    """A request of which nothing is taken."""
+
+
+class MalformedBody(Refused):
+    """The body is not JSON."""
+
+
+class BadEncoding(Refused):
+    """The body cannot be inflated, or is not UTF-8."""
+
+
+class BodyTooLarge(Refused):
+    """The body has more than *limit* of *what*: ``bytes``, ``inflated bytes`` or ``events``."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"A request may have at most {limit} {what}.")
+        self.what = what
+        self.limit = limit
+
+
+class UnsupportedMedia(Refused):
+    """The body is of a type or an encoding that is not taken."""
+
+
+class BadBatch(Refused):
+    """What stands around the events is at fault."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.code.sentence)
+        self.refusal = refusal
+
+
+class Fault(ValueError):
+    """What is wrong with one value; who reads it says where it stands."""
+
+    def __init__(self, code: Code, pointer: str = "") -> None:
+        super().__init__(code)
+        self.code = code
+        self.pointer = pointer
+
+
+_PLACE = re.compile(r" - at `(?:key` in `)?\$([^`]*)`\Z")
+_NAMED = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)
+_BOUND = re.compile(r"Expected `(?:int|float)` [<>]|.*out of range")
+_SIZE = re.compile(r"Expected `(?:str|object|array)` of length")
+_PATTERN = re.compile(r"Expected `str` matching")
+
+_INDEX = re.compile(r"\[(\d+)\]")
+
+#: The members with a code of their own for whatever is wrong with their text.
+_OF_MEMBER = {"/id": Code.BAD_ID, "/job": Code.BAD_JOB, "/preempted_by": Code.BAD_JOB}
+
+
+def fault_of(error: msgspec.ValidationError) -> Fault:
+    """Say what *error* is about; the offending value, which its text may hold, is left behind."""
+    said = str(error)
+    place = _PLACE.search(said)
+    pointer = _pointer(place[1]) if place else ""
+    said = said[: place.start()] if place else said
+    if named := _NAMED.fullmatch(said):
+        unknown = named[1].endswith("unknown")
+        code = Code.UNKNOWN_MEMBER if unknown else Code.MISSING_MEMBER
+        return Fault(code, f"{pointer}/{escape(named[2])}")
+    if _BOUND.match(said):
+        return Fault(Code.OUT_OF_RANGE, pointer)
+    if _SIZE.match(said):
+        return Fault(_OF_MEMBER.get(pointer, Code.BAD_LENGTH), pointer)
+    if _PATTERN.match(said):
+        return Fault(_OF_MEMBER.get(pointer, Code.UNKNOWN_VALUE), pointer)
+    return Fault(_of_value(said, pointer), pointer)
+
+
+def escape(name: str) -> str:
+    """Write *name* as one step of an RFC 6901 pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _of_value(said: str, pointer: str) -> Code:
+    if not said.startswith("Invalid"):
+        return Code.WRONG_TYPE
+    return {"/type": Code.UNKNOWN_TYPE, "/phase": Code.UNKNOWN_PHASE}.get(
+        pointer, Code.UNKNOWN_VALUE
+    )
+
+
+def _pointer(path: str) -> str:
+    """Turn ``.labels[...]`` into ``/labels``, as it is not said which key, ``.a[1].b`` into all."""
+    known = path.partition("[...]")[0]
+    return _INDEX.sub(r"/\1", known).replace(".", "/")

@@ -1,0 +1,117 @@
+"""What people send: markers, corrections, triage and mutes."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ett_service.core.events import MarkerKind
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Triage
+from ett_service.core.words import Cause, Origin
+from ett_service.ingest.limits import Limits
+from ett_service.ingest.text import Frame
+from ett_service.ingest.wire import Id, Instant, Labels, Word
+
+MOST_WINDOWS = 100
+
+#: People plan: a maintenance window or its exclusion may lie in the next year.
+_FURTHEST_US = 366 * DAY_US
+
+Why = Annotated[str, Meta(min_length=1, max_length=500, extra={"reads": "text"})]
+
+
+class NewMarker(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A marker to keep."""
+
+    at: Instant
+    kind: MarkerKind
+    title: Word
+    end: Instant | None = None
+    labels: Labels | None = None
+    id: Id | None = None
+
+
+class NewVerdict(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a failure was. Without an origin it is the one that the cause commonly has."""
+
+    cause: Cause
+    why: Why
+    origin: Origin | None = None
+
+
+class NewWindow(
+    Struct,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={"from_at": "from", "to_at": "to"},
+):
+    """A stretch of time, up to and without ``to``; what is left out leaves that end open."""
+
+    from_at: Instant | None = None
+    to_at: Instant | None = None
+
+
+class NewExclusion(NewWindow, kw_only=True, forbid_unknown_fields=True):
+    """What to take out of the fleet's numbers: ``windows``, or one of them, or all of the job."""
+
+    why: Why
+    windows: Annotated[list[NewWindow], Meta(min_length=1, max_length=MOST_WINDOWS)] | None = None
+
+
+def frame(now_us: int) -> Frame:
+    """Return what the readers need: instants from 1970 to a year from now."""
+    return Frame(Limits(max_future_us=_FURTHEST_US), now_us)
+
+
+def remark_schema() -> dict[str, Any]:
+    """Return the JSON schemas by name, for OpenAPI."""
+    kinds = (NewMarker, NewVerdict, NewExclusion)
+    _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    return schemas
+
+
+class NewTriage(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a finding is."""
+
+    verdict: Triage
+    why: Why
+
+
+class NewAcknowledgement(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Somebody looks after it."""
+
+    why: Why | None = None
+
+
+class NewBaseline(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What is now is the new normal."""
+
+    why: Why
+
+
+class NewRegressionMute(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Tell nobody of the cohort and phase of a regression for a while."""
+
+    until: Instant
+    why: Why
+
+
+class NewMute(
+    NewRegressionMute, kw_only=True, forbid_unknown_fields=True, rename={"begin": "from"}
+):
+    """Tell nobody of these cohorts and this phase; what is left out is all of it.
+
+    Without `from` it begins now.
+    """
+
+    cohort: Labels | None = None
+    phase: Word | None = None
+    begin: Instant | None = None
+
+
+def regression_remark_schema() -> dict[str, Any]:
+    """Return the JSON schemas by name, for OpenAPI."""
+    kinds = (NewTriage, NewAcknowledgement, NewBaseline, NewRegressionMute, NewMute)
+    _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    return schemas

@@ -1,0 +1,206 @@
+"""Text and instants as senders write them: what is refused, and what is mended."""
+
+import re
+import signal
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from msgspec import Struct
+
+from ett_service.core.words import Outcome
+from ett_service.ingest.limits import Limits
+from ett_service.ingest.refusals import Code, Fault, escape
+from ett_service.ingest.wire import MAX_INTEGER
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_SECOND_US = 1_000_000
+_DAY_US = 86_400 * _SECOND_US
+
+_RFC3339 = re.compile(
+    r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:)(\d\d)(\.\d{1,6})?([Zz]|[+-]\d\d:[0-5]\d)?", re.ASCII
+)
+
+
+def parse_instant(text: str) -> int:
+    """Return microseconds since the Unix epoch.
+
+    A leap second is the first second of the minute after it, as clocks count that know none; one
+    elsewhere than at the end of a UTC day's last minute is none. Raises ``Fault``.
+    """
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise Fault(Code.BAD_TIMESTAMP)
+    if match[4] is None:
+        raise Fault(Code.TIMESTAMP_WITHOUT_OFFSET)
+    if match[2] == "60":
+        return _leap(match)
+    return _microseconds(text.upper())
+
+
+def _microseconds(text: str) -> int:
+    try:
+        since = datetime.fromisoformat(text) - _EPOCH
+    except ValueError as error:
+        raise Fault(Code.TIMESTAMP_OUT_OF_RANGE) from error
+    return since.days * _DAY_US + since.seconds * _SECOND_US + since.microseconds
+
+
+def _leap(match: re.Match[str]) -> int:
+    second_before = f"{match[1]}59{match[3] or ''}{match[4]}".upper()
+    us = _microseconds(second_before) + _SECOND_US
+    if us % _DAY_US >= _SECOND_US:
+        raise Fault(Code.TIMESTAMP_OUT_OF_RANGE)
+    return us
+
+
+#: Stands where a character was damaged, before or by us.
+DAMAGED = "\N{REPLACEMENT CHARACTER}"
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a reader needs to know beside the value."""
+
+    limits: Limits
+    now_us: int
+
+
+Reader = Callable[[Any, Frame], object]
+
+
+def instant(text: str, frame: Frame) -> int:
+    """Read an instant that events can have: from 1970 to a little into the future."""
+    us = parse_instant(text)
+    if not 0 <= us <= frame.now_us + frame.limits.max_future_us:
+        raise Fault(Code.TIMESTAMP_OUT_OF_RANGE)
+    return us
+
+
+def text(value: str, _frame: Frame) -> str:
+    """Read a name or the like: one line that can be shown."""
+    if not value.isprintable() or DAMAGED in value:
+        raise Fault(Code.BAD_TEXT)
+    return value
+
+
+def job(value: str, _frame: Frame) -> str:
+    """Read a job's name, which is a part of addresses too."""
+    if not value.isprintable() or "/" in value or value in (".", "..") or DAMAGED in value:
+        raise Fault(Code.BAD_JOB)
+    if not unicodedata.is_normalized("NFC", value):
+        raise Fault(Code.BAD_JOB)
+    return value
+
+
+def identity(value: str, _frame: Frame) -> str:
+    """Read an id; the pattern of its type lets a line feed at its end pass."""
+    if not value.isprintable():
+        raise Fault(Code.BAD_ID)
+    return value
+
+
+def log(value: str, _frame: Frame) -> str:
+    """Read what may be a crash log: a failure is never refused for how its text looks."""
+    return _CONTROLS.sub(DAMAGED, value)
+
+
+def labels(value: Mapping[str, str], frame: Frame) -> dict[str, str]:
+    """Read names and values that can be shown."""
+    for each in (*value, *value.values()):
+        text(each, frame)
+    return dict(value)
+
+
+def attributes(value: Mapping[str, Any], frame: Frame) -> object:
+    """Read whatever JSON the sender keeps here, its text mended, its numbers exact."""
+    return _kept(value, frame.limits.max_depth - 1)
+
+
+def signal_number(value: int | str, _frame: Frame) -> int:
+    """Read a signal by its number or its name."""
+    if isinstance(value, int):
+        return value
+    try:
+        return signal.Signals[value].value
+    except KeyError:
+        raise Fault(Code.UNKNOWN_VALUE) from None
+
+
+def outcome(value: str, _frame: Frame) -> Outcome:
+    """Read how something ended."""
+    return Outcome(value)
+
+
+READERS: dict[str, Reader] = {
+    "instant": instant,
+    "text": text,
+    "job": job,
+    "id": identity,
+    "log": log,
+    "labels": labels,
+    "attributes": attributes,
+    "signal": signal_number,
+    "outcome": outcome,
+}
+"""By the word that the wire's types name them with."""
+
+
+def _kept(value: Any, depth: int) -> object:
+    if isinstance(value, str):
+        return _CONTROLS.sub(DAMAGED, value)
+    if isinstance(value, int):
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:
+            raise Fault(Code.OUT_OF_RANGE)
+        return value
+    if not isinstance(value, dict | list):
+        return value
+    return _kept_inside(value, depth)
+
+
+def _kept_inside(value: dict[str, Any] | list[Any], depth: int) -> object:
+    if depth == 0:
+        raise Fault(Code.TOO_DEEP)
+    if isinstance(value, list):
+        return [_kept(each, depth - 1) for each in value]
+    return {_CONTROLS.sub(DAMAGED, name): _kept(each, depth - 1) for name, each in value.items()}
+
+
+def read_members(sent: Struct, frame: Frame) -> dict[str, Any]:
+    """Return what was sent by the names of the struct's fields; null is left out.
+
+    Raises ``Fault``, which points at the member by its name on the wire.
+    """
+    members: dict[str, Any] = {}
+    for name, wire_name, reader in _readers_of(type(sent)):
+        value = getattr(sent, name)
+        if value is None:
+            continue
+        if reader is not None:
+            try:
+                value = reader(value, frame)
+            except Fault as fault:
+                raise Fault(fault.code, f"/{escape(wire_name)}{fault.pointer}") from fault
+        members[name] = value
+    return members
+
+
+@cache
+def _readers_of(kind: type[Struct]) -> tuple[tuple[str, str, Reader | None], ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+    return tuple((name, wire_name, _reader_of(hints[name])) for name, wire_name in names)
+
+
+def _reader_of(hint: Any) -> Reader | None:
+    for each in (hint, *get_args(hint)):
+        for meta in getattr(each, "__metadata__", ()):
+            if meta.extra is not None:
+                return READERS[meta.extra["reads"]]
+    return None

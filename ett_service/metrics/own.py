@@ -1,0 +1,118 @@
+"""What this process tells of itself: what came in, what was asked, how the page itself fares."""
+
+from collections.abc import Iterable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.openmetrics import exposition as openmetrics
+
+from ett_service.core.intervals import SECOND_US
+from ett_service.metrics.families import OWN
+from ett_service.metrics.text import Form
+
+_LAGS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
+_REQUESTS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+UNMATCHED = "unmatched"
+"""The route of a request that none takes."""
+
+OTHER_METHOD = "other"
+"""A method that a client made up."""
+
+_FAMILIES = {family.name: family for family in OWN}
+
+
+class OwnMetrics:
+    """Metrics of one process, in a registry of their own; counters start at 0 with it."""
+
+    def __init__(self, *, version: str, revision: str, codes: Iterable[str], now_us: int) -> None:
+        # Switched off for the process, as the library knows no other way: what begins with a
+        # process says so in process_start_time_seconds.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._events = self._counter("ett_ingest_events_total")
+        self._rejected = self._counter("ett_ingest_events_rejected_total")
+        self._duplicates = self._counter("ett_ingest_events_duplicate_total")
+        self._lag = self._histogram("ett_ingest_event_lag_seconds", _LAGS_S)
+        self._last_event = self._gauge("ett_ingest_last_event_timestamp_seconds")
+        self._requests = self._counter("ett_http_requests_total")
+        self._durations = self._histogram("ett_http_request_duration_seconds", _REQUESTS_S)
+        self._collecting = self._gauge("ett_collector_duration_seconds")
+        self._left_out = self._counter("ett_collector_errors_total")
+        self._info("ett_build_info", version=version)
+        self._info("ett_schema_info", revision=revision)
+        self._last_event.set(now_us / SECOND_US)
+        for code in codes:
+            self._rejected.labels(code)
+        for (source,) in _FAMILIES["ett_ingest_events_total"].known:
+            self._events.labels(source)
+
+    def count_events(
+        self,
+        accepted_at: Iterable[int],
+        *,
+        duplicate: int,
+        rejected: Iterable[str],
+        now_us: int,
+        history: bool,
+    ) -> None:
+        """Count one batch: the instants of what was accepted, and the codes of what was not."""
+        instants = tuple(accepted_at)
+        self._events.labels("import" if history else "events").inc(len(instants))
+        self._duplicates.inc(duplicate)
+        for code in rejected:
+            self._rejected.labels(code).inc()
+        if history or not instants:
+            return
+        self._last_event.set(now_us / SECOND_US)
+        for at_us in instants:
+            # A clock that is ahead of ours would make the sum, a counter, go down.
+            self._lag.observe(max(0, now_us - at_us) / SECOND_US)
+
+    def count_request(self, method: str, route: str | None, status: int, seconds: float) -> None:
+        """Count one request by the template of its *route*, None where no route takes it."""
+        named = UNMATCHED if route is None else route
+        known = method if method in _METHODS else OTHER_METHOD
+        self._requests.labels(known, named, str(status)).inc()
+        self._durations.labels(named).observe(seconds)
+
+    def count_scrape(self, seconds: float, left_out: int) -> None:
+        """Tell how long the fleet's part of the page took, and what could not be on it."""
+        self._collecting.set(seconds)
+        self._left_out.inc(left_out)
+
+    def text(self, form: Form) -> bytes:
+        """Write it all; in OpenMetrics the end of the page is behind it."""
+        if form is Form.PLAIN:
+            return generate_latest(self.registry)
+        written: bytes = openmetrics.generate_latest(self.registry)  # type: ignore[no-untyped-call]
+        return written
+
+    def _counter(self, name: str) -> Counter:
+        family = _FAMILIES[name]
+        return Counter(name, family.text, family.labels, registry=self.registry)
+
+    def _gauge(self, name: str) -> Gauge:
+        family = _FAMILIES[name]
+        return Gauge(name, family.text, family.labels, registry=self.registry)
+
+    def _histogram(self, name: str, bounds_s: tuple[float, ...]) -> Histogram:
+        family = _FAMILIES[name]
+        return Histogram(name, family.text, family.labels, registry=self.registry, buckets=bounds_s)
+
+    def _info(self, name: str, **said: str) -> None:
+        family = _FAMILIES[name]
+        Info(name.removesuffix("_info"), family.text, registry=self.registry).info(said)

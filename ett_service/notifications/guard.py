@@ -1,0 +1,228 @@
+"""The guard: which addresses requests to a receiver may go to."""
+
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Self, TypeAlias
+
+import httpx2
+
+from ett_service.core.errors import EttError
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+
+def _networks(*words: str) -> tuple[Network, ...]:
+    return tuple(ip_network(word) for word in words)
+
+
+#: What stands there gives out credentials to whoever is on the machine, or speaks for the link.
+_FORBIDDEN = _networks(
+    "169.254.0.0/16",  # link-local, and the metadata of most clouds
+    "100.100.100.200/32",  # metadata of Alibaba Cloud
+    "168.63.129.16/32",  # the wire server of Azure
+    "192.0.0.192/32",  # metadata of Oracle Cloud
+    "fe80::/10",
+    "fd00:ec2::/32",  # metadata of Amazon
+    "fd20:ce::/32",  # metadata of Google
+    "fd00:c1::/32",  # metadata of Oracle Cloud
+    "224.0.0.0/4",
+    "ff00::/8",
+)
+#: By RFC 6890 and the registries that it began; of IPv6 nothing outside of 2000::/3 is public.
+_NOT_PUBLIC = _networks(
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "240.0.0.0/4",
+    "2001::/23",  # Teredo and other protocols
+    "2001:db8::/32",
+    "2002::/16",  # 6to4
+    "3fff::/20",
+)
+_PUBLIC_V6 = ip_network("2000::/3")
+
+#: An IPv4 address stands in the last four bytes of these.
+_CARRYING_V4 = _networks(
+    "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"
+)
+
+
+def is_forbidden(address: Address) -> bool:
+    """Tell whether nobody may be sent there: link-local, metadata, multicast, however wrapped."""
+    return any(_is_in(one, _FORBIDDEN) for one in _reached_by(address))
+
+
+def is_public(address: Address) -> bool:
+    """Tell whether everybody can be reached there who is somewhere on the internet."""
+    if is_forbidden(address) or _is_in(address, _NOT_PUBLIC):
+        return False
+    return isinstance(address, IPv4Address) or address in _PUBLIC_V6
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Hosts and networks that are not public, and allowed all the same."""
+
+    hosts: frozenset[str] = frozenset()
+    networks: tuple[Network, ...] = ()
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> Self:
+        """Read what is a network or an address as that, and any other word as a host."""
+        hosts, networks = set(), []
+        for word in words:
+            try:
+                networks.append(ip_network(word.strip()))
+            except ValueError:
+                hosts.add(word.strip().casefold())
+        return cls(frozenset(hosts), tuple(networks))
+
+    def names(self, host: str) -> bool:
+        """Tell whether *host* itself is allowed: by its name, or as an address in a network."""
+        if host.casefold() in self.hosts:
+            return True
+        try:
+            return _is_in(ip_address(host), self.networks)
+        except ValueError:
+            return False
+
+    def holds(self, address: Address) -> bool:
+        """Tell whether *address* is in one of the networks."""
+        return _is_in(address, self.networks)
+
+
+NONE_ALLOWED = Allowed()
+
+
+def _is_in(address: Address, networks: Iterable[Network]) -> bool:
+    return any(address.version == one.version and address in one for one in networks)
+
+
+def _reached_by(address: Address) -> Iterator[Address]:
+    """Name *address* and the IPv4 addresses that gateways would send on to."""
+    yield address
+    if not isinstance(address, IPv6Address):
+        return
+    if _is_in(address, _CARRYING_V4):
+        yield IPv4Address(int(address) & 0xFFFF_FFFF)
+    if address.sixtofour:
+        yield address.sixtofour
+    if address.teredo:
+        yield from address.teredo
+
+
+PORTS = frozenset({443, 8443})
+"""Where receivers listen that are made by API."""
+
+Resolve: TypeAlias = Callable[[str, int], list[str]]
+"""From a host and a port to addresses; raises ``OSError``."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Refused(EttError):
+    """Nothing is sent to this address."""
+
+    hint = "See docs/howto/webhooks-receive.md for where a receiver may be."
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a request goes."""
+
+    scheme: str
+    host: str  #: as it is written in DNS, or an address
+    port: int
+    target: bytes  #: path and query
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Says where requests may go."""
+
+    public_only: bool
+    """Whether somebody else than the operator named the receiver."""
+    allowed: Allowed = NONE_ALLOWED
+    ports: frozenset[int] = PORTS
+
+    def destination(self, url: str) -> Destination:
+        """Take *url* apart.
+
+        Raises:
+            Refused: It is no address of a receiver. What says so does not repeat it.
+        """
+        try:
+            parsed = httpx2.URL(url)
+        except httpx2.InvalidURL:
+            raise Refused("The address is not a URL.") from None
+        if parsed.scheme not in _DEFAULT_PORTS or not parsed.raw_host:
+            raise Refused("The address is not one of http or https.")
+        if parsed.userinfo:
+            raise Refused("The address has a user name in it.")
+        host = parsed.raw_host.decode("ascii")
+        port = _DEFAULT_PORTS[parsed.scheme] if parsed.port is None else parsed.port
+        if not 0 < port < 1 << 16:
+            raise Refused("The address has no port that there is.")
+        if self.public_only and not self.allowed.names(host):
+            self._require_web(parsed.scheme, port)
+        self._require_literal(host)
+        return Destination(parsed.scheme, host, port, parsed.raw_path)
+
+    def addresses(self, host: str, answers: list[str]) -> list[Address]:
+        """Return what *host* resolved to.
+
+        Raises:
+            Refused: One of the answers is an address that nothing may be sent to.
+        """
+        found = [ip_address(answer) for answer in answers]
+        if not found:
+            raise Refused("The host has no address.")
+        for address in found:
+            self._require(host, address)
+        return found
+
+    def _require_web(self, scheme: str, port: int) -> None:
+        if scheme != "https":
+            raise Refused("The address is not one of https.")
+        if port not in self.ports:
+            raise Refused(f"The port is none of {', '.join(map(str, sorted(self.ports)))}.")
+
+    def _require_literal(self, host: str) -> None:
+        """Say at once of an address what is said of others when they are resolved."""
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return
+        self._require(host, address)
+
+    def _require(self, host: str, address: Address) -> None:
+        if is_forbidden(address):
+            raise Refused("The host is at a link-local, metadata or multicast address.")
+        is_allowed = self.allowed.holds(address) or self.allowed.names(host)
+        if self.public_only and not is_allowed and not is_public(address):
+            raise Refused("The host is at an address that is not public.")
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Ask the system for the addresses of *host*, in the order in which it would try them."""
+    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in answers))

@@ -1,0 +1,151 @@
+"""The notice of a regression, in no receiver's format yet, and the test message."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from urllib.parse import quote
+
+import msgspec
+
+from ett_service.core.intervals import DAY_US, SECOND_US
+from ett_service.core.regressions.finding import (
+    Attribution,
+    Finding,
+    Impact,
+    Metric,
+    Series,
+    Side,
+    Subject,
+    Suspect,
+    Verdict,
+)
+from ett_service.storage.regressions import rows
+
+MOST_EXAMPLES = 2
+MOST_LINK = 1_000
+"""A longer address is left out: it would take the room of what it explains."""
+
+RUNBOOK = "/docs/runbooks/ettregressionactive.md"
+
+
+class Status(StrEnum):
+    """Whether it goes on."""
+
+    FIRING = auto()
+    RESOLVED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One state of one regression, and everything that a message about it may say."""
+
+    project_id: int
+    project: str
+    id: str  #: of the regression
+    fingerprint: str  #: of its series: stays when it comes back
+    version: int  #: grows with every change that receivers are told of
+    status: Status
+    severity: str
+    starts_us: int  #: when it began to fire
+    ends_us: int | None  #: None while it fires
+    finding: Finding
+    attribution: Attribution = field(default_factory=lambda: Attribution({}, {}))
+    public_url: str = ""  #: where people reach the server; without it there are no links
+    is_test: bool = False  #: nothing happened: somebody tries a receiver
+
+    @property
+    def cohort(self) -> Mapping[str, str]:
+        """Dimensions and their values; none for the whole project."""
+        return dict(self.finding.series.cohort)
+
+    @property
+    def link(self) -> str:
+        """Where the regression is explained."""
+        return self._address("regressions", self.id)
+
+    @property
+    def runbook(self) -> str:
+        """Where it is told what to do, where the docs are served beside the server."""
+        return f"{self.public_url.rstrip('/')}{RUNBOOK}" if self.public_url else ""
+
+    @property
+    def examples(self) -> tuple[tuple[str, int, str], ...]:
+        """Two attempts that show it: job, number and link."""
+        return tuple(
+            (job, number, self._address("jobs", job, "/attempts"))
+            for job, number in self.attribution.examples[:MOST_EXAMPLES]
+        )
+
+    def _address(self, kind: str, name: str, part: str = "") -> str:
+        if not self.public_url:
+            return ""
+        path = f"/v1/{kind}/{_quoted(name)}{part}?project={_quoted(self.project)}"
+        found = f"{self.public_url.rstrip('/')}{path}"
+        return found if len(found) <= MOST_LINK else ""
+
+
+def to_json(notice: Notice) -> str:
+    """Write *notice* as the outbox keeps it."""
+    return rows.encode(notice)
+
+
+def from_json(text: str) -> Notice:
+    """Read what ``to_json`` wrote.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    return msgspec.json.decode(text, type=Notice, strict=False)
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+_SERIES = Series(
+    Subject(Metric.PHASE_SECONDS, "pt2_compile"), (("cluster", "example"), ("model", "example"))
+)
+_BEFORE_US, _AFTER_US = 486 * SECOND_US, 804 * SECOND_US
+
+
+def test_notice(project_id: int, project: str, public_url: str, now_us: int) -> Notice:
+    """Make up a regression of *now_us*, marked as a test."""
+    onset_us = now_us - 11 * DAY_US
+    before = Side(140, 28, _BEFORE_US, 702 * SECOND_US, onset_us - 28 * DAY_US, onset_us)
+    after = Side(68, 11, _AFTER_US, 1_010 * SECOND_US, onset_us, now_us)
+    finding = Finding(
+        series=_SERIES,
+        verdict=Verdict.REGRESSION,
+        ratio=_AFTER_US / _BEFORE_US,
+        low=1.48,
+        high=1.84,
+        p=3.1e-9,
+        q=1e-7,
+        onset_us=onset_us,
+        before=before,
+        after=after,
+        gates=(),
+        impact=Impact(gpu_hours_per_week=212.0, ett_points=-0.6),
+    )
+    suspect = Suspect("image", "trainer:example", 0.97, 66, onset_us)
+    attribution = Attribution(
+        phase_shares={"pt2_compile": 1.0},
+        cohort_shares={},
+        suspects=(suspect,),
+        examples=(("example-1", 0), ("example-2", 0)),
+    )
+    return Notice(
+        project_id=project_id,
+        project=project,
+        id="test",
+        fingerprint=_SERIES.fingerprint,
+        version=1,
+        status=Status.FIRING,
+        severity="low",
+        starts_us=now_us,
+        ends_us=None,
+        finding=finding,
+        attribution=attribution,
+        public_url=public_url,
+        is_test=True,
+    )

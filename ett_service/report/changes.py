@@ -1,0 +1,249 @@
+"""What changed in the week: ETT%, markers and what followed them, regressions, quality."""
+
+from collections.abc import Sequence
+
+from ett_service.charts.bridge import SECONDS, Step, bridge
+from ett_service.charts.svg import Markup
+from ett_service.charts.units import (
+    NONE,
+    amount,
+    cohort,
+    count,
+    duration,
+    level_change,
+    longer,
+    money,
+    percent,
+    points,
+    subject,
+)
+from ett_service.report.document import Answer, Section, table
+from ett_service.report.headline import part_name
+from ett_service.report.inputs import TREND_WEEKS, Gathered, share
+
+_MOST_PARTS = 10
+_SEEN = 0.05  # points; what is less is shown as 0.0
+_EXPLAINED = (
+    "The parts are an exact split of the change: mix is a cohort's weight that moved, the others "
+    "are shares of a cohort's own time."
+)
+
+
+def ett_change(gathered: Gathered) -> Section:
+    """Show the parts that lead from last week's ETT% to this week's, the largest first."""
+    answer = gathered.change
+    if not answer["comparable"]:
+        return Section("Why it changed", ("There is no second week to compare with.",))
+    parts = [part for part in answer["parts"] if abs(part["points"]) >= _SEEN][:_MOST_PARTS]
+    steps = [Step(part_name(part, answer), part["points"] / 100) for part in parts]
+    before = (gathered.week.before().name, answer["base"]["ett_ratio"])
+    after = (gathered.week.name, answer["current"]["ett_ratio"])
+    return Section(
+        "Why it changed",
+        (_summary(answer),),
+        chart=bridge("change", "From last week's ETT% to this week's", before, steps, after),
+        table=table(
+            "part|#change|#last week|#this week|jobs that weigh most",
+            [_part_row(part, answer) for part in parts],
+        ),
+        after=(*_rest(parts, answer), _EXPLAINED),
+    )
+
+
+def _summary(answer: Answer) -> str:
+    changed, mix, within = (
+        points(answer[f"{name}_points"] / 100) for name in ("change", "mix", "within")
+    )
+    return f"ETT% changed by {changed}: {mix} by mix, {within} within cohorts."
+
+
+def _rest(parts: Sequence[Answer], answer: Answer) -> tuple[str, ...]:
+    left = len(answer["parts"]) + answer["rest"]["parts"] - len(parts)
+    change = answer["change_points"] - sum(part["points"] for part in parts)
+    return (f"{count(left)} smaller parts sum to {points(change / 100)}.",) if left else ()
+
+
+def _part_row(part: Answer, answer: Answer) -> tuple[str, ...]:
+    return (
+        part_name(part, answer),
+        points(part["points"] / 100),
+        percent(part["base"]),
+        percent(part["current"]),
+        ", ".join(job["job"] for job in part["jobs"]),
+    )
+
+
+_EFFECT_COLUMNS = "marker|measure|#n before|#before|#n after|#after|#difference|#interval"
+
+
+def followed(gathered: Gathered) -> Section:
+    """Compare what began before a marker of the week with what began after it."""
+    changes = gathered.changes["changes"]
+    rows = [
+        row
+        for change in reversed(changes)
+        for row in (_ett(change), *(_effect(change, effect) for effect in change["effects"]))
+        if row[-1] != "-"
+    ]
+    steps = gathered.waterfall["waterfall"]["steps"]
+    return Section(
+        "What changes were followed by",
+        () if rows else ("Nothing was marked, or too little happened around it.",),
+        chart=_waterfall(steps) if len(steps) > 1 else None,
+        table=table(_EFFECT_COLUMNS, rows),
+        after=(gathered.changes["note"], _intervals(gathered)) if rows else (),
+    )
+
+
+def _ett(change: Answer) -> tuple[str, ...]:
+    ett, bounds = change["ett"], change["ett"]["points_interval"]
+    return (
+        change["marker"]["title"],
+        "ETT%",
+        "",
+        f"{ett['before']:.1%}",
+        "",
+        f"{ett['after']:.1%}",
+        points(None if ett["points"] is None else ett["points"] / 100),
+        "-"
+        if bounds is None
+        else f"{points(bounds['low'] / 100)} to {points(bounds['high'] / 100)}",
+    )
+
+
+def _effect(change: Answer, effect: Answer) -> tuple[str, ...]:
+    before, after, bounds = effect["before"], effect["after"], effect["difference_interval"]
+    return (
+        change["marker"]["title"],
+        effect["measure"].replace("_", " ")
+        if effect["measure"] != "pt2_compile"
+        else "pt2_compile",
+        count(before["n"]),
+        duration(before["mean_seconds"]),
+        count(after["n"]),
+        duration(after["mean_seconds"]),
+        longer(effect["difference_seconds"]),
+        "-" if bounds is None else f"{longer(bounds['low'])} to {longer(bounds['high'])}",
+    )
+
+
+def _intervals(gathered: Gathered) -> str:
+    return (
+        "Means of what began in the 14 days before and after, as far as no like marker lies "
+        f"between; intervals hold {gathered.changes['confidence']:.0%}."
+    )
+
+
+def _waterfall(steps: list[Answer]) -> Markup | None:
+    """Draw the mean time to start from marker to marker: the steps sum to its whole change."""
+    begun = next(
+        (place for place, step in enumerate(steps) if step["mean_seconds"] is not None), None
+    )
+    if begun is None:
+        return None
+    known = [step["mean_seconds"] for step in steps if step["mean_seconds"] is not None]
+    moved = [
+        Step(step["marker"]["title"], step["step_seconds"])
+        for step in steps[begun + 1 :]
+        if step["marker"] and step["mean_seconds"] is not None
+    ]
+    return bridge(
+        "waterfall",
+        f"Mean time to start of {TREND_WEEKS} weeks, from marker to marker",
+        ("mean time to start", known[0]),
+        moved,
+        ("now", known[-1]),
+        unit=SECONDS,
+    )
+
+
+_REGRESSION_COLUMNS = (
+    "what|of|before and after|since|#GPU-hours a week|cost a week|associated with|state"
+    "|#found in|#taken on in|#gone in"
+)
+_BREACHED = "late: "
+
+
+def regressions(gathered: Gathered) -> Section:
+    """List the regressions that fired in the week, the dearest first, beside what was promised."""
+    found = gathered.regressions
+    late = sum(_is_late(one) for one in found)
+    said = f"{late} of them took longer than promised, or have by now." if late else ""
+    nothing = "No regression fired. What the search cannot see: `ett regressions power`."
+    return Section(
+        "Regressions",
+        () if found else (nothing,),
+        table=table(_REGRESSION_COLUMNS, [_regression_row(one) for one in found]),
+        after=(said,) if said else (),
+    )
+
+
+def _regression_row(one: Answer) -> tuple[str, ...]:
+    impact, clocks = one["impact"], one["sla"]
+    return (
+        subject(one),
+        cohort(one["cohort"]),
+        level_change(one),
+        one["onset_at"][:10],
+        amount(impact["gpu_hours_per_week"]),
+        money(impact["cost_per_week"], impact["currency"] or ""),
+        _suspect(one["attribution"]["suspects"]),
+        one["state"],
+        *(_clock(clocks[name]) for name in ("detect", "acknowledge", "resolve")),
+    )
+
+
+def _suspect(suspects: list[Answer]) -> str:
+    if not suspects:
+        return NONE
+    first = suspects[0]
+    return f"{first['dimension']} {first['value']} ({first['explains']:.0%})"
+
+
+def _clock(clock: Answer | None) -> str:
+    if clock is None:
+        return NONE
+    said = f"{_BREACHED if clock['breached'] else ''}{duration(clock['seconds'])}"
+    return f"{said} so far" if clock["runs"] else said
+
+
+def _is_late(one: Answer) -> bool:
+    return any(clock is not None and clock["breached"] for clock in one["sla"].values())
+
+
+def markers(gathered: Gathered) -> Section:
+    """List deploys, launches and maintenance of the week, in order."""
+    found = sorted(gathered.markers["markers"], key=lambda marker: (marker["at"], marker["id"]))
+    rows = [
+        (
+            _minute(marker["at"]),
+            _minute(marker["end"]) if marker["end"] else "",
+            marker["kind"],
+            marker["title"],
+            ", ".join(f"{name}={value}" for name, value in sorted(marker["labels"].items())),
+        )
+        for marker in found
+    ]
+    note = () if rows else ("Nothing was marked.",)
+    return Section("Markers of the week", note, table=table("at|to|kind|what|labels", rows))
+
+
+def quality(gathered: Gathered) -> Section:
+    """Tell how much of the week is known how well."""
+    now = gathered.now["total"]
+    unattributed = share(now["categories"].get("unattributed", 0.0), now["e2e_seconds"])
+    rows = [
+        ("inside an attempt, under no phase (unattributed)", percent(unattributed)),
+        (
+            "jobs of unknown accelerators, in no weighted number",
+            count(now["jobs_without_accelerators"]),
+        ),
+        ("their wall time", duration(now["unweighted_seconds"])),
+        ("cohorts summed up as the smallest", count(gathered.now["other_cohorts"])),
+        ("excluded time", "left out" if gathered.now["exclusions"] == "left_out" else "included"),
+    ]
+    return Section("What the numbers rest on", table=table("|#", rows))
+
+
+def _minute(instant: str) -> str:
+    return instant[:16].replace("T", " ")

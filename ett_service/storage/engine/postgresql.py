@@ -1,0 +1,95 @@
+"""PostgreSQL: pooled transactions of many processes."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine
+
+from ett_service.storage.engine.errors import StorageUnavailable, WrongStore, translated
+
+T = TypeVar("T")
+
+#: A statement that waits or runs longer than this fails, and the sender tries again.
+_SESSION = {
+    "lock_timeout": "2s",
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "60s",
+}
+_CONNECTIONS = 16
+
+
+def pooled_engine(address: URL) -> Engine:
+    """Return an engine whose sessions give up on what takes too long."""
+    options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
+    return create_engine(
+        address,
+        connect_args={"options": options, "application_name": "ett", "connect_timeout": 5},
+        pool_size=_CONNECTIONS,
+        max_overflow=_CONNECTIONS,
+        pool_timeout=10,
+        pool_pre_ping=True,
+        hide_parameters=True,  # errors are logged, and events are their senders'
+    )
+
+
+class PostgresqlStore:
+    """A store that many processes write at once."""
+
+    dialect = "postgresql"
+
+    def __init__(self, address: URL) -> None:
+        self.url = address.render_as_string(hide_password=False)
+        self._engine = pooled_engine(address)
+        self._snapshots = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        self._closed = False
+        self._threads = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="ett-writer")
+        try:
+            with self.reading() as conn:
+                _require_durability(conn)
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run *work*, and return its value once it is committed to stable storage."""
+        self._require_open()
+        return self._write(work)
+
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Do the same without waiting."""
+        self._require_open()
+        return self._threads.submit(self._write, work)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a connection that cannot write and sees one state throughout."""
+        with translated(), self._snapshots.connect() as conn:
+            yield conn
+
+    def close(self) -> None:
+        """Finish what was submitted, then let go of the connections."""
+        self._closed = True
+        self._threads.shutdown()
+        self._engine.dispose()
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        with translated(), self._engine.begin() as conn:
+            return work(conn)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StorageUnavailable("The store is closed.")
+
+
+def _require_durability(conn: Connection) -> None:
+    for setting in ("fsync", "synchronous_commit"):
+        value: Any = conn.exec_driver_sql(f"SHOW {setting}").scalar_one()
+        if value == "off":
+            raise WrongStore(
+                f"PostgreSQL runs with {setting} = off: an acknowledged event could be lost.",
+                f"Set {setting} = on for this server, database and role.",
+            )

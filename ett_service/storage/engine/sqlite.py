@@ -1,0 +1,268 @@
+"""SQLite in a file: one process, one writing connection, any number of readers.
+
+SQLite before 3.51.3 can lose a commit when two connections write and checkpoint at the same
+instant, and stock Pythons link older ones. So one connection writes and checkpoints, readers do
+neither, and a lock file keeps a second writing process out.
+"""
+
+import fcntl
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.pool import StaticPool
+
+from ett_service.storage.engine.errors import StorageUnavailable, StoreInUse, translate, translated
+
+T = TypeVar("T")
+
+_EVERY_CONNECTION = (
+    "PRAGMA busy_timeout = 5000",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA trusted_schema = OFF",
+)
+_WRITER = (
+    *_EVERY_CONNECTION,
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    # On macOS only this reaches the disk itself; elsewhere it does nothing.
+    "PRAGMA fullfsync = ON",
+)
+_READER = (*_EVERY_CONNECTION, "PRAGMA wal_autocheckpoint = 0", "PRAGMA query_only = ON")
+
+#: Works committed together at most; later ones wait for the next commit.
+_GROUP = 128
+_READERS = 48
+
+
+def path_of(address: URL) -> Path:
+    """Return the file that *address* names."""
+    return Path(address.database or "").absolute()
+
+
+@contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Keep other writing processes out, raising ``StoreInUse`` if there is one."""
+    lock = _lock(path)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def writing_engine(path: Path) -> Engine:
+    """Return an engine with one connection, whose transactions begin as writers."""
+    return _engine(path, _WRITER, "BEGIN IMMEDIATE", poolclass=StaticPool)
+
+
+class SqliteReaders:
+    """Connections that see the last commit, and can neither write nor checkpoint."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"sqlite:///{path}"
+        self._readers = _engine(
+            path, _READER, "BEGIN", pool_size=_READERS, max_overflow=0, pool_timeout=10
+        )
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a connection that cannot write and sees one state throughout."""
+        with translated(), self._readers.connect() as conn:
+            yield conn
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._readers.dispose()
+
+
+class _Task(Generic[T]):
+    """A work on its way: what it gave is told only after the commit."""
+
+    __slots__ = ("_error", "_value", "_work", "future")
+
+    def __init__(self, work: Callable[[Connection], T]) -> None:
+        self.future: Future[T] = Future()
+        # Nobody can call it off any more: a cancelled future takes no result.
+        self.future.set_running_or_notify_cancel()
+        self._work = work
+        self._value: T
+        self._error: BaseException | None = None
+
+    def run(self, conn: Connection) -> None:
+        self._value = self._work(conn)
+
+    def run_apart(self, conn: Connection) -> None:
+        """Run under a savepoint, so that its failure is its own."""
+        try:
+            with conn.begin_nested():
+                self.run(conn)
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            self._error = error
+
+    def tell(self) -> None:
+        if self._error is None:
+            self.future.set_result(self._value)
+        else:
+            self.fail(self._error)
+
+    def fail(self, error: BaseException) -> None:
+        self.future.set_exception(translate(error))
+
+
+class SqliteStore(SqliteReaders):
+    """Works of all threads, committed in groups: while one is under way the next gathers.
+
+    A thread that finds nobody at it commits by itself, and so pays no hand over to another; the
+    store's own thread commits for all others.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._lock_file = _lock(path)
+        try:
+            with translated():
+                self._writer = writing_engine(path).connect()
+        except BaseException:
+            os.close(self._lock_file)
+            raise
+        self._leading = threading.Lock()
+        self._queueing = threading.Lock()
+        self._queue: deque[_Task[Any]] = deque()
+        self._closed = False
+        self._submitted: SimpleQueue[bool] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._lead_for_others, name="ett-writer", daemon=True
+        )
+        self._thread.start()
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run *work*, and return its value once it is committed to stable storage."""
+        task = self._enqueue(work)
+        if self._leading.acquire(blocking=False):
+            try:
+                self._commit_next()
+            finally:
+                self._leading.release()
+            self._wake_for_the_rest()
+        return task.future.result()
+
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Do the same without waiting."""
+        task = self._enqueue(work)
+        self._submitted.put(True)
+        return task.future
+
+    def close(self) -> None:
+        """Finish what was submitted, then let go of the connections and the lock."""
+        with self._queueing:
+            if self._closed:
+                return
+            self._closed = True
+        self._submitted.put(False)
+        self._thread.join()
+        super().close()
+        # The writer leaves last: the last connection checkpoints.
+        with self._leading:
+            while self._queue:
+                self._commit_next()
+            self._writer.close()
+            self._writer.engine.dispose()
+        os.close(self._lock_file)
+
+    def _enqueue(self, work: Callable[[Connection], T]) -> _Task[T]:
+        task = _Task(work)
+        with self._queueing:
+            if self._closed:
+                raise StorageUnavailable("The store is closed.")
+            self._queue.append(task)
+        return task
+
+    def _lead_for_others(self) -> None:
+        while self._submitted.get():
+            with self._leading, suppress(SystemExit, KeyboardInterrupt):
+                self._commit_next()  # whose works they were is told
+            self._wake_for_the_rest()
+
+    def _wake_for_the_rest(self) -> None:
+        """Leave what has gathered to the store's own thread.
+
+        Looked at after the lock is free: who enqueued before that found it taken, and waits.
+        """
+        if self._queue:
+            self._submitted.put(True)
+
+    def _commit_next(self) -> None:
+        """Commit what has gathered, if anything: another thread may have done so."""
+        group = [self._queue.popleft() for _ in range(min(len(self._queue), _GROUP))]
+        if group:
+            self._commit(group)
+
+    def _commit(self, group: list[_Task[Any]]) -> None:
+        try:
+            with self._writer.begin():
+                if len(group) == 1:
+                    group[0].run(self._writer)
+                else:
+                    self._run_apart(group)
+        except Exception as error:  # noqa: BLE001 - the callers get it
+            for task in group:
+                task.fail(error)
+        except BaseException:
+            # A signal, say, that ends this thread, while it is at the works of others, too.
+            for task in group:
+                task.fail(StorageUnavailable("The process ends."))
+            raise
+        else:
+            for task in group:
+                task.tell()
+
+    def _run_apart(self, group: list[_Task[Any]]) -> None:
+        connection = self._writer.connection.driver_connection
+        assert connection is not None
+        for task in group:
+            task.run_apart(self._writer)
+            if not connection.in_transaction:
+                # A full disk, among others, makes SQLite roll back by itself, all of the group.
+                raise StorageUnavailable("The database gave the transaction up.")
+
+
+def _lock(path: Path) -> int:
+    name = path.with_name(path.name + ".lock")
+    lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise StoreInUse(f"Another process is writing {path}.") from error
+    return lock
+
+
+def _engine(path: Path, pragmas: tuple[str, ...], begin: str, **pool: Any) -> Engine:
+    engine = create_engine(
+        URL.create("sqlite+pysqlite", database=str(path)),
+        connect_args={"check_same_thread": False},
+        hide_parameters=True,  # errors are logged, and events are their senders'
+        **pool,
+    )
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: object) -> None:
+        # sqlite3 would begin transactions by itself, late, and only before some statements.
+        connection.isolation_level = None
+        for pragma in pragmas:
+            connection.execute(pragma).close()
+
+    @event.listens_for(engine, "begin")
+    def _begun(conn: Connection) -> None:
+        conn.exec_driver_sql(begin)
+
+    return engine

@@ -1,0 +1,194 @@
+"""The cap on a day's cohorts: the largest keep rollups of their own, the rest are one, ``other``.
+
+What jobs contribute keeps its true cohort, so what moves in or out of ``other`` is exact.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
+
+from ett_service.core.fleet.totals import GPU_MEASURES, MEASURES
+from ett_service.core.intervals import DAY_US
+from ett_service.storage.fleet import cohorts
+from ett_service.storage.fleet.contributions import Content, amounts
+from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies
+from ett_service.storage.fleet.rollups import exact_sum, whole
+from ett_service.storage.schema import cohort, cohort_day, contribution, rollup_daily
+
+
+class ProjectDay(NamedTuple):
+    """A day of a project, as its first instant in microseconds since the Unix epoch."""
+
+    project_id: int
+    day_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """What a day needs to keep the cap, as ids of cohorts."""
+
+    out: Sequence[int]  #: into ``other``
+    back: Sequence[int]  #: to rollups of their own
+    gone: Sequence[int]  #: nothing is left of them
+
+
+_of_day = (
+    cohort_day.c.project_id == bindparam("of_project"),
+    cohort_day.c.day_us == bindparam("of_day"),
+)
+_of_cohorts = cohort_day.c.cohort_id.in_(bindparam("cohort_ids", expanding=True))
+_in_the_day = (
+    contribution.c.project_id == cohort_day.c.project_id,
+    contribution.c.cohort_id == cohort_day.c.cohort_id,
+    contribution.c.hour_us >= cohort_day.c.day_us,
+    contribution.c.hour_us < cohort_day.c.day_us + DAY_US,
+)
+
+_FULL = (
+    select(cohort_day.c.project_id, cohort_day.c.day_us)
+    .group_by(cohort_day.c.project_id, cohort_day.c.day_us)
+    .having(
+        or_(
+            func.count() > bindparam("most"),
+            func.count().filter(cohort_day.c.kept.is_(False)) > 0,
+        )
+    )
+    .order_by(cohort_day.c.day_us.desc(), cohort_day.c.project_id)
+)
+_SEEN = select(cohort_day.c.cohort_id, cohort_day.c.kept).where(*_of_day)
+_OWN = (
+    select(cohort_day.c.cohort_id)
+    .join(
+        rollup_daily,
+        and_(
+            rollup_daily.c.project_id == cohort_day.c.project_id,
+            rollup_daily.c.start_us == cohort_day.c.day_us,
+            rollup_daily.c.cohort_id == cohort_day.c.cohort_id,
+        ),
+    )
+    .where(*_of_day, cohort_day.c.kept.is_(True))
+)
+_IN_OTHER = (
+    select(cohort_day.c.cohort_id)
+    .join(contribution, and_(*_in_the_day))
+    .where(*_of_day, cohort_day.c.kept.is_(False))
+)
+#: Another transaction that adds to a cohort, or moves it, is not waited for.
+_FREE = (
+    select(cohort_day.c.cohort_id, cohort_day.c.kept, cohort.c.excluded)
+    .join(cohort, cohort.c.id == cohort_day.c.cohort_id)
+    .where(*_of_day, _of_cohorts)
+    .order_by(cohort_day.c.cohort_id)
+    .with_for_update(of=cohort_day, skip_locked=True)
+)
+_CONTENT = (
+    select(
+        contribution.c.hour_us,
+        contribution.c.tallies,
+        *(contribution.c[name] for name in MEASURES),
+    )
+    .join_from(cohort_day, contribution, and_(*_in_the_day))
+    .where(*_of_day, cohort_day.c.cohort_id == bindparam("cohort_id"))
+)
+_SET = update(cohort_day).where(*_of_day, _of_cohorts).values(kept=bindparam("own"))
+_FORGET = delete(cohort_day).where(
+    *_of_day, _of_cohorts, ~select(contribution.c.job).where(*_in_the_day).exists()
+)
+
+
+def full_days(conn: Connection, most: int) -> list[ProjectDay]:
+    """Return the days with more than *most* cohorts, and those with any in ``other``.
+
+    The latest come first.
+    """
+    return [ProjectDay(*row) for row in conn.execute(_FULL, {"most": most})]
+
+
+def plan(conn: Connection, day: ProjectDay, most: int) -> Moves:
+    """Find what keeps the *most* cohorts with the most GPU time, of equal ones the earlier."""
+    of_day = _of(day)
+    seen = {cohort_id: bool(kept) for cohort_id, kept in conn.execute(_SEEN, of_day)}
+    gpu_us = {
+        cohort_id: whole(parts)
+        for cohorts_of, table in ((_OWN, rollup_daily), (_IN_OTHER, contribution))
+        for cohort_id, *parts in conn.execute(_weighed(conn, cohorts_of, table), of_day)
+    }
+    ranked = sorted(gpu_us, key=lambda one: (-gpu_us[one], one))
+    return Moves(
+        out=[one for one in ranked[most:] if seen[one]],
+        back=[one for one in ranked[:most] if not seen[one]],
+        gone=sorted(seen.keys() - gpu_us.keys()),
+    )
+
+
+def move(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int], *, own: bool) -> int:
+    """Give cohorts rollups of their *own*, or put them into ``other``; return how many it did.
+
+    Those that another transaction is adding to are left for the next time.
+    """
+    taken = {
+        cohort_id: bool(excluded)
+        for cohort_id, kept, excluded in _free(conn, day, cohort_ids)
+        if bool(kept) != own
+    }
+    additions = Additions()
+    for cohort_id, excluded in taken.items():
+        other = cohorts.other(conn, day.project_id, excluded=excluded)
+        source, target = (other, cohort_id) if own else (cohort_id, other)
+        for hour_at, content in _content(conn, day, cohort_id):
+            additions.take(hour_at, source, *content)
+            additions.put(hour_at, target, *content)
+    if taken:
+        conn.execute(_SET, {**_named(day, taken), "own": own})
+        additions.write(conn, day.project_id)
+    return len(taken)
+
+
+def forget(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int]) -> None:
+    """Forget that cohorts were seen on a day to which nothing of theirs is left."""
+    if free := [row.cohort_id for row in _free(conn, day, cohort_ids)]:
+        conn.execute(_FORGET, _named(day, free))
+
+
+def _weighed(conn: Connection, own: Select[Any], table: Table) -> Select[Any]:
+    paid: ColumnElement[int] = reduce(add, (table.c[name] for name in GPU_MEASURES))
+    return own.add_columns(*exact_sum(conn, paid)).group_by(cohort_day.c.cohort_id)
+
+
+def _free(
+    conn: Connection, day: ProjectDay, cohort_ids: Collection[int]
+) -> Sequence[Row[*tuple[Any, ...]]]:
+    return conn.execute(_FREE, _named(day, cohort_ids)).all()
+
+
+def _content(
+    conn: Connection, day: ProjectDay, cohort_id: int
+) -> Iterator[tuple[int, tuple[Sums, Tallies]]]:
+    of_cohort = {**_of(day), "cohort_id": cohort_id}
+    for hour_at, tallies, *sums in conn.execute(_CONTENT, of_cohort):
+        yield hour_at, amounts(Content(tuple(sums), tallies))
+
+
+def _named(day: ProjectDay, cohort_ids: Iterable[int]) -> dict[str, Any]:
+    return {**_of(day), "cohort_ids": list(cohort_ids)}
+
+
+def _of(day: ProjectDay) -> dict[str, Any]:
+    return {"of_project": day.project_id, "of_day": day.day_us}

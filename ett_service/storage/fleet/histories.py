@@ -1,0 +1,208 @@
+"""Ledgers and checkpoint intervals of many jobs, read some hundred at a time."""
+
+import dataclasses
+import heapq
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Select, Subquery, and_, bindparam, exists, func, select
+
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
+from ett_service.core.words import Category, Period
+from ett_service.storage import schema
+from ett_service.storage.fleet.rollups import CohortFilter, Group, Span, conditions, label, start_of
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import checkpoint, cohort, contribution, project
+from ett_service.storage.schema.record import EXCLUSION
+
+T = TypeVar("T")
+
+_AT_ONCE = 200  #: jobs in one IN list
+
+_decode_ledger = msgspec.json.Decoder(JobLedger).decode
+_decode_attempt = msgspec.json.Decoder(AttemptLedger).decode
+_decode_recovery = msgspec.json.Decoder(Recovery).decode
+
+
+class JobHistory(NamedTuple):
+    """A job's stored ledger with its segments, but without its shares, and what is excluded."""
+
+    key: JobKey
+    ledger: JobLedger
+    exclusions: tuple[Exclusion, ...]
+
+
+class Sample(NamedTuple):
+    """Jobs in order of project and name, and of how many they were drawn."""
+
+    keys: list[JobKey]
+    drawn_from: int
+
+
+def jobs_alive(conn: Connection, wanted: CohortFilter, window: Span, most: int) -> Sample:
+    """Draw up to *most* of the jobs that have time in the window and in a wanted cohort.
+
+    Every job has the same chance, and the same jobs give the same sample.
+    """
+    drawn: list[tuple[int, JobKey]] = []
+    count = 0
+    for row in conn.execute(_alive(wanted, window)):
+        key = JobKey(*row)
+        count += 1
+        # The largest of the negated are the smallest: a heap of those kept, the worst on top.
+        item = (-_place(key), key)
+        if len(drawn) < most:
+            heapq.heappush(drawn, item)
+        else:
+            heapq.heappushpop(drawn, item)
+    return Sample(sorted(key for _, key in drawn), count)
+
+
+def _place(key: JobKey) -> int:
+    """Return where in a random order the job comes, the same for every reader."""
+    return zlib.crc32(f"{key.project_id}/{key.job}".encode())
+
+
+def _alive(wanted: CohortFilter, window: Span) -> Select[int, str]:
+    ledger, added, cohort = schema.job_ledger, schema.contribution, schema.cohort
+    adds = (
+        select(added.c.job)
+        .join_from(added, cohort, added.c.cohort_id == cohort.c.id)
+        .join(schema.project, schema.project.c.id == cohort.c.project_id)
+        .where(
+            added.c.project_id == ledger.c.project_id,
+            added.c.job == ledger.c.job,
+            added.c.hour_us >= window[0],
+            added.c.hour_us < window[1],
+            *conditions(wanted),
+        )
+    )
+    statement: Select[int, str] = select(ledger.c.project_id, ledger.c.job).where(
+        ledger.c.started_us < window[1],
+        ledger.c.ended_us >= window[0],
+        exists(adds),
+    )
+    if wanted.project_ids is not None:
+        statement = statement.where(ledger.c.project_id.in_(wanted.project_ids))
+    return statement
+
+
+def histories(conn: Connection, keys: Iterable[JobKey]) -> Iterator[JobHistory]:
+    """Read histories in the order of *keys*, which come by project; skip jobs without one."""
+    for project_id, of_project in groupby(keys, key=lambda key: key.project_id):
+        jobs = [key.job for key in of_project]
+        for start in range(0, len(jobs), _AT_ONCE):
+            yield from _some(conn, project_id, jobs[start : start + _AT_ONCE])
+
+
+def _some(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[JobHistory]:
+    wanted = {"project_id": project_id, "jobs": jobs}
+    ledgers = {job: _decode_ledger(text) for job, text in conn.execute(_LEDGERS, wanted)}
+    attempts, recoveries, segments, exclusions = (
+        _by_job(conn, statement, wanted)
+        for statement in (_ATTEMPTS, _RECOVERIES, _SEGMENTS, _EXCLUSIONS)
+    )
+    for job in jobs:
+        if job in ledgers:
+            ledger = dataclasses.replace(
+                ledgers[job],
+                attempts=tuple(_decode_attempt(text) for (text,) in attempts[job]),
+                recoveries=tuple(_decode_recovery(text) for (text,) in recoveries[job]),
+                segments=tuple(_segment(*row) for row in segments[job]),
+            )
+            left_out = tuple(Exclusion(*row) for row in exclusions[job])
+            yield JobHistory(JobKey(project_id, job), ledger, left_out)
+
+
+def _segment(start_at: int, end_at: int, category: str, period: str, number: int | None) -> Segment:
+    return Segment(start_at, end_at, Category(category), Period(period), number)
+
+
+def _by_job(
+    conn: Connection, statement: Select[Any], wanted: dict[str, Any]
+) -> dict[str, list[tuple[Any, ...]]]:
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for job, *rest in conn.execute(statement, wanted):
+        found[job].append(tuple(rest))
+    return found
+
+
+def _of_jobs(table: Any, *names: str) -> Select[Any]:
+    return select(table.c.job, *(table.c[name] for name in names)).where(
+        table.c.project_id == bindparam("project_id"),
+        table.c.job.in_(bindparam("jobs", expanding=True)),
+    )
+
+
+_LEDGERS = _of_jobs(schema.job_ledger, "answer")
+_ATTEMPTS = _of_jobs(schema.attempt_ledger, "answer").order_by(schema.attempt_ledger.c.number)
+_RECOVERIES = _of_jobs(schema.recovery, "answer").order_by(
+    schema.recovery.c.started_us, schema.recovery.c.interrupted
+)
+_SEGMENTS = _of_jobs(
+    schema.segment, "started_us", "ended_us", "category", "period", "number"
+).order_by(schema.segment.c.started_us)
+_EXCLUSIONS = _of_jobs(schema.correction, "from_us", "to_us").where(
+    schema.correction.c.kind == EXCLUSION, schema.correction.c.taken_back_us.is_(None)
+)
+
+
+MOST_GAPS = 20_000
+
+
+def cohort_gaps(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    group_by: Sequence[str] = (),
+    most: int = MOST_GAPS,
+) -> Mapping[Group, list[int]]:
+    """Read those of the checkpoints saved in *window*, the latest *most* of all, by group.
+
+    A checkpoint belongs to the cohorts to which its job adds in its hour.
+    """
+    gaps = _gaps(wanted, window)
+    labels = [label(name).label(f"key_{place}") for place, name in enumerate(group_by)]
+    in_its_hour = and_(
+        contribution.c.project_id == gaps.c.project_id,
+        contribution.c.job == gaps.c.job,
+        contribution.c.hour_us == start_of(gaps.c.saved_us, HOUR_US),
+    )
+    # Distinct, since a job may add to several cohorts of a group in an hour.
+    statement = (
+        select(gaps, *labels)
+        .distinct()
+        .join_from(gaps, contribution, in_its_hour)
+        .join(cohort, contribution.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .where(gaps.c.gap_us > 0, *conditions(wanted))
+        .order_by(gaps.c.saved_us.desc())
+        .limit(most)
+    )
+    found: defaultdict[Group, list[int]] = defaultdict(list)
+    for row in conn.execute(statement):
+        found[tuple(row[len(gaps.c) :])].append(row.gap_us)
+    return found
+
+
+def _gaps(wanted: CohortFilter, window: Span) -> Subquery:
+    columns = checkpoint.c
+    before = func.lag(columns.saved_us).over(
+        partition_by=[columns.project_id, columns.job, columns.number], order_by=columns.saved_us
+    )
+    of_projects = [] if wanted.project_ids is None else [columns.project_id.in_(wanted.project_ids)]
+    return (
+        select(
+            columns.project_id,
+            columns.job,
+            columns.saved_us,
+            (columns.saved_us - before).label("gap_us"),
+        )
+        .where(columns.saved_us >= window[0], columns.saved_us < window[1], *of_projects)
+        .subquery()
+    )

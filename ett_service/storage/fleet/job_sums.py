@@ -1,0 +1,271 @@
+"""What single jobs contribute to a window: the largest, their sums and weights."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    Row,
+    Select,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+)
+
+from ett_service.core.fleet.distribution import Tally
+from ett_service.core.fleet.totals import GPU_MEASURES, MEASURES, PLAIN, WEIGHTED, Totals
+from ett_service.core.words import Category
+from ett_service.storage.fleet.contributions import decoded
+from ett_service.storage.fleet.rollups import (
+    CohortFilter,
+    Span,
+    conditions,
+    exact_sum,
+    label,
+    start_of,
+    whole,
+)
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import cohort, contribution, job_ledger, project
+
+SUMS: tuple[str, ...] = (
+    *PLAIN.categories.values(),
+    *WEIGHTED.categories.values(),
+    "restart_wait_gpu_us",
+    "unsaved_us",
+    "failures",
+    "attempts",
+)
+"""What :func:`of_jobs` sums."""
+
+Rate = tuple[str, int, float]
+"""Of hardware, from an instant on: what one microsecond of one accelerator counts for."""
+
+
+_in_cohort = and_(
+    contribution.c.project_id == cohort.c.project_id, contribution.c.cohort_id == cohort.c.id
+)
+
+
+def largest_by_time(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    categories: Collection[Category],
+    limit: int,
+) -> list[JobKey]:
+    """Return the jobs with most weighted time in *categories*, the largest first."""
+    weighted: ColumnElement[Any] = sum(
+        (contribution.c[WEIGHTED.categories[one]] for one in categories), literal(0)
+    )
+    return _largest(conn, wanted, window, cast(weighted, Float), limit)
+
+
+def largest_by_rate(
+    conn: Connection, wanted: CohortFilter, window: Span, rates: Sequence[Rate], limit: int
+) -> list[JobKey]:
+    """Return the jobs whose held accelerators count for most, by the latest rate of each."""
+    gpu: ColumnElement[Any] = sum((contribution.c[name] for name in GPU_MEASURES), literal(0))
+    begun = [
+        (and_(cohort.c.hardware == hardware, contribution.c.hour_us >= from_us), literal(rate))
+        for hardware, from_us, rate in sorted(rates, key=lambda one: -one[1])
+    ]
+    if not begun:
+        return []
+    return _largest(conn, wanted, window, cast(gpu, Float) * case(*begun, else_=0.0), limit)
+
+
+def of_jobs(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    keys: Iterable[JobKey],
+    cuts: Sequence[int] = (),
+) -> dict[JobKey, dict[tuple[str, str, int], Totals]]:
+    """Sum ``SUMS`` of jobs over a window, by hardware, precision and how many cuts have passed."""
+    passed: ColumnElement[Any] = sum(
+        (case((contribution.c.hour_us >= cut, 1), else_=0) for cut in cuts), literal(0)
+    )
+    by = [
+        contribution.c.project_id,
+        contribution.c.job,
+        cohort.c.hardware,
+        cohort.c.precision,
+        passed.label("passed"),
+    ]
+    sums = [column for name in SUMS for column in exact_sum(conn, contribution.c[name])]
+    statement = _of(wanted, window, [*by, *sums]).where(
+        tuple_(contribution.c.project_id, contribution.c.job).in_([tuple(key) for key in keys])
+    )
+    found: defaultdict[JobKey, dict[tuple[str, str, int], Totals]] = defaultdict(dict)
+    for row in conn.execute(statement.group_by(*by[:-1], "passed")):
+        project_id, job, hardware, precision, place, *columns = row
+        width = len(columns) // len(SUMS)
+        amounts = (whole(columns[at * width : (at + 1) * width]) for at in range(len(SUMS)))
+        nonzero = {name: amount for name, amount in zip(SUMS, amounts, strict=True) if amount}
+        found[JobKey(project_id, job)][hardware, precision, place] = Totals(nonzero)
+    return found
+
+
+def facts(conn: Connection, keys: Iterable[JobKey]) -> Mapping[JobKey, Row[*tuple[Any, ...]]]:
+    """Read what jobs say of themselves, and their projects' names."""
+    names = ("project_id", "job", "state", "name", "team", "model", "cluster", "hardware", "gpus")
+    statement = (
+        select(*(job_ledger.c[name] for name in names), project.c.name.label("project"))
+        .join_from(job_ledger, project, project.c.id == job_ledger.c.project_id)
+        .where(tuple_(job_ledger.c.project_id, job_ledger.c.job).in_([tuple(key) for key in keys]))
+    )
+    return {JobKey(row.project_id, row.job): row for row in conn.execute(statement)}
+
+
+def hardware_names(conn: Connection) -> list[str]:
+    """Return every kind of accelerator that any cohort has."""
+    return list(conn.scalars(select(cohort.c.hardware).distinct()))
+
+
+def _largest(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    amount: ColumnElement[float],
+    limit: int,
+) -> list[JobKey]:
+    key = (contribution.c.project_id, contribution.c.job)
+    size = func.sum(amount)
+    statement = (
+        _of(wanted, window, key)
+        .group_by(*key)
+        .having(size > 0)
+        .order_by(size.desc(), *key)
+        .limit(limit)
+    )
+    return [JobKey(*row) for row in conn.execute(statement)]
+
+
+def _of(wanted: CohortFilter, window: Span, columns: Iterable[ColumnElement[Any]]) -> Select[Any]:
+    return (
+        select(*columns)
+        .join_from(contribution, cohort, _in_cohort)
+        .join(project, project.c.id == cohort.c.project_id)
+        .where(
+            contribution.c.hour_us >= window[0],
+            contribution.c.hour_us < window[1],
+            *conditions(wanted),
+        )
+    )
+
+
+Machine: TypeAlias = tuple[str, str]
+"""Hardware and precision; empty where unknown."""
+
+
+def job_totals(
+    conn: Connection,
+    project_id: int,
+    job: str,
+    step_us: int | None = None,
+    *,
+    measures: Collection[str] = MEASURES,
+) -> dict[tuple[int | None, Machine], Totals]:
+    """Sum what a job adds, excluded time too, by machine and, with a step, by its start.
+
+    A step is an hour, a day or a week in microseconds, as for the fleet. Distributions are left
+    out; see :func:`job_tally`.
+    """
+    start: ColumnElement[Any] = literal(None)
+    if step_us is not None:
+        start = start_of(contribution.c.hour_us, step_us)
+    keys = [start.label("start"), cohort.c.hardware, cohort.c.precision]
+    columns = [column for name in measures for column in exact_sum(conn, contribution.c[name])]
+    statement = (
+        select(*keys, *columns)
+        .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
+        .where(contribution.c.project_id == project_id, contribution.c.job == job)
+        .group_by(*(["start"] if step_us is not None else []), *keys[1:])
+    )
+    width = len(columns) // len(measures) if measures else 0
+    found = {}
+    for start_us, hardware, precision, *amounts in conn.execute(statement):
+        sums = {
+            name: whole(amounts[place * width : (place + 1) * width])
+            for place, name in enumerate(measures)
+        }
+        totals = Totals({name: amount for name, amount in sums.items() if amount})
+        found[start_us, (hardware, precision)] = totals
+    return found
+
+
+def job_tally(conn: Connection, project_id: int, job: str, name: str) -> Tally:
+    """Read one of a job's distributions, excluded time included."""
+    statement = select(contribution.c.tallies).where(
+        contribution.c.project_id == project_id, contribution.c.job == job
+    )
+    counts: Counter[int] = Counter()
+    us = 0
+    for text in conn.scalars(statement):
+        for place, (count, length_us) in decoded(text).get(name, {}).items():
+            counts[place] += count
+            us += length_us
+    return Tally(counts, us)
+
+
+class JobWeight(NamedTuple):
+    """What a job spent in each of two windows, in microseconds, weighted or not."""
+
+    project: str
+    job: str
+    base_us: int
+    current_us: int
+
+
+def heaviest(
+    conn: Connection,
+    wanted: CohortFilter,
+    group: Mapping[str, str],
+    windows: tuple[Span, Span],
+    measures: Collection[str],
+    most: int,
+) -> list[JobWeight]:
+    """Return up to *most* jobs of the *group*, those with the most of *measures* in a window first.
+
+    *group* gives labels their values. Sums are floats, exact below 2^53: they rank and are read.
+    """
+    amount = cast(sum((contribution.c[name] for name in measures), start=0), Float)
+    base, current = (func.sum(case((_within(span), amount), else_=0.0)) for span in windows)
+    larger = case((base < current, current), else_=base)
+    statement = (
+        select(project.c.name, contribution.c.job, base, current)
+        .join_from(cohort, project, project.c.id == cohort.c.project_id)
+        .join(
+            contribution,
+            and_(
+                contribution.c.project_id == cohort.c.project_id,
+                contribution.c.cohort_id == cohort.c.id,
+            ),
+        )
+        .where(
+            or_(*(_within(span) for span in windows)),
+            *(label(name) == value for name, value in group.items()),
+            *conditions(wanted),
+        )
+        .group_by(project.c.name, contribution.c.job)
+        .having(larger > 0)
+        .order_by(larger.desc(), project.c.name, contribution.c.job)
+        .limit(most)
+    )
+    return [
+        JobWeight(owner, job, round(base_us), round(current_us))
+        for owner, job, base_us, current_us in conn.execute(statement)
+    ]
+
+
+def _within(span: Span) -> ColumnElement[bool]:
+    return and_(contribution.c.hour_us >= span[0], contribution.c.hour_us < span[1])

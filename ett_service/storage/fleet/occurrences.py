@@ -1,0 +1,182 @@
+"""Durations that begin in a window, one by one: starts, recoveries, compiles, saves."""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum, auto
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Exists,
+    Float,
+    Select,
+    Table,
+    and_,
+    cast,
+    exists,
+    func,
+    select,
+)
+
+from ett_service.core.fleet.totals import WEIGHTED
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.words import FAILURES, Category
+from ett_service.storage.fleet.rollups import CohortFilter, Span, conditions, start_of
+from ett_service.storage.schema import (
+    attempt_ledger,
+    cohort,
+    contribution,
+    job_ledger,
+    project,
+    recovery,
+    segment,
+)
+
+
+class Occurrence(NamedTuple):
+    """One of them, and the job that it is of."""
+
+    project_id: int
+    job: str
+    at: int
+    us: int
+
+
+class Kind(StrEnum):
+    """What is measured."""
+
+    TIME_TO_START = auto()  #: of jobs that begin
+    TIME_TO_RECOVER = auto()  #: of recoveries that begin, after a failure, once they are over
+    PT2_COMPILE = auto()  #: of attempts that begin, compile and reach a loop, before that loop
+    CHECKPOINT_BLOCKING = auto()  #: of attempts that begin: the mean of their stops for a save
+
+
+class JobEtt(NamedTuple):
+    """A job's time in a window, times accelerators."""
+
+    effective_us: int
+    us: int
+
+
+class _Compiled(msgspec.Struct):
+    """What of an attempt's answer is looked at."""
+
+    categories_us: dict[str, int]
+    loop_started_at: int | None = None
+
+
+_decode_compiled = msgspec.json.Decoder(_Compiled).decode
+
+
+def occurrences(
+    conn: Connection, wanted: CohortFilter, kind: Kind, window: Span
+) -> Iterator[Occurrence]:
+    """Read those of a kind that began in the window, in a wanted cohort; a job's come together."""
+    return _READERS[kind](conn, wanted, window)
+
+
+def job_ett(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[JobEtt]:
+    """Read what each job spent in the wanted cohorts in a window of full hours.
+
+    Sums are floats, exact below 2^53: they are estimated with.
+    """
+    weighted = [contribution.c[name] for name in WEIGHTED.categories.values()]
+    effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
+    statement = (
+        _in_cohorts(
+            select(func.sum(cast(effective, Float)), func.sum(cast(sum(weighted, start=0), Float))),
+            wanted,
+        )
+        .where(contribution.c.hour_us >= window[0], contribution.c.hour_us < window[1])
+        .group_by(contribution.c.project_id, contribution.c.job)
+        .order_by(contribution.c.project_id, contribution.c.job)
+    )
+    for effective_us, us in conn.execute(statement):
+        yield JobEtt(round(effective_us), round(us))
+
+
+def _starts(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Occurrence]:
+    statement = _begun(job_ledger, wanted, window, job_ledger.c.time_to_start_us)
+    for row in conn.execute(statement.where(job_ledger.c.time_to_start_us.is_not(None))):
+        yield Occurrence(*row)
+
+
+def _recoveries(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Occurrence]:
+    statement = _begun(recovery, wanted, window, recovery.c.us).where(
+        recovery.c.resumed.is_not(None), recovery.c.outcome.in_(sorted(FAILURES))
+    )
+    for row in conn.execute(statement):
+        yield Occurrence(*row)
+
+
+def _compiles(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Occurrence]:
+    statement = _attempts(wanted, window, attempt_ledger.c.answer)
+    for project_id, job, at, answer in conn.execute(statement):
+        attempt = _decode_compiled(answer)
+        us = attempt.categories_us.get(Category.PT2_COMPILE, 0)
+        if us and attempt.loop_started_at is not None:
+            yield Occurrence(project_id, job, at, us)
+
+
+def _saves(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Occurrence]:
+    stops = and_(
+        segment.c.project_id == attempt_ledger.c.project_id,
+        segment.c.job == attempt_ledger.c.job,
+        segment.c.number == attempt_ledger.c.number,
+        segment.c.category == Category.CHECKPOINT_BLOCKING.value,
+    )
+    lengths = func.sum(segment.c.ended_us - segment.c.started_us)
+    statement = _attempts(wanted, window, lengths, func.count()).join(segment, stops)
+    of_attempt = (*list(attempt_ledger.primary_key)[:3], attempt_ledger.c.started_us)
+    for project_id, job, at, us, count in conn.execute(statement.group_by(*of_attempt)):
+        yield Occurrence(project_id, job, at, round(us / count))
+
+
+def _attempts(wanted: CohortFilter, window: Span, *columns: ColumnElement[Any]) -> Select[Any]:
+    # What began in the window did not end before it: attempts are indexed by their end.
+    return _begun(attempt_ledger, wanted, window, *columns).where(
+        attempt_ledger.c.ended_us >= window[0]
+    )
+
+
+def _begun(
+    table: Table, wanted: CohortFilter, window: Span, *columns: ColumnElement[Any]
+) -> Select[Any]:
+    """Select the *columns* of what began in the window and in a wanted cohort."""
+    of = table.c
+    statement = (
+        select(of.project_id, of.job, of.started_us, *columns)
+        .where(of.started_us >= window[0], of.started_us < window[1], _is_wanted(table, wanted))
+        .order_by(of.project_id, of.job, of.started_us)
+    )
+    if wanted.project_ids is not None:
+        statement = statement.where(of.project_id.in_(wanted.project_ids))
+    return statement
+
+
+def _is_wanted(table: Table, wanted: CohortFilter) -> Exists:
+    """Whether the job has time in a wanted cohort in the hour in which the row's began."""
+    return exists(
+        _in_cohorts(select(contribution.c.job), wanted).where(
+            contribution.c.project_id == table.c.project_id,
+            contribution.c.job == table.c.job,
+            contribution.c.hour_us == start_of(table.c.started_us, HOUR_US),
+        )
+    )
+
+
+def _in_cohorts(statement: Select[Any], wanted: CohortFilter) -> Select[Any]:
+    return (
+        statement.join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .where(*conditions(wanted))
+    )
+
+
+_READERS: dict[Kind, Callable[[Connection, CohortFilter, Span], Iterator[Occurrence]]] = {
+    Kind.TIME_TO_START: _starts,
+    Kind.TIME_TO_RECOVER: _recoveries,
+    Kind.PT2_COMPILE: _compiles,
+    Kind.CHECKPOINT_BLOCKING: _saves,
+}

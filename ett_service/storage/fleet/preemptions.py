@@ -1,0 +1,225 @@
+"""Attempts that ended preempted in a window, what that cost, and in whose favour it was."""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum, auto
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Integer,
+    ScalarSelect,
+    Subquery,
+    Text,
+    and_,
+    case,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+)
+from sqlalchemy import cast as sql_cast
+
+from ett_service.core.fleet.cohort import MOST_ACCELERATORS, size_of
+from ett_service.core.words import Outcome
+from ett_service.storage.fleet.rollups import CohortFilter, Place, Span, start_of, whole
+from ett_service.storage.schema import attempt_ledger, correction, job_ledger, project, recovery
+from ett_service.storage.schema.record import EXCLUSION
+
+_LOW_BITS = 32
+_GAVE_UP = (Outcome.FAILED, Outcome.LOST)
+
+_preempted = attempt_ledger.alias("preempted")
+_favoured = attempt_ledger.alias("favoured")
+_before = attempt_ledger.alias("before")
+
+
+class PreemptionOrder(StrEnum):
+    """Why an attempt had to make room."""
+
+    FIRST = auto()  #: for a job that had work of its own to do
+    SECOND = auto()  #: for one that came back after a failure
+    UNKNOWN = auto()  #: nobody said for which, or that job is not known
+
+
+class Loss(NamedTuple):
+    """What preemptions of one order cost."""
+
+    attempts: int = 0
+    unsaved_weighted_us: int = 0
+    recovery_weighted_us: int = 0
+    unweighted: int = 0  #: of attempts with unknown accelerators, whose loss is unknown too
+
+    def plus(self, other: "Loss") -> "Loss":
+        """Put both together."""
+        return Loss(*map(sum, zip(self, other, strict=True)))
+
+
+def losses(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    group_by: Sequence[str] = (),
+    step: int | None = None,
+) -> dict[tuple[Place, PreemptionOrder], Loss]:
+    """Add up what was lost to preemptions that ended an attempt in the window.
+
+    The loss is the attempt's unsaved time and the recovery that followed it, times its
+    accelerators. It is of second order if the job in ``preempted_by`` was coming back after a
+    failure: of its attempts that had begun by then, the last had ended `failed` or `lost`, or
+    came after one that did. Places are those of ``rollups.totals``.
+    """
+    keys: list[ColumnElement[Any]] = [_label(conn, name) for name in group_by]
+    if step is not None:
+        keys.append(start_of(_preempted.c.ended_us, step))
+    keys.append(_order())
+    each = _each(conn, wanted, window, keys)
+    named = [each.c[f"key_{place}"] for place in range(len(keys))]
+    sums = [
+        func.count(),
+        *_weighted(each, each.c.unsaved_us),
+        *_weighted(each, each.c.recovered_us),
+        func.sum(case((each.c.accelerators == 0, 1), else_=0)),
+    ]
+    found = {}
+    for row in conn.execute(select(*named, *sums).group_by(*named)):
+        *labels, order = row[: len(keys)]
+        bucket = None if step is None else labels.pop()
+        count, high, low, more_high, more_low, unweighted = map(int, row[len(keys) :])
+        loss = Loss(count, whole((high, low)), whole((more_high, more_low)), unweighted)
+        found[(bucket, tuple(labels)), PreemptionOrder(order)] = loss
+    return found
+
+
+def _each(
+    conn: Connection, wanted: CohortFilter, window: Span, keys: Sequence[ColumnElement[Any]]
+) -> Subquery:
+    """Select the attempts that ended preempted, one a row; 0 for unknown accelerators."""
+    known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
+    of_its_job = and_(
+        job_ledger.c.project_id == _preempted.c.project_id, job_ledger.c.job == _preempted.c.job
+    )
+    return (
+        select(
+            *(key.label(f"key_{place}") for place, key in enumerate(keys)),
+            case((known, _preempted.c.gpus), else_=0).label("accelerators"),
+            _preempted.c.unsaved_us,
+            _recovered_us().label("recovered_us"),
+        )
+        .join_from(_preempted, job_ledger, of_its_job)
+        .join(project, project.c.id == _preempted.c.project_id)
+        .where(*_conditions(conn, wanted, window))
+        .subquery("each")
+    )
+
+
+def _conditions(
+    conn: Connection, wanted: CohortFilter, window: Span
+) -> Iterator[ColumnElement[bool]]:
+    yield _preempted.c.outcome == Outcome.PREEMPTED
+    yield _preempted.c.ended_us >= window[0]
+    yield _preempted.c.ended_us < window[1]
+    if wanted.project_ids is not None:
+        yield _preempted.c.project_id.in_(wanted.project_ids)
+    for name, values in sorted(wanted.where.items()):
+        yield _label(conn, name).in_(sorted(values))
+    if not wanted.exclusions:
+        yield ~_excluded()
+
+
+def _label(conn: Connection, name: str) -> ColumnElement[str]:
+    """Return a label of the cohort in which the end of the attempt lies."""
+    if name in ("other", "excluded"):
+        return literal("")
+    if name == "project":
+        return project.c.name
+    if name == "size":
+        return _size(_preempted.c.gpus)
+    columns = {"code_version": _preempted.c.code_version, "precision": _precision(conn)}
+    return func.coalesce(columns[name] if name in columns else job_ledger.c[name], "")
+
+
+def _precision(conn: Connection) -> ColumnElement[Any]:
+    if conn.dialect.name == "sqlite":
+        return func.json_extract(job_ledger.c.answer, "$.facts.precision", type_=Text)
+    return func.json_extract_path_text(
+        sql_cast(job_ledger.c.answer, JSON), "facts", "precision", type_=Text
+    )
+
+
+def _size(accelerators: ColumnElement[int]) -> ColumnElement[str]:
+    buckets = [
+        (accelerators < 2 << bits, size_of(1 << bits))
+        for bits in range(MOST_ACCELERATORS.bit_length())
+    ]
+    countable = accelerators.between(1, MOST_ACCELERATORS)
+    return case((countable, case(*buckets)), else_="")
+
+
+def _weighted(
+    each: Subquery, us: ColumnElement[int]
+) -> tuple[ColumnElement[int], ColumnElement[int]]:
+    """Sum microseconds times accelerators in halves, since the product may pass 64 bits."""
+    high = us.op(">>")(literal(_LOW_BITS, Integer))
+    low = us.op("&")((1 << _LOW_BITS) - 1)
+    return func.sum(high * each.c.accelerators), func.sum(low * each.c.accelerators)
+
+
+def _recovered_us() -> ColumnElement[int]:
+    of_it = select(func.sum(recovery.c.us)).where(
+        recovery.c.project_id == _preempted.c.project_id,
+        recovery.c.job == _preempted.c.job,
+        recovery.c.interrupted == _preempted.c.number,
+    )
+    return func.coalesce(sql_cast(of_it.scalar_subquery(), BigInteger), 0)
+
+
+def _excluded() -> ColumnElement[bool]:
+    ended = _preempted.c.ended_us
+    return exists().where(
+        correction.c.project_id == _preempted.c.project_id,
+        correction.c.job == _preempted.c.job,
+        correction.c.kind == EXCLUSION,
+        correction.c.taken_back_us.is_(None),
+        or_(correction.c.from_us.is_(None), correction.c.from_us <= ended),
+        or_(correction.c.to_us.is_(None), correction.c.to_us > ended),
+    )
+
+
+def _order() -> ColumnElement[str]:
+    last = _last_begun(_favoured.c.number)
+    followed = (
+        select(_before.c.outcome)
+        .where(
+            _before.c.project_id == _preempted.c.project_id,
+            _before.c.job == _preempted.c.preempted_by,
+            _before.c.number == last - 1,
+        )
+        .scalar_subquery()
+    )
+    over = case((_favoured.c.ended_us <= _preempted.c.ended_us, _favoured.c.outcome))
+    second = or_(_last_begun(over).in_(_GAVE_UP), followed.in_(_GAVE_UP))
+    return case(
+        (last.is_(None), PreemptionOrder.UNKNOWN.value),
+        (second, PreemptionOrder.SECOND.value),
+        else_=PreemptionOrder.FIRST.value,
+    )
+
+
+def _last_begun(column: ColumnElement[Any]) -> ScalarSelect[Any]:
+    """Return a column of the attempt that the favoured job had begun last by then."""
+    return (
+        select(column)
+        .where(
+            _favoured.c.project_id == _preempted.c.project_id,
+            _favoured.c.job == _preempted.c.preempted_by,
+            _favoured.c.started_us <= _preempted.c.ended_us,
+        )
+        .order_by(_favoured.c.started_us.desc(), _favoured.c.number.desc())
+        .limit(1)
+        .correlate(_preempted)
+        .scalar_subquery()
+    )

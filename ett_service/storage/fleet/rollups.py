@@ -1,0 +1,320 @@
+"""Sums of the rollups over a window of time, by cohort and by step.
+
+Whole days are read from the daily table, and what is left of the window at both ends from the
+hourly one. SQL adds; who asked divides.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Table,
+    case,
+    distinct,
+    func,
+    literal,
+    or_,
+    select,
+)
+
+from ett_service.core.fleet.distribution import Tally
+from ett_service.core.fleet.totals import MEASURES, Totals
+from ett_service.core.intervals import DAY_US, HOUR_US, MONDAY_US
+from ett_service.storage import schema
+from ett_service.storage.schema import cohort, project
+
+JOBS = "jobs"
+"""Beside the measures, in every total: how many jobs lived in the bucket, each counted once."""
+
+_LOW_BITS = 32
+
+Group: TypeAlias = tuple[str, ...]
+Place: TypeAlias = tuple[int | None, Group]
+Span: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CohortFilter:
+    """Which cohorts; what is empty asks nothing."""
+
+    project_ids: tuple[int, ...] | None = None  #: None for those of all projects
+    where: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Values by ``project`` or dimension, any of which will do; ``""`` is unknown."""
+    exclusions: bool = False  #: whether excluded time is counted too
+
+
+class _Piece(NamedTuple):
+    """A part of the window that one grain of the rollups covers."""
+
+    sums: Table
+    tallies: Table
+    jobs: str  #: the measure that counts jobs in the first bucket
+    span: Span
+
+
+@dataclass(slots=True)
+class _Adding:
+    """Totals to which rows are still added."""
+
+    sums: Counter[str] = field(default_factory=Counter)
+    counts: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    us: Counter[str] = field(default_factory=Counter)
+
+    def add_sums(self, names: Sequence[str], columns: Sequence[Any]) -> None:
+        width = len(columns) // len(names)
+        if width > 1:
+            columns = [whole(columns[at : at + width]) for at in range(0, len(columns), width)]
+        for name, amount in zip(names, columns, strict=True):
+            if amount:
+                self.sums[name] += int(amount)
+
+    def add_tally(self, name: str, place: int, count: int, *us: int) -> None:
+        self.counts[name][place] += int(count)
+        self.us[name] += whole(us)
+
+    def totals(self) -> Totals:
+        tallies = {name: Tally(counts, self.us[name]) for name, counts in self.counts.items()}
+        return Totals(self.sums, tallies)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The arguments of :func:`totals`."""
+
+    wanted: CohortFilter
+    window: Span
+    group_by: Sequence[str]
+    step: int | None
+    measures: Collection[str] = ()
+    cuts: Sequence[int] = ()
+
+    @property
+    def width(self) -> int:
+        """How many columns say what a row is of."""
+        return len(self.group_by) + bool(self.cuts) + (self.step is not None)
+
+    def place(self, row: Row[*tuple[Any, ...]]) -> Place:
+        """Return what the row is of."""
+        labels = tuple(row[: self.width])
+        return (None, labels) if self.step is None else (labels[-1], labels[:-1])
+
+
+def totals(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    group_by: Sequence[str] = (),
+    step: int | None = None,
+    *,
+    measures: Collection[str] = MEASURES,
+    tallies: bool = True,
+    cuts: Sequence[int] = (),
+) -> dict[Place, Totals]:
+    """Sum the rollups from ``window[0]`` to before ``window[1]``, both on full hours.
+
+    The keys are ``(start of the bucket or None without a step, labels of the group)``. *step* is
+    an hour, a day or a week in microseconds; buckets are UTC's, weeks begin on Monday, and the
+    outer ones hold only what lies in the window. With *cuts*, ascending instants at midnight, a
+    group's last label is how many of them lie at or before its time. Of the sums only *measures*
+    are read, and ``JOBS``; without *tallies* no distributions are. What has no time is absent.
+    """
+    asked = _Asked(wanted, window, group_by, step, measures, cuts)
+    found: defaultdict[Place, _Adding] = defaultdict(_Adding)
+    for piece in _pieces(window, step):
+        for row in conn.execute(_summing(conn, piece, asked)):
+            found[asked.place(row)].add_sums((JOBS, *measures), row[asked.width :])
+        if tallies:
+            _count(conn, piece, asked, found)
+    return {place: adding.totals() for place, adding in found.items() if adding.sums}
+
+
+def distributions(
+    conn: Connection,
+    wanted: CohortFilter,
+    window: Span,
+    group_by: Sequence[str] = (),
+    step: int | None = None,
+) -> dict[Place, Totals]:
+    """Read the tallies of a window alone; for the arguments see :func:`totals`."""
+    asked = _Asked(wanted, window, group_by, step)
+    found: defaultdict[Place, _Adding] = defaultdict(_Adding)
+    for piece in _pieces(window, step):
+        _count(conn, piece, asked, found)
+    return {place: adding.totals() for place, adding in found.items()}
+
+
+def _count(
+    conn: Connection, piece: _Piece, asked: _Asked, found: defaultdict[Place, _Adding]
+) -> None:
+    for row in conn.execute(_tallying(conn, piece, asked)):
+        found[asked.place(row)].add_tally(*row[asked.width :])
+
+
+def cohorts_in_other(conn: Connection, wanted: CohortFilter, window: Span) -> int:
+    """Count the cohorts, as they would be without the cap, whose time lies in ``other``."""
+    day = schema.cohort_day
+    from_us, to_us = window
+    statement = (
+        select(func.count(distinct(day.c.cohort_id)))
+        .join_from(day, cohort, day.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .where(
+            day.c.day_us > from_us - DAY_US,
+            day.c.day_us < to_us,
+            day.c.kept.is_(False),
+            *conditions(wanted),
+        )
+    )
+    return conn.scalar(statement) or 0
+
+
+def conditions(wanted: CohortFilter) -> Iterator[ColumnElement[bool]]:
+    """Say in SQL which rows of ``cohort`` joined with ``project`` are meant."""
+    if wanted.project_ids is not None:
+        yield cohort.c.project_id.in_(wanted.project_ids)
+    for name, values in sorted(wanted.where.items()):
+        yield label(name).in_(sorted(values))
+    if wanted.where.keys() - {"project"}:
+        # Its dimensions are empty, which would read as unknown.
+        yield cohort.c.other.is_(False)
+    if not wanted.exclusions:
+        yield cohort.c.excluded.is_(False)
+
+
+def label(name: str) -> ColumnElement[str]:
+    """Return the column of a label, as text, of ``cohort`` joined with ``project``."""
+    if name == "project":
+        return project.c.name
+    if name in ("other", "excluded"):
+        return case((cohort.c[name].is_(True), literal("1")), else_=literal(""))
+    return cohort.c[name]
+
+
+def start_of(at_us: ColumnElement[int], step_us: int) -> ColumnElement[int]:
+    """Return the start of the hour, the day or the ISO week, of UTC, in which an instant lies.
+
+    It is counted from before every instant: in SQL the remainder of what is negative is negative.
+    """
+    return at_us - (at_us - MONDAY_US) % step_us
+
+
+def exact_sum(conn: Connection, amount: ColumnElement[int]) -> tuple[ColumnElement[int], ...]:
+    """Sum 64-bit integers without overflow, in one column or two, for :func:`whole`.
+
+    SQLite raises an error where a sum passes 64 bits, so there the halves are summed; PostgreSQL
+    sums into a numeric.
+    """
+    if conn.dialect.name != "sqlite":
+        return (func.sum(amount),)
+    low = (1 << _LOW_BITS) - 1
+    return func.sum(amount.op(">>")(_LOW_BITS)), func.sum(amount.op("&")(low))
+
+
+def whole(parts: Sequence[Any]) -> int:
+    """Put a sum together from the columns of :func:`exact_sum`."""
+    # Spelled out: a long series asks half a million times.
+    high = int(parts[0] or 0)
+    return high if len(parts) == 1 else (high << _LOW_BITS) + int(parts[1] or 0)
+
+
+def _pieces(window: Span, step: int | None) -> Iterator[_Piece]:
+    from_us, to_us = window
+    first_day, last_day = -(-from_us // DAY_US) * DAY_US, to_us // DAY_US * DAY_US
+    if step == HOUR_US or first_day >= last_day:
+        hourly: Iterable[Span] = [window]
+    else:
+        hourly = [(from_us, first_day), (last_day, to_us)]
+        days = (first_day, last_day)
+        yield _Piece(schema.rollup_daily, schema.tally_daily, "jobs_day", days)
+    for start, end in hourly:
+        if start < end:
+            yield _Piece(schema.rollup_hourly, schema.tally_hourly, "jobs_hour", (start, end))
+
+
+def _times(
+    table: Table, step: int | None, cuts: Sequence[int]
+) -> list[tuple[str, ColumnElement[Any]]]:
+    """Name what a row's start is grouped by."""
+    start: ColumnElement[int] = table.c.start_us
+    times: list[tuple[str, ColumnElement[Any]]] = []
+    if cuts:
+        ladder = [(start < cut, literal(str(place))) for place, cut in enumerate(cuts)]
+        times.append(("cut", case(*ladder, else_=literal(str(len(cuts))))))
+    if step is not None:
+        times.append(("bucket", start_of(start, step)))
+    return times
+
+
+def _is_first(table: Table, window: Span, step: int | None) -> ColumnElement[bool]:
+    start: ColumnElement[int] = table.c.start_us
+    begins = start == window[0]
+    return begins if step is None else or_(begins, start == start_of(start, step))
+
+
+def _summing(conn: Connection, piece: _Piece, asked: _Asked) -> Select[Any]:
+    table = piece.sums
+    first = _is_first(table, asked.window, asked.step)
+    jobs = case((first, table.c[piece.jobs]), else_=table.c.jobs_started)
+    amounts = [jobs, *(table.c[name] for name in asked.measures)]
+    columns = [column for amount in amounts for column in exact_sum(conn, amount)]
+    return _grouped(table, piece.span, asked, [], columns)
+
+
+def _tallying(conn: Connection, piece: _Piece, asked: _Asked) -> Select[Any]:
+    table = piece.tallies
+    keys = [("name", table.c.name), ("place", table.c.place)]
+    columns = [func.sum(table.c.count), *exact_sum(conn, table.c.us)]
+    return _grouped(table, piece.span, asked, keys, columns)
+
+
+def _grouped(
+    table: Table,
+    span: Span,
+    asked: _Asked,
+    more: Sequence[tuple[str, ColumnElement[Any]]],
+    columns: Sequence[ColumnElement[Any]],
+) -> Select[Any]:
+    """Sum by cohort, and only then by what cohorts are called: numbers are sooner compared."""
+    keys = [*_times(table, asked.step, asked.cuts), *more]
+    start_us, end_us = span
+    wanted = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
+    # By name: PostgreSQL takes two equal expressions for two where they hold parameters.
+    by_cohort = (
+        select(
+            *([table.c.cohort_id] if asked.group_by else []),
+            *(key.label(name) for name, key in keys),
+            *(column.label(f"sum_{place}") for place, column in enumerate(columns)),
+        )
+        .where(
+            *_of_projects(table, asked.wanted),
+            table.c.start_us >= start_us,
+            table.c.start_us < end_us,
+            table.c.cohort_id.in_(wanted.where(*conditions(asked.wanted))),
+        )
+        .group_by(*([table.c.cohort_id] if asked.group_by else []), *(name for name, _ in keys))
+    )
+    if not asked.group_by:
+        return by_cohort
+    of_cohort = by_cohort.subquery()
+    labels = [label(name).label(f"label_{place}") for place, name in enumerate(asked.group_by)]
+    times = [of_cohort.c[name] for name, _ in keys]
+    sums = [func.sum(of_cohort.c[f"sum_{place}"]) for place in range(len(columns))]
+    columns = [*labels, *times, *sums]
+    return (
+        select(*columns)
+        .join_from(of_cohort, cohort, of_cohort.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .group_by(*(each.name for each in labels), *times)
+    )
+
+
+def _of_projects(table: Table, wanted: CohortFilter) -> Iterator[ColumnElement[bool]]:
+    """Repeat of the cohort's project what the key of the table begins with."""
+    if wanted.project_ids is not None:
+        yield table.c.project_id.in_(wanted.project_ids)

@@ -1,0 +1,165 @@
+"""Pages of jobs and of events, each from where the last one ended."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    Row,
+    Select,
+    case,
+    cast,
+    func,
+    or_,
+    select,
+    tuple_,
+)
+
+from ett_service.core.words import WASTED, JobState, Period
+from ett_service.storage.schema import event, job_ledger, project, share
+
+_OPEN = (JobState.RUNNING, JobState.QUEUED)
+_AFTER_ALL = 1 << 62  #: a job that has not begun comes after every job that has
+
+ORDERS: dict[str, ColumnElement[Any]] = {
+    "started_at": func.coalesce(job_ledger.c.started_us, _AFTER_ALL),
+    "ended_at": func.coalesce(job_ledger.c.ended_us, _AFTER_ALL),
+    "job": job_ledger.c.job,
+    "e2e_seconds": job_ledger.c.e2e_us,
+    "ett_ratio": func.coalesce(
+        cast(job_ledger.c.effective_us, Float) / func.nullif(job_ledger.c.e2e_us, 0), 0.0
+    ),
+    "failures": job_ledger.c.failures,
+    "unsaved_training_seconds": job_ledger.c.unsaved_us,
+}
+"""What jobs can be sorted by. The ratio only orders here; readers divide for themselves."""
+
+EXACT = ("team", "model", "cluster", "hardware", "kind", "state")
+"""Columns that a filter compares as they are."""
+
+_SUMMARY = [
+    column for column in job_ledger.c if column.name not in ("project_id", "answer", "due_us")
+]
+
+
+_PROJECTS = select(project.c.id, project.c.name).order_by(project.c.name)
+
+JobRow: TypeAlias = Row[*tuple[Any, ...]]
+EventRow: TypeAlias = Row[str, str, int, int, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs; what is empty or None asks nothing."""
+
+    equal: dict[str, str]  #: by the names in ``EXACT``
+    from_us: int | None = None  #: jobs alive at or after
+    to_us: int | None = None  #: jobs begun before
+    contains: str | None = None  #: in the job's key or name, in any case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPosition:
+    """Behind which row a page begins: its sort value and job."""
+
+    value: str | int | float
+    job: str
+
+
+def jobs(
+    conn: Connection,
+    project_id: int,
+    wanted: JobFilter,
+    *,
+    sort: str,
+    descending: bool,
+    limit: int,
+    after: JobPosition | None = None,
+) -> Sequence[JobRow]:
+    """Read up to *limit* rows of ``job_ledger``, with ``place`` beside them.
+
+    A page begins behind a row and not at a count, so jobs that come or go between two pages
+    neither repeat a row nor hide one.
+    """
+    order = ORDERS[sort]
+    statement = (
+        select(*_SUMMARY, order.label("place"))
+        .where(job_ledger.c.project_id == project_id, *_conditions(wanted))
+        .limit(limit)
+    )
+    keys = (order, job_ledger.c.job)
+    if after is not None:
+        here, there = tuple_(*keys), tuple_(after.value, after.job)
+        statement = statement.where(here < there if descending else here > there)
+    ordered = (key.desc() if descending else key.asc() for key in keys)
+    return conn.execute(statement.order_by(*ordered)).all()
+
+
+def _conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
+    found = [job_ledger.c[name] == value for name, value in wanted.equal.items()]
+    if wanted.to_us is not None:
+        found.append(job_ledger.c.started_us < wanted.to_us)
+    if wanted.from_us is not None:
+        still_open = job_ledger.c.state.in_(_OPEN)
+        found.append(or_(still_open, job_ledger.c.ended_us > wanted.from_us))
+    if wanted.contains is not None:
+        found.append(
+            or_(
+                job_ledger.c.job.icontains(wanted.contains, autoescape=True),
+                job_ledger.c.name.icontains(wanted.contains, autoescape=True),
+            )
+        )
+    return found
+
+
+def training_us(
+    conn: Connection, project_id: int, of_jobs: Collection[str]
+) -> dict[str, tuple[int, int]]:
+    """Sum each job's ``(wasted, all)`` microseconds of the period ``training``."""
+    wasted = case((share.c.category.in_(sorted(WASTED)), share.c.us), else_=0)
+    statement: Select[str, int, int] = (
+        select(share.c.job, func.sum(wasted), func.sum(share.c.us))
+        .where(
+            share.c.project_id == project_id,
+            share.c.job.in_(of_jobs),
+            share.c.period == Period.TRAINING,
+        )
+        .group_by(share.c.job)
+    )
+    rows = conn.execute(statement)
+    return {name: (int(lost), int(whole)) for name, lost, whole in rows}
+
+
+def event_bodies(
+    conn: Connection, project_id: int, job: str, *, limit: int, after: tuple[int, str] | None
+) -> Sequence[EventRow]:
+    """Read ``(id, type, at_us, received_us, body)`` of a job's events, the earliest first."""
+    keys = (event.c.at_us, event.c.id)
+    statement = (
+        select(event.c.id, event.c.type, event.c.at_us, event.c.received_us, event.c.body)
+        .where(event.c.project_id == project_id, event.c.job == job)
+        .order_by(*keys)
+        .limit(limit)
+    )
+    if after is not None:
+        statement = statement.where(tuple_(*keys) > tuple_(*after))
+    return conn.execute(statement).all()
+
+
+def project_id(conn: Connection, name: str) -> int | None:
+    """Find a project by its name."""
+    return conn.scalar(select(project.c.id).where(project.c.name == name))
+
+
+def project_name(conn: Connection, project_id: int) -> str:
+    """Return the name of a project that is there."""
+    found: str = conn.execute(select(project.c.name).where(project.c.id == project_id)).scalar_one()
+    return found
+
+
+def projects(conn: Connection) -> dict[str, int]:
+    """Return the ids of all projects, in order of their names."""
+    return {name: number for number, name in conn.execute(_PROJECTS)}

@@ -1,0 +1,101 @@
+"""What runs now and how far the numbers are, for the gauges of /metrics."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, func, select, text
+
+from ett_service.core.words import label
+from ett_service.storage.schema import counted, dirty, job_ledger, marker, project
+
+
+class Running(NamedTuple):
+    """A job with running attempts."""
+
+    project: str
+    job: str
+    cluster: str  #: as a label
+    cohort: str  #: likewise
+    open_since: Mapping[str, int]  #: by phase
+    heard: Sequence[int]  #: the last sign of each running attempt
+    heard_us: int  #: of all attempts
+    effective_us: int
+    e2e_us: int
+
+
+class Waiting(NamedTuple):
+    """Jobs with facts that are not in the numbers yet."""
+
+    jobs: int
+    since_us: int | None  #: when the oldest of these facts came in
+
+
+_RUNNING = (
+    select(
+        project.c.name,
+        counted.c.job,
+        counted.c.cluster,
+        counted.c.cohort,
+        counted.c.open_since,
+        counted.c.heard,
+        counted.c.heard_us,
+        job_ledger.c.effective_us,
+        job_ledger.c.e2e_us,
+    )
+    .join_from(counted, project, project.c.id == counted.c.project_id)
+    .join(
+        job_ledger,
+        (job_ledger.c.project_id == counted.c.project_id) & (job_ledger.c.job == counted.c.job),
+    )
+    .where(counted.c.running > 0)
+)
+_MARKED = (
+    select(func.min(dirty.c.marked_us).label("since_us"))
+    .group_by(dirty.c.project_id, dirty.c.job)
+    .subquery()
+)
+_WAITING = select(func.count(), func.min(_MARKED.c.since_us)).select_from(_MARKED)
+_MARKERS = select(marker.c.kind, func.max(marker.c.at_us)).group_by(marker.c.kind)
+_SIZE = {
+    "sqlite": text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"),
+    "postgresql": text("SELECT pg_database_size(current_database())"),
+}
+
+_open_since = msgspec.json.Decoder(dict[str, int]).decode
+_heard = msgspec.json.Decoder(list[int]).decode
+
+
+def running(conn: Connection) -> list[Running]:
+    """Read the jobs with running attempts."""
+    return [
+        Running(
+            project=row.name,
+            job=row.job,
+            cluster=row.cluster,
+            cohort=row.cohort,
+            open_since=_open_since(row.open_since),
+            heard=_heard(row.heard),
+            heard_us=row.heard_us,
+            effective_us=row.effective_us,
+            e2e_us=row.e2e_us,
+        )
+        for row in conn.execute(_RUNNING)
+    ]
+
+
+def waiting(conn: Connection) -> Waiting:
+    """Count the jobs that the worker has yet to fold."""
+    jobs, since_us = conn.execute(_WAITING).one()
+    return Waiting(int(jobs), since_us)
+
+
+def latest_markers(conn: Connection, now_us: int) -> dict[str, int]:
+    """Return when the latest marker of each kind began, not counting those of the future."""
+    found = conn.execute(_MARKERS.where(marker.c.at_us <= now_us))
+    return {label(kind): at_us for kind, at_us in map(tuple, found)}
+
+
+def size_bytes(conn: Connection) -> int:
+    """Return the size of the database."""
+    return int(conn.execute(_SIZE[conn.dialect.name]).scalar_one())

@@ -1,0 +1,330 @@
+"""Deliveries: claimed, sent, recorded, listed and replayed."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from ett_service.storage.receivers.outbox import TO_SEND, DeliveryState, end
+from ett_service.storage.schema import delivery, receiver_health
+
+_TRIES_KEPT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryTry:
+    """One try. ``said`` is how the answer began, or what went wrong."""
+
+    at_us: int
+    took_us: int
+    status: int | None  #: None where no answer came
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A delivery that is ours to send until ``until_us``."""
+
+    id: str
+    project_id: int
+    owner: int
+    receiver: str
+    body: str
+    tries: int  #: that were in vain
+    failures: int  #: of the receiver in a row, whatever it was sent
+    until_us: int
+    tried: tuple[DeliveryTry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TryResult:
+    """What follows from a try."""
+
+    tried: DeliveryTry
+    done: DeliveryState
+    due_us: int  #: of the next try, where there is one
+    tries: int
+    failures: int
+    open_until_us: int | None = None  #: the receiver is left alone until then
+    disabled_why: str = ""  #: the receiver wants nothing any more
+
+
+_OF_RECEIVER = and_(
+    delivery.c.owner == receiver_health.c.owner, delivery.c.receiver == receiver_health.c.name
+)
+_NEXT_DUE = (
+    select(func.min(delivery.c.due_us))
+    .where(_OF_RECEIVER, TO_SEND)
+    .correlate(receiver_health)
+    .scalar_subquery()
+)
+
+
+def _over(column: ColumnElement[int]) -> ColumnElement[bool]:
+    return or_(column.is_(None), column <= bindparam("now_us"))
+
+
+_FREE = (
+    select(receiver_health.c.owner, receiver_health.c.name, receiver_health.c.failures)
+    .where(
+        receiver_health.c.disabled_us.is_(None),
+        _over(receiver_health.c.busy_until_us),
+        _over(receiver_health.c.open_until_us),
+        bindparam("now_us") >= _NEXT_DUE,
+    )
+    .order_by(_NEXT_DUE, receiver_health.c.owner, receiver_health.c.name)
+    .limit(bindparam("most"))
+    .with_for_update(of=receiver_health, skip_locked=True)
+)
+_FIRST = (
+    select(delivery)
+    .where(
+        delivery.c.owner == bindparam("of_owner"),
+        delivery.c.receiver == bindparam("of_receiver"),
+        TO_SEND,
+        delivery.c.due_us <= bindparam("now_us"),
+    )
+    .order_by(delivery.c.due_us, delivery.c.made_us, delivery.c.id)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+_HOLD = update(delivery).where(delivery.c.id == bindparam("of_id"))
+_READY = select(
+    receiver_health.c.busy_until_us, receiver_health.c.open_until_us, _NEXT_DUE.label("due_us")
+).where(receiver_health.c.disabled_us.is_(None))
+
+
+def ready_us(conn: Connection) -> int | None:
+    """Return from when on there is something to claim; None while nothing waits."""
+    instants = [
+        max(row.due_us, row.busy_until_us or 0, row.open_until_us or 0)
+        for row in conn.execute(_READY)
+        if row.due_us is not None
+    ]
+    return min(instants, default=None)
+
+
+def claim(conn: Connection, now_us: int, until_us: int, most: int) -> list[Claim]:
+    """Take up to *most* due deliveries, each of another receiver, until *until_us*."""
+    claimed = []
+    for owner, name, failures in conn.execute(_FREE, {"now_us": now_us, "most": most}).all():
+        whose = {"of_owner": owner, "of_receiver": name, "now_us": now_us}
+        row = conn.execute(_FIRST, whose).one_or_none()
+        if row is None:
+            continue  # another worker sent it while we came to the lock
+        conn.execute(_HOLD.values(claimed_until_us=until_us), {"of_id": row.id})
+        conn.execute(_health(owner, name).values(busy_until_us=until_us))
+        claimed.append(_claimed(row, failures, until_us))
+    return claimed
+
+
+def record(conn: Connection, claimed: Claim, settled: TryResult, now_us: int) -> bool:
+    """Write down how a try went; False where the claim had run out, and the try does not count."""
+    still_ours = receiver_health.c.busy_until_us == claimed.until_us
+    values: dict[str, Any] = {
+        "busy_until_us": None,
+        "failures": settled.failures,
+        "open_until_us": settled.open_until_us,
+    }
+    if settled.disabled_why:
+        values |= {"disabled_us": now_us, "disabled_why": settled.disabled_why}
+    found = conn.execute(_health(claimed.owner, claimed.receiver).where(still_ours).values(values))
+    if found.rowcount == 0:
+        return False
+    conn.execute(_HOLD.values(_outcome(claimed, settled, now_us)), {"of_id": claimed.id})
+    if settled.disabled_why:
+        _bury(conn, claimed.owner, claimed.receiver, now_us)
+    return True
+
+
+def tries(text: str) -> tuple[DeliveryTry, ...]:
+    """Read the tries that a delivery keeps, the first of them first."""
+    return tuple(DeliveryTry(*one) for one in json.loads(text))
+
+
+def _health(owner: int, name: str) -> Any:
+    return update(receiver_health).where(
+        receiver_health.c.owner == owner, receiver_health.c.name == name
+    )
+
+
+def _claimed(row: Row[Any], failures: int, until_us: int) -> Claim:
+    return Claim(
+        id=row.id,
+        project_id=row.project_id,
+        owner=row.owner,
+        receiver=row.receiver,
+        body=row.body,
+        tries=row.tries,
+        failures=failures,
+        until_us=until_us,
+        tried=tries(row.tried),
+    )
+
+
+def _outcome(claimed: Claim, settled: TryResult, now_us: int) -> dict[str, Any]:
+    """Say what becomes of the row: superseded on its way it stays that, unless it arrived."""
+    arrived = settled.done in {DeliveryState.SENT, DeliveryState.REPEATING}
+    overtaken = delivery.c.done == DeliveryState.SUPERSEDED.value
+    kept = (*claimed.tried, settled.tried)[-_TRIES_KEPT:]
+    return {
+        "claimed_until_us": None,
+        "due_us": settled.due_us,
+        "tries": settled.tries,
+        "tried": json.dumps([_as_list(one) for one in kept], separators=(",", ":")),
+        "done": case(
+            (overtaken, (DeliveryState.SENT if arrived else DeliveryState.SUPERSEDED).value),
+            else_=settled.done.value,
+        ),
+        "done_us": case(
+            (overtaken, delivery.c.done_us),
+            else_=None if settled.done is DeliveryState.WAITING else now_us,
+        ),
+    }
+
+
+def _as_list(one: DeliveryTry) -> list[Any]:
+    return [one.at_us, one.took_us, one.status, one.said]
+
+
+def _bury(conn: Connection, owner: int, name: str, now_us: int) -> None:
+    theirs = and_(delivery.c.owner == owner, delivery.c.receiver == name)
+    end(conn, theirs, DeliveryState.DEAD, now_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One delivery; instants are microseconds since the Unix epoch."""
+
+    id: str
+    project_id: int
+    owner: int
+    receiver: str
+    fingerprint: str
+    version: int
+    made_us: int
+    due_us: int
+    tries: int  #: in vain
+    done: DeliveryState
+    done_us: int | None
+    tried: tuple[DeliveryTry, ...]  #: the latest of them, the last of them last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryFilter:
+    """Which deliveries; what is empty or None asks nothing."""
+
+    project_id: int | None = None
+    owner: int | None = None
+    receiver: str = ""
+    done: Collection[DeliveryState] = ()
+    ids: Collection[str] = ()
+
+
+_COLUMNS = [column for column in delivery.c if column.name not in {"body", "claimed_until_us"}]
+
+
+def listing(
+    conn: Connection, wanted: DeliveryFilter, *, limit: int, after: tuple[int, str] | None = None
+) -> list[Delivery]:
+    """Read up to *limit* deliveries, the latest first.
+
+    *after* is when the last one of the page before was made, and its id.
+    """
+    keys = (delivery.c.made_us, delivery.c.id)
+    statement = select(*_COLUMNS).where(*_conditions(wanted))
+    if after is not None:
+        statement = statement.where(tuple_(*keys) < tuple_(*after))
+    ordered = statement.order_by(*(key.desc() for key in keys)).limit(limit)
+    return [_delivery(row) for row in conn.execute(ordered)]
+
+
+def counts(conn: Connection) -> Mapping[tuple[int, str], Mapping[DeliveryState, int]]:
+    """Count the deliveries by owner and name of the receiver and by what became of them."""
+    of = (delivery.c.owner, delivery.c.receiver, delivery.c.done)
+    found: dict[tuple[int, str], dict[DeliveryState, int]] = {}
+    for owner, name, done, count in conn.execute(select(*of, func.count()).group_by(*of)):
+        found.setdefault((owner, name), {})[DeliveryState(done)] = count
+    return found
+
+
+def replay(conn: Connection, wanted: DeliveryFilter, now_us: int) -> int:
+    """Have dead deliveries sent after all, under their ids; return how many.
+
+    One that something newer was put after is superseded instead.
+    """
+    newer = delivery.alias()
+    overtaken = exists(
+        select(1).where(
+            newer.c.project_id == delivery.c.project_id,
+            newer.c.fingerprint == delivery.c.fingerprint,
+            newer.c.owner == delivery.c.owner,
+            newer.c.receiver == delivery.c.receiver,
+            or_(
+                newer.c.made_us > delivery.c.made_us,
+                and_(newer.c.made_us == delivery.c.made_us, newer.c.version > delivery.c.version),
+            ),
+        )
+    )
+    dead = (delivery.c.done == DeliveryState.DEAD.value, *_conditions(wanted))
+    conn.execute(
+        update(delivery)
+        .where(*dead, overtaken)
+        .values(done=DeliveryState.SUPERSEDED.value, done_us=now_us)
+    )
+    again = {"done": DeliveryState.WAITING.value, "done_us": None, "due_us": now_us, "tries": 0}
+    return conn.execute(update(delivery).where(*dead).values(again)).rowcount
+
+
+def enable(conn: Connection, owner: int, name: str) -> bool:
+    """Forget that a receiver failed or wanted nothing; False where it was never sent anything."""
+    fresh = {"failures": 0, "open_until_us": None, "disabled_us": None, "disabled_why": None}
+    of_it = update(receiver_health).where(
+        receiver_health.c.owner == owner, receiver_health.c.name == name
+    )
+    return conn.execute(of_it.values(fresh)).rowcount > 0
+
+
+def _conditions(wanted: DeliveryFilter) -> Iterable[Any]:
+    if wanted.project_id is not None:
+        yield delivery.c.project_id == wanted.project_id
+    if wanted.owner is not None:
+        yield delivery.c.owner == wanted.owner
+    if wanted.receiver:
+        yield delivery.c.receiver == wanted.receiver
+    if wanted.done:
+        yield delivery.c.done.in_([one.value for one in wanted.done])
+    if wanted.ids:
+        yield delivery.c.id.in_(wanted.ids)
+
+
+def _delivery(row: Row[Any]) -> Delivery:
+    return Delivery(
+        id=row.id,
+        project_id=row.project_id,
+        owner=row.owner,
+        receiver=row.receiver,
+        fingerprint=row.fingerprint,
+        version=row.version,
+        made_us=row.made_us,
+        due_us=row.due_us,
+        tries=row.tries,
+        done=DeliveryState(row.done),
+        done_us=row.done_us,
+        tried=tries(row.tried),
+    )

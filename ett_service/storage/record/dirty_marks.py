@@ -1,0 +1,132 @@
+"""Dirty marks: which jobs have to be folded, and the lock on a job."""
+
+import secrets
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from ett_service.storage.schema import dirty, job, job_ledger
+
+_BITS = 63
+
+
+class JobKey(NamedTuple):
+    """What names a job in the store."""
+
+    project_id: int
+    job: str
+
+
+_MARKED = (
+    select(dirty.c.project_id, dirty.c.job)
+    .group_by(dirty.c.project_id, dirty.c.job)
+    .order_by(func.min(dirty.c.marked_us), dirty.c.project_id, dirty.c.job)
+    .limit(bindparam("most"))
+)
+
+_DUE = (
+    select(job_ledger.c.project_id, job_ledger.c.job)
+    .where(job_ledger.c.due_us <= bindparam("now_us"))
+    .order_by(job_ledger.c.due_us)
+    .limit(bindparam("most"))
+)
+
+_COUNT = select(func.count()).select_from(
+    select(dirty.c.project_id, dirty.c.job).distinct().subquery()
+)
+
+_BATCHES = select(dirty.c.batch).where(
+    dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job")
+)
+
+_JOBS = select(job.c.project_id, job.c.job).order_by(job.c.project_id, job.c.job)
+
+_OUTDATE = (
+    update(job_ledger).where(job_ledger.c.formula_version != bindparam("current")).values(due_us=0)
+)
+
+_BORN = select(job.c.received_us).where(
+    job.c.project_id == bindparam("of_project"), job.c.job == bindparam("of_job")
+)
+
+# SQLite's only writer holds the whole database, and knows no such clause.
+# An event's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
+_LOCK = _BORN.with_for_update(key_share=True, skip_locked=True)
+_WAIT = _BORN.with_for_update(key_share=True)
+_WAIT_ALONE = _BORN.with_for_update()
+
+_TAKE = (
+    delete(dirty)
+    .where(dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job"))
+    .returning(dirty.c.batch)
+)
+
+
+def marked(conn: Connection, most: int) -> list[JobKey]:
+    """Return up to *most* jobs with facts that their ledgers do not know, oldest mark first."""
+    return [JobKey(*row) for row in conn.execute(_MARKED, {"most": most})]
+
+
+def due(conn: Connection, now_us: int, most: int) -> list[JobKey]:
+    """Return up to *most* jobs whose ledgers time alone has outdated, longest overdue first."""
+    return [JobKey(*row) for row in conn.execute(_DUE, {"now_us": now_us, "most": most})]
+
+
+def count(conn: Connection) -> int:
+    """Return how many jobs have facts that their ledgers do not know."""
+    return conn.scalar(_COUNT) or 0
+
+
+def jobs(conn: Connection) -> list[JobKey]:
+    """Return every job of every project."""
+    return [JobKey(*row) for row in conn.execute(_JOBS)]
+
+
+def outdate(conn: Connection, formula_version: int) -> None:
+    """Make all ledgers of another formula fall due."""
+    conn.execute(_OUTDATE, {"current": formula_version})
+
+
+def batches(conn: Connection, key: JobKey) -> Sequence[int]:
+    """Return the batches that the job's marks name."""
+    return conn.scalars(_BATCHES, _of(key)).all()
+
+
+def born_us(conn: Connection, key: JobKey) -> int | None:
+    """Return when the job's first event came; None if there is no such job.
+
+    It tells the job from one of the same name that was deleted.
+    """
+    return conn.scalar(_BORN, _of(key))
+
+
+def lock(conn: Connection, key: JobKey) -> int | None:
+    """Lock the job until the transaction ends and return when its first event came.
+
+    None if another worker holds it, or if it was deleted.
+    """
+    return conn.scalar(_LOCK, _of(key))
+
+
+def wait_for(conn: Connection, key: JobKey, *, alone: bool = False) -> bool:
+    """Lock the job as :func:`lock` does, once nobody else holds it; False if there is none.
+
+    *alone* keeps out ingest, too.
+    """
+    return conn.scalar(_WAIT_ALONE if alone else _WAIT, _of(key)) is not None
+
+
+def mark(conn: Connection, key: JobKey, now_us: int) -> None:
+    """Mark the job for a fold, without a batch of events to go with it."""
+    batch = secrets.randbits(_BITS)
+    conn.execute(insert(dirty), {**key._asdict(), "batch": batch, "marked_us": now_us})
+
+
+def take(conn: Connection, key: JobKey) -> Sequence[int]:
+    """Delete the job's marks and return the batches that they named."""
+    return conn.scalars(_TAKE, _of(key)).all()
+
+
+def _of(key: JobKey) -> dict[str, object]:
+    return {"of_project": key.project_id, "of_job": key.job}

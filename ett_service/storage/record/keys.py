@@ -1,0 +1,160 @@
+"""Projects and the keys that speak for them.
+
+A key is ``ett_``, 30 random base62 characters and a checksum of 6, so that a mistyped one is told
+without a look-up, and a leaked one can be searched for. Only its SHA-256 is kept.
+"""
+
+import hashlib
+import secrets
+import string
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
+
+from ett_service.core.errors import EttError
+from ett_service.storage.engine.statements import insert_new
+from ett_service.storage.schema import api_key, project
+
+SCOPES = ("write", "read", "fleet", "admin")
+"""What a key may do: send events; read its project; read all projects; administer."""
+
+_MARK = "ett_"
+_RANDOM, _CHECKSUM = 30, 6
+PREFIX_LENGTH = 12
+"""The first so many characters of a key name it, and are no secret."""
+
+_BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_NAME_LENGTH = 100
+
+
+class BadKey(EttError):
+    """A key cannot be made as asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key without its secret; instants are microseconds since the Unix epoch."""
+
+    prefix: str
+    project_id: int
+    project: str
+    name: str
+    scopes: frozenset[str]
+    created_at: int
+    revoked_at: int | None
+
+
+_KEYS = select(
+    api_key.c.prefix,
+    api_key.c.project_id,
+    project.c.name.label("project"),
+    api_key.c.name,
+    api_key.c.scopes,
+    api_key.c.created_us,
+    api_key.c.revoked_us,
+    api_key.c.digest,
+).join(project)
+_STANDING = _KEYS.where(api_key.c.prefix == bindparam("prefix"), api_key.c.revoked_us.is_(None))
+_PROJECT = select(project.c.id).where(project.c.name == bindparam("name"))
+
+
+def create_key(
+    conn: Connection, *, project: str, name: str, scopes: Collection[str], now_us: int
+) -> str:
+    """Store a new key and return its text, which nobody can read again; a new project is made.
+
+    Raises ``BadKey`` for an unknown scope, or a project's or key's name that cannot be shown.
+    """
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown or not scopes:
+        raise BadKey(f"Unknown scope: {', '.join(unknown) or 'none'}.", f"Take of {SCOPES}.")
+    for text in (project, name):
+        if not 0 < len(text) <= _NAME_LENGTH or not text.isprintable() or "/" in text:
+            raise BadKey("A name has 1 to 100 printable characters and no slash.")
+    key = new_key_text()
+    conn.execute(
+        insert(api_key),
+        {
+            "prefix": key[:PREFIX_LENGTH],
+            "project_id": create_project(conn, project, now_us),
+            "name": name,
+            "digest": _digest(key),
+            "scopes": " ".join(scope for scope in SCOPES if scope in scopes),
+            "created_us": now_us,
+        },
+    )
+    return key
+
+
+def create_project(conn: Connection, name: str, now_us: int) -> int:
+    """Return the id of the project *name*, made now unless it exists."""
+    insert_new(conn, project, [{"name": name, "created_us": now_us}])
+    found: int = conn.execute(_PROJECT, {"name": name}).scalar_one()
+    return found
+
+
+def find_key(conn: Connection, text: str) -> Key | None:
+    """Return the key *text*, or None if it is unknown, mistyped or revoked."""
+    if not is_well_formed(text):
+        return None
+    row = conn.execute(_STANDING, {"prefix": text[:PREFIX_LENGTH]}).one_or_none()
+    if row is None or not compare_digest(row.digest, _digest(text)):
+        return None
+    return _key(row)
+
+
+def list_keys(conn: Connection) -> list[Key]:
+    """Return every key ever made, oldest first; revoked ones say when."""
+    return [_key(row) for row in conn.execute(_KEYS.order_by(api_key.c.created_us, "prefix"))]
+
+
+def revoke_key(conn: Connection, prefix: str, now_us: int) -> bool:
+    """Revoke the key that begins so, from now on; False if none stands."""
+    revoked = conn.execute(
+        update(api_key)
+        .where(api_key.c.prefix == prefix, api_key.c.revoked_us.is_(None))
+        .values(revoked_us=now_us)
+    )
+    return revoked.rowcount > 0
+
+
+def new_key_text() -> str:
+    """Return a key that was never seen: 178 random bits."""
+    text = _MARK + "".join(secrets.choice(_BASE62) for _ in range(_RANDOM))
+    return text + _checksum(text)
+
+
+def is_well_formed(text: str) -> bool:
+    """Whether *text* can be a key at all; a mistyped one cannot."""
+    if len(text) != len(_MARK) + _RANDOM + _CHECKSUM or not text.isascii():
+        return False
+    return text.startswith(_MARK) and text.endswith(_checksum(text[:-_CHECKSUM]))
+
+
+def _checksum(text: str) -> str:
+    value = zlib.crc32(text.encode())
+    digits = ""
+    for _ in range(_CHECKSUM):
+        value, digit = divmod(value, len(_BASE62))
+        digits = _BASE62[digit] + digits
+    return digits
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _key(row: Row[*tuple[Any, ...]]) -> Key:
+    return Key(
+        prefix=row.prefix,
+        project_id=row.project_id,
+        project=row.project,
+        name=row.name,
+        scopes=frozenset(row.scopes.split()),
+        created_at=row.created_us,
+        revoked_at=row.revoked_us,
+    )

@@ -1,0 +1,156 @@
+"""What is known of attempts that a change of their durations may go with, by dimension.
+
+Job facts and labels are those of the job; version and accelerators the attempt's own. Hosts are
+those that said that the attempt started, and the state of the compile cache is the attribute
+``compile_cache`` of what was told of its compiles.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+from sqlalchemy import Connection, Select, and_, or_, select
+
+from ett_service.core.events import AttemptStarted, PhaseEnded, SpanOver
+from ett_service.core.fleet.cohort import size_of
+from ett_service.storage.schema import attempt_ledger, event, job_ledger
+
+AttemptKey: TypeAlias = tuple[str, int]
+"""A job, and the number of its attempt."""
+
+CACHE = "compile_cache"
+
+_AT_ONCE = 500
+_FACTS = ("code_version", "image", "hardware", "precision", "kind", "team", "model", "cluster")
+_DIFFERENT = "mixed"
+
+
+class _Facts(msgspec.Struct):
+    code_version: str | None = None
+    image: str | None = None
+    hardware: str | None = None
+    precision: str | None = None
+    kind: str | None = None
+    team: str | None = None
+    model: str | None = None
+    cluster: str | None = None
+    gpus: int | None = None
+    labels: dict[str, str] = {}
+
+
+class _Job(msgspec.Struct):
+    facts: _Facts
+
+
+class _Told(msgspec.Struct):
+    launch: str = ""
+    attempt: int = 0
+    cycle: int | None = None
+    host: str | None = None
+    attributes: dict[str, Any] = {}
+
+
+class _Life(NamedTuple):
+    """What events call an attempt by."""
+
+    launch: str
+    attempt: int
+    cycle: int
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What events told of one attempt."""
+
+    hosts: set[str] = field(default_factory=set)
+    caches: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """One attempt's values by dimension; what is unknown is absent or empty."""
+
+    job: str
+    number: int
+    started_us: int
+    values: Mapping[str, str]
+    labels: Mapping[str, str]
+    hosts: tuple[str, ...]
+
+
+_job = msgspec.json.Decoder(_Job).decode
+_told = msgspec.json.Decoder(_Told).decode
+
+
+def attempt_facts(
+    conn: Connection, project_id: int, wanted: Collection[AttemptKey]
+) -> dict[AttemptKey, AttemptFacts]:
+    """Read the facts of the *wanted* attempts; those that there are not are absent."""
+    jobs = sorted({job for job, _ in wanted})
+    chosen = set(wanted)
+    found: dict[AttemptKey, AttemptFacts] = {}
+    for start in range(0, len(jobs), _AT_ONCE):
+        some = jobs[start : start + _AT_ONCE]
+        facts = {name: _job(answer).facts for name, answer in _of_jobs(conn, project_id, some)}
+        seen = _seen(conn, project_id, some)
+        for row in conn.execute(_attempts(project_id, some)):
+            if (row.job, row.number) in chosen and row.job in facts:
+                told = seen.get((row.job, _Life(row.launch, row.attempt, row.cycle)), _Seen())
+                found[row.job, row.number] = _facts(row, facts[row.job], told)
+    return found
+
+
+def _facts(row: Any, facts: _Facts, told: _Seen) -> AttemptFacts:
+    values = {name: getattr(facts, name) or "" for name in _FACTS}
+    values |= {
+        "code_version": row.code_version or values["code_version"],
+        "size": size_of(row.gpus if row.gpus is not None else facts.gpus),
+        "start": "restart" if row.number else "first",
+        CACHE: _one_of(told.caches),
+    }
+    hosts = tuple(sorted(told.hosts))
+    return AttemptFacts(row.job, row.number, row.started_us, values, facts.labels, hosts)
+
+
+def _one_of(states: Iterable[str]) -> str:
+    several = sorted(states)
+    return several[0] if len(several) == 1 else _DIFFERENT if several else ""
+
+
+def _of_jobs(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[Any]:
+    statement = select(job_ledger.c.job, job_ledger.c.answer).where(
+        job_ledger.c.project_id == project_id, job_ledger.c.job.in_(jobs)
+    )
+    yield from conn.execute(statement)
+
+
+def _attempts(project_id: int, jobs: Sequence[str]) -> Select[Any]:
+    names = ("job", "number", "launch", "attempt", "cycle", "started_us", "gpus", "code_version")
+    return select(*(attempt_ledger.c[name] for name in names)).where(
+        attempt_ledger.c.project_id == project_id, attempt_ledger.c.job.in_(jobs)
+    )
+
+
+def _seen(
+    conn: Connection, project_id: int, jobs: Sequence[str]
+) -> Mapping[tuple[str, _Life], _Seen]:
+    of_compiles = and_(
+        event.c.type.in_((SpanOver.type, PhaseEnded.type)), event.c.body.contains(f'"{CACHE}"')
+    )
+    statement = select(event.c.job, event.c.type, event.c.body).where(
+        event.c.project_id == project_id,
+        event.c.job.in_(jobs),
+        or_(event.c.type == AttemptStarted.type, of_compiles),
+    )
+    found: defaultdict[tuple[str, _Life], _Seen] = defaultdict(_Seen)
+    for job, kind, body in conn.execute(statement):
+        told = _told(body)
+        one = found[job, _Life(told.launch, told.attempt, told.cycle or 0)]
+        state = told.attributes.get(CACHE)
+        if kind == AttemptStarted.type and told.host:
+            one.hosts.add(told.host)
+        if isinstance(state, str):
+            one.caches.add(state)
+    return found

@@ -1,0 +1,110 @@
+"""Runs of the detector: which projects were looked at, up to when, and what could not be seen.
+
+A project is looked at once its first job had begun before.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, and_, bindparam, exists, func, select, update
+
+from ett_service.storage.engine.statements import insert_new
+from ett_service.storage.schema import detection_run, job, job_ledger, project
+
+_NOTHING = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionRun:
+    """One run over a project."""
+
+    project_id: int
+    at_us: int  #: up to when it looked
+    took_us: int
+    epoch: int  #: of the lease that it was written under
+    series: int  #: how many it looked at
+    body: str  #: what it could have seen, as JSON; kept of the latest alone
+
+
+class UnsearchedHistory(NamedTuple):
+    """What there is of a project that was never looked at."""
+
+    began_us: int  #: its first job
+    received_us: int  #: the job that came in last, of those that had begun by an instant
+
+
+_LATEST = (
+    select(detection_run.c.project_id, func.max(detection_run.c.at_us).label("at_us"))
+    .group_by(detection_run.c.project_id)
+    .subquery()
+)
+_LOOKED_AT = exists().where(
+    detection_run.c.project_id == project.c.id, detection_run.c.at_us >= bindparam("at_us")
+)
+_HAS_BEGUN = exists().where(
+    job_ledger.c.project_id == project.c.id, job_ledger.c.started_us < bindparam("at_us")
+)
+_BEHIND = select(project.c.id).where(~_LOOKED_AT, _HAS_BEGUN).order_by(project.c.id)
+_SEARCHED = select(detection_run.c.at_us).where(
+    detection_run.c.project_id == bindparam("of_project")
+)
+_HISTORY = (
+    select(func.min(job_ledger.c.started_us), func.max(job.c.received_us))
+    .join(job, and_(job.c.project_id == job_ledger.c.project_id, job.c.job == job_ledger.c.job))
+    .where(
+        job_ledger.c.project_id == bindparam("of_project"),
+        job_ledger.c.started_us < bindparam("at_us"),
+    )
+)
+_RUNS = (
+    select(*(detection_run.c[name] for name in DetectionRun.__slots__))
+    .join(
+        _LATEST,
+        and_(
+            _LATEST.c.project_id == detection_run.c.project_id,
+            _LATEST.c.at_us == detection_run.c.at_us,
+        ),
+    )
+    .order_by(detection_run.c.project_id)
+)
+_FORGET_BODIES = (
+    update(detection_run)
+    .where(
+        detection_run.c.project_id == bindparam("of_project"),
+        detection_run.c.at_us < bindparam("before_us"),
+        detection_run.c.body != _NOTHING,
+    )
+    .values(body=_NOTHING)
+)
+
+
+def behind(conn: Connection, at_us: int) -> list[int]:
+    """Return the projects with jobs of before *at_us* that were not looked at up to then yet."""
+    return list(conn.execute(_BEHIND, {"at_us": at_us}).scalars())
+
+
+def unsearched(conn: Connection, project_id: int, at_us: int) -> UnsearchedHistory | None:
+    """Tell what there is of a project that is behind; None if it was looked at before."""
+    of = {"of_project": project_id}
+    if conn.execute(_SEARCHED.limit(1), of).first() is not None:
+        return None
+    began_us, received_us = conn.execute(_HISTORY, of | {"at_us": at_us}).one()
+    return UnsearchedHistory(began_us, received_us)
+
+
+def add(conn: Connection, run: DetectionRun, now_us: int) -> bool:
+    """Keep a run; False if that instant was looked at before."""
+    row = {name: getattr(run, name) for name in DetectionRun.__slots__}
+    if not insert_new(conn, detection_run, [row | {"made_us": now_us}]):
+        return False
+    conn.execute(_FORGET_BODIES, {"of_project": run.project_id, "before_us": run.at_us})
+    return True
+
+
+def latest(conn: Connection, project_ids: Collection[int] | None = None) -> list[DetectionRun]:
+    """Read the latest run of each of these projects (None: of all) that has any."""
+    runs = _RUNS
+    if project_ids is not None:
+        runs = runs.where(detection_run.c.project_id.in_(project_ids))
+    return [DetectionRun(**row) for row in conn.execute(runs).mappings()]

@@ -1,0 +1,159 @@
+"""Who need not be told of what for a while: mutes that people make, and maintenance."""
+
+import json
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, insert, select, tuple_, update
+
+from ett_service.core.events import MarkerKind
+from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.regressions.finding import Series
+from ett_service.storage.record import markers
+from ett_service.storage.record.markers import MarkerFilter
+from ett_service.storage.schema import mute, project
+
+_ID_BYTES = 9
+_MOST_WINDOWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Muted:
+    """Series of a project that nobody is told of: of this phase, with these dimensions."""
+
+    cohort: Mapping[str, str]  #: by dimension; empty for all
+    phase: str  #: empty for all
+    from_us: int
+    until_us: int
+
+    def covers(self, series: Series, at_us: int) -> bool:
+        """Whether nobody is told of *series* at that instant.
+
+        What concerns more than the cohort that is muted is told: the whole project is not muted
+        with one of its clusters.
+        """
+        if not self.from_us <= at_us < self.until_us:
+            return False
+        of_phase = self.phase in ("", series.subject.phase)
+        return of_phase and self.cohort.items() <= dict(series.cohort).items()
+
+
+@dataclass(frozen=True, slots=True)
+class Mute:
+    """What somebody muted, and why."""
+
+    project_id: int
+    project: str
+    id: str
+    muted: Muted  #: until it ended, if it was taken back
+    why: str
+    made_by: str
+    made_us: int
+    taken_back_by: str | None = None
+    taken_back_us: int | None = None
+
+
+_MUTES = select(mute, project.c.name.label("project")).join(
+    project, project.c.id == mute.c.project_id
+)
+_ONE = (mute.c.project_id == bindparam("of_project"), mute.c.id == bindparam("of_id"))
+_TAKE_BACK = (
+    update(mute)
+    .where(*_ONE, mute.c.taken_back_us.is_(None), mute.c.until_us > bindparam("now_us"))
+    .values(taken_back_by=bindparam("of_by"), taken_back_us=bindparam("now_us"))
+)
+
+
+def add(conn: Connection, project_id: int, muted: Muted, *, by: str, why: str, now_us: int) -> Mute:
+    """Mute from ``muted.from_us`` until ``muted.until_us``."""
+    row = {
+        "project_id": project_id,
+        "id": secrets.token_urlsafe(_ID_BYTES),
+        "cohort": json.dumps(dict(muted.cohort), ensure_ascii=False),
+        "phase": muted.phase,
+        "from_us": muted.from_us,
+        "until_us": muted.until_us,
+        "why": why,
+        "made_by": by,
+        "made_us": now_us,
+    }
+    conn.execute(insert(mute), row)
+    return _get(conn, project_id, str(row["id"]))
+
+
+def take_back(
+    conn: Connection, project_id: int, mute_id: str, *, by: str, now_us: int
+) -> Mute | None:
+    """End a mute now; None where none of that id is still to end."""
+    of = {"of_project": project_id, "of_id": mute_id, "of_by": by, "now_us": now_us}
+    if not conn.execute(_TAKE_BACK, of).rowcount:
+        return None
+    return _get(conn, project_id, mute_id)
+
+
+def listing(
+    conn: Connection,
+    project_ids: Collection[int] | None,
+    *,
+    at_us: int | None = None,
+    limit: int = 1_000,
+    after: tuple[int, str] | None = None,
+) -> list[Mute]:
+    """Read the mutes of these projects (None: of all), those made last first.
+
+    *at_us* asks for those alone that hold then or later; *after* is ``made_us`` and id of the
+    last of the page before.
+    """
+    statement = _MUTES
+    if project_ids is not None:
+        statement = statement.where(mute.c.project_id.in_(project_ids))
+    if at_us is not None:
+        statement = statement.where(mute.c.until_us > at_us, mute.c.taken_back_us.is_(None))
+    keys = (mute.c.made_us, mute.c.id)
+    if after is not None:
+        statement = statement.where(tuple_(*keys) < tuple_(*after))
+    ordered = statement.order_by(*(key.desc() for key in keys)).limit(limit)
+    return [_read(row) for row in conn.execute(ordered)]
+
+
+def muted(conn: Connection, project_id: int, at_us: int) -> list[Muted]:
+    """Return what of a project is muted at that instant, by people or by maintenance.
+
+    A marker of maintenance concerns those dimensions that its labels name.
+    """
+    by_people = [one.muted for one in listing(conn, [project_id], at_us=at_us)]
+    wanted = MarkerFilter(from_us=at_us, to_us=at_us + 1, kind=MarkerKind.MAINTENANCE)
+    found = markers.markers(conn, [project_id], wanted, limit=_MOST_WINDOWS)
+    windows = [
+        Muted(
+            {name: value for name, value in one.labels.items() if name in DIMENSIONS},
+            "",
+            one.at,
+            one.end,
+        )
+        for one in (kept.marker for kept in found)
+        if one.end is not None
+    ]
+    return [one for one in by_people + windows if one.from_us <= at_us < one.until_us]
+
+
+def _get(conn: Connection, project_id: int, mute_id: str) -> Mute:
+    of = {"of_project": project_id, "of_id": mute_id}
+    return _read(conn.execute(_MUTES.where(*_ONE), of).one())
+
+
+def _read(row: Row[*tuple[Any, ...]]) -> Mute:
+    until_us = row.until_us if row.taken_back_us is None else row.taken_back_us
+    return Mute(
+        project_id=row.project_id,
+        project=row.project,
+        id=row.id,
+        muted=Muted(json.loads(row.cohort), row.phase, row.from_us, until_us),
+        why=row.why,
+        made_by=row.made_by,
+        made_us=row.made_us,
+        taken_back_by=row.taken_back_by,
+        taken_back_us=row.taken_back_us,
+    )

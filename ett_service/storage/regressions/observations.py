@@ -1,0 +1,311 @@
+"""Observations of a project's attempts and time, for the search for regressions."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, Float, Select, and_, cast, func, or_, select
+
+from ett_service.core.fleet.totals import WEIGHTED
+from ett_service.core.intervals import DAY_US
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.words import FAILURES, Category, Outcome
+from ett_service.storage.fleet.rollups import Span
+from ett_service.storage.schema import (
+    attempt_ledger,
+    cohort,
+    correction,
+    job_ledger,
+    recovery,
+    rollup_daily,
+    rollup_hourly,
+    segment,
+    stage_time,
+)
+from ett_service.storage.schema.record import EXCLUSION
+
+
+class SeenJob(NamedTuple):
+    """What a job says of itself; empty where it says nothing."""
+
+    team: str
+    model: str
+    cluster: str
+    hardware: str
+    precision: str
+    kind: str
+    time_to_start_us: int | None
+
+
+class SeenAttempt(NamedTuple):
+    """An attempt that lived in the span."""
+
+    job: str
+    number: int
+    started_us: int
+    ended_us: int  #: as of its ledger while it runs
+    outcome: Outcome
+    origin: str | None
+    cause: str | None
+    gpus: int | None
+    code_version: str
+    unsaved_us: int
+    loop_started_us: int | None
+    categories_us: dict[str, int]
+
+
+class SeenStage(NamedTuple):
+    """What an attempt's stream spent on a stage, in all of its spans."""
+
+    job: str
+    number: int
+    phase: str
+    stage: str
+    spans: int
+    inclusive_us: int
+
+
+class SeenRecovery(NamedTuple):
+    """A recovery after a failure, once it is over."""
+
+    job: str
+    resumed: int  #: the attempt that it led to
+    ended_us: int
+    us: int
+
+
+class SeenStretch(NamedTuple):
+    """A stretch of an attempt's time that one category owned, such as one stop for a save."""
+
+    job: str
+    number: int
+    category: str
+    started_us: int
+    ended_us: int
+
+
+class _Lived(msgspec.Struct):
+    categories_us: dict[str, int]
+    loop_started_at: int | None = None
+
+
+class _ObservedFacts(msgspec.Struct):
+    precision: str | None = None
+
+
+class _ObservedJob(msgspec.Struct):
+    facts: _ObservedFacts
+
+
+_lived = msgspec.json.Decoder(_Lived).decode
+_job = msgspec.json.Decoder(_ObservedJob).decode
+_OUTCOMES = {one.value: one for one in Outcome}
+_FACTS = ("team", "model", "cluster", "hardware", "kind")
+
+
+def jobs(
+    conn: Connection, project_id: int, span: Span, *, precision: bool
+) -> Iterator[tuple[str, SeenJob]]:
+    """Yield the jobs that lived in the span; only with *precision* is theirs read."""
+    columns = job_ledger.c
+    statement: Select[Any] = select(
+        columns.job,
+        columns.time_to_start_us,
+        *(columns[name] for name in _FACTS),
+        *([columns.answer] if precision else []),
+    ).where(
+        columns.project_id == project_id, columns.started_us < span[1], columns.ended_us >= span[0]
+    )
+    for job, to_start_us, team, model, cluster, hardware, kind, *answer in conn.execute(statement):
+        told = _job(answer[0]).facts.precision if answer else None
+        yield (
+            job,
+            SeenJob(
+                team or "", model or "", cluster or "", hardware or "", told or "", kind or "",
+                to_start_us,
+            ),
+        )  # fmt: skip
+
+
+def attempts(conn: Connection, project_id: int, span: Span) -> Iterator[SeenAttempt]:
+    """Yield the attempts that lived in the span, in order of job and number."""
+    names = ("job", "number", "started_us", "ended_us", "outcome", "origin", "cause", "gpus",
+             "code_version", "unsaved_us", "answer")  # fmt: skip
+    statement: Select[Any] = (
+        select(*(attempt_ledger.c[name] for name in names))
+        .where(*_lived_in(project_id, span))
+        .order_by(attempt_ledger.c.job, attempt_ledger.c.number)
+    )
+    for row in conn.execute(statement):
+        job, number, started_us, ended_us, outcome, origin, cause, gpus, *rest = row
+        version, unsaved_us, answer = rest
+        lived = _lived(answer)
+        yield SeenAttempt(
+            job, number, started_us, ended_us, _OUTCOMES[outcome], origin, cause, gpus,
+            version or "", unsaved_us, lived.loop_started_at, lived.categories_us,
+        )  # fmt: skip
+
+
+def stages(conn: Connection, project_id: int, span: Span) -> Iterator[SeenStage]:
+    """Yield the stages of these attempts."""
+    statement: Select[Any] = (
+        select(*(stage_time.c[name] for name in SeenStage._fields))
+        .join_from(attempt_ledger, stage_time, _of_the_attempt(stage_time))
+        .where(*_lived_in(project_id, span))
+    )
+    return (SeenStage._make(row) for row in conn.execute(statement))
+
+
+def recoveries(conn: Connection, project_id: int, span: Span) -> Iterator[SeenRecovery]:
+    """Yield the recoveries after a failure that ended in the span."""
+    ended_us = recovery.c.started_us + recovery.c.us
+    statement: Select[Any] = select(
+        recovery.c.job, recovery.c.resumed, ended_us, recovery.c.us
+    ).where(
+        recovery.c.project_id == project_id,
+        recovery.c.resumed.is_not(None),
+        recovery.c.outcome.in_(sorted(FAILURES)),
+        ended_us >= span[0],
+        ended_us < span[1],
+    )
+    return (SeenRecovery._make(row) for row in conn.execute(statement))
+
+
+def stretches(
+    conn: Connection, project_id: int, span: Span, categories: frozenset[Category]
+) -> Iterator[SeenStretch]:
+    """Yield the stretches of these attempts that ended in the span, the open ones left out."""
+    inside = and_(
+        segment.c.project_id == attempt_ledger.c.project_id,
+        segment.c.job == attempt_ledger.c.job,
+        segment.c.number == attempt_ledger.c.number,
+        segment.c.started_us >= attempt_ledger.c.started_us,
+        segment.c.started_us < attempt_ledger.c.ended_us,
+    )
+    is_open = and_(
+        attempt_ledger.c.outcome == Outcome.RUNNING.value,
+        segment.c.ended_us == attempt_ledger.c.ended_us,
+    )
+    statement: Select[Any] = (
+        select(*(segment.c[name] for name in ("job", "number", "category")),
+               segment.c.started_us, segment.c.ended_us)
+        .join_from(attempt_ledger, segment, inside)
+        .where(
+            *_lived_in(project_id, span),
+            segment.c.category.in_(sorted(categories)),
+            segment.c.ended_us >= span[0],
+            segment.c.ended_us < span[1],
+            ~is_open,
+        )
+    )  # fmt: skip
+    return (SeenStretch._make(row) for row in conn.execute(statement))
+
+
+def open_stretches(conn: Connection, project_id: int, at_us: int) -> Iterator[SeenStretch]:
+    """Yield what each attempt that lived at an instant was doing then; ends are those known now."""
+    runs = attempt_ledger.c.outcome == Outcome.RUNNING.value
+    goes_on = and_(runs, segment.c.ended_us == attempt_ledger.c.ended_us)
+    around = and_(
+        segment.c.project_id == attempt_ledger.c.project_id,
+        segment.c.job == attempt_ledger.c.job,
+        segment.c.number == attempt_ledger.c.number,
+        segment.c.started_us <= at_us,
+        or_(segment.c.ended_us > at_us, goes_on),
+    )
+    statement: Select[Any] = (
+        select(*(segment.c[name] for name in SeenStretch._fields))
+        .join_from(attempt_ledger, segment, around)
+        .where(
+            attempt_ledger.c.project_id == project_id,
+            attempt_ledger.c.started_us <= at_us,
+            or_(attempt_ledger.c.ended_us > at_us, runs),
+        )
+        .order_by(segment.c.started_us, segment.c.job)
+    )
+    return (SeenStretch._make(row) for row in conn.execute(statement))
+
+
+def exclusions(conn: Connection, project_id: int) -> dict[str, list[Exclusion]]:
+    """Read what was taken out of the fleet's numbers, by job."""
+    statement: Select[Any] = select(correction.c.job, correction.c.from_us, correction.c.to_us)
+    found: dict[str, list[Exclusion]] = {}
+    for job, from_us, to_us in conn.execute(
+        statement.where(
+            correction.c.project_id == project_id,
+            correction.c.kind == EXCLUSION,
+            correction.c.taken_back_us.is_(None),
+        )
+    ):
+        found.setdefault(job, []).append(Exclusion(from_us, to_us))
+    return found
+
+
+def _lived_in(project_id: int, span: Span) -> tuple[Any, ...]:
+    return (
+        attempt_ledger.c.project_id == project_id,
+        attempt_ledger.c.ended_us >= span[0],
+        attempt_ledger.c.started_us < span[1],
+    )
+
+
+def _of_the_attempt(table: Any) -> Any:
+    return and_(
+        table.c.project_id == attempt_ledger.c.project_id,
+        table.c.job == attempt_ledger.c.job,
+        table.c.number == attempt_ledger.c.number,
+    )
+
+
+_MEASURES = tuple(WEIGHTED.categories.values())
+
+
+class DayOfTime(NamedTuple):
+    """What the jobs of a cohort spent in one block of 24 hours."""
+
+    day: int
+    labels: tuple[str, ...]  #: of the dimensions that were asked for; empty are unknown
+    other: bool  #: whether the cap on a day's cohorts took the labels away
+    us: tuple[float, ...]  #: times accelerators, by category in the order of ``Category``
+
+
+def days_of_time(
+    conn: Connection, project_id: int, first_us: int, days: int, by: Sequence[str]
+) -> Iterator[DayOfTime]:
+    """Yield what lies in so many blocks of 24 hours from *first_us*, which is on a full hour.
+
+    Excluded time is left out. Sums are floats, exact below 2^53.
+    """
+    table = rollup_hourly if first_us % DAY_US else rollup_daily
+    day = ((table.c.start_us - first_us) // DAY_US).label("day")
+    by_cohort = (
+        select(
+            table.c.cohort_id,
+            day,
+            *(func.sum(cast(table.c[name], Float)).label(name) for name in _MEASURES),
+        )
+        .where(
+            table.c.project_id == project_id,
+            table.c.start_us >= first_us,
+            table.c.start_us < first_us + days * DAY_US,
+        )
+        .group_by(table.c.cohort_id, "day")
+        .subquery()
+    )
+    labels = [cohort.c[name].label(f"label_{place}") for place, name in enumerate(by)]
+    statement: Select[Any] = (
+        select(
+            by_cohort.c.day,
+            *labels,
+            cohort.c.other,
+            *(func.sum(by_cohort.c[name]) for name in _MEASURES),
+        )
+        .join_from(by_cohort, cohort, by_cohort.c.cohort_id == cohort.c.id)
+        .where(cohort.c.excluded.is_(False))
+        .group_by(by_cohort.c.day, *(one.name for one in labels), cohort.c.other)
+        .order_by(by_cohort.c.day, *(one.name for one in labels), cohort.c.other)
+    )
+    width = len(by)
+    for found, *rest in conn.execute(statement):
+        yield DayOfTime(
+            int(found), tuple(rest[:width]), bool(rest[width]), tuple(rest[width + 1 :])
+        )

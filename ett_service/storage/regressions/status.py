@@ -1,0 +1,161 @@
+"""The status of regressions, detection runs and deliveries, for the gauges of /metrics."""
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
+
+from ett_service.core.regressions.clocks import Moments
+from ett_service.core.regressions.finding import State, Triage, Verdict
+from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.regressions.rows import WRITTEN_US
+from ett_service.storage.schema import delivery, detection_run, receiver_health, regression
+
+_OPEN = (State.PENDING.value, State.FIRING.value)
+_TOLD = (Triage.REAL.value, Triage.NOISE.value)
+
+
+class Firing(NamedTuple):
+    """A regression that fires."""
+
+    cohort: Mapping[str, str]  #: values by dimension
+    phase: str
+    metric: str
+    severity: str
+    gpu_hours_per_week: float | None  #: None while accelerators are unknown
+
+
+class Runs(NamedTuple):
+    """The latest run of every project."""
+
+    oldest_us: int  #: up to when the project was looked at that is furthest behind
+    took_us: int  #: all of them together
+    series: int
+
+
+class Deliveries(NamedTuple):
+    """What one receiver was sent, and what it still has to be."""
+
+    receiver: str
+    done: Mapping[str, int]  #: those that came to an end in the window, by how
+    waiting: int
+    oldest_us: int | None  #: when the oldest waiting one was made
+
+
+_FIRING = select(
+    regression.c.cohort,
+    regression.c.phase,
+    regression.c.metric,
+    regression.c.severity,
+    regression.c.finding,
+).where(regression.c.state == State.FIRING.value, regression.c.verdict == Verdict.REGRESSION.value)
+_COUNTS = (
+    select(regression.c.state, regression.c.verdict, func.count())
+    .where(regression.c.state.in_(_OPEN))
+    .group_by(regression.c.state, regression.c.verdict)
+)
+_TRIAGED = (
+    select(regression.c.triage, func.count())
+    .where(regression.c.triage.in_(_TOLD), regression.c.triage_us >= bindparam("since_us"))
+    .group_by(regression.c.triage)
+)
+_CLOCKS = select(
+    regression.c.onset_us,
+    regression.c.firing_us,
+    regression.c.acknowledged_us,
+    regression.c.resolved_us,
+    WRITTEN_US,
+).where(
+    regression.c.verdict == Verdict.REGRESSION.value,
+    regression.c.firing_us.is_not(None),
+    or_(
+        regression.c.firing_us >= bindparam("since_us"),
+        regression.c.state == State.FIRING.value,
+    ),
+)
+_LATEST = (
+    select(detection_run.c.project_id, func.max(detection_run.c.at_us).label("at_us"))
+    .group_by(detection_run.c.project_id)
+    .subquery()
+)
+_RUNS = select(
+    func.min(detection_run.c.at_us), func.sum(detection_run.c.took_us),
+    func.sum(detection_run.c.series),
+).join(
+    _LATEST,
+    and_(
+        _LATEST.c.project_id == detection_run.c.project_id,
+        _LATEST.c.at_us == detection_run.c.at_us,
+    ),
+)  # fmt: skip
+_RESULT = case(
+    (delivery.c.done == DeliveryState.REPEATING.value, DeliveryState.SENT.value),
+    else_=delivery.c.done,
+).label("result")
+_DONE = (
+    select(delivery.c.receiver, _RESULT, func.count())
+    .where(
+        delivery.c.done != DeliveryState.WAITING.value, delivery.c.done_us >= bindparam("since_us")
+    )
+    .group_by(delivery.c.receiver, _RESULT)
+)
+_WAITING = (
+    select(delivery.c.receiver, func.count(), func.min(delivery.c.made_us))
+    .where(delivery.c.done == DeliveryState.WAITING.value)
+    .group_by(delivery.c.receiver)
+)
+_DISABLED = select(receiver_health.c.name).where(receiver_health.c.disabled_us.is_not(None))
+
+
+def firing(conn: Connection) -> list[Firing]:
+    """Read the regressions that fire."""
+    found = []
+    for cohort, phase, metric, severity, finding in conn.execute(_FIRING):
+        impact = json.loads(finding)["impact"]["gpu_hours_per_week"]
+        found.append(Firing(_values(cohort), phase, metric, severity, impact))
+    return found
+
+
+def _values(cohort: str) -> dict[str, str]:
+    return {str(name): str(value) for name, value in json.loads(cohort).items()}
+
+
+def counts(conn: Connection) -> dict[tuple[str, str], int]:
+    """Count what is open, by state and verdict."""
+    return {(state, verdict): count for state, verdict, count in conn.execute(_COUNTS)}
+
+
+def triaged(conn: Connection, since_us: int) -> tuple[int, int]:
+    """Count what people found real since then, and what noise."""
+    rows = conn.execute(_TRIAGED, {"since_us": since_us}).all()
+    real, noise = (sum(n for called, n in rows if called == word) for word in _TOLD)
+    return real, noise
+
+
+def clocks(conn: Connection, since_us: int) -> list[Moments]:
+    """Read those of regressions that fire, or began to since then."""
+    return [Moments(*row) for row in conn.execute(_CLOCKS, {"since_us": since_us})]
+
+
+def runs(conn: Connection) -> Runs | None:
+    """Read how the latest runs went; None before the first."""
+    oldest_us, took_us, series = conn.execute(_RUNS).one()
+    return None if oldest_us is None else Runs(int(oldest_us), int(took_us), int(series))
+
+
+def deliveries(conn: Connection, since_us: int) -> list[Deliveries]:
+    """Read what receivers were sent since then, and what waits, by name."""
+    done: dict[str, dict[str, int]] = {}
+    for receiver, result, count in conn.execute(_DONE, {"since_us": since_us}):
+        done.setdefault(receiver, {})[result] = count
+    waiting = {receiver: (count, oldest) for receiver, count, oldest in conn.execute(_WAITING)}
+    return [
+        Deliveries(name, done.get(name, {}), *waiting.get(name, (0, None)))
+        for name in sorted({*done, *waiting})
+    ]
+
+
+def disabled(conn: Connection) -> list[str]:
+    """Name the receivers that are sent nothing any more."""
+    return sorted(conn.execute(_DISABLED).scalars())

@@ -1,0 +1,133 @@
+"""What the fold makes of a job's events."""
+
+from sqlalchemy import Column, Index, Integer, Text
+
+from ett_service.storage.schema.definition import Flag, Int64, belongs_to_a_job, of_a_job, table
+
+#: What the fold of a job's events says. ``answer`` holds all but its lists as JSON. A fold of
+#: the same events as of ``folded_us`` gives the same; ``due_us`` is when to fold them next.
+job_ledger = table(
+    "job_ledger",
+    *of_a_job(),
+    Column("revision", Int64, nullable=False),
+    Column("formula_version", Integer, nullable=False),
+    Column("event_count", Int64, nullable=False),
+    Column("folded_us", Int64, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("as_of_us", Int64, nullable=False),
+    Column("due_us", Int64),
+    Column("started_us", Int64),
+    Column("ended_us", Int64),
+    Column("e2e_us", Int64, nullable=False),
+    Column("effective_us", Int64, nullable=False),
+    Column("queue_wait_us", Int64, nullable=False),
+    Column("time_to_start_us", Int64),
+    Column("failures", Integer, nullable=False),
+    Column("infra_failures", Integer, nullable=False),
+    Column("unsaved_us", Int64, nullable=False),
+    Column("name", Text),
+    Column("team", Text),
+    Column("model", Text),
+    Column("cluster", Text),
+    Column("hardware", Text),
+    Column("kind", Text),
+    Column("code_version", Text),
+    Column("gpus", Int64),
+    Column("samples", Int64, nullable=False),
+    Column("tokens", Int64, nullable=False),
+    Column("teraflops", Int64, nullable=False),
+    Column("answer", Text, nullable=False),
+    belongs_to_a_job(),
+    Index(None, "project_id", "started_us", "job"),
+    Index(None, "due_us"),
+)
+
+attempt_ledger = table(
+    "attempt_ledger",
+    *of_a_job(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("launch", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("cycle", Integer, nullable=False),
+    Column("started_us", Int64, nullable=False),
+    Column("ended_us", Int64, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("origin", Text),
+    Column("cause", Text),
+    Column("gpus", Int64),
+    Column("code_version", Text),
+    Column("effective_us", Int64, nullable=False),
+    Column("unsaved_us", Int64, nullable=False),
+    Column("preempted_by", Text),
+    Column("last_step", Int64),
+    Column("rule", Text),
+    Column("evidence", Text),
+    Column("corrected", Flag, nullable=False),
+    Column("answer", Text, nullable=False),
+    belongs_to_a_job(),
+    Index(None, "project_id", "ended_us"),
+    Index(None, "project_id", "job", "started_us"),
+)
+
+segment = table(
+    "segment",
+    *of_a_job(),
+    Column("started_us", Int64, primary_key=True, autoincrement=False),
+    Column("ended_us", Int64, nullable=False),
+    Column("category", Text, nullable=False),
+    Column("period", Text, nullable=False),
+    Column("number", Integer),
+    belongs_to_a_job(),
+)
+
+#: A job's E2E, partitioned; ``phase`` is what was reported, empty where nothing was.
+share = table(
+    "share",
+    *of_a_job(),
+    Column("category", Text, primary_key=True),
+    Column("period", Text, primary_key=True),
+    Column("phase", Text, primary_key=True),
+    Column("us", Int64, nullable=False),
+    Column("weighted_us", Int64),
+    Column("gpu_us", Int64),
+    belongs_to_a_job(),
+)
+
+recovery = table(
+    "recovery",
+    *of_a_job(),
+    Column("interrupted", Integer, primary_key=True, autoincrement=False),
+    Column("started_us", Int64, primary_key=True, autoincrement=False),
+    Column("resumed", Integer),
+    Column("us", Int64, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("stalled_us", Int64, nullable=False),
+    Column("repeated_us", Int64, nullable=False),
+    Column("answer", Text, nullable=False),
+    belongs_to_a_job(),
+)
+
+#: An attempt's time by stage, of the stream's spans; stages never own time of the ledger.
+stage_time = table(
+    "stage_time",
+    *of_a_job(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("phase", Text, primary_key=True),
+    Column("stage", Text, primary_key=True),
+    Column("spans", Integer, nullable=False),
+    Column("inclusive_us", Int64, nullable=False),
+    Column("exclusive_us", Int64, nullable=False),
+    belongs_to_a_job(),
+)
+
+checkpoint = table(
+    "checkpoint",
+    *of_a_job(),
+    Column("id", Text, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("saved_us", Int64, nullable=False),
+    Column("step", Int64, nullable=False),
+    Column("bytes", Int64),
+    Column("duration_us", Int64),
+    belongs_to_a_job(),
+)

@@ -1,0 +1,118 @@
+"""What was told: projects, keys, jobs, events, and what people said of them."""
+
+from sqlalchemy import Column, ForeignKey, Index, Integer, Text
+
+from ett_service.storage.schema.definition import Int64, belongs_to_a_job, of_a_job, table
+
+VERDICT, EXCLUSION = "verdict", "exclusion"
+"""The kinds of corrections."""
+
+#: One row a fact about the database itself: ``store_epoch``.
+store = table(
+    "store",
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+project = table(
+    "project",
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created_us", Int64, nullable=False),
+)
+
+#: ``prefix`` is the readable start of a key; the key itself is kept as its SHA-256 only.
+api_key = table(
+    "api_key",
+    Column("prefix", Text, primary_key=True),
+    Column("project_id", Integer, ForeignKey("project.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("created_us", Int64, nullable=False),
+    Column("revoked_us", Int64),
+)
+
+#: Inserted once by ingest and locked by the worker; nothing else of a job is ever locked.
+job = table(
+    "job",
+    *of_a_job(),
+    Column("received_us", Int64, nullable=False),
+)
+
+#: A job that a batch with ``history`` ever touched; it moves no Prometheus counter.
+job_history = table(
+    "job_history",
+    *of_a_job(),
+    belongs_to_a_job(),
+)
+
+#: Immutable facts. ``body`` is the canonical content: what a duplicate must equal.
+event = table(
+    "event",
+    *of_a_job(),
+    Column("id", Text, primary_key=True),
+    Column("type", Text, nullable=False),
+    Column("at_us", Int64, nullable=False),
+    Column("received_us", Int64, nullable=False),
+    Column("batch", Int64, nullable=False),
+    Column("body", Text, nullable=False),
+    belongs_to_a_job(),
+    Index(None, "project_id", "job", "batch"),
+    Index(None, "project_id", "job", "at_us", "id"),
+)
+
+#: How far a producer's clock is behind the server's: the least of received minus sent.
+producer = table(
+    "producer",
+    *of_a_job(),
+    Column("producer", Text, primary_key=True),
+    Column("offset_us", Int64, nullable=False),
+    belongs_to_a_job(),
+)
+
+#: Append-only: this job has facts that its ledger does not know. ``batch`` names the events.
+dirty = table(
+    "dirty",
+    *of_a_job(),
+    Column("batch", Int64, primary_key=True),
+    Column("marked_us", Int64, nullable=False),
+    belongs_to_a_job(),
+)
+
+#: A deploy, launch or maintenance window. ``made_by`` is the prefix of a key.
+marker = table(
+    "marker",
+    Column("project_id", Integer, ForeignKey("project.id"), primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("at_us", Int64, nullable=False),
+    Column("end_us", Int64),
+    Column("kind", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("made_us", Int64, nullable=False),
+    Index(None, "project_id", "at_us", "id"),
+)
+
+#: Append-only: who corrected what about a job and why. One that was taken back keeps its row.
+#: ``id`` counts the job's; a window of an exclusion is a row, and a verdict names its attempt.
+correction = table(
+    "correction",
+    *of_a_job(),
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("launch", Text),
+    Column("attempt", Integer),
+    Column("cycle", Integer),
+    Column("origin", Text),
+    Column("cause", Text),
+    Column("from_us", Int64),
+    Column("to_us", Int64),
+    Column("why", Text, nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("made_us", Int64, nullable=False),
+    Column("taken_back_by", Text),
+    Column("taken_back_us", Int64),
+    belongs_to_a_job(),
+)
