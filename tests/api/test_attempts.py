@@ -6,7 +6,7 @@ from ett_service.metrics.text import Form
 from ett_service.worker.metrics import Publishing
 from tests.api.conftest import Service
 from tests.engines import ON_ONE_ENGINE
-from tests.exposition.pages import families
+from tests.metrics.pages import families
 from tests.stories import failing_job
 
 JOB = "Größe 7B (v2) ?#%"

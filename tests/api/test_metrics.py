@@ -19,7 +19,7 @@ from ett_service.worker.metrics import Publishing
 from tests.api.conftest import Service
 from tests.api.test_health import OutOfReach
 from tests.engines import ON_ONE_ENGINE
-from tests.exposition.pages import Page, labelled, parsed
+from tests.metrics.pages import Page, labelled, parsed
 from tests.stories import failing_job, told
 
 

@@ -6,7 +6,7 @@ from ett_service.demo.calendar import HOUR, MINUTE, Draws, Tape
 from ett_service.demo.fleet import Planted, checkpoint_every_us
 from ett_service.demo.training import Loop, Trained
 from tests.demo.conftest import END_US
-from tests.demo.test_startup import ALMANAC, BEGIN, job
+from tests.demo.test_training import ALMANAC, BEGIN, job
 
 
 def trained(until: int, step: int = 0) -> tuple[Trained, Tape]:

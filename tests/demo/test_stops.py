@@ -11,7 +11,7 @@ from ett_service.demo.calendar import DAY, HOUR, MINUTE, Draws
 from ett_service.demo.fleet import CLUSTERS, LLAMA3_INFRA_SHARE
 from ett_service.demo.stops import Stop, Taking, Then, next_stop
 from ett_service.demo.work import Job
-from tests.demo.test_startup import ALMANAC, BEGIN, job
+from tests.demo.test_training import ALMANAC, BEGIN, job
 
 MANY = 3_000
 ABLATION = replace(job(), kind="ablation", goes_first=False, gpus=8)

@@ -12,8 +12,8 @@ from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import evaluate
 from ett_service.storage.engine.store import Store
-from tests.analysis.fleets import keep
 from tests.core.corpus import event
+from tests.fleet.fleets import keep
 from tests.importers.imported import imported
 
 ROOT = Path(__file__).parents[2]

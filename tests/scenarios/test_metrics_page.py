@@ -10,7 +10,7 @@ from ett_service.client.transport import request
 from ett_service.core.words import label
 from ett_service.metrics.text import Form
 from tests.engines import ON_ONE_ENGINE
-from tests.exposition.pages import Page, labelled, lint, parsed
+from tests.metrics.pages import Page, labelled, lint, parsed
 from tests.scenarios.conftest import Server, wait_for
 from tests.stories import told
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, create_engine
 
 from ett_service.notifications.sender import Sender
 from ett_service.storage.engine.store import Store, open_store
-from tests.alerting.telling import delivering, named, pass_over
+from tests.notifications.telling import delivering, named, pass_over
 from tests.worker.rig import Clock
 
 T = TypeVar("T")

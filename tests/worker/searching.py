@@ -19,8 +19,8 @@ from ett_service.storage.regressions.detection_runs import DetectionRun
 from ett_service.worker.lease import Leading
 from ett_service.worker.notify import Audience
 from ett_service.worker.regressions import Detecting, Evaluating
-from tests.analysis.fleets import calm_job, keep
 from tests.builders import NOON
+from tests.fleet.fleets import calm_job, keep
 from tests.regressions import ATTRIBUTION
 
 RECEIVER = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook")

@@ -1,0 +1,148 @@
+"""The table itself: its examples, its size, and that the page for people says the same."""
+
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+from ett_service.core.ledger.failure_rules import RULES, Rule
+from ett_service.core.ledger.failures import first_match
+from ett_service.core.words import ORIGIN_OF_CAUSE
+from tests.core.failure_examples import EXAMPLES
+
+PAGE = Path(__file__).parents[3] / "docs" / "howto" / "failure-rules.md"
+
+
+def matched(rule: Rule, seen: str) -> str | None:
+    """Name the rule that speaks where *seen* is what *rule* looks at."""
+    number = int(seen) if rule.looks_at in ("signal", "exit") else None
+    found = first_match(
+        seen if rule.looks_at == "text" else "",
+        seen if rule.looks_at == "state" else "",
+        None,
+        number,
+    )
+    return None if found is None else RULES[found[0]].name
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_matches_its_line_and_leaves_the_other_alone(rule: Rule) -> None:
+    line, other = EXAMPLES[rule.name]
+
+    assert matched(rule, line) == rule.name
+    assert matched(rule, other) != rule.name
+
+
+def test_every_rule_has_a_name_of_its_own_and_examples() -> None:
+    names = [rule.name for rule in RULES]
+
+    assert sorted(names) == sorted(EXAMPLES)
+    assert len(set(names)) == len(names) >= 20
+
+
+def test_rules_come_in_the_order_of_their_strength() -> None:
+    strengths = [rule.strength for rule in RULES]
+
+    assert strengths == sorted(strengths)
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        (1, "exit_1"),
+        (134, "aborted"),
+        (137, "killed"),
+        (139, "native_crash"),
+        (143, "terminated"),
+        (127, "command_not_run"),
+        (-11, "native_crash"),
+        (-15, "terminated"),
+    ],
+)
+def test_exit_codes_are_read_as_the_signals_that_they_stand_for(code: int, rule: str) -> None:
+    found = first_match("", "", None, code)
+
+    assert found is not None
+    assert (RULES[found[0]].name, found[1]) == (rule, f"exit_code={code}")
+
+
+@pytest.mark.parametrize("code", [0, 3, 128, 200])
+def test_other_exit_codes_say_nothing(code: int) -> None:
+    assert first_match("", "", None, code) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "rule"),
+    [
+        ("NODE_FAIL", "slurm_node_fail"),
+        ("BOOT_FAIL", "slurm_node_fail"),
+        ("OUT_OF_MEMORY", "slurm_out_of_memory"),
+        ("OUT_OF_ME+", "slurm_out_of_memory"),
+        ("TIMEOUT", "slurm_time_limit"),
+        ("DEADLINE", "slurm_time_limit"),
+        ("PREEMPTED", "slurm_preempted"),
+        ("CANCELLED", "slurm_cancelled"),
+        ("CANCELLED by 1000", "slurm_cancelled"),
+        ("CANCELLED+", "slurm_cancelled"),
+    ],
+)
+def test_slurm_states_are_known_in_full_and_as_sacct_cuts_them(state: str, rule: str) -> None:
+    found = first_match("", state, None, None)
+
+    assert found is not None
+    assert RULES[found[0]].name == rule
+
+
+@pytest.mark.parametrize(
+    ("xid", "rule"),
+    [
+        (13, "xid_application"),
+        (31, "xid_application"),
+        (48, "xid_memory"),
+        (63, "xid_memory"),
+        (64, "xid_memory"),
+        (74, "xid_hardware"),
+        (79, "xid_hardware"),
+        (94, "xid_memory"),
+        (95, "xid_memory"),
+        (119, "xid_hardware"),
+        (163, "xid_hardware"),
+        (45, None),
+    ],
+)
+def test_each_xid_goes_to_who_can_mend_it(xid: int, rule: str | None) -> None:
+    lines = (
+        f"NVRM: Xid (PCI:0000:01:00): {xid}, pid=1",
+        f"NVRM: Xid (PCI:0000:01:00 GPU-I:05): {xid}, pid=1",
+        f"XID error {xid} on GPU 3",
+        f"xid {xid}",
+    )
+    for line in lines:
+        found = first_match(line, "", None, None)
+
+        assert (None if found is None else RULES[found[0]].name) == rule
+
+
+def test_no_message_however_long_keeps_a_fold_waiting() -> None:
+    for line, _ in EXAMPLES.values():
+        crafted = (line[:6] * 4000)[:16_384]
+        began = perf_counter()
+        first_match(crafted, "", None, None)
+
+        assert perf_counter() - began < 1, line
+
+
+def test_the_page_for_people_shows_the_table_as_it_is() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+
+    assert rows == [row(rule) for rule in RULES]
+
+
+def row(rule: Rule) -> str:
+    """The line of the page that stands for *rule*."""
+    origin = rule.origin or ORIGIN_OF_CAUSE[rule.cause]
+    example = EXAMPLES[rule.name][0].replace("|", "\\|")
+    strength = rule.strength.name.lower()
+    return (
+        f"| `{rule.name}` | {rule.looks_at} | {strength} | {origin} | {rule.cause} | `{example}` |"
+    )

@@ -1,0 +1,154 @@
+"""Why ETT% changed: told from stored totals, with the jobs behind each part."""
+
+from functools import partial
+
+import pytest
+
+from ett_service.core.fleet.decomposition import UNITS
+from ett_service.core.words import Category
+from ett_service.fleet.explain import Cause, Comparison, Explanation, explain
+from ett_service.fleet.scope import Scope, Window
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import cohort_cap
+from ett_service.storage.fleet.job_sums import JobWeight
+from ett_service.storage.fleet.rollups import CohortFilter, totals
+from tests.builders import HOUR, MINUTE, NOON
+from tests.fleet.fleets import calm_job, keep
+
+DAY = 24 * HOUR
+FIRST, SECOND = Window(NOON, NOON + DAY), Window(NOON + DAY, NOON + 2 * DAY)
+BY_MODEL = Comparison(Scope(group_by=("model",)), FIRST, SECOND)
+
+
+@pytest.fixture
+def fleet(store: Store, project_id: int) -> Store:
+    """A model whose compile takes 20 minutes longer on the second day, and one that is as it was.
+
+    Both have as much time on both days: two hours on eight accelerators, in all.
+    """
+    for name, at, model, compiling, training in (
+        ("a-1", NOON, "a", 12, 48),
+        ("b-1", NOON, "b", 30, 30),
+        ("a-2", NOON + DAY, "a", 32, 28),
+        ("b-2", NOON + DAY + HOUR, "b", 30, 30),
+    ):
+        job = calm_job(at, compiling=compiling, training=training, model=model, team=name)
+        keep(store, project_id, name, job)
+    return store
+
+
+def _explained(store: Store, asked: Comparison = BY_MODEL, **limits: int) -> Explanation:
+    with store.reading() as conn:
+        return explain(conn, asked, **limits)
+
+
+def test_the_part_that_changed_is_named_with_the_jobs_that_weigh_most_in_it(fleet: Store) -> None:
+    told = _explained(fleet)
+
+    # From 78 of 120 minutes to 58: all of it compile of a, which is half of the fleet.
+    assert (told.base.units, told.current.units) == (65 * UNITS // 100, 483_333_333_333)
+    assert told.causes == (
+        Cause(
+            {"model": "a"},
+            False,
+            Category.PT2_COMPILE,
+            told.current.units - told.base.units,
+            12 / 60,
+            32 / 60,
+            (
+                JobWeight("research", "a-2", 0, 8 * 32 * MINUTE),
+                JobWeight("research", "a-1", 8 * 12 * MINUTE, 0),
+            ),
+        ),
+    )
+    assert (told.mix_units, dict(told.within_units), told.rest) == (
+        0,
+        {Category.PT2_COMPILE: told.causes[0].units},
+        0,
+    )
+    assert (told.base.jobs, told.base.us) == (2, 8 * 2 * HOUR)
+
+
+def test_a_cohort_that_came_is_mix_and_all_of_its_time_counts_for_its_jobs(
+    fleet: Store, project_id: int
+) -> None:
+    keep(fleet, project_id, "c-2", calm_job(NOON + DAY, compiling=60, training=60, model="c"))
+
+    told = _explained(fleet)
+
+    [came] = [one for one in told.causes if one.group == {"model": "c"}]
+    assert (came.category, came.base, came.current) == (None, 0.0, 0.5)
+    assert came.jobs == (JobWeight("research", "c-2", 0, 8 * 2 * HOUR),)
+
+
+@pytest.mark.parametrize("group_by", [(), ("team",), ("team", "model"), ("project", "size")])
+@pytest.mark.parametrize("weighting", ["accelerators", "wall"])
+def test_what_is_told_adds_up_to_the_change_of_what_the_rollups_say(
+    fleet: Store, project_id: int, group_by: tuple[str, ...], weighting: str
+) -> None:
+    keep(fleet, project_id, "x", calm_job(NOON + 20 * HOUR, training=700, gpus=3, model="x"))
+    keep(fleet, project_id, "y", calm_job(NOON, initialising=17, training=1, gpus=None))
+    asked = Comparison(
+        Scope(group_by=group_by), FIRST, SECOND, "wall" if weighting == "wall" else "accelerators"
+    )
+
+    told = _explained(fleet, asked, most_parts=2)
+
+    assert told.mix_units + sum(told.within_units.values()) == told.current.units - told.base.units
+    assert (
+        sum(one.units for one in told.causes) + told.rest_units
+        == told.current.units - told.base.units
+    )
+    for side in (told.base, told.current):
+        with fleet.reading() as conn:
+            [known] = totals(conn, CohortFilter(), side.window).values()
+        ratio = known.ett_ratio_wall if weighting == "wall" else known.ett_ratio
+        assert side.units / UNITS == pytest.approx(ratio, abs=1e-12)
+        assert side.us == (known.e2e_us if weighting == "wall" else known.weighted_us)
+
+
+def test_only_the_cohorts_that_are_asked_for_are_explained(fleet: Store) -> None:
+    where = {"model": frozenset({"b"})}
+
+    told = _explained(fleet, Comparison(Scope(where=where), FIRST, SECOND))
+
+    assert (told.base.units, told.current.units, told.causes) == (UNITS // 2, UNITS // 2, ())
+
+
+def test_what_the_cap_left_over_is_one_cohort_whose_jobs_are_not_told_apart(
+    store: Store, project_id: int
+) -> None:
+    for model, training in (("large", 600), ("small", 50), (None, 40)):
+        job = calm_job(NOON, compiling=10, training=training, model=model)
+        keep(store, project_id, f"{model}-1", job)
+        job = calm_job(NOON + DAY, compiling=training, training=10, model=model)
+        keep(store, project_id, f"{model}-2", job)
+    for at in (NOON, NOON + DAY):
+        day = cohort_cap.ProjectDay(project_id, at - at % DAY)
+        with store.reading() as conn:
+            moves = cohort_cap.plan(conn, day, 1)
+        store.write(partial(cohort_cap.move, day=day, cohort_ids=moves.out, own=False))
+
+    told = _explained(store)
+
+    compiles = {
+        (one.group["model"], one.other): len(one.jobs)
+        for one in told.causes
+        if one.category is Category.PT2_COMPILE
+    }
+    assert compiles == {("large", False): 2, ("", True): 0}
+
+
+def test_windows_without_time_have_no_parts(store: Store) -> None:
+    told = _explained(store)
+
+    assert told.causes == ()
+    assert (told.base.units, told.base.jobs, told.current.us) == (0, 0, 0)
+
+
+def test_fewer_jobs_or_parts_are_told_where_fewer_are_asked_for(fleet: Store) -> None:
+    by_team = Comparison(Scope(group_by=("team",)), FIRST, SECOND)
+
+    told = _explained(fleet, by_team, most_parts=1, most_jobs=0)
+
+    assert (len(told.causes), told.causes[0].jobs, told.rest) == (1, (), 3)

@@ -1,0 +1,228 @@
+"""What a scenario would have gained: recomputed from the ledgers of a window's jobs."""
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.planning.scenario import parse
+from ett_service.core.words import Category, Origin
+from ett_service.fleet.economy import Economy, Price
+from ett_service.fleet.scope import Scope, Window
+from ett_service.fleet.what_if import ScenarioGain, WhatIf, what_if
+from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.rollups import totals
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from tests.aggregation.deliveries import refreshed
+from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.core.story import told as story
+from tests.fleet.fleets import LATER, calm_job, failing_job, keep
+
+WEEK = Window(NOON - 2 * HOUR, NOON + 7 * 24 * HOUR)
+EVERYTHING = Scope()
+FREE = Economy()
+PRICED = Economy(prices=(Price("h200", NOON - 24 * HOUR, Fraction(3)),))
+
+
+def _asked(
+    store: Store,
+    *scenarios: str,
+    window: Window = WEEK,
+    scope: Scope = EVERYTHING,
+    economy: Economy = FREE,
+    most_jobs: int = 100,
+) -> WhatIf:
+    with store.reading() as conn:
+        return what_if(conn, scope, window, [parse(text) for text in scenarios], economy, most_jobs)
+
+
+def _minutes(gain: ScenarioGain, told: WhatIf) -> float:
+    """Return what goes, in minutes of eight accelerators."""
+    return (told.before.us - gain.after.us) / (8 * MINUTE)
+
+
+@pytest.fixture
+def fleet(store: Store, project_id: int) -> Store:
+    """Two jobs that fail once, of 115 minutes each, and one of 100 that compiles for 40."""
+    keep(store, project_id, "infra", failing_job(NOON, model="a", hardware="h200"))
+    keep(store, project_id, "user", failing_job(NOON + HOUR, Origin.USER, model="b"))
+    calm = calm_job(NOON, compiling=40, training=50, publishing=10, model="a", hardware="h200")
+    keep(store, project_id, "calm", calm)
+    return store
+
+
+def test_what_was_before_is_what_the_rollups_say(fleet: Store) -> None:
+    told = _asked(fleet, "halve evaluation")
+
+    with fleet.reading() as conn:
+        [known] = totals(conn, EVERYTHING.cohorts, WEEK).values()
+    assert told.before.us == known.weighted_us == 8 * 330 * MINUTE
+    assert told.before.gpu_us == known.gpu_us == 8 * 320 * MINUTE
+    assert told.before.ett_ratio == known.ett_ratio == (70 + 70 + 50) / 330
+    assert (told.jobs, told.read, told.jobs_without_accelerators) == (3, 3, 0)
+
+
+def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
+    store: Store, project_id: int
+) -> None:
+    for seed in range(25):
+        keep(store, project_id, f"story-{seed}", story(NOON, random.Random(seed)))
+    categories = [each for each in Category if each is not Category.EFFECTIVE_TRAINING]
+    window = Window(NOON + HOUR, NOON + 3 * HOUR)
+
+    told = _asked(store, *(f"cut {each} by 100 %" for each in categories), window=window)
+
+    with store.reading() as conn:
+        [known] = totals(conn, EVERYTHING.cohorts, window).values()
+    assert told.before.us == known.weighted_us > 0
+    assert told.before.effective_us == known.effective_weighted_us > 0
+    gone = {gain.scenarios[0].text: told.before.us - gain.after.us for gain in told.gains}
+    assert gone == {f"cut {each} by 100 %": known.category_weighted_us(each) for each in categories}
+    assert told.together.after.us == known.effective_weighted_us
+
+
+def test_a_failure_that_does_not_happen_takes_its_recovery_and_its_replay_along(
+    fleet: Store,
+) -> None:
+    told = _asked(fleet, "cut infra failures by 100 %")
+    [gain] = told.gains
+
+    # 15 minutes of recovery, of which 5 held no accelerator, and 20 of repeated training.
+    assert _minutes(gain, told) == 35
+    assert gain.gpu_us == 8 * 30 * MINUTE
+    assert gain.ratio_gained(told.before) == pytest.approx(190 / 295 - 190 / 330)
+    assert (gain.failures, gain.jobs) == (1, 1)
+
+
+def test_half_of_the_failures_is_half_of_what_each_takes(fleet: Store) -> None:
+    told = _asked(fleet, "halve all failures")
+
+    assert _minutes(told.gains[0], told) == 35
+    assert (told.gains[0].failures, told.gains[0].jobs) == (2, 2)
+
+
+def test_scenarios_are_ranked_by_what_they_gain_and_do_not_add_up(fleet: Store) -> None:
+    texts = ["publish off the GPUs", "cut launcher_init by 50 %", "cut all failures by 100 %"]
+
+    told = _asked(fleet, *texts)
+
+    assert [gain.scenarios[0].text for gain in told.gains] == [
+        "cut all failures by 100 %",
+        "cut launcher_init by 50 %",
+        "cut stage shutdown/model_publish by 100 %",
+    ]
+    assert [_minutes(gain, told) for gain in told.gains] == [70, 20, 10]
+    # The initialisations of both recoveries are gone already.
+    assert _minutes(told.together, told) == 70 + 10 + 10
+    assert sum(gain.ratio_gained(told.before) for gain in told.gains) != pytest.approx(
+        told.together.ratio_gained(told.before)
+    )
+
+
+def test_only_time_inside_the_window_goes(fleet: Store) -> None:
+    # The first job recovers from 13:00 to 13:15 and repeats until 13:35.
+    window = Window(NOON + HOUR, NOON + 2 * HOUR)
+    told = _asked(fleet, "cut infra failures by 100 %", window=window)
+    assert (_minutes(told.gains[0], told), told.gains[0].failures) == (35, 1)
+
+    told = _asked(fleet, "cut infra failures by 100 %", window=Window(NOON, NOON + HOUR))
+    assert (_minutes(told.gains[0], told), told.gains[0].failures) == (0, 0)
+
+
+def test_what_goes_has_the_price_of_its_hour(fleet: Store) -> None:
+    later = Price("h200", NOON + HOUR + 12 * HOUR_US, Fraction(100))
+    scope = Scope(where={"model": frozenset({"a"})})
+    both = replace(PRICED, prices=(*PRICED.prices, later))
+
+    told = _asked(fleet, "cut infra failures by 100 %", scope=scope, economy=both)
+
+    assert told.gains[0].money == pytest.approx(3 * 8 * 30 / 60)
+
+
+def test_without_a_price_there_is_no_money(fleet: Store) -> None:
+    assert _asked(fleet, "halve infra failures").gains[0].money is None
+    # The other job's hardware is unknown.
+    assert _asked(fleet, "halve all failures", economy=PRICED).gains[0].money is None
+    assert _asked(fleet, "halve infra failures", economy=PRICED).gains[0].money is not None
+
+
+def test_only_the_cohorts_that_are_asked_for_change(fleet: Store) -> None:
+    told = _asked(fleet, "halve all failures", scope=Scope(where={"model": frozenset({"b"})}))
+
+    assert (told.jobs, told.before.us, told.gains[0].failures) == (1, 8 * 115 * MINUTE, 1)
+
+
+def test_excluded_time_is_left_out_unless_it_is_asked_for(fleet: Store, project_id: int) -> None:
+    key = JobKey(project_id, "infra")
+    window = [Exclusion(NOON + HOUR, NOON + 2 * HOUR)]
+    fleet.write(
+        lambda conn: corrections.put_exclusion(
+            conn, key, window, why="test", made_by="ett_0", now_us=RECEIVED_AT
+        )
+    )
+    refreshed(fleet, key, LATER)
+
+    told = _asked(fleet, "cut infra failures by 100 %")
+    assert (_minutes(told.gains[0], told), told.before.us) == (0, 8 * (330 - 55) * MINUTE)
+
+    told = _asked(fleet, "cut infra failures by 100 %", scope=Scope(exclusions="included"))
+    assert (_minutes(told.gains[0], told), told.before.us) == (35, 8 * 330 * MINUTE)
+
+
+def test_an_interval_covers_the_gain_and_is_the_same_every_time(
+    store: Store, project_id: int
+) -> None:
+    for place in range(12):
+        at = NOON + place * HOUR
+        job = failing_job(at) if place % 3 else calm_job(at, initialising=20, training=100)
+        keep(store, project_id, f"job-{place}", job)
+
+    told = _asked(store, "halve infra failures")
+
+    [gain] = told.gains
+    assert gain.ratio_interval is not None
+    assert gain.gpu_us_interval is not None
+    low, high = gain.ratio_interval
+    assert 0 < low < gain.ratio_gained(told.before) < high
+    assert gain.gpu_us_interval.low < gain.gpu_us < gain.gpu_us_interval.high
+    assert _asked(store, "halve infra failures") == told
+
+
+def test_one_job_has_no_interval(store: Store, project_id: int) -> None:
+    keep(store, project_id, "only", failing_job(NOON))
+
+    assert _asked(store, "halve infra failures").gains[0].ratio_interval is None
+
+
+def test_of_too_many_jobs_a_sample_stands_for_the_rest(store: Store, project_id: int) -> None:
+    for place in range(9):
+        keep(store, project_id, f"job-{place}", failing_job(NOON))
+
+    told = _asked(store, "cut all failures by 100 %", most_jobs=4)
+
+    assert (told.jobs, told.read) == (9, 4)
+    assert told.before.us == 9 * 8 * 115 * MINUTE
+    assert _minutes(told.gains[0], told) == 9 * 35
+    assert told.gains[0].gpu_us == 9 * 8 * 30 * MINUTE
+
+
+def test_a_window_without_jobs_gains_nothing(store: Store) -> None:
+    told = _asked(store, "halve infra failures", economy=PRICED)
+
+    [gain] = told.gains
+    assert (told.jobs, told.before.ett_ratio, gain.ratio_gained(told.before)) == (0, 0.0, 0.0)
+    assert (gain.gpu_us, gain.money, gain.ratio_interval) == (0, 0.0, None)
+
+
+def test_a_job_of_unknown_accelerators_is_told_and_weighs_nothing(
+    store: Store, project_id: int
+) -> None:
+    keep(store, project_id, "unknown", calm_job(NOON, compiling=10, gpus=None))
+
+    told = _asked(store, "halve pt2_compile")
+
+    assert (told.jobs_without_accelerators, told.before.us, told.gains[0].jobs) == (1, 0, 1)

@@ -1,0 +1,56 @@
+"""Told events, published, and the page of metrics read back."""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ett_service.ingest.accept import accept
+from ett_service.ingest.decode import decode
+from ett_service.ingest.limits import Limits
+from ett_service.metrics.page import FleetPart
+from ett_service.metrics.text import Form
+from ett_service.storage.engine.store import Store
+from ett_service.worker.ledgers import Worker
+from ett_service.worker.metrics import Publishing
+from tests.builders import RECEIVED_AT
+from tests.metrics.pages import Page, parsed
+
+Tell = Callable[..., None]
+Scrape = Callable[[], Page]
+
+_JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+def tell(store: Store, project_id: int) -> Tell:
+    """Return a function that takes wire events in, and publishes what the ledgers then say."""
+
+    def told(
+        events: Sequence[dict[str, Any]], *, now_us: int = RECEIVED_AT, history: bool = False
+    ) -> None:
+        body = json.dumps({"events": events, "history": history}).encode()
+        batch = decode(body, _JSON, now_us=now_us, limits=Limits())
+        assert batch.refusals == ()
+        store.write(partial(accept, batch=batch, project_id=project_id, now_us=now_us))
+        worker = Worker(store, lambda: now_us)
+        while worker.pass_over():
+            pass
+        Publishing(store, lambda: now_us).publish()
+
+    return told
+
+
+@pytest.fixture
+def scrape(store: Store) -> Scrape:
+    """Return a function that reads the fleet's part: samples by name and labels."""
+    part = FleetPart(store.reading)
+
+    def read() -> Page:
+        _, text, left_out = part.read(Form.PLAIN)
+        assert left_out == 0
+        return parsed(text.decode())
+
+    return read

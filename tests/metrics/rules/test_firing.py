@@ -1,0 +1,70 @@
+"""The files below dashboards/rules/tests, as promtool runs them, and that they leave no gap."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ett_service.metrics.rules.files import groups
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.rule import Alert
+from tests.live.programs import needed
+
+TESTS = Path(__file__).parents[3] / "dashboards" / "rules" / "tests"
+FILES = sorted(TESTS.glob("*.yaml"))
+ALWAYS = {"EttWatchdog"}
+"""It would be worth nothing if it were ever quiet."""
+
+ALERTS = [
+    rule
+    for of_file in groups(Objective()).values()
+    for group in of_file
+    for rule in group.rules
+    if isinstance(rule, Alert)
+]
+
+
+def _looks(alert: str) -> list[list[dict[str, Any]]]:
+    """Return what each test expects of the alert, in the order of time."""
+    tests = [test for path in FILES for test in yaml.safe_load(path.read_text("utf-8"))["tests"]]
+    looks = [
+        [look for look in test.get("alert_rule_test", ()) if look["alertname"] == alert]
+        for test in tests
+    ]
+    return [look for look in looks if look]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_rules_do_what_the_file_says(path: Path) -> None:
+    promtool = needed("promtool", "prometheus")
+    done = subprocess.run(
+        [promtool, "test", "rules", path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.alert)
+def test_each_alert_is_seen_to_fire_and_the_moment_before_not_to(alert: Alert) -> None:
+    fired = [test for test in _looks(alert.alert) if any(look["exp_alerts"] for look in test)]
+    assert fired
+    if alert.alert not in ALWAYS:
+        assert all(not test[0]["exp_alerts"] for test in fired)
+
+
+@pytest.mark.parametrize(
+    "alert", [one for one in ALERTS if one.alert not in ALWAYS], ids=lambda alert: alert.alert
+)
+def test_each_alert_has_a_test_in_which_it_nearly_fires(alert: Alert) -> None:
+    named = [test for test in _looks(alert.alert) if not any(look["exp_alerts"] for look in test)]
+    assert [test for test in named if len(test) > 1]
+
+
+def test_every_group_of_rules_has_its_place_in_the_order_of_the_tests() -> None:
+    """Groups that are not named would run in any order, and see what others told a minute ago."""
+    names = [group.name for of_file in groups(Objective()).values() for group in of_file]
+    for path in FILES:
+        told = yaml.safe_load(path.read_text("utf-8"))
+        if "../recording.yaml" in told["rule_files"]:
+            assert told["group_eval_order"] == names, path.name

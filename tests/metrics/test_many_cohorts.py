@@ -1,0 +1,60 @@
+"""A hundred thousand cohorts: the page stays small, valid and exact, and says what it folded."""
+
+from functools import partial
+
+import pytest
+from sqlalchemy import Connection
+
+from ett_service.metrics.page import FleetPart
+from ett_service.metrics.text import Form
+from ett_service.storage.engine.store import Store
+from ett_service.storage.metrics.labels import Most
+from ett_service.storage.schema import counted, job
+from ett_service.worker.metrics import Publication, Publishing
+from tests.builders import RECEIVED_AT
+from tests.engines import ON_ONE_ENGINE
+from tests.metrics.pages import labelled, lint, parsed
+
+COHORTS = 100_000
+CLUSTERS = 1_000
+SHOWN = Most(clusters=4, cohorts=50)
+MOST_SERIES = 40_000
+
+
+def _add_jobs(conn: Connection, project_id: int) -> None:
+    """Add a job of one second in each cohort, as if its ledger had just been written."""
+    keys = [{"project_id": project_id, "job": f"job-{number}"} for number in range(COHORTS)]
+    conn.execute(job.insert(), [{**key, "received_us": RECEIVED_AT} for key in keys])
+    said = {"said": '{"attempts_started:first":1,"phase_seconds:train_loop":1000000}',
+            "seen": "{}", "open_since": "{}", "heard": "[]", "heard_us": None, "running": 0,
+            "kept_out": False, "counted": "{}", "fresh": 1}  # fmt: skip
+    rows = (
+        {**key, **said, "ident": f"{number:016x}", "cluster": f"cluster-{number % CLUSTERS}",
+         "cohort": f"cohort-{number}"}
+        for number, key in enumerate(keys)
+    )  # fmt: skip
+    conn.execute(counted.insert(), list(rows))
+
+
+@ON_ONE_ENGINE
+@pytest.mark.timeout(300)
+def test_a_hundred_thousand_cohorts_are_folded_and_none_is_lost(
+    store: Store, project_id: int
+) -> None:
+    store.write(partial(_add_jobs, project_id=project_id))
+    Publishing(store, lambda: RECEIVED_AT, Publication(most=SHOWN)).publish()
+    part = FleetPart(store.reading)
+    for form in Form:
+        _, text, left_out = part.read(form)
+        page = parsed(text.decode(), form)
+        assert left_out == 0
+        assert sum(map(len, page.values())) < MOST_SERIES
+        assert sum(page["ett_phase_seconds_total"].values()) == COHORTS
+        cohorts = {dict(labels)["cohort"] for labels in page["ett_phase_seconds_total"]}
+        assert len(cohorts) == SHOWN.cohorts + 1
+        assert "other" in cohorts
+        assert page["ett_label_values_folded"] == {
+            labelled(label="cluster"): CLUSTERS - SHOWN.clusters,
+            labelled(label="cohort"): COHORTS - SHOWN.cohorts,
+        }
+    assert lint(part.read(Form.PLAIN).text) == ""

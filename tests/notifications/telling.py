@@ -1,0 +1,128 @@
+"""What receivers are told in tests, and who tells it."""
+
+import ssl
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from sqlalchemy import Connection
+
+from ett_service.core.intervals import DAY_US
+from ett_service.notifications.guard import Allowed, Resolve, resolve
+from ett_service.notifications.notice import Notice, Status, to_json
+from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.schedule import Schedule
+from ett_service.notifications.sender import Sender, Sending
+from ett_service.storage.engine.seal import Keyring
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import deliveries, outbox
+from ett_service.storage.receivers.deliveries import Delivery, DeliveryFilter
+from ett_service.worker.deliver import Delivering
+from tests.builders import NOON
+from tests.notifications.notices import NOTICE
+from tests.worker.rig import Clock
+
+SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def notice(status: Status = Status.FIRING, version: int = 1, project_id: int = 1) -> Notice:
+    """Return what is told of a regression."""
+    ends_us = NOON + DAY_US if status is Status.RESOLVED else None
+    return replace(NOTICE, status=status, version=version, project_id=project_id, ends_us=ends_us)
+
+
+def named(name: str, url: str, owner: int = OF_SETTINGS, kind: Format = Format.GENERIC) -> Receiver:
+    """Return a receiver that is signed to."""
+    return Receiver(owner, name, url, kind, (SIGNING,))
+
+
+def put(
+    store: Store,
+    project_id: int,
+    receivers: Iterable[str],
+    now_us: int,
+    *,
+    fingerprint: str = "f",
+    version: int = 1,
+    status: Status = Status.FIRING,
+) -> None:
+    """Have each of *receivers*, of the settings, told one thing."""
+    body = to_json(notice(status, version, project_id))
+    told = [(OF_SETTINGS, name, body) for name in receivers]
+    store.write(
+        partial(
+            outbox.put,
+            project_id=project_id,
+            fingerprint=fingerprint,
+            version=version,
+            notices=told,
+            now_us=now_us,
+        )
+    )
+
+
+def put_one(store: Store, project_id: int, name: str, fingerprint: str, version: int) -> None:
+    """Have a receiver told words that say which they are."""
+    notices = [(OF_SETTINGS, name, f"{fingerprint} {version}")]
+
+    def work(conn: Connection) -> None:
+        outbox.put(conn, project_id, fingerprint, version, notices, NOON + version)
+
+    store.write(work)
+
+
+@contextmanager
+def delivering(
+    store: Store,
+    clock: Clock,
+    receivers: Iterable[Receiver],
+    *,
+    sending: Sending | None = None,
+    sender: Sender | None = None,
+    schedule: Schedule | None = None,
+    patience_seconds: float = 5.0,
+) -> Iterator[Delivering]:
+    """Send in the test's own thread, where the test says so, and end in time."""
+    directory = Directory(receivers, Keyring("", store.url))
+    deliverer = Delivering(
+        store,
+        directory,
+        sender or Sender(sending),
+        schedule,
+        clock=lambda _: clock(),
+        patience_seconds=patience_seconds,
+    )
+    try:
+        yield deliverer
+    finally:
+        deliverer.stop_soon()
+        deliverer.join()
+
+
+def pass_over(deliverer: Delivering) -> int:
+    """Send what is due, wait for the end of it, and return how much that was."""
+    begun = deliverer.pass_over()
+    for one in begun:
+        one.join()
+    return len(begun)
+
+
+def kept(store: Store, **wanted: object) -> list[Delivery]:
+    """Read deliveries, the first of them first."""
+    with store.reading() as conn:
+        found = deliveries.listing(conn, DeliveryFilter(**wanted), limit=1_000)  # type: ignore[arg-type]
+    return found[::-1]
+
+
+def sender(
+    *,
+    trust: ssl.SSLContext | None = None,
+    resolve: Resolve = resolve,
+    allow: Iterable[str] = (),
+    connect_seconds: float = 10.0,
+    total_seconds: float = 20.0,
+) -> Sender:
+    """Return a sender."""
+    sending = Sending(connect_seconds, total_seconds, allowed=Allowed.of(allow))
+    return Sender(sending, trust=trust, resolve=resolve)

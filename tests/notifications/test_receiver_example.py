@@ -1,0 +1,107 @@
+"""The receiver of the how-to takes what is ours, once, and nothing else."""
+
+import importlib.util
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from ett_service.core.intervals import SECOND_US
+from ett_service.notifications.notice import Notice, Status
+from ett_service.notifications.receivers import OF_SETTINGS, Receiver
+from ett_service.notifications.sender import Sender
+from ett_service.storage.receivers.receivers import new_secret
+from tests.notifications.telling import notice
+
+ROOT = Path(__file__).parents[2]
+HOWTO = ROOT / "docs" / "howto" / "webhooks-receive.md"
+EXAMPLE = ROOT / "examples" / "webhook_receiver.py"
+OLD, NEW = new_secret(), new_secret()
+
+
+class Told(NamedTuple):
+    """Where the example listens, and what it printed."""
+
+    url: str
+    printed: list[str]
+
+
+@pytest.fixture(scope="module")
+def sender() -> Sender:
+    """Return what sends to it."""
+    return Sender()
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    """Run the example."""
+    example = _example()
+    printed: list[str] = []
+    monkeypatch.setattr(example, "act", lambda alert: printed.append(alert["status"]))
+    listening = example.server(0, [NEW, OLD], tmp_path / "told.db")
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield Told(f"http://127.0.0.1:{listening.server_port}/", printed)
+    listening.shutdown()
+    listening.server_close()
+    thread.join()
+
+
+def send(
+    sender: Sender,
+    told: Told,
+    message: str = "msg_1",
+    said: Notice | None = None,
+    *,
+    secret: str = NEW,
+    late_seconds: int = 0,
+) -> int | None:
+    receiver = Receiver(OF_SETTINGS, "a", told.url, secrets=(secret,) if secret else ())
+    now_us = (int(time.time()) - late_seconds) * SECOND_US
+    return sender.send(receiver, message, said or notice(), now_us).status
+
+
+def test_a_message_is_acted_on_once_however_often_it_comes(sender: Sender, told: Told) -> None:
+    assert [send(sender, told) for _ in range(3)] == [204, 204, 204]
+
+    assert told.printed == ["firing"]
+
+
+def test_an_old_state_that_comes_late_changes_nothing(sender: Sender, told: Told) -> None:
+    send(sender, told, "msg_2", notice(Status.RESOLVED, version=2))
+    send(sender, told, "msg_1", notice(Status.FIRING, version=1))
+
+    assert told.printed == ["resolved"]
+
+
+def test_either_secret_is_taken_while_it_is_rotated_and_no_other(
+    sender: Sender, told: Told
+) -> None:
+    assert send(sender, told, secret=OLD) == 204
+    assert send(sender, told, "msg_2", secret=new_secret()) == 401
+    assert send(sender, told, "msg_2", secret="") == 401
+
+
+def test_what_is_older_or_newer_than_five_minutes_is_not_taken(sender: Sender, told: Told) -> None:
+    assert [send(sender, told, late_seconds=late) for late in (400, -400)] == [401, 401]
+
+    assert told.printed == []
+
+
+def test_the_how_to_shows_what_the_example_does() -> None:
+    block = HOWTO.read_text("utf-8").split("```python\n")[1].split("```")[0]
+
+    assert block in EXAMPLE.read_text("utf-8")
+
+
+def _example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("webhook_receiver", EXAMPLE)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,97 @@
+"""Nobody has the server connect to where it may not, whatever they write or have DNS answer."""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ett_service.notifications.connection import Deadline, GuardedNetwork
+from ett_service.notifications.guard import Allowed, Guard, Refused, Resolve
+from tests.notifications.hostile_urls import URLS
+from tests.notifications.receiving import receiving
+from tests.worker.rig import eventually
+
+ROOT = Path(__file__).parents[2]
+METADATA = (
+    "169.254.169.254", "0xa9fea9fe", "[fd00:ec2::254]", "[fe80::1]", "[::ffff:a9fe:a9fe]",
+    "[64:ff9b::a9fe:a9fe]", "metadata.google.internal", "metadata6.example", "link.example",
+    "late.example", "100.100.100.200",
+)  # fmt: skip
+INSIDE, ALLOWED = "127.0.0.1", "127.0.0.2"
+DELIVERIES = 1_000
+
+
+def probed(**asked: Any) -> dict[str, list[str]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.notifications.probing"],
+        cwd=ROOT,
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told: dict[str, list[str]] = json.loads(done.stdout)
+    return told
+
+
+def always(answers: list[str]) -> Resolve:
+    return lambda _host, _port: answers
+
+
+def test_no_address_has_the_server_connect_to_what_is_not_public_or_to_metadata() -> None:
+    metadata = [f"{scheme}://{host}/" for scheme in ("http", "https") for host in METADATA]
+    with receiving(host=ALLOWED) as web:  # that the program tells of connections is seen by it
+        told = probed(by_api=[*URLS, web.url], of_settings=metadata, allowed=[f"{ALLOWED}/32"])
+
+    assert len(URLS) >= 120
+    assert len(web.requests) == 1
+    assert told["connected"] == [str((ALLOWED, web.port))]
+    assert told["said"].count("") == 1
+
+
+def test_an_answer_that_changes_after_the_check_is_never_connected_to() -> None:
+    asked = 0
+
+    def rebinding(_host: str, _port: int) -> list[str]:
+        nonlocal asked
+        asked += 1
+        return [ALLOWED if asked % 2 else INSIDE]
+
+    with receiving(host=ALLOWED) as web, _listening(INSIDE, web.port) as inside:
+        guard = Guard(True, Allowed.of([f"{ALLOWED}/32"]), frozenset({web.port}))
+        refused = 0
+        for _ in range(DELIVERIES):
+            network = GuardedNetwork(guard, rebinding, Deadline(30))
+            try:
+                network.connect_tcp("hooks.example", web.port).close()
+            except Refused:
+                refused += 1
+        assert eventually(lambda: web.connections == DELIVERIES // 2)
+
+    assert (asked, refused) == (DELIVERIES, DELIVERIES // 2)
+    assert inside == []
+
+
+def test_mixed_answers_are_refused_as_a_whole() -> None:
+    guard = Guard(public_only=True, allowed=Allowed.of([f"{ALLOWED}/32"]))
+    for answers in ([ALLOWED, INSIDE], [INSIDE, ALLOWED], [ALLOWED, "169.254.169.254"]):
+        network = GuardedNetwork(guard, always(answers), Deadline(30))
+        with pytest.raises(Refused):
+            network.connect_tcp("hooks.example", 443)
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[list[object]]:
+    """Listen where nobody may come, and tell who came all the same."""
+    came: list[object] = []
+    with socket.create_server((host, port)) as server:
+        yield came
+        server.settimeout(0)
+        with suppress(BlockingIOError):
+            came.append(server.accept())

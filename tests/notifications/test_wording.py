@@ -1,0 +1,101 @@
+"""Numbers are told as people read them."""
+
+from dataclasses import replace
+
+import pytest
+
+from ett_service.core.regressions.finding import (
+    Attribution,
+    Impact,
+    Metric,
+    Series,
+    SideBySide,
+    Subject,
+)
+from ett_service.notifications.notice import Notice
+from ett_service.notifications.wording import word
+from tests.notifications.notices import ATTRIBUTION, FINDING, NOTICE, RESOLVED, of_metric
+
+
+def test_a_headline_is_read_on_a_lock_screen() -> None:
+    assert word(NOTICE, 100).headline == (
+        "pt2_compile +65% in eu-1, llm-70b (8m 06s -> 13m 24s), 212 GPU-h/week"
+    )
+    assert word(RESOLVED, 100).headline.startswith("Resolved: pt2_compile +65%")
+    assert word(replace(NOTICE, is_test=True), 100).headline.startswith("Test: pt2_compile")
+
+
+@pytest.mark.parametrize(
+    ("notice", "how_much"),
+    [
+        (
+            of_metric(Metric.ETT_RATIO, 0.912, 0.884, 0.97),
+            "91.2% -> 88.4%, -2.8 pt (95% interval -2.7 pt to -2.7 pt), 68 days against 140 before",
+        ),
+        (
+            of_metric(Metric.FAILURES_PER_GPU_HOUR, 0.001, 0.0025, 2.5),
+            (
+                "1.00 per 1,000 GPU-h -> 2.50 per 1,000 GPU-h, +150% (95% interval +150% to "
+                "+150%), 68 failures against 140 before"
+            ),
+        ),
+        (
+            of_metric(Metric.CHECKPOINT_BLOCKING_SECONDS, 4.9e6, 12.25e6, 2.5),
+            (
+                "median 4.9s -> 12.2s, +150% (95% interval +150% to +150%), 68 saves against "
+                "140 before"
+            ),
+        ),
+    ],
+    ids=["ETT", "failures", "saves"],
+)
+def test_each_metric_is_told_in_its_own_unit(notice: Notice, how_much: str) -> None:
+    assert word(notice, 100).how_much == how_much
+
+
+def test_what_was_nothing_before_has_no_percentage() -> None:
+    notice = of_metric(Metric.FAILURES_PER_GPU_HOUR, 0.0, 0.0025, float("inf"))
+    assert "from nothing" in word(notice, 100).how_much
+
+
+def test_what_is_not_known_is_not_told_as_nothing() -> None:
+    unknown = replace(NOTICE, finding=replace(FINDING, impact=Impact(None)))
+    assert word(unknown, 100).cost == "GPU-hours unknown"
+    bare = replace(NOTICE, attribution=Attribution({}, {}))
+    assert word(bare, 100).associated == (
+        "no version, image, host or other value that explains half of it"
+    )
+
+
+def test_versions_that_ran_side_by_side_are_compared() -> None:
+    beside = SideBySide("image", "trainer:2.14", "trainer:2.13", 40, 38, 1.62, 1.4, 1.9, 1e-6)
+    told = word(replace(NOTICE, attribution=replace(ATTRIBUTION, side_by_side=beside)), 100)
+    assert "side by side image trainer:2.14 against trainer:2.13: +62%" in told.associated
+
+
+def test_what_has_no_value_in_a_cohort_is_unknown() -> None:
+    finding = replace(FINDING, series=FINDING.series._replace(cohort=(("model", ""),)))
+    told = word(replace(NOTICE, finding=finding), 100)
+    assert "in unknown model" in told.headline
+    assert "in model unknown, project research" in told.what
+
+
+def test_the_whole_project_is_named() -> None:
+    subject = Subject(Metric.FAILURES_PER_GPU_HOUR, cause="infra")
+    finding = replace(FINDING, series=Series(subject, ()))
+    told = word(replace(NOTICE, finding=finding), 100)
+    assert "failures by infra" in told.headline
+    assert "in all of research" in told.headline
+    assert "in all cohorts, project research" in told.what
+
+
+def test_money_and_time_are_told_with_their_units() -> None:
+    assert word(NOTICE, 100).cost == "212 GPU-h/week, USD 742/week, -0.6 pt of ETT"
+    assert word(RESOLVED, 100).since == (
+        "about 2025-11-05 22:00 UTC, reported 2025-11-16 22:00 UTC, resolved 2025-11-19 22:00 UTC"
+    )
+
+
+def test_an_end_to_come_is_not_told_as_one_that_was() -> None:
+    lasting = replace(NOTICE, ends_us=NOTICE.starts_us + 1)
+    assert "resolved" not in word(lasting, 100).since

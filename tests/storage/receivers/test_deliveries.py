@@ -1,0 +1,86 @@
+"""Deliveries as people look at them, and dead ones sent after all."""
+
+from functools import partial
+
+from sqlalchemy import update
+
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.deliveries import DeliveryFilter
+from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.schema import delivery
+from tests.builders import NOON
+from tests.notifications.telling import kept, put_one
+
+
+def bury(store: Store) -> None:
+    dead = update(delivery).values(done=DeliveryState.DEAD.value, done_us=NOON, tries=10)
+    store.write(lambda conn: conn.execute(dead))
+
+
+def replayed(store: Store, wanted: DeliveryFilter) -> int:
+    return store.write(partial(deliveries.replay, wanted=wanted, now_us=NOON + 99))
+
+
+def test_a_page_of_deliveries_goes_on_where_the_one_before_ended(
+    store: Store, project_id: int
+) -> None:
+    for version in range(5):
+        put_one(store, project_id, f"r{version}", "f", version)
+
+    with store.reading() as conn:
+        first = deliveries.listing(conn, DeliveryFilter(), limit=3)
+        last = (first[-1].made_us, first[-1].id)
+        second = deliveries.listing(conn, DeliveryFilter(), limit=3, after=last)
+
+    assert [one.version for one in first + second] == [4, 3, 2, 1, 0]
+
+
+def test_deliveries_are_found_by_whose_they_are_and_how_they_stand(
+    store: Store, project_id: int
+) -> None:
+    put_one(store, project_id, "a", "f", 1)
+    put_one(store, project_id, "a", "f", 2)
+    put_one(store, project_id, "b", "f", 3)
+
+    assert len(kept(store, project_id=project_id)) == 3
+    assert kept(store, project_id=project_id + 1) == []
+    assert [one.version for one in kept(store, receiver="a", done=(DeliveryState.WAITING,))] == [2]
+    (one,) = kept(store, receiver="b", owner=0)
+    assert kept(store, ids=(one.id,)) == [one]
+
+
+def test_what_is_dead_is_sent_after_all_under_its_id(store: Store, project_id: int) -> None:
+    put_one(store, project_id, "a", "f", 1)
+    (before,) = kept(store)
+    bury(store)
+
+    assert replayed(store, DeliveryFilter(ids=(before.id,))) == 1
+
+    (after,) = kept(store)
+    assert (after.id, after.done, after.due_us, after.tries) == (
+        before.id,
+        DeliveryState.WAITING,
+        NOON + 99,
+        0,
+    )
+    assert replayed(store, DeliveryFilter(ids=(before.id,))) == 0
+
+
+def test_of_dead_deliveries_of_one_alert_only_the_latest_is_sent_after_all(
+    store: Store, project_id: int
+) -> None:
+    for version in (1, 2, 3):
+        put_one(store, project_id, "a", "f", version)
+    put_one(store, project_id, "a", "g", 1)
+    bury(store)
+
+    assert replayed(store, DeliveryFilter(receiver="a")) == 2
+
+    stands = {(one.fingerprint, one.version): one.done for one in kept(store)}
+    assert stands == {
+        ("f", 1): DeliveryState.SUPERSEDED,
+        ("f", 2): DeliveryState.SUPERSEDED,
+        ("f", 3): DeliveryState.WAITING,
+        ("g", 1): DeliveryState.WAITING,
+    }

@@ -1,0 +1,65 @@
+"""The outbox: it stands with what it tells of, and the latest state wins."""
+
+from functools import partial
+
+import pytest
+
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import outbox
+from ett_service.storage.receivers.outbox import DeliveryState
+from tests.builders import NOON
+from tests.notifications.telling import kept, put_one
+
+
+def states(store: Store) -> list[tuple[int, DeliveryState]]:
+    return [(one.version, one.done) for one in kept(store)]
+
+
+def test_what_is_put_stands_only_with_the_transaction_that_it_tells_of(
+    store: Store, project_id: int
+) -> None:
+    def give_up(conn: object) -> None:
+        outbox.put(conn, project_id, "f", 1, [(0, "a", "body")], NOON)  # type: ignore[arg-type]
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.write(give_up)
+
+    assert kept(store) == []
+
+
+def test_what_is_put_twice_is_there_once(store: Store, project_id: int) -> None:
+    put_one(store, project_id, "a", "f", 1)
+    put_one(store, project_id, "a", "f", 1)
+
+    assert states(store) == [(1, DeliveryState.WAITING)]
+
+
+def test_what_is_newer_supersedes_what_did_not_arrive(store: Store, project_id: int) -> None:
+    put_one(store, project_id, "a", "f", 1)
+    put_one(store, project_id, "a", "other", 1)
+    put_one(store, project_id, "b", "f", 1)
+    put_one(store, project_id, "a", "f", 2)
+
+    found = {(one.receiver, one.fingerprint, one.version): one.done for one in kept(store)}
+    assert [key for key, done in found.items() if done is DeliveryState.SUPERSEDED] == [
+        ("a", "f", 1)
+    ]
+
+
+def test_a_new_finding_of_a_series_supersedes_an_old_one_of_a_higher_version(
+    store: Store, project_id: int
+) -> None:
+    put_one(store, project_id, "a", "f", 5)
+    store.write(
+        partial(
+            outbox.put,
+            project_id=project_id,
+            fingerprint="f",
+            version=1,
+            notices=[(0, "a", "new")],
+            now_us=NOON + 9,
+        )
+    )
+
+    assert states(store) == [(5, DeliveryState.SUPERSEDED), (1, DeliveryState.WAITING)]
