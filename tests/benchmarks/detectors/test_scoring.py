@@ -2,11 +2,11 @@
 
 import pytest
 
+from benchmarks.detectors import makeup
+from benchmarks.detectors.alert import Alert, Trial
+from benchmarks.detectors.scenario import CHANGED_ON, Kind, Scenario, Truth
+from benchmarks.detectors.scoring import Part, count_bounds, mark, score
 from ett_service.core.regressions.finding import Series, Verdict
-from ett_service.trials import makeup
-from ett_service.trials.alert import Alert, Trial
-from ett_service.trials.scenario import CHANGED_ON, Kind, Scenario, Truth
-from ett_service.trials.scoring import Part, count_bounds, mark, score
 
 HERE, THERE = makeup.COHORTS[:2]
 LAUNCH = makeup.PHASES[makeup.LAUNCHER].subject

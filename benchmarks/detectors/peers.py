@@ -10,12 +10,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from benchmarks.detectors.alert import Alert
+from benchmarks.detectors.arrivals import Floats
+from benchmarks.detectors.daily import Daily
+from benchmarks.detectors.otava import ChangePoint
+from benchmarks.detectors.scoring import QUIET_UNTIL, WITHIN_DAYS
 from ett_service.core.regressions.finding import Verdict
-from ett_service.trials.alert import Alert
-from ett_service.trials.arrivals import Floats
-from ett_service.trials.daily import Daily
-from ett_service.trials.otava import ChangePoint
-from ett_service.trials.scoring import QUIET_UNTIL, WITHIN_DAYS
 
 FIRST_DAY = QUIET_UNTIL - 1
 """The first day that is looked at; what is found on it is old."""

@@ -10,14 +10,14 @@ from functools import cached_property
 
 import numpy as np
 
+from benchmarks.detectors import makeup, ratios
+from benchmarks.detectors.arrivals import Flags, Floats, Ints, calendar, submit
+from benchmarks.detectors.lives import DAY_S, Attempts, Outcome, live
+from benchmarks.detectors.planting import CAUSES, Plan, choose
+from benchmarks.detectors.scenario import DAYS, Kind, Scenario, Truth
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Subject
 from ett_service.detection.sample import Durations, Rates, Sample, Shares
-from ett_service.trials import makeup, ratios
-from ett_service.trials.arrivals import Flags, Floats, Ints, calendar, submit
-from ett_service.trials.lives import DAY_S, Attempts, Outcome, live
-from ett_service.trials.planting import CAUSES, Plan, choose
-from ett_service.trials.scenario import DAYS, Kind, Scenario, Truth
 
 _NO_PHASE = len(makeup.PHASES)
 

@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ett_service.detection.options import Options
-from ett_service.trials.alert import Alert
-from ett_service.trials.daily import Grain, daily
-from ett_service.trials.fleet import SimulatedFleet
-from ett_service.trials.otava import DEFAULT_P, Otava
-from ett_service.trials.ours import ours
-from ett_service.trials.peers import (
+from benchmarks.detectors.alert import Alert
+from benchmarks.detectors.daily import Grain, daily
+from benchmarks.detectors.fleet import SimulatedFleet
+from benchmarks.detectors.otava import DEFAULT_P, Otava
+from benchmarks.detectors.ours import ours
+from benchmarks.detectors.peers import (
     CUSUM_DECISION,
     THRESHOLD,
     by_change_points,
@@ -18,7 +17,8 @@ from ett_service.trials.peers import (
     by_threshold,
     pelt,
 )
-from ett_service.trials.scenario import DAYS
+from benchmarks.detectors.scenario import DAYS
+from ett_service.detection.options import Options
 
 OURS = "ours"  #: told of every change, however little it costs, as the peers are
 OURS_COSTLY = "ours-costly"  #: with the floor under the cost that the service comes with

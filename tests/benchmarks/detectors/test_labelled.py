@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.trials.labelled import Labelled, NoSeries, compare, f1, labelled
-from ett_service.trials.otava import Otava, OtavaMissing
+from benchmarks.detectors.labelled import Labelled, NoSeries, compare, f1, labelled
+from benchmarks.detectors.otava import Otava, OtavaMissing
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "changepoints"

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.detectors.alert import Alert
+from benchmarks.detectors.scenario import CHANGED_ON, DAYS, Kind, Scenario, Truth
 from ett_service.core.regressions.finding import Verdict
-from ett_service.trials.alert import Alert
-from ett_service.trials.scenario import CHANGED_ON, DAYS, Kind, Scenario, Truth
 
 QUIET_UNTIL = 42
 """Alerts up to this day are not counted: until then there is no baseline of four weeks."""

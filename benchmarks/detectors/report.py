@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from benchmarks.detectors.bench import CELLS, Plan
+from benchmarks.detectors.engines import OURS, PEERS
+from benchmarks.detectors.labelled import Result
+from benchmarks.detectors.scenario import Kind
+from benchmarks.detectors.scoring import EXPECTED, Part, Score, alerts_are_right
 from ett_service.cli.output import write_line, write_table
-from ett_service.trials.bench import CELLS, Plan
-from ett_service.trials.engines import OURS, PEERS
-from ett_service.trials.labelled import Result
-from ett_service.trials.scenario import Kind
-from ett_service.trials.scoring import EXPECTED, Part, Score, alerts_are_right
 
 Scores = Mapping[tuple[str, str], Score]
 """By the names of a cell and of an engine."""

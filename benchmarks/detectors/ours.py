@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator
 
+from benchmarks.detectors.alert import Alert
+from benchmarks.detectors.fleet import SimulatedFleet
+from benchmarks.detectors.peers import FIRST_DAY
+from benchmarks.detectors.scenario import DAYS
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.state import (
     FindingKey,
@@ -13,10 +17,6 @@ from ett_service.core.regressions.state import (
 from ett_service.detection.options import Options
 from ett_service.detection.run import memory_of
 from ett_service.detection.scan import scan
-from ett_service.trials.alert import Alert
-from ett_service.trials.fleet import SimulatedFleet
-from ett_service.trials.peers import FIRST_DAY
-from ett_service.trials.scenario import DAYS
 
 RULES = StateRules()
 

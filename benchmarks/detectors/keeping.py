@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from benchmarks.detectors.alert import Trial
 from ett_service.core.errors import EttError
-from ett_service.trials.alert import Trial
 
 
 class Unreadable(EttError):

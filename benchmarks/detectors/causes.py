@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.detectors import makeup
+from benchmarks.detectors.alert import Trial
+from benchmarks.detectors.fleet import SimulatedFleet, simulate
+from benchmarks.detectors.scenario import Scenario
+from benchmarks.detectors.scoring import Part, timely
 from ett_service.core.intervals import DAY_US
 from ett_service.detection.attribution.suspects import suspects
-from ett_service.trials import makeup
-from ett_service.trials.alert import Trial
-from ett_service.trials.fleet import SimulatedFleet, simulate
-from ett_service.trials.scenario import Scenario
-from ett_service.trials.scoring import Part, timely
 
 NONE = "none"
 EXPLAINED = 0.8  #: of the surplus, by the planted value; fleets with less are not counted

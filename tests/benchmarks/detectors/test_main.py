@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.detectors.otava import FOLDER
 from ett_service.cli.exits import Exit
-from ett_service.trials.otava import FOLDER
 from tests.cli.conftest import Ett
 
 CELL = "cell-2.5@12"

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from ett_service.trials.alert import Trial
-from ett_service.trials.causes import NONE, Named, name_cause
-from ett_service.trials.engines import FAMILIES, OURS, Engine, alerts
-from ett_service.trials.fleet import simulate, told_beforehand
-from ett_service.trials.otava import FOLDER, Otava
-from ett_service.trials.planting import CAUSES
-from ett_service.trials.scenario import DAYS, Kind, Scenario
-from ett_service.trials.scoring import Marks, Score, mark, score
+from benchmarks.detectors.alert import Trial
+from benchmarks.detectors.causes import NONE, Named, name_cause
+from benchmarks.detectors.engines import FAMILIES, OURS, Engine, alerts
+from benchmarks.detectors.fleet import simulate, told_beforehand
+from benchmarks.detectors.otava import FOLDER, Otava
+from benchmarks.detectors.planting import CAUSES
+from benchmarks.detectors.scenario import DAYS, Kind, Scenario
+from benchmarks.detectors.scoring import Marks, Score, mark, score
 
 _OF_MOST = ("code_version", NONE)
 _PER_TASK = 5  #: fleets, for which one Otava is started

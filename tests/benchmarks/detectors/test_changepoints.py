@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ett_service.detection.changepoints import changepoints
-from ett_service.trials.labelled import f1, labelled
+from benchmarks.detectors.changepoints import changepoints
+from benchmarks.detectors.labelled import f1, labelled
 
 CORPUS = Path(os.environ.get("ETT_CORPUS", Path(__file__).parents[2] / "../shared/corpus"))
 

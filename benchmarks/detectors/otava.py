@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from benchmarks.detectors.arrivals import Floats
 from ett_service.core.errors import EttError
-from ett_service.trials.arrivals import Floats
 
 FOLDER = Path(sys.prefix) / "otava"
 """Where it is looked for: beside the packages of the environment that runs."""

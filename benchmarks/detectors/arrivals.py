@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from ett_service.trials import makeup
-from ett_service.trials.scenario import CHANGED_ON, DAYS, Kind, Scenario
+from benchmarks.detectors import makeup
+from benchmarks.detectors.scenario import CHANGED_ON, DAYS, Kind, Scenario
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

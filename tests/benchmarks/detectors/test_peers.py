@@ -7,14 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.detectors import makeup
+from benchmarks.detectors.alert import Alert
+from benchmarks.detectors.daily import Daily, Grain, daily
+from benchmarks.detectors.fleet import simulate
+from benchmarks.detectors.otava import Otava, OtavaMissing
+from benchmarks.detectors.peers import (
+    FIRST_DAY,
+    by_change_points,
+    by_cusum,
+    by_threshold,
+    pelt,
+)
+from benchmarks.detectors.scenario import CHANGED_ON, DAYS, Kind, Scenario
 from ett_service.core.regressions.finding import Series, Verdict
-from ett_service.trials import makeup
-from ett_service.trials.alert import Alert
-from ett_service.trials.daily import Daily, Grain, daily
-from ett_service.trials.fleet import simulate
-from ett_service.trials.otava import Otava, OtavaMissing
-from ett_service.trials.peers import FIRST_DAY, by_change_points, by_cusum, by_threshold, pelt
-from ett_service.trials.scenario import CHANGED_ON, DAYS, Kind, Scenario
 
 SERIES = Series(makeup.TIME_TO_START, makeup.COHORTS[0])
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.detectors import makeup
+from benchmarks.detectors.alert import Alert, Trial
+from benchmarks.detectors.bench import CELLS, Plan, scores, try_all
+from benchmarks.detectors.daily import Grain
+from benchmarks.detectors.engines import FAMILIES, OURS_COSTLY, Engine, engines, frontier
+from benchmarks.detectors.fleet import told_beforehand
+from benchmarks.detectors.keeping import Unreadable, keep, kept
+from benchmarks.detectors.scenario import CHANGED_ON
+from benchmarks.detectors.scoring import Part
 from ett_service.core.regressions.finding import Series
-from ett_service.trials import makeup
-from ett_service.trials.alert import Alert, Trial
-from ett_service.trials.bench import CELLS, Plan, scores, try_all
-from ett_service.trials.daily import Grain
-from ett_service.trials.engines import FAMILIES, OURS_COSTLY, Engine, engines, frontier
-from ett_service.trials.fleet import told_beforehand
-from ett_service.trials.keeping import Unreadable, keep, kept
-from ett_service.trials.scenario import CHANGED_ON
-from ett_service.trials.scoring import Part
 
 CUSUM = Engine("cusum", Grain.CELL)
 WEEKS = Engine("threshold", Grain.FLEET)

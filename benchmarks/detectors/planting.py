@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ett_service.trials import makeup
-from ett_service.trials.arrivals import Flags, Floats, Ints, stream
-from ett_service.trials.scenario import CHANGED_ON, DAYS, Kind, Scenario
+from benchmarks.detectors import makeup
+from benchmarks.detectors.arrivals import Flags, Floats, Ints, stream
+from benchmarks.detectors.scenario import CHANGED_ON, DAYS, Kind, Scenario
 
 OUTAGE_ON = 50  #: the day on which an outage begins
 _MOVED = 0.4  #: part of a phase that is counted as another's

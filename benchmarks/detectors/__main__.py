@@ -4,16 +4,16 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from benchmarks.detectors.bench import CELLS, Plan, causes, scores, try_all
+from benchmarks.detectors.causes import by_cause
+from benchmarks.detectors.engines import FAMILIES, engines, frontier
+from benchmarks.detectors.keeping import keep, kept
+from benchmarks.detectors.labelled import compare, compare_best, labelled
+from benchmarks.detectors.otava import FOLDER, Otava
+from benchmarks.detectors.report import members, write_results, write_scores
 from ett_service.cli.arguments import add_json
-from ett_service.cli.bench_table import members, write_results, write_scores
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.output import counted, write_json
-from ett_service.trials.bench import CELLS, Plan, causes, scores, try_all
-from ett_service.trials.causes import by_cause
-from ett_service.trials.engines import FAMILIES, engines, frontier
-from ett_service.trials.keeping import keep, kept
-from ett_service.trials.labelled import compare, compare_best, labelled
-from ett_service.trials.otava import FOLDER, Otava
 
 _FLEETS = 100
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
+from benchmarks.detectors import makeup
 from ett_service.core.regressions.finding import Cohort, Series, Subject
-from ett_service.trials import makeup
 
 DAYS = 70  #: length of a fleet
 CHANGED_ON = 45  #: the day, from 0, on which what is planted begins

@@ -6,10 +6,10 @@ from enum import IntEnum, auto
 
 import numpy as np
 
-from ett_service.trials import makeup
-from ett_service.trials.arrivals import ALL_DAYS, RUN_IN, Flags, Floats, Ints, Jobs, stream
-from ett_service.trials.planting import LAST_RELEASE, Plan, plant
-from ett_service.trials.scenario import CHANGED_ON, DAYS
+from benchmarks.detectors import makeup
+from benchmarks.detectors.arrivals import ALL_DAYS, RUN_IN, Flags, Floats, Ints, Jobs, stream
+from benchmarks.detectors.planting import LAST_RELEASE, Plan, plant
+from benchmarks.detectors.scenario import CHANGED_ON, DAYS
 
 DAY_S = 86_400.0
 HUNG_S = DAY_S  #: until somebody kills what hangs

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from benchmarks.detectors import makeup
+from benchmarks.detectors.arrivals import Floats, Ints
+from benchmarks.detectors.lives import DAY_S, HUNG_S, Attempts, Outcome
+from benchmarks.detectors.scenario import DAYS
 from ett_service.core.regressions.finding import Subject
 from ett_service.core.words import Category
 from ett_service.detection.sample import Rates, Shares
-from ett_service.trials import makeup
-from ett_service.trials.arrivals import Floats, Ints
-from ett_service.trials.lives import DAY_S, HUNG_S, Attempts, Outcome
-from ett_service.trials.scenario import DAYS
 
 _COHORTS = len(makeup.COHORTS)
 _STARTING = (

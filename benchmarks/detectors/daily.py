@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from benchmarks.detectors import makeup
+from benchmarks.detectors.arrivals import Flags, Floats
+from benchmarks.detectors.fleet import Known, SimulatedFleet
+from benchmarks.detectors.scenario import DAYS
 from ett_service.core.regressions.finding import Series
-from ett_service.trials import makeup
-from ett_service.trials.arrivals import Flags, Floats
-from ett_service.trials.fleet import Known, SimulatedFleet
-from ett_service.trials.scenario import DAYS
 
 
 class Grain(StrEnum):

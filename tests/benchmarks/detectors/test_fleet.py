@@ -6,13 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from benchmarks.detectors import makeup
+from benchmarks.detectors.fleet import SimulatedFleet, simulate
+from benchmarks.detectors.planting import CAUSES
+from benchmarks.detectors.scenario import CHANGED_ON, DAYS, Kind, Scenario
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Series
 from ett_service.detection.sample import Durations, Sample
-from ett_service.trials import makeup
-from ett_service.trials.fleet import SimulatedFleet, simulate
-from ett_service.trials.planting import CAUSES
-from ett_service.trials.scenario import CHANGED_ON, DAYS, Kind, Scenario
 
 MANY = 300
 SEED = 5

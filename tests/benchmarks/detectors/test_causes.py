@@ -2,13 +2,13 @@
 
 import pytest
 
+from benchmarks.detectors.alert import Alert, Trial
+from benchmarks.detectors.causes import NONE, Named, by_cause, name_cause
+from benchmarks.detectors.fleet import told_beforehand
+from benchmarks.detectors.planting import CAUSES
+from benchmarks.detectors.scenario import CHANGED_ON, Kind, Scenario
+from benchmarks.detectors.scoring import Part
 from ett_service.core.regressions.finding import Series
-from ett_service.trials.alert import Alert, Trial
-from ett_service.trials.causes import NONE, Named, by_cause, name_cause
-from ett_service.trials.fleet import told_beforehand
-from ett_service.trials.planting import CAUSES
-from ett_service.trials.scenario import CHANGED_ON, Kind, Scenario
-from ett_service.trials.scoring import Part
 
 SEED = 6
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.detectors.arrivals import Floats
+from benchmarks.detectors.changepoints import changepoints
+from benchmarks.detectors.otava import DEFAULT_P, Otava
 from ett_service.core.errors import EttError
-from ett_service.detection.changepoints import changepoints
-from ett_service.trials.arrivals import Floats
-from ett_service.trials.otava import DEFAULT_P, Otava
 
 MARGIN = 5  #: places within which a change point is right
 Find = Callable[[Floats], Iterable[int]]
