@@ -1,1 +1,1 @@
-"""Trials of detectors on made-up fleets of known truth, and on series that people labelled."""
+"""Compares detectors of regressions on simulated fleets and on series that people labelled."""

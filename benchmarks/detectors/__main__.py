@@ -1,44 +1,67 @@
-"""``ett bench``: how well detectors find what was planted, and what people labelled."""
+"""``python -m benchmarks.detectors``: how well detectors find planted and labelled changes."""
 
 import argparse
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from benchmarks.detectors.bench import CELLS, Plan, causes, scores, try_all
 from benchmarks.detectors.causes import by_cause
 from benchmarks.detectors.engines import FAMILIES, engines, frontier
-from benchmarks.detectors.keeping import keep, kept
-from benchmarks.detectors.labelled import compare, compare_best, labelled
+from benchmarks.detectors.labelled import compare, compare_best, read_labelled
 from benchmarks.detectors.otava import FOLDER, Otava
-from benchmarks.detectors.report import members, write_results, write_scores
+from benchmarks.detectors.report import labelled_json, scores_json, write_labelled, write_scores
+from benchmarks.detectors.runner import CELLS, BenchPlan, named_causes, scores, try_all
+from benchmarks.detectors.trials import append_trials, read_trials
 from ett_service.cli.arguments import add_json
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.output import counted, write_json
+from ett_service.core.errors import EttError
 
 _FLEETS = 100
+_INTERRUPTED = 130  # what shells report of a command that SIGINT ended
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("bench", help="try detectors on data of known truth")
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one comparison and return the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        {"detect": _detect, "changepoints": _change_points}[args.act](args)
+    except (EttError, OSError) as error:
+        print(f"benchmarks.detectors: {error}", file=sys.stderr)
+        if isinstance(error, EttError) and error.hint:
+            print(f"    {error.hint}", file=sys.stderr)
+        return Exit.FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return Exit.DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.detectors",
+        description="Compare detectors of regressions on data whose changes are known.",
+    )
     acts = parser.add_subparsers(dest="act", metavar="detect|changepoints", required=True)
     detect = acts.add_parser(
         "detect",
-        help="compare detectors on made-up fleets",
-        description="Make fleets of known truth, run each detector over them day by day, and say "
-        "how often it was wrong and how often it found what was planted.",
+        help="compare detectors on simulated fleets",
+        description="Simulate fleets with planted changes, run each detector over them day by "
+        "day, and count its false alerts and the changes that it found.",
         epilog=f"Cells: {', '.join(CELLS)}. docs/howto/bench-detectors.md explains the table.",
     )
     _add_detect(detect)
-    points = acts.add_parser(
-        "changepoints", help="compare finders of change points on series that people labelled"
+    change_points = acts.add_parser(
+        "changepoints",
+        help="compare finders of change points on series that people labelled",
+        description="Score finders of change points on labelled series by F1.",
     )
-    points.add_argument("folder", type=Path, help="one JSON file a series, as in TCPD")
-    for act in (detect, points):
+    change_points.add_argument("folder", type=Path, help="one JSON file a series, as in TCPD")
+    for act in (detect, change_points):
         act.add_argument(
-            "--otava", type=Path, default=FOLDER, help=f"where Apache Otava is (default {FOLDER})"
+            "--otava", type=Path, default=FOLDER, help=f"folder of Apache Otava (default {FOLDER})"
         )
         add_json(act)
+    return parser
 
 
 def _add_detect(detect: argparse.ArgumentParser) -> None:
@@ -46,31 +69,40 @@ def _add_detect(detect: argparse.ArgumentParser) -> None:
         "--engines",
         type=_words(FAMILIES),
         default=list(FAMILIES),
-        help=f"of {','.join(FAMILIES)} (default all)",
+        help=f"detectors, of {','.join(FAMILIES)} (default all)",
     )
     detect.add_argument(
         "--cells", type=_words(CELLS), default=list(CELLS), help="what is planted (default all)"
     )
     detect.add_argument(
-        "--fleets", type=int, default=_FLEETS, help=f"of a cell (default {_FLEETS}; some have more)"
+        "--fleets",
+        type=int,
+        default=_FLEETS,
+        help=f"fleets of each cell (default {_FLEETS}; some cells have twice as many)",
     )
     detect.add_argument(
-        "--seed", type=int, default=1, help="of each cell's first fleet (default 1)"
+        "--seed", type=int, default=1, help="seed of each cell's first fleet (default 1)"
     )
     detect.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     detect.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep what was tried there, and go on from it"
+        "--resume", type=Path, metavar="FILE", help="keep results in FILE, and continue from it"
     )
     detect.add_argument(
         "--frontier", action="store_true", help="try five thresholds of each detector instead"
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Try, and print the table."""
-    acts = {"detect": _detect, "changepoints": _changepoints}
-    acts[args.act](args)
-    return Exit.DONE
+def _words(allowed: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a reader of words between commas."""
+    choices = list(allowed)
+
+    def read(text: str) -> list[str]:
+        words = text.split(",")
+        if unknown := [word for word in words if word not in choices]:
+            raise argparse.ArgumentTypeError(f"no such: {', '.join(unknown)}")
+        return words
+
+    return read
 
 
 def _detect(args: argparse.Namespace) -> None:
@@ -78,37 +110,28 @@ def _detect(args: argparse.Namespace) -> None:
     if args.fleets < 1 or args.jobs < 1 or args.seed < 0:
         raise Failure("--fleets and --jobs are at least 1, --seed at least 0")
     chosen = frontier(args.engines) if args.frontier else engines(args.engines)
-    plan = Plan(args.cells, chosen, args.fleets, args.seed, args.jobs, args.otava)
-    known = kept(args.resume) if args.resume else []
-    tried = try_all(plan, known)
+    plan = BenchPlan(args.cells, chosen, args.fleets, args.seed, args.jobs, args.otava)
+    earlier = read_trials(args.resume) if args.resume else []
+    tried = try_all(plan, earlier)
     if args.resume:
-        tried = keep(args.resume, tried)
-    trials = [*known, *counted(tried, "fleets")]
-    found, named = scores(plan, trials), by_cause(causes(plan, trials))
+        tried = append_trials(args.resume, tried)
+    trials = [*earlier, *counted(tried, "fleets")]
+    by_cell, causes = scores(plan, trials), by_cause(named_causes(plan, trials))
     if args.json:
-        write_json(members(plan, found, named))
+        write_json(scores_json(plan, by_cell, causes))
     else:
-        write_scores(plan, found, named)
+        write_scores(plan, by_cell, causes)
 
 
-def _changepoints(args: argparse.Namespace) -> None:
-    series = labelled(args.folder)
+def _change_points(args: argparse.Namespace) -> None:
+    series = read_labelled(args.folder)
     with Otava(args.otava) as otava:
-        results = [*compare(series, otava), *compare_best(series, otava)]
+        by_finder = [*compare(series, otava), *compare_best(series, otava)]
     if args.json:
-        write_json({one.finder: {"mean": one.mean, **one.by_series} for one in results})
+        write_json(labelled_json(by_finder))
     else:
-        write_results(results)
+        write_labelled(by_finder)
 
 
-def _words(known: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return what reads words that stand between commas."""
-    allowed = list(known)
-
-    def read(text: str) -> list[str]:
-        words = text.split(",")
-        if unknown := [word for word in words if word not in allowed]:
-            raise argparse.ArgumentTypeError(f"no such: {', '.join(unknown)}")
-        return words
-
-    return read
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,6 +1,6 @@
-"""Holds what a change is said to go with against what was planted.
+"""Compares the value that a change is associated with first to the value that was planted.
 
-It is asked of what the detector found, with the onset that it found, on the day that it was told.
+The suspects are those of a change that the detector found, with its onset, on the day of its alert.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,65 +8,64 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.detectors import makeup
-from benchmarks.detectors.alert import Trial
-from benchmarks.detectors.fleet import SimulatedFleet, simulate
-from benchmarks.detectors.scenario import Scenario
-from benchmarks.detectors.scoring import Part, timely
+from benchmarks.detectors.fleets import parameters
+from benchmarks.detectors.fleets.fleet import SimulatedFleet, simulate
+from benchmarks.detectors.fleets.scenario import NO_CAUSE, Scenario
+from benchmarks.detectors.scoring import Proportion, in_time
+from benchmarks.detectors.trials import Trial
 from ett_service.core.intervals import DAY_US
 from ett_service.detection.attribution.suspects import suspects
 
-NONE = "none"
 EXPLAINED = 0.8  #: of the surplus, by the planted value; fleets with less are not counted
 _BASELINE_DAYS = 28
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """What was named first for one change, and whether that was planted."""
+class NamedCause:
+    """The first suspect of one change, and whether it is the planted one."""
 
-    cause: str  #: the dimension, or ``none``
+    cause: str  #: the planted dimension, or ``NO_CAUSE``
     first: tuple[str, str] | None  #: dimension and value
     right: bool
 
 
-def name_cause(trial: Trial, scenario: Scenario, engine: str) -> Named | None:
-    """Return what is named for what *engine* found of a fleet.
+def name_cause(trial: Trial, scenario: Scenario, engine: str) -> NamedCause | None:
+    """Return the first suspect of the change that *engine* found in a fleet.
 
-    None where it did not find what was planted, or no value explains enough of that.
+    None where it did not find the planted change, or no value explains enough of that.
     """
     fleet = simulate(trial.seed, scenario)
     truth = fleet.truth
-    found = timely(truth, trial.alerts.get(engine, ()))
-    target = next((one for one in found if truth.is_target(one.series)), None)
+    alerts = in_time(truth, trial.alerts.get(engine, ()))
+    target = next((alert for alert in alerts if truth.is_target(alert.series)), None)
     if target is None or target.onset is None:
         return None
-    if scenario.cause != NONE and truth.explained < EXPLAINED:
+    if scenario.cause != NO_CAUSE and truth.explained < EXPLAINED:
         return None
-    first = _first(fleet, target.onset, target.day)
-    expected = None if scenario.cause == NONE else (scenario.cause, truth.value)
-    return Named(scenario.cause, first, first == expected)
+    first = _first_suspect(fleet, target.onset, target.day)
+    planted = None if scenario.cause == NO_CAUSE else (scenario.cause, truth.value)
+    return NamedCause(scenario.cause, first, first == planted)
 
 
-def by_cause(named: Iterable[Named]) -> Mapping[str, Part]:
-    """Return how often the right one came first, or nothing where there was nothing to name."""
-    found: dict[str, list[bool]] = {}
-    for one in named:
-        found.setdefault(one.cause, []).append(one.right)
-    return {cause: Part(sum(right), len(right)) for cause, right in found.items()}
+def by_cause(named: Iterable[NamedCause]) -> Mapping[str, Proportion]:
+    """Return how often the planted value came first, or none where there was no cause."""
+    right: dict[str, list[bool]] = {}
+    for each in named:
+        right.setdefault(each.cause, []).append(each.right)
+    return {cause: Proportion(sum(hits), len(hits)) for cause, hits in right.items()}
 
 
-def _first(fleet: SimulatedFleet, onset: int, today: int) -> tuple[str, str] | None:
+def _first_suspect(fleet: SimulatedFleet, onset: int, today: int) -> tuple[str, str] | None:
     (subject,), (cohort,) = fleet.truth.phases, fleet.truth.cohorts
-    known = fleet.known[subject]
-    rows = known.durations
-    inside = rows.cohort == makeup.COHORTS.index(cohort)
+    every = fleet.durations[subject]
+    rows = every.durations
+    inside = rows.cohort == parameters.COHORTS.index(cohort)
     inside &= (rows.day >= onset - _BASELINE_DAYS) & (rows.day <= today)
     day = rows.day[inside].astype(np.int64)
-    found = suspects(
+    ranked = suspects(
         {
-            name: known.values[inside, place].astype(str).tolist()
-            for place, name in enumerate(makeup.DIMENSIONS)
+            name: every.values[inside, column].astype(str).tolist()
+            for column, name in enumerate(parameters.DIMENSIONS)
         },
         np.log(rows.us[inside]),
         day >= onset,
@@ -75,4 +74,4 @@ def _first(fleet: SimulatedFleet, onset: int, today: int) -> tuple[str, str] | N
         strata=rows.stratum[inside].astype(np.int64),
         units=rows.unit[inside].astype(np.int64),
     )
-    return (found[0].dimension, found[0].value) if found else None
+    return (ranked[0].dimension, ranked[0].value) if ranked else None

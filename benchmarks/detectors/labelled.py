@@ -1,4 +1,4 @@
-"""Change points on series that people labelled, scored as the authors of that collection do.
+"""Change points on series that people labelled, scored as the authors of that data set do.
 
 The Turing Change Point Dataset: van den Burg and Williams, "An Evaluation of Change Point Detection
 Algorithms" (arXiv 2003.06222). One JSON file a series, with ``values`` (null where missing) and, by
@@ -14,26 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.detectors.arrivals import Floats
 from benchmarks.detectors.changepoints import changepoints
+from benchmarks.detectors.engines import OURS
 from benchmarks.detectors.otava import DEFAULT_P, Otava
 from ett_service.core.errors import EttError
+from ett_service.detection.sample import Floats
 
-MARGIN = 5  #: places within which a change point is right
-Find = Callable[[Floats], Iterable[int]]
+MARGIN = 5  #: a change point within so many places is right
+FindPlaces = Callable[[Floats], Iterable[int]]
 """Finds the places at which something new begins, in a series without gaps."""
 
-OURS = "ours"
 _OTAVA_P = (0.05, 0.01, 0.001, 1e-4, 1e-5, 1e-6)
 _PENALTIES = (2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
-"""Times the logarithm of the length: Schwarz's for a mean and a place, the modified one (Zhang and
-Siegmund, 2007), and larger ones; 0 stands for that of Akaike."""
-
-_SMALLEST = (2, 5, 10)  #: lengths between two change points that PELT is tried with
+"""Times the logarithm of the length: Schwarz's for a mean and its position, the modified one (Zhang
+and Siegmund, 2007), and larger ones."""
+_AKAIKE = 4.0
+_SMALLEST = (2, 5, 10)  #: shortest distances between two change points that PELT is tried with
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledSeries:
     """A series, and where each annotator sees something new begin."""
 
     name: str
@@ -41,110 +41,109 @@ class Labelled:
     annotations: Sequence[frozenset[int]]
 
 
-class NoSeries(EttError):
+class NoLabelledSeries(EttError):
     """A folder holds no labelled series."""
 
 
-def labelled(folder: Path) -> list[Labelled]:
+def read_labelled(folder: Path) -> list[LabelledSeries]:
     """Read every series of a folder, in the order of their names.
 
     Raises:
-        NoSeries: where there is none.
+        NoLabelledSeries: where there is none.
     """
-    found = [
-        Labelled(
-            path.stem, told["values"], [frozenset(one) for one in told["annotations"].values()]
-        )
-        for path in sorted(folder.glob("*.json"))
-        for told in (_read(path),)
-    ]
-    if not found:
-        raise NoSeries(f"no labelled series in {folder}", "Name a folder with JSON files of them.")
-    return found
+    series = [_read(path) for path in sorted(folder.glob("*.json"))]
+    if not series:
+        message = f"no labelled series in {folder}"
+        raise NoLabelledSeries(message, "Name a folder with JSON files of them.")
+    return series
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    told: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-    return told
+def _read(path: Path) -> LabelledSeries:
+    members: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+    annotations = [frozenset(places) for places in members["annotations"].values()]
+    return LabelledSeries(path.stem, members["values"], annotations)
 
 
-def f1(annotations: Sequence[frozenset[int]], found: Iterable[int], margin: int = MARGIN) -> float:
+def f1(annotations: Sequence[frozenset[int]], places: Iterable[int], margin: int = MARGIN) -> float:
     """Return the F1 of change points, as defined in section 3.3 of the paper.
 
-    Precision is by the points of all annotators together, recall the mean over annotators, and
+    Precision is over the labels of all annotators together, recall is the mean over annotators, and
     every series begins with a change point at 0.
     """
-    told = {0, *found}
-    truths = [{0, *one} for one in annotations]
-    precision = _matched(set().union(*truths), told, margin) / len(told)
-    recall = sum(_matched(one, told, margin) / len(one) for one in truths) / len(truths)
+    found = {0, *places}
+    labels = [{0, *of_annotator} for of_annotator in annotations]
+    precision = _matched(set().union(*labels), found, margin) / len(found)
+    recalls = [_matched(of_annotator, found, margin) / len(of_annotator) for of_annotator in labels]
+    recall = sum(recalls) / len(recalls)
     return 2 * precision * recall / (precision + recall)
 
 
-def _matched(truth: set[int], told: set[int], margin: int) -> int:
-    """Count what lies near something told, each of which counts for one."""
-    left, count = set(told), 0
-    for place in sorted(truth):
-        near = [one for one in left if abs(one - place) <= margin]
+def _matched(labels: set[int], found: set[int], margin: int) -> int:
+    """Count the labels that have a change point near; each change point counts for one label."""
+    unused, count = set(found), 0
+    for label in sorted(labels):
+        near = [place for place in unused if abs(place - label) <= margin]
         if near:
-            left.remove(min(near, key=lambda one: (abs(one - place), one)))
+            unused.remove(min(near, key=lambda place: (abs(place - label), place)))
             count += 1
     return count
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """F1 by series of one finder."""
+class FinderScores:
+    """F1 by series of one finder of change points."""
 
     finder: str
     by_series: Mapping[str, float]
 
     @property
     def mean(self) -> float:
-        """Over the series, each counting the same."""
+        """The mean over all series, equally weighted."""
         return sum(self.by_series.values()) / len(self.by_series)
 
 
-def compare(series: Sequence[Labelled], otava: Otava) -> list[Result]:
-    """Try ours, Otava and PELT, each as it comes."""
-    finders: dict[str, list[Find]] = {
+def compare(series: Sequence[LabelledSeries], otava: Otava) -> list[FinderScores]:
+    """Score ours, Otava and PELT with their default settings."""
+    finders: dict[str, list[FindPlaces]] = {
         OURS: [changepoints],
         "otava": [_otava(otava, DEFAULT_P)],
         "pelt": [partial(_pelt, penalty=3.0, smallest=2)],
     }
-    return _results(series, finders)
+    return _scores(series, finders)
 
 
-def compare_best(series: Sequence[Labelled], otava: Otava) -> list[Result]:
-    """Try Otava and PELT with every setting, of which the best of each series counts.
+def compare_best(series: Sequence[LabelledSeries], otava: Otava) -> list[FinderScores]:
+    """Score each finder with the setting that suits each series best.
 
-    No one could know it beforehand; the paper calls it the oracle.
+    Nobody can know that setting beforehand; the paper calls it the oracle.
     """
-    finders: dict[str, list[Find]] = {
+    finders: dict[str, list[FindPlaces]] = {
         "otava, best": [_otava(otava, p) for p in _OTAVA_P],
         "pelt, best": [
             partial(_pelt, penalty=penalty, smallest=smallest)
-            for penalty in (0.0, *_PENALTIES)
+            for penalty in (None, *_PENALTIES)
             for smallest in _SMALLEST
         ],
     }
-    return _results(series, finders)
+    return _scores(series, finders)
 
 
-def _results(series: Sequence[Labelled], finders: Mapping[str, Sequence[Find]]) -> list[Result]:
+def _scores(
+    series: Sequence[LabelledSeries], finders: Mapping[str, Sequence[FindPlaces]]
+) -> list[FinderScores]:
     return [
-        Result(name, {one.name: max(_score(one, find) for find in finds) for one in series})
+        FinderScores(name, {each.name: max(_f1(each, find) for find in finds) for each in series})
         for name, finds in finders.items()
     ]
 
 
-def _score(one: Labelled, find: Find) -> float:
-    places = [place for place, value in enumerate(one.values) if value is not None]
-    values = np.array([one.values[place] for place in places], dtype=np.float64)
-    return f1(one.annotations, (places[place] for place in find(values)))
+def _f1(series: LabelledSeries, find: FindPlaces) -> float:
+    places = [place for place, value in enumerate(series.values) if value is not None]
+    values = np.array([series.values[place] for place in places], dtype=np.float64)
+    return f1(series.annotations, (places[index] for index in find(values)))
 
 
-def _otava(otava: Otava, p: float) -> Find:
+def _otava(otava: Otava, p: float) -> FindPlaces:
     def find(values: Floats) -> list[int]:
         (points,) = otava.change_points([values], p)
         return [point.index for point in points]
@@ -152,14 +151,14 @@ def _otava(otava: Otava, p: float) -> Find:
     return find
 
 
-def _pelt(values: Floats, *, penalty: float, smallest: int) -> list[int]:
+def _pelt(values: Floats, *, penalty: float | None, smallest: int) -> list[int]:
     """Find shifts of the mean of standardised values, as the paper's own comparison does."""
     from ruptures import KernelCPD  # noqa: PLC0415 - of developers' installations only
 
     spread = float(values.std())
     if not spread:
         return []
-    cost = penalty * np.log(len(values)) if penalty else 4.0
+    cost = _AKAIKE if penalty is None else penalty * np.log(len(values))
     scaled = (values - values.mean()) / spread
     fitted = KernelCPD(kernel="linear", min_size=smallest).fit(scaled)
     return [int(place) for place in fitted.predict(pen=cost)[:-1]]

@@ -1,7 +1,7 @@
-"""Apache Otava's change points, of a program that has it and nothing of ours.
+"""Change points by Apache Otava, which runs in a process of its own.
 
-Otava holds numpy and a dozen clients back by its pins, of which its core needs none: it is
-installed without them into a folder of its own, which only that program looks into.
+Otava pins an old numpy and a dozen clients, none of which its core needs. It is installed without
+them into a folder of its own, and only that process imports from there.
 """
 
 import json
@@ -15,23 +15,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from benchmarks.detectors.arrivals import Floats
 from ett_service.core.errors import EttError
+from ett_service.detection.sample import Floats
 
 FOLDER = Path(sys.prefix) / "otava"
-"""Where it is looked for: beside the packages of the environment that runs."""
+"""Where it is by default: in the environment that runs."""
 
 DEFAULT_P = 0.001
 _WORKER = Path(__file__).with_name("otava_worker.py")
 
 
 class OtavaMissing(EttError):
-    """There is no Otava to compare with."""
+    """Otava is not installed, or has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A place from which on the values of a series have another mean."""
+    """An index of a series from which on its values have another mean."""
 
     index: int
     before: float
@@ -39,7 +39,7 @@ class ChangePoint:
 
 
 class Otava:
-    """A running program; a context manager.
+    """A running Otava; a context manager.
 
     Raises:
         OtavaMissing: where it is not installed.
@@ -51,7 +51,7 @@ class Otava:
                 f"Apache Otava is not in {folder}",
                 f"Install it: pip install --no-deps --target {folder} 'apache-otava>=0.8,<0.9'",
             )
-        self._program = subprocess.Popen(  # noqa: S603 - our own file, by this interpreter
+        self._program = subprocess.Popen(  # noqa: S603 - our own file, with this interpreter
             [sys.executable, "-P", str(_WORKER)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -77,13 +77,13 @@ class Otava:
         self, series: Sequence[Floats], p: float = DEFAULT_P
     ) -> list[list[ChangePoint]]:
         """Return the change points of each series, in order; *series* are without gaps."""
-        asked = {"p": p, "series": [values.tolist() for values in series]}
+        request = {"p": p, "series": [values.tolist() for values in series]}
         with suppress(BrokenPipeError):
-            self._to.write(json.dumps(asked) + "\n")
+            self._to.write(json.dumps(request) + "\n")
             self._to.flush()
         answer = self._from.readline()
         if not answer:
-            raise OtavaMissing("Apache Otava ended", "What it said is on standard error.")
+            raise OtavaMissing("Apache Otava ended", "Its messages are on standard error.")
         return [
             [ChangePoint(index, before, after) for index, before, after, _ in points]
             for points in json.loads(answer)

@@ -1,7 +1,7 @@
-"""Finds change points with Apache Otava: a program of its own, so that its imports stay there.
+"""Finds change points with Apache Otava, in a process of its own.
 
-It reads one JSON list of series a line and writes, for each, a list of its change points:
-``[index, mean before, mean after, p]``. It imports nothing of this package.
+It reads a request of several series from each line, as JSON, and writes a list of change points for
+each series: ``[index, mean before, mean after, p]``. It imports nothing of this project.
 """
 
 import json
@@ -11,7 +11,7 @@ from otava.analysis import compute_change_points
 
 for line in sys.stdin:
     request = json.loads(line)
-    found = [
+    change_points = [
         [
             [
                 int(point.index),
@@ -23,5 +23,5 @@ for line in sys.stdin:
         ]
         for values in request["series"]
     ]
-    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.write(json.dumps(change_points) + "\n")
     sys.stdout.flush()

@@ -1,139 +1,181 @@
-"""Other detectors, with the settings that they come with, run once a day on series of that day.
+"""Other detectors with their usual settings, run once a day on series of one value a day.
 
-Each sees what was known by then. Of change points, one that gets worse and lies in the last two
-weeks is told once; one within ``_SAME_DAYS`` of an earlier one is that one.
+Each sees what was known by then. A change point is reported once if values get worse and it lies
+in the last two weeks; one within ``_SAME_DAYS`` of an earlier one is the same.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum, auto
 from itertools import pairwise
 
 import numpy as np
 
-from benchmarks.detectors.alert import Alert
-from benchmarks.detectors.arrivals import Floats
-from benchmarks.detectors.daily import Daily
+from benchmarks.detectors.fleets import parameters
+from benchmarks.detectors.fleets.fleet import SimulatedFleet
+from benchmarks.detectors.fleets.observations import SubjectDurations
+from benchmarks.detectors.fleets.parameters import DAYS
 from benchmarks.detectors.otava import ChangePoint
 from benchmarks.detectors.scoring import QUIET_UNTIL, WITHIN_DAYS
-from ett_service.core.regressions.finding import Verdict
+from benchmarks.detectors.trials import Alert
+from ett_service.core.regressions.finding import Series, Verdict
+from ett_service.detection.panel import Flags
+from ett_service.detection.sample import Floats
 
 FIRST_DAY = QUIET_UNTIL - 1
-"""The first day that is looked at; what is found on it is old."""
+"""The first day on which detectors run; what they find on it is old."""
 
-Find = Callable[[Sequence[Floats]], Sequence[Sequence[ChangePoint]]]
+FindChangePoints = Callable[[Sequence[Floats]], Sequence[Sequence[ChangePoint]]]
 """Finds the change points of several series at once."""
 
 THRESHOLD = 1.2  #: the mean of a week's medians over that of the week before
 CUSUM_DECISION = 5.0  #: standard deviations (Montgomery, Statistical Quality Control: h)
 _CUSUM_SLACK = 0.5  #: likewise: k
 _SAME_DAYS = 3
-_FEWEST = 10  #: values, for a series to be looked at
+_FEWEST = 10  #: values that a series needs
 _WEEK = 7
 _BASELINE_DAYS = 28
 _MAD_TO_SIGMA = 1.4826
 
 
-@dataclass
-class _Told:
-    """What has been told of one series."""
+class Grain(StrEnum):
+    """What one daily series is of."""
 
-    days: list[int]
-
-    def is_new(self, day: int) -> bool:
-        """Tell it once."""
-        if any(abs(day - other) <= _SAME_DAYS for other in self.days):
-            return False
-        self.days.append(day)
-        return True
+    FLEET = auto()  #: time to start of all attempts
+    COHORT = auto()  #: time to start by cohort
+    CELL = auto()  #: each phase by cohort
 
 
-def by_change_points(of: Daily, find: Find) -> Iterator[Alert]:
+@dataclass(frozen=True, slots=True)
+class DailySeries:
+    """Medians by day in seconds, a series a row; NaN on days without values."""
+
+    series: Sequence[Series]
+    medians: Floats
+
+
+def daily(fleet: SimulatedFleet, grain: Grain, days: int = DAYS) -> DailySeries:
+    """Take the median of what became known on each of the first *days*: it never changes later."""
+    rows = list(_rows(fleet, grain))
+    medians = np.array([medians for _, medians in rows])
+    return DailySeries([series for series, _ in rows], medians[:, :days])
+
+
+def _rows(fleet: SimulatedFleet, grain: Grain) -> Iterator[tuple[Series, Floats]]:
+    if grain is Grain.FLEET:
+        every = fleet.durations[parameters.TIME_TO_START]
+        all_rows = np.ones(len(every.durations.us), dtype=np.bool_)
+        yield Series(parameters.TIME_TO_START, ()), _medians(every, all_rows)
+        return
+    subjects = [parameters.TIME_TO_START]
+    if grain is Grain.CELL:
+        subjects = [phase.subject for phase in parameters.PHASES]
+    for subject in subjects:
+        every = fleet.durations[subject]
+        for index, cohort in enumerate(parameters.COHORTS):
+            yield Series(subject, cohort), _medians(every, every.durations.cohort == index)
+
+
+def _medians(every: SubjectDurations, rows: Flags) -> Floats:
+    seconds, day = every.durations.us[rows] / 1e6, every.durations.day[rows]
+    ends = np.searchsorted(day, np.arange(DAYS + 1))
+    groups = [seconds[begin:end] for begin, end in pairwise(ends)]
+    return np.array([np.median(group) if len(group) else np.nan for group in groups])
+
+
+def by_change_points(daily_series: DailySeries, find: FindChangePoints) -> Iterator[Alert]:
     """Run a finder of change points every day."""
-    told = [_Told([]) for _ in of.series]
-    for day in range(FIRST_DAY, of.medians.shape[1]):
-        seen = [np.flatnonzero(~np.isnan(row[: day + 1])) for row in of.medians]
-        places = [place for place, days in enumerate(seen) if len(days) >= _FEWEST]
-        found = find([of.medians[place][seen[place]] for place in places])
-        for place, points in zip(places, found, strict=True):
+    medians = daily_series.medians
+    reported: list[list[int]] = [[] for _ in daily_series.series]
+    for day in range(FIRST_DAY, medians.shape[1]):
+        days = [np.flatnonzero(~np.isnan(row[: day + 1])) for row in medians]
+        rows = [row for row, with_values in enumerate(days) if len(with_values) >= _FEWEST]
+        change_points = find([medians[row][days[row]] for row in rows])
+        for row, points in zip(rows, change_points, strict=True):
             for point in points:
-                onset = int(seen[place][point.index])
-                if onset > day - WITHIN_DAYS and told[place].is_new(onset):
-                    yield Alert(day, of.series[place], _verdict(point), onset)
+                onset = int(days[row][point.index])
+                if onset > day - WITHIN_DAYS and _is_new(onset, reported[row]):
+                    reported[row].append(onset)
+                    yield Alert(day, daily_series.series[row], _verdict(point), onset)
+
+
+def _is_new(onset: int, reported: Sequence[int]) -> bool:
+    return all(abs(onset - earlier) > _SAME_DAYS for earlier in reported)
 
 
 def _verdict(point: ChangePoint) -> Verdict:
     return Verdict.REGRESSION if point.after > point.before else Verdict.IMPROVEMENT
 
 
-def by_threshold(of: Daily, limit: float = THRESHOLD) -> Iterator[Alert]:
-    """Hold each week against the week before; what stays over the limit is told once."""
-    over = np.zeros(len(of.series), dtype=np.bool_)
-    for day in range(FIRST_DAY, of.medians.shape[1]):
-        now = _mean(of.medians[:, day + 1 - _WEEK : day + 1])
-        before = _mean(of.medians[:, day + 1 - 2 * _WEEK : day + 1 - _WEEK])
-        high = now > limit * before
-        for place in np.flatnonzero(high & ~over).tolist():
-            yield Alert(day, of.series[place], onset=day + 1 - _WEEK)
+def by_threshold(daily_series: DailySeries, limit: float = THRESHOLD) -> Iterator[Alert]:
+    """Compare each week with the week before; what stays over the limit is reported once."""
+    medians = daily_series.medians
+    over = np.zeros(len(medians), dtype=np.bool_)
+    for day in range(FIRST_DAY, medians.shape[1]):
+        week = _mean(medians[:, day + 1 - _WEEK : day + 1])
+        week_before = _mean(medians[:, day + 1 - 2 * _WEEK : day + 1 - _WEEK])
+        high = week > limit * week_before
+        for row in np.flatnonzero(high & ~over).tolist():
+            yield Alert(day, daily_series.series[row], onset=day + 1 - _WEEK)
         over = high
 
 
 def _mean(medians: Floats) -> Floats:
-    some = ~np.isnan(medians)
-    count = some.sum(axis=1)
-    total = np.where(some, medians, 0.0).sum(axis=1)
+    with_values = ~np.isnan(medians)
+    count = with_values.sum(axis=1)
+    total = np.where(with_values, medians, 0.0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def by_cusum(of: Daily, decision: float = CUSUM_DECISION) -> Iterator[Alert]:
+def by_cusum(daily_series: DailySeries, decision: float = CUSUM_DECISION) -> Iterator[Alert]:
     """Sum up how far each day's logarithm lies over the four weeks before; Page (1954).
 
-    The sum begins anew with an alert.
+    The sum starts again at 0 after an alert.
     """
-    for series, medians in zip(of.series, of.medians, strict=True):
+    for series, medians in zip(daily_series.series, daily_series.medians, strict=True):
         logs = np.log(medians)
-        total, since = 0.0, FIRST_DAY
-        for day in range(_BASELINE_DAYS, of.medians.shape[1]):
-            usual = logs[day - _BASELINE_DAYS : day]
-            usual = usual[~np.isnan(usual)]
-            if len(usual) < _FEWEST or np.isnan(logs[day]):
+        total, onset = 0.0, FIRST_DAY
+        for day in range(_BASELINE_DAYS, len(medians)):
+            baseline = logs[day - _BASELINE_DAYS : day]
+            baseline = baseline[~np.isnan(baseline)]
+            if len(baseline) < _FEWEST or np.isnan(logs[day]):
                 continue
-            middle = np.median(usual)
-            spread = _MAD_TO_SIGMA * np.median(np.abs(usual - middle))
+            middle = np.median(baseline)
+            spread = _MAD_TO_SIGMA * np.median(np.abs(baseline - middle))
             if not total:
-                since = day
+                onset = day
             total = max(0.0, total + (logs[day] - middle) / spread - _CUSUM_SLACK)
             if total > decision:
                 total = 0.0
-                yield Alert(day, series, onset=since)
+                yield Alert(day, series, onset=onset)
 
 
-def pelt(penalty: float | None = None, smallest: int = 3) -> Find:
+def pelt(penalty: float | None = None, smallest: int = 3) -> FindChangePoints:
     """Return PELT (Killick et al., 2012) of ruptures, for shifts of the mean of logarithms.
 
     Series are divided by their spread between neighbours, so that the usual penalty of
-    ``2 ln(n)``, that of Schwarz for a mean and a place, means the same for each.
+    ``2 ln(n)``, Schwarz's for a mean and its position, means the same for each.
     """
     from ruptures import KernelCPD  # noqa: PLC0415 - of developers' installations only
 
     def find(several: Sequence[Floats]) -> list[list[ChangePoint]]:
-        return [_points(KernelCPD, values, penalty, smallest) for values in several]
+        return [_change_points(KernelCPD, values, penalty, smallest) for values in several]
 
     return find
 
 
-def _points(
+def _change_points(
     finder: Callable[..., object], values: Floats, penalty: float | None, smallest: int
 ) -> list[ChangePoint]:
     logs = np.log(values)
-    steps = np.abs(np.diff(logs))
-    spread = float(_MAD_TO_SIGMA * np.median(steps) / np.sqrt(2))
+    spread = float(_MAD_TO_SIGMA * np.median(np.abs(np.diff(logs))) / np.sqrt(2))
     if spread <= 0:
         return []
-    usual = 2 * np.log(len(logs)) if penalty is None else penalty
+    cost = 2 * np.log(len(logs)) if penalty is None else penalty
     fitted = finder(kernel="linear", min_size=smallest).fit(logs / spread)  # type: ignore[attr-defined]
-    ends = [0, *fitted.predict(pen=usual)]
-    parts = [logs[begin:end].mean() for begin, end in pairwise(ends)]
+    ends = [0, *fitted.predict(pen=cost)]
+    means = [logs[begin:end].mean() for begin, end in pairwise(ends)]
     return [
-        ChangePoint(int(place), float(before), float(after))
-        for place, before, after in zip(ends[1:-1], parts, parts[1:], strict=False)
+        ChangePoint(int(index), float(before), float(after))
+        for index, before, after in zip(ends[1:-1], means, means[1:], strict=False)
     ]

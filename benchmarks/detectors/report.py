@@ -1,16 +1,16 @@
-"""The tables of ``ett bench``."""
+"""The tables and the JSON of the comparison."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.detectors.bench import CELLS, Plan
 from benchmarks.detectors.engines import OURS, PEERS
-from benchmarks.detectors.labelled import Result
-from benchmarks.detectors.scenario import Kind
-from benchmarks.detectors.scoring import EXPECTED, Part, Score, alerts_are_right
+from benchmarks.detectors.fleets.scenario import ScenarioKind
+from benchmarks.detectors.labelled import FinderScores
+from benchmarks.detectors.runner import CELLS, BenchPlan
+from benchmarks.detectors.scoring import EXPECTED, CellScore, Proportion, alerts_are_right
 from ett_service.cli.output import write_line, write_table
 
-Scores = Mapping[tuple[str, str], Score]
+Scores = Mapping[tuple[str, str], CellScore]
 """By the names of a cell and of an engine."""
 
 COLUMNS = (
@@ -19,68 +19,71 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def write_scores(plan: Plan, found: Scores, named: Mapping[str, Part]) -> None:
-    places = [
+def write_scores(plan: BenchPlan, scores: Scores, causes: Mapping[str, Proportion]) -> None:
+    """Print one table of all scores, the named causes, and where peers do better."""
+    names = [
         (cell, engine.name)
         for cell in plan.cells
         for engine in plan.engines
-        if (cell, engine.name) in found
+        if (cell, engine.name) in scores
     ]
-    rows = [(*place, *_shown(place[0], found[place])) for place in places]
+    rows = [(cell, engine, *_row(cell, scores[cell, engine])) for cell, engine in names]
     write_table(COLUMNS, rows, right=COLUMNS[2:])
-    if named:
+    if causes:
         write_line()
         write_table(
             ("goes with", "named first"),
-            [(cause, _part(part)) for cause, part in named.items()],
+            [(cause, _with_bounds(named)) for cause, named in causes.items()],
             right=("named first",),
         )
     write_line()
-    for line in _better(plan, found) or ["No peer does better in any cell."]:
+    for line in _better_peers(plan, scores) or ["No peer does better in any cell."]:
         write_line(line)
     last = max(plan.seeds(cell)[-1] for cell in plan.cells)
     write_line(f"Seeds {plan.seed} to {last}. Intervals are Wilson's, at 95 %.")
 
 
-def _shown(cell: str, one: Score) -> tuple[str, ...]:
+def _row(cell: str, score: CellScore) -> tuple[str, ...]:
     scenario = CELLS[cell].scenario
     expected, alerts = scenario.kind in EXPECTED, alerts_are_right(scenario)
+    has_target = expected and scenario.kind is not ScenarioKind.MIX
     return (
-        str(one.fleets),
-        _rate(one),
-        *(_part(part) if expected else "-" for part in (one.noticed, one.right_cohort)),
-        _part(one.right_cell) if scenario.kind is not Kind.MIX and expected else "-",
-        _part(one.right_first),
-        _part(one.onset),
-        "-" if one.median_delay is None else f"{one.median_delay:g}",
-        f"{one.precision:.2f}" if alerts and one.precision is not None else "-",
-        f"{one.f1:.2f}" if alerts else "-",
+        str(score.fleets),
+        _false_per_month(score),
+        _with_bounds(score.noticed) if expected else "-",
+        _with_bounds(score.right_cohort) if expected else "-",
+        _with_bounds(score.right_cell) if has_target else "-",
+        _with_bounds(score.right_first),
+        _with_bounds(score.onset),
+        "-" if score.median_delay is None else f"{score.median_delay:g}",
+        f"{score.precision:.2f}" if alerts and score.precision is not None else "-",
+        f"{score.f1:.2f}" if alerts else "-",
     )
 
 
-def _rate(one: Score) -> str:
-    low, high = one.false_bounds
-    return f"{one.false_per_month:.2f} ({low:.2f} to {high:.2f})"
+def _false_per_month(score: CellScore) -> str:
+    low, high = score.false_bounds
+    return f"{score.false_per_month:.2f} ({low:.2f} to {high:.2f})"
 
 
-def _part(part: Part) -> str:
-    if part.share is None:
+def _with_bounds(proportion: Proportion) -> str:
+    if proportion.share is None:
         return "-"
-    low, high = part.bounds
-    return f"{part.share:.2f} ({low:.2f} to {high:.2f})"
+    low, high = proportion.bounds
+    return f"{proportion.share:.2f} ({low:.2f} to {high:.2f})"
 
 
-def _better(plan: Plan, found: Scores) -> list[str]:
-    """Say where a peer has fewer false alerts or, where people are to be told, a higher F1."""
+def _better_peers(plan: BenchPlan, scores: Scores) -> list[str]:
+    """Say where a peer has fewer false alerts or, where people should be alerted, a higher F1."""
     return [
         f"{cell}: {engine} does better, {difference}"
-        for (cell, engine), peer in found.items()
-        if engine.partition("/")[0] in PEERS and (cell, OURS) in found and cell in plan.cells
-        for difference in _differences(cell, peer, found[cell, OURS])
+        for (cell, engine), peer in scores.items()
+        if engine.partition("/")[0] in PEERS and (cell, OURS) in scores and cell in plan.cells
+        for difference in _differences(cell, peer, scores[cell, OURS])
     ]
 
 
-def _differences(cell: str, peer: Score, ours: Score) -> Iterator[str]:
+def _differences(cell: str, peer: CellScore, ours: CellScore) -> Iterator[str]:
     if alerts_are_right(CELLS[cell].scenario):
         if peer.f1 > ours.f1:
             yield f"F1 {peer.f1:.2f} against {ours.f1:.2f}"
@@ -88,48 +91,58 @@ def _differences(cell: str, peer: Score, ours: Score) -> Iterator[str]:
         yield f"{peer.false_per_month:.2f} false a month against {ours.false_per_month:.2f}"
 
 
-def members(plan: Plan, found: Scores, named: Mapping[str, Part]) -> dict[str, Any]:
+def scores_json(
+    plan: BenchPlan, scores: Scores, causes: Mapping[str, Proportion]
+) -> dict[str, Any]:
+    """Return the same as :func:`write_scores` prints, for JSON."""
     return {
         "seed": plan.seed,
         "scores": [
-            {"cell": cell, "engine": engine, **_score(one)}
-            for (cell, engine), one in sorted(found.items())
+            {"cell": cell, "engine": engine, **_score_json(score)}
+            for (cell, engine), score in sorted(scores.items())
         ],
-        "causes": {cause: _bounded(part) for cause, part in named.items()},
-        "peers_do_better": _better(plan, found),
+        "causes": {cause: _proportion_json(named) for cause, named in causes.items()},
+        "peers_do_better": _better_peers(plan, scores),
     }
 
 
-def _score(one: Score) -> dict[str, Any]:
-    low, high = one.false_bounds
+def _score_json(score: CellScore) -> dict[str, Any]:
+    low, high = score.false_bounds
     return {
-        "fleets": one.fleets,
-        "false_per_month": {"value": one.false_per_month, "low": low, "high": high},
-        "noticed": _bounded(one.noticed),
-        "right_cohort": _bounded(one.right_cohort),
-        "right_cell": _bounded(one.right_cell),
-        "right_first": _bounded(one.right_first),
-        "onset": _bounded(one.onset),
-        "median_delay_days": one.median_delay,
-        "precision": one.precision,
-        "f1": one.f1,
+        "fleets": score.fleets,
+        "false_per_month": {"value": score.false_per_month, "low": low, "high": high},
+        "noticed": _proportion_json(score.noticed),
+        "right_cohort": _proportion_json(score.right_cohort),
+        "right_cell": _proportion_json(score.right_cell),
+        "right_first": _proportion_json(score.right_first),
+        "onset": _proportion_json(score.onset),
+        "median_delay_days": score.median_delay,
+        "precision": score.precision,
+        "f1": score.f1,
     }
 
 
-def _bounded(part: Part) -> dict[str, Any]:
-    low, high = part.bounds
-    return {"value": part.share, "of": part.of, "low": low, "high": high}
+def _proportion_json(proportion: Proportion) -> dict[str, Any]:
+    low, high = proportion.bounds
+    return {"value": proportion.share, "of": proportion.of, "low": low, "high": high}
 
 
-def write_results(results: Sequence[Result]) -> None:
+def write_labelled(scores: Sequence[FinderScores]) -> None:
     """Print F1 by series and finder."""
-    names = [one.finder for one in results]
+    names = [of_finder.finder for of_finder in scores]
     write_table(
         ("series", *names),
         [
-            (series, *(f"{one.by_series[series]:.2f}" for one in results))
-            for series in results[0].by_series
+            (series, *(f"{of_finder.by_series[series]:.2f}" for of_finder in scores))
+            for series in scores[0].by_series
         ],
         right=names,
-        last=("mean", *(f"{one.mean:.3f}" for one in results)),
+        last=("mean", *(f"{of_finder.mean:.3f}" for of_finder in scores)),
     )
+
+
+def labelled_json(scores: Sequence[FinderScores]) -> dict[str, Any]:
+    """Return the same as :func:`write_labelled` prints, for JSON."""
+    return {
+        of_finder.finder: {"mean": of_finder.mean, **of_finder.by_series} for of_finder in scores
+    }

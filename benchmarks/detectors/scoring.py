@@ -1,56 +1,57 @@
-"""How well detectors did: false alerts, recall, delay and onset, each with how sure it is."""
+"""How well detectors did: false alerts, recall, delay and onset, with confidence intervals."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.detectors.alert import Alert
-from benchmarks.detectors.scenario import CHANGED_ON, DAYS, Kind, Scenario, Truth
+from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
+from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind, Truth
+from benchmarks.detectors.trials import Alert
 from ett_service.core.regressions.finding import Verdict
 
 QUIET_UNTIL = 42
-"""Alerts up to this day are not counted: until then there is no baseline of four weeks."""
+"""Alerts up to this day are not counted: until then there is no full baseline."""
 
-WITHIN_DAYS = 14  #: after the change; later alerts are neither right nor false
+WITHIN_DAYS = 14  #: of the change; later alerts are neither right nor false
 MONTH_DAYS = 30
 ONSET_DAYS = 2  #: an onset within so many days is right
 _Z = 1.959963984540054
 
 EXPECTED = {
-    Kind.CELL: Verdict.REGRESSION,
-    Kind.COHORT: Verdict.REGRESSION,
-    Kind.PHASE: Verdict.REGRESSION,
-    Kind.FAILURES: Verdict.REGRESSION,
-    Kind.IMPROVEMENT: Verdict.IMPROVEMENT,
-    Kind.RELABELLING: Verdict.RELABELLING,
-    Kind.MIX: Verdict.MIX,
-    Kind.OUTAGE: Verdict.INCIDENT,
+    ScenarioKind.CELL: Verdict.REGRESSION,
+    ScenarioKind.COHORT: Verdict.REGRESSION,
+    ScenarioKind.PHASE: Verdict.REGRESSION,
+    ScenarioKind.FAILURES: Verdict.REGRESSION,
+    ScenarioKind.IMPROVEMENT: Verdict.IMPROVEMENT,
+    ScenarioKind.RELABELLING: Verdict.RELABELLING,
+    ScenarioKind.MIX: Verdict.MIX,
+    ScenarioKind.OUTAGE: Verdict.INCIDENT,
 }
-"""What is to be said of what was planted; only a regression alerts. Of what hangs, no length can
-say anything."""
+"""The right verdict on what was planted; only a regression alerts. A hang has none: attempts that
+never leave a phase have no length."""
 
 
 def alerts_are_right(scenario: Scenario) -> bool:
-    """Tell whether people are to be told of what a scenario plants."""
+    """Whether people should be alerted to what a scenario plants."""
     return EXPECTED.get(scenario.kind) is Verdict.REGRESSION
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """So many of so many, with the interval that Wilson (1927) gives at 95 %."""
+class Proportion:
+    """Hits out of a number of cases, with the 95 % interval of Wilson (1927)."""
 
     hits: int
     of: int
 
     @property
     def share(self) -> float | None:
-        """The part itself; None of nothing."""
+        """The proportion itself; None without cases."""
         return self.hits / self.of if self.of else None
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The interval's ends; all from 0 to 1 of nothing."""
+        """The interval's ends; 0 and 1 without cases."""
         if not self.of:
             return 0.0, 1.0
         n, p = self.of, self.hits / self.of
@@ -60,51 +61,55 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class FleetMarks:
     """How one engine did on one fleet."""
 
     false: int  #: alerts on what had not changed
-    noticed: bool  #: anything that did change was told of in time, the whole fleet included
-    right_cohort: bool  #: in time, and of a cohort that it was planted in
-    right_cell: bool  #: in time, and of exactly what was planted
-    right_first: bool | None  #: what came first is what was planted; None: nothing did
-    delay: int | None  #: whole days from the change to the first on the right cohort
-    onset_error: int | None  #: days, of the same
+    noticed: bool  #: it reported anything that did change in time, the whole fleet included
+    right_cohort: bool  #: in time, of a cohort that changed
+    right_cell: bool  #: in time, of exactly the changed series
+    right_first: bool | None  #: the first report was of exactly that series; None without any
+    delay: int | None  #: whole days from the change to the first alert on the right cohort
+    onset_error: int | None  #: of that alert, in days
 
 
-def mark(truth: Truth, alerts: Sequence[Alert]) -> Marks:
-    """Hold the *alerts* of one engine on one fleet against what was planted."""
+def mark(truth: Truth, alerts: Sequence[Alert]) -> FleetMarks:
+    """Compare the *alerts* of one engine on one fleet with what was planted."""
     counted = [alert for alert in alerts if alert.day > QUIET_UNTIL]
     start = CHANGED_ON if truth.from_day is None else truth.from_day
     false = [
-        one for one in counted if one.verdict is Verdict.REGRESSION and not _excused(truth, one)
+        alert
+        for alert in counted
+        if alert.verdict is Verdict.REGRESSION and not _is_excused(truth, alert)
     ]
-    touched = timely(truth, alerts)
-    cohort = [one for one in touched if truth.is_where(one.series.cohort)]
-    first = [one for one in touched if one.day == touched[0].day]
-    return Marks(
+    touched = in_time(truth, alerts)
+    right = [alert for alert in touched if truth.is_where(alert.series.cohort)]
+    first = [alert for alert in touched if alert.day == touched[0].day]
+    return FleetMarks(
         false=len(false),
         noticed=bool(touched),
-        right_cohort=bool(cohort),
-        right_cell=any(truth.is_target(one.series) for one in cohort),
+        right_cohort=bool(right),
+        right_cell=any(truth.is_target(alert.series) for alert in right),
         right_first=truth.is_target(first[0].series) if first and truth.phases else None,
-        delay=cohort[0].day + 1 - start if cohort else None,
-        onset_error=_onset_error(cohort, start),
+        delay=right[0].day + 1 - start if right else None,
+        onset_error=_onset_error(right, start),
     )
 
 
-def timely(truth: Truth, alerts: Sequence[Alert]) -> list[Alert]:
-    """Return what is about what was planted, says what that is, and came in time."""
+def in_time(truth: Truth, alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts on what was planted that have the right verdict and came in time."""
     expected = EXPECTED.get(truth.scenario.kind)
     start = CHANGED_ON if truth.from_day is None else truth.from_day
     days = range(start, start + WITHIN_DAYS)
     return [
-        one for one in alerts if one.day in days and one.verdict is expected and _is_of(truth, one)
+        alert
+        for alert in alerts
+        if alert.day in days and alert.verdict is expected and _is_about(truth, alert)
     ]
 
 
-def _excused(truth: Truth, alert: Alert) -> bool:
-    """Tell whether a regression is to be told of there: it is what was planted, or follows."""
+def _is_excused(truth: Truth, alert: Alert) -> bool:
+    """Whether a regression is right to report: it was planted, or contains what was."""
     if truth.from_day is None or alert.day < truth.from_day:
         return False
     expected = EXPECTED.get(truth.scenario.kind)
@@ -113,9 +118,9 @@ def _excused(truth: Truth, alert: Alert) -> bool:
     return truth.is_touched(alert.series)
 
 
-def _is_of(truth: Truth, alert: Alert) -> bool:
-    """Tell whether an alert is about what was planted; a shift of the mix is the project's."""
-    if truth.scenario.kind is Kind.MIX:
+def _is_about(truth: Truth, alert: Alert) -> bool:
+    """Whether an alert is about what was planted; a shift of the mix is the project's."""
+    if truth.scenario.kind is ScenarioKind.MIX:
         return not alert.series.cohort or truth.is_where(alert.series.cohort)
     return truth.is_touched(alert.series)
 
@@ -127,16 +132,16 @@ def _onset_error(right: Sequence[Alert], start: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class CellScore:
     """How one engine did on the fleets of one cell."""
 
     fleets: int
     false: int
-    noticed: Part
-    right_cohort: Part
-    right_cell: Part
-    right_first: Part
-    onset: Part  #: of those with one, within ``ONSET_DAYS``
+    noticed: Proportion
+    right_cohort: Proportion
+    right_cell: Proportion
+    right_first: Proportion
+    onset: Proportion  #: of the alerts with an onset, those within ``ONSET_DAYS``
     median_delay: float | None
 
     @property
@@ -153,9 +158,9 @@ class Score:
 
     @property
     def precision(self) -> float | None:
-        """Fleets in which the right cohort was told of, by these and false alerts."""
-        told = self.right_cohort.hits + self.false
-        return self.right_cohort.hits / told if told else None
+        """Fleets with an alert on the right cohort, over these and the false alerts."""
+        reported = self.right_cohort.hits + self.false
+        return self.right_cohort.hits / reported if reported else None
 
     @property
     def f1(self) -> float:
@@ -164,30 +169,32 @@ class Score:
         return 2 * self.right_cohort.hits / (2 * self.right_cohort.hits + self.false + missed)
 
 
-def score(marks: Sequence[Marks]) -> Score:
-    """Sum up one engine's marks in one cell; there is to be one at least."""
-    delays = [one.delay for one in marks if one.delay is not None]
-    return Score(
+def score(marks: Sequence[FleetMarks]) -> CellScore:
+    """Sum up one engine's marks in one cell; there is at least one."""
+    delays = [fleet.delay for fleet in marks if fleet.delay is not None]
+    errors = [fleet.onset_error for fleet in marks if fleet.onset_error is not None]
+    firsts = [fleet.right_first for fleet in marks if fleet.right_first is not None]
+    return CellScore(
         fleets=len(marks),
-        false=sum(one.false for one in marks),
-        noticed=_part(one.noticed for one in marks),
-        right_cohort=_part(one.right_cohort for one in marks),
-        right_cell=_part(one.right_cell for one in marks),
-        right_first=_part(one.right_first for one in marks if one.right_first is not None),
-        onset=_part(one.onset_error <= ONSET_DAYS for one in marks if one.onset_error is not None),
+        false=sum(fleet.false for fleet in marks),
+        noticed=_proportion(fleet.noticed for fleet in marks),
+        right_cohort=_proportion(fleet.right_cohort for fleet in marks),
+        right_cell=_proportion(fleet.right_cell for fleet in marks),
+        right_first=_proportion(firsts),
+        onset=_proportion(error <= ONSET_DAYS for error in errors),
         median_delay=median(delays) if delays else None,
     )
 
 
-def _part(hits: Iterable[bool]) -> Part:
-    counted = list(hits)
-    return Part(sum(counted), len(counted))
+def _proportion(hits: Iterable[bool]) -> Proportion:
+    cases = list(hits)
+    return Proportion(sum(cases), len(cases))
 
 
 def count_bounds(count: int) -> tuple[float, float]:
-    """Return Wilson's interval for the mean of which *count* were counted (Poisson).
+    """Return Wilson's interval for the mean of a Poisson variable that was *count* once.
 
-    It is the limit of that for parts, as these become small.
+    It is the limit of the interval for proportions, as these become small.
     """
     middle, reach = count + _Z**2 / 2, _Z * math.sqrt(count + _Z**2 / 4)
     return middle - reach, middle + reach

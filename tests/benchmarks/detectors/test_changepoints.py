@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from benchmarks.detectors.changepoints import changepoints
-from benchmarks.detectors.labelled import f1, labelled
+from benchmarks.detectors.labelled import f1, read_labelled
 
-CORPUS = Path(os.environ.get("ETT_CORPUS", Path(__file__).parents[2] / "../shared/corpus"))
+CORPUS = Path(os.environ.get("ETT_CORPUS", Path(__file__).parents[3] / "../shared/corpus"))
 
 
 def _noise(length: int, seed: int = 1) -> np.typing.NDArray[np.float64]:
@@ -62,6 +62,6 @@ def test_series_that_people_labelled_are_cut_as_they_cut_them() -> None:
         pytest.skip(f"the corpus is not there: {CORPUS} (set ETT_CORPUS)")
     told = [
         f1(one.annotations, changepoints([value for value in one.values if value is not None]))
-        for one in labelled(CORPUS / "changepoints")
+        for one in read_labelled(CORPUS / "changepoints")
     ]
     assert sum(told) / len(told) > 0.75

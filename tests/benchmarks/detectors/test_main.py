@@ -1,20 +1,49 @@
-"""``ett bench`` prints one table, goes on from a file, and says what it lacks."""
+"""``python -m benchmarks.detectors`` prints one table, goes on from a file, says what it lacks."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from benchmarks.detectors.otava import FOLDER
 from ett_service.cli.exits import Exit
-from tests.cli.conftest import Ett
 
+ROOT = Path(__file__).parents[3]
 CELL = "cell-2.5@12"
-QUICK = ("bench", "detect", "--engines", "cusum,threshold", "--cells", CELL, "--fleets", "1")
+QUICK = ("detect", "--engines", "cusum,threshold", "--cells", CELL, "--fleets", "1")
 
 
-def test_it_prints_a_table_with_intervals_and_seeds_and_goes_on(ett: Ett, tmp_path: Path) -> None:
-    done = ett(*QUICK, "--resume", "trials.jsonl")
+class Bench(Protocol):
+    """Runs the program with these arguments."""
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Return a function that runs the real program from the root of the checkout."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "benchmarks.detectors", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_it_prints_a_table_with_intervals_and_seeds_and_goes_on(
+    bench: Bench, tmp_path: Path
+) -> None:
+    file = tmp_path / "trials.jsonl"
+    done = bench(*QUICK, "--resume", str(file))
     assert done.returncode == Exit.DONE, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[:3] for line in lines if line.startswith(CELL)] == [
@@ -23,44 +52,61 @@ def test_it_prints_a_table_with_intervals_and_seeds_and_goes_on(ett: Ett, tmp_pa
         for grain in ("fleet", "cohort", "cell")
     ]
     assert "Seeds 1 to 2." in lines[-1]
-    whole = (tmp_path / "trials.jsonl").read_text()
-    again = ett(*QUICK, "--resume", "trials.jsonl", "--json")
-    assert (tmp_path / "trials.jsonl").read_text() == whole
-    told = json.loads(again.stdout)
-    assert {(one["cell"], one["fleets"]) for one in told["scores"]} == {(CELL, 2)}
+    content = file.read_text()
+    again = bench(*QUICK, "--resume", str(file), "--json")
+    assert file.read_text() == content
+    scores = json.loads(again.stdout)["scores"]
+    assert {(score["cell"], score["fleets"]) for score in scores} == {(CELL, 2)}
 
 
-def test_a_frontier_has_five_thresholds(ett: Ett) -> None:
-    done = ett(*QUICK, "--frontier", "--json")
+def test_a_frontier_has_five_thresholds(bench: Bench) -> None:
+    done = bench(*QUICK, "--frontier", "--json")
     assert done.returncode == Exit.DONE, done.stderr
-    names = [one["engine"] for one in json.loads(done.stdout)["scores"]]
+    names = [score["engine"] for score in json.loads(done.stdout)["scores"]]
     assert [name for name in names if name.startswith("cusum")] == sorted(
         f"cusum/cell {decision}" for decision in (4, 5, 8, 12, 20)
     )
 
 
 @pytest.mark.parametrize(("flag", "value"), [("--cells", "none@60"), ("--fleets", "0")])
-def test_what_it_cannot_try_is_refused(ett: Ett, flag: str, value: str) -> None:
-    done = ett("bench", "detect", flag, value)
+def test_what_it_cannot_try_is_refused(bench: Bench, flag: str, value: str) -> None:
+    done = bench("detect", flag, value)
     assert done.returncode != Exit.DONE
     assert value in done.stderr or flag in done.stderr
 
 
-def test_without_otava_it_says_how_to_get_it(ett: Ett, tmp_path: Path) -> None:
-    done = ett(
-        "bench", "detect", "--engines", "otava", "--cells", CELL, "--fleets", "1",
+def test_without_otava_it_says_how_to_get_it(bench: Bench, tmp_path: Path) -> None:
+    done = bench(
+        "detect", "--engines", "otava", "--cells", CELL, "--fleets", "1",
         "--otava", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == Exit.FAILED
     assert "pip install --no-deps --target" in done.stderr
 
 
-def test_series_that_people_labelled_are_scored(ett: Ett, tmp_path: Path) -> None:
+def test_series_that_people_labelled_are_scored(bench: Bench, tmp_path: Path) -> None:
     if not FOLDER.exists():
         pytest.skip(f"Apache Otava is not in {FOLDER}")
     values = [1.0, 1.1] * 20 + [9.0, 9.1] * 20
-    told = {"values": values, "annotations": {"6": [40]}}
-    (tmp_path / "step.json").write_text(json.dumps(told))
-    done = ett("bench", "changepoints", ".", "--json")
+    series = {"values": values, "annotations": {"6": [40]}}
+    (tmp_path / "step.json").write_text(json.dumps(series))
+    done = bench("changepoints", str(tmp_path), "--json")
     assert done.returncode == Exit.DONE, done.stderr
-    assert {name: one["step"] for name, one in json.loads(done.stdout).items()}["pelt"] == 1.0
+    scores = {finder: of_finder["step"] for finder, of_finder in json.loads(done.stdout).items()}
+    assert scores["pelt"] == 1.0
+
+
+def test_no_verb_of_the_installed_command_runs_it() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from ett_service.cli.main import main; main(['bench'])",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == Exit.USAGE
+    assert "bench" in done.stderr

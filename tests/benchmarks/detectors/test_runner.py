@@ -1,4 +1,4 @@
-"""A bench goes on where it was ended, tries every cell, and says how sure it is of each."""
+"""A run goes on where it was interrupted, tries every cell, and scores the seeds of its plan."""
 
 import json
 from itertools import islice
@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.detectors import makeup
-from benchmarks.detectors.alert import Alert, Trial
-from benchmarks.detectors.bench import CELLS, Plan, scores, try_all
-from benchmarks.detectors.daily import Grain
 from benchmarks.detectors.engines import FAMILIES, OURS_COSTLY, Engine, engines, frontier
-from benchmarks.detectors.fleet import told_beforehand
-from benchmarks.detectors.keeping import Unreadable, keep, kept
-from benchmarks.detectors.scenario import CHANGED_ON
-from benchmarks.detectors.scoring import Part
+from benchmarks.detectors.fleets import parameters
+from benchmarks.detectors.fleets.fleet import planned_truth
+from benchmarks.detectors.fleets.parameters import CHANGED_ON
+from benchmarks.detectors.peers import Grain
+from benchmarks.detectors.runner import CELLS, BenchPlan, scores, try_all
+from benchmarks.detectors.scoring import Proportion
+from benchmarks.detectors.trials import Alert, Trial, UnreadableTrials, append_trials, read_trials
 from ett_service.core.regressions.finding import Series
 
 CUSUM = Engine("cusum", Grain.CELL)
@@ -22,60 +21,62 @@ WEEKS = Engine("threshold", Grain.FLEET)
 CELL = "cell-2.5@12"
 
 
-def _plan(*chosen: Engine, fleets: int = 2, jobs: int = 1) -> Plan:
-    return Plan([CELL], chosen, fleets, seed=3, jobs=jobs)
+def _plan(*chosen: Engine, fleets: int = 2, jobs: int = 1) -> BenchPlan:
+    return BenchPlan([CELL], chosen, fleets, seed=3, jobs=jobs)
 
 
 def test_what_was_tried_is_not_tried_again(tmp_path: Path) -> None:
     file = tmp_path / "trials.jsonl"
     plan = _plan(CUSUM)
-    begun = list(islice(keep(file, try_all(plan, kept(file))), 3))
+    begun = list(islice(append_trials(file, try_all(plan, read_trials(file))), 3))
     assert [trial.seed for trial in begun] == [3, 4, 5]
-    rest = list(keep(file, try_all(plan, kept(file))))
+    rest = list(append_trials(file, try_all(plan, read_trials(file))))
     assert [trial.seed for trial in rest] == [6]
-    assert kept(file) == [*begun, *rest]
-    assert not list(try_all(plan, kept(file)))
+    assert read_trials(file) == [*begun, *rest]
+    assert not list(try_all(plan, read_trials(file)))
 
 
 def test_another_engine_is_tried_on_the_same_fleets_and_put_beside(tmp_path: Path) -> None:
     file = tmp_path / "trials.jsonl"
-    first = list(keep(file, try_all(_plan(CUSUM))))
-    more = list(keep(file, try_all(_plan(CUSUM, WEEKS), kept(file))))
+    first = list(append_trials(file, try_all(_plan(CUSUM))))
+    more = list(append_trials(file, try_all(_plan(CUSUM, WEEKS), read_trials(file))))
     assert [set(trial.alerts) for trial in more] == [{WEEKS.name}] * len(first)
-    assert [set(trial.alerts) for trial in kept(file)] == [{CUSUM.name, WEEKS.name}] * len(first)
+    assert [set(trial.alerts) for trial in read_trials(file)] == [{CUSUM.name, WEEKS.name}] * len(
+        first
+    )
 
 
 def test_a_line_that_was_not_written_whole_is_tried_again(tmp_path: Path) -> None:
     file = tmp_path / "trials.jsonl"
     plan = _plan(WEEKS, fleets=1)
-    whole = list(keep(file, try_all(plan)))
+    whole = list(append_trials(file, try_all(plan)))
     text = file.read_text()
     file.write_text(text[:-10])
-    assert kept(file) == whole[:-1]
-    assert [one.seed for one in keep(file, try_all(plan, kept(file)))] == [4]
+    assert read_trials(file) == whole[:-1]
+    assert [trial.seed for trial in append_trials(file, try_all(plan, read_trials(file)))] == [4]
     assert [json.loads(line)["seed"] for line in file.read_text().splitlines()] == [3, 4]
 
 
 def test_what_is_no_trial_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "other.jsonl"
     file.write_text('{"a": 1}\n{}\n')
-    with pytest.raises(Unreadable, match="line 1"):
-        kept(file)
+    with pytest.raises(UnreadableTrials, match="line 1"):
+        read_trials(file)
 
 
 def test_two_processes_find_what_one_finds() -> None:
-    def told(jobs: int) -> dict[int, object]:
+    def alerts(jobs: int) -> dict[int, object]:
         return {trial.seed: trial.alerts for trial in try_all(_plan(CUSUM, fleets=3, jobs=jobs))}
 
-    assert told(2) == told(1)
+    assert alerts(2) == alerts(1)
 
 
 def test_scores_are_of_the_seeds_that_are_asked_for() -> None:
-    truth = told_beforehand(3, CELLS[CELL].scenario)
+    truth = planned_truth(3, CELLS[CELL].scenario)
     right = Alert(47, Series(truth.phases[0], truth.cohorts[0]))
     trials = [Trial(CELL, seed, {CUSUM.name: (right,)}, {}) for seed in (3, 99)]
-    found = scores(_plan(CUSUM), trials)
-    assert found[CELL, CUSUM.name].right_cell == Part(1, 1)
+    by_cell = scores(_plan(CUSUM), trials)
+    assert by_cell[CELL, CUSUM.name].right_cell == Proportion(1, 1)
 
 
 def test_the_floor_under_costs_is_held_to_what_costs_enough() -> None:
@@ -98,23 +99,24 @@ def test_peers_are_tried_at_every_grain_and_all_at_five_thresholds() -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_one_fleet_of_every_cell_is_tried(cell: str) -> None:
     chosen = (Engine("ours"), CUSUM)
-    plan = Plan([cell], chosen, 1, seed=1, days=CHANGED_ON + 3)
+    plan = BenchPlan([cell], chosen, 1, seed=1, days=CHANGED_ON + 3)
     (trial,) = islice(try_all(plan), 1)
     of = {engine.name for engine in chosen if engine.family in CELLS[cell].families}
     assert set(trial.alerts) == of
-    assert all(one.series.subject in _subjects() for told in trial.alerts.values() for one in told)
-    found = scores(plan, [trial])
-    assert found[cell, "ours"].false <= 2
+    subjects = {alert.series.subject for alerts in trial.alerts.values() for alert in alerts}
+    assert subjects <= _subjects()
+    by_cell = scores(plan, [trial])
+    assert by_cell[cell, "ours"].false <= 2
 
 
 def _subjects() -> set[object]:
-    """Return all that is told of a fleet."""
+    """Return all subjects of a fleet."""
     return {
-        *(made.subject for made in makeup.PHASES),
-        makeup.TIME_TO_START,
-        makeup.TIME_TO_RECOVER,
-        makeup.UNSAVED,
-        makeup.FAILURES,
-        *makeup.FAILURES_BY_CAUSE,
-        makeup.ETT,
+        *(phase.subject for phase in parameters.PHASES),
+        parameters.TIME_TO_START,
+        parameters.TIME_TO_RECOVER,
+        parameters.UNSAVED_TIME,
+        parameters.FAILURES,
+        *parameters.FAILURES_BY_CAUSE,
+        parameters.ETT,
     }
