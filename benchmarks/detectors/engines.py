@@ -18,7 +18,7 @@ from benchmarks.detectors.peers import (
     daily,
     pelt,
 )
-from benchmarks.detectors.trials import Alert
+from benchmarks.detectors.trials import DetectorAlert
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Series
 from ett_service.core.regressions.state import (
@@ -121,7 +121,7 @@ class DailySearch:
 
 def alerts(
     engine: Engine, fleet: SimulatedFleet, otava: Otava | None, days: int = DAYS
-) -> Iterator[Alert]:
+) -> Iterator[DetectorAlert]:
     """Run a detector over a fleet's first *days*; only its own family needs *otava*."""
     threshold = engine.threshold
     if engine.grain is None:
@@ -133,7 +133,7 @@ def alerts(
         assert otava is not None
         p = DEFAULT_P if threshold is None else threshold
         return by_change_points(daily_series, partial(otava.change_points, p=p))
-    peers: Mapping[str, Callable[[], Iterator[Alert]]] = {
+    peers: Mapping[str, Callable[[], Iterator[DetectorAlert]]] = {
         "pelt": lambda: by_change_points(daily_series, pelt(threshold)),
         "cusum": lambda: by_cusum(daily_series, threshold or CUSUM_DECISION),
         "threshold": lambda: by_threshold(daily_series, threshold or THRESHOLD),
@@ -141,10 +141,10 @@ def alerts(
     return peers[engine.family]()
 
 
-def by_search(fleet: SimulatedFleet, options: Options, days: int = DAYS) -> Iterator[Alert]:
+def by_search(fleet: SimulatedFleet, options: Options, days: int = DAYS) -> Iterator[DetectorAlert]:
     """Run the search every day; other verdicts than regressions are recorded, not alerted."""
     search = DailySearch(options)
     for day in range(FIRST_DAY, days):
         for finding in search.run(fleet.sample(day)):
             onset = (finding.onset_us - fleet.first_us) // DAY_US
-            yield Alert(day, finding.series, finding.verdict, onset)
+            yield DetectorAlert(day, finding.series, finding.verdict, onset)

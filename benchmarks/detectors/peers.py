@@ -17,7 +17,7 @@ from benchmarks.detectors.fleets.observations import SubjectDurations
 from benchmarks.detectors.fleets.parameters import DAYS
 from benchmarks.detectors.otava import ChangePoint
 from benchmarks.detectors.scoring import QUIET_UNTIL, WITHIN_DAYS
-from benchmarks.detectors.trials import Alert
+from benchmarks.detectors.trials import DetectorAlert
 from ett_service.core.regressions.finding import Series, Verdict
 from ett_service.detection.panel import Flags
 from ett_service.detection.sample import Floats
@@ -83,7 +83,7 @@ def _medians(every: SubjectDurations, rows: Flags) -> Floats:
     return np.array([np.median(group) if len(group) else np.nan for group in groups])
 
 
-def by_change_points(daily_series: DailySeries, find: FindChangePoints) -> Iterator[Alert]:
+def by_change_points(daily_series: DailySeries, find: FindChangePoints) -> Iterator[DetectorAlert]:
     """Run a finder of change points every day."""
     medians = daily_series.medians
     reported: list[list[int]] = [[] for _ in daily_series.series]
@@ -96,7 +96,7 @@ def by_change_points(daily_series: DailySeries, find: FindChangePoints) -> Itera
                 onset = int(days[row][point.index])
                 if onset > day - WITHIN_DAYS and _is_new(onset, reported[row]):
                     reported[row].append(onset)
-                    yield Alert(day, daily_series.series[row], _verdict(point), onset)
+                    yield DetectorAlert(day, daily_series.series[row], _verdict(point), onset)
 
 
 def _is_new(onset: int, reported: Sequence[int]) -> bool:
@@ -107,7 +107,7 @@ def _verdict(point: ChangePoint) -> Verdict:
     return Verdict.REGRESSION if point.after > point.before else Verdict.IMPROVEMENT
 
 
-def by_threshold(daily_series: DailySeries, limit: float = THRESHOLD) -> Iterator[Alert]:
+def by_threshold(daily_series: DailySeries, limit: float = THRESHOLD) -> Iterator[DetectorAlert]:
     """Compare each week with the week before; what stays over the limit is reported once."""
     medians = daily_series.medians
     over = np.zeros(len(medians), dtype=np.bool_)
@@ -116,7 +116,7 @@ def by_threshold(daily_series: DailySeries, limit: float = THRESHOLD) -> Iterato
         week_before = _mean(medians[:, day + 1 - 2 * _WEEK : day + 1 - _WEEK])
         high = week > limit * week_before
         for row in np.flatnonzero(high & ~over).tolist():
-            yield Alert(day, daily_series.series[row], onset=day + 1 - _WEEK)
+            yield DetectorAlert(day, daily_series.series[row], onset=day + 1 - _WEEK)
         over = high
 
 
@@ -127,7 +127,9 @@ def _mean(medians: Floats) -> Floats:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def by_cusum(daily_series: DailySeries, decision: float = CUSUM_DECISION) -> Iterator[Alert]:
+def by_cusum(
+    daily_series: DailySeries, decision: float = CUSUM_DECISION
+) -> Iterator[DetectorAlert]:
     """Sum up how far each day's logarithm lies over the four weeks before; Page (1954).
 
     The sum starts again at 0 after an alert.
@@ -147,7 +149,7 @@ def by_cusum(daily_series: DailySeries, decision: float = CUSUM_DECISION) -> Ite
             total = max(0.0, total + (logs[day] - middle) / spread - _CUSUM_SLACK)
             if total > decision:
                 total = 0.0
-                yield Alert(day, series, onset=onset)
+                yield DetectorAlert(day, series, onset=onset)
 
 
 def pelt(penalty: float | None = None, smallest: int = 3) -> FindChangePoints:

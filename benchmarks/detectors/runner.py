@@ -14,7 +14,7 @@ from benchmarks.detectors.fleets.parameters import DAYS
 from benchmarks.detectors.fleets.scenario import CAUSES, NO_CAUSE, Scenario, ScenarioKind
 from benchmarks.detectors.otava import FOLDER, Otava
 from benchmarks.detectors.scoring import CellScore, FleetMarks, mark, score
-from benchmarks.detectors.trials import Alert, Trial
+from benchmarks.detectors.trials import DetectorAlert, Trial
 
 _OF_MOST_ATTEMPTS = ("code_version", NO_CAUSE)
 _FLEETS_PER_TASK = 5  #: one Otava is started for each task
@@ -78,7 +78,7 @@ class BenchPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class _FleetTask:
     """Fleets of one cell that lack the same engines."""
 
     cell: str
@@ -107,7 +107,7 @@ def try_all(plan: BenchPlan, earlier: Iterable[Trial] = ()) -> Iterator[Trial]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _tasks(plan: BenchPlan, tried: Mapping[tuple[str, int], set[str]]) -> Iterator[_Task]:
+def _tasks(plan: BenchPlan, tried: Mapping[tuple[str, int], set[str]]) -> Iterator[_FleetTask]:
     for cell in plan.cells:
         seeds_by_engines: dict[tuple[Engine, ...], list[int]] = {}
         for seed in plan.seeds(cell):
@@ -121,20 +121,20 @@ def _tasks(plan: BenchPlan, tried: Mapping[tuple[str, int], set[str]]) -> Iterat
                 seeds_by_engines.setdefault(missing, []).append(seed)
         for missing, seeds in seeds_by_engines.items():
             for begin in range(0, len(seeds), _FLEETS_PER_TASK):
-                yield _Task(cell, seeds[begin : begin + _FLEETS_PER_TASK], missing)
+                yield _FleetTask(cell, seeds[begin : begin + _FLEETS_PER_TASK], missing)
 
 
-def _all_trials(plan: BenchPlan, task: _Task) -> list[Trial]:
+def _all_trials(plan: BenchPlan, task: _FleetTask) -> list[Trial]:
     return list(_trials(plan, task))
 
 
-def _trials(plan: BenchPlan, task: _Task) -> Iterator[Trial]:
+def _trials(plan: BenchPlan, task: _FleetTask) -> Iterator[Trial]:
     with ExitStack() as stack:
         needs_otava = any(engine.family == "otava" for engine in task.engines)
         otava = stack.enter_context(Otava(plan.otava)) if needs_otava else None
         for seed in task.seeds:
             fleet = simulate(seed, CELLS[task.cell].scenario)
-            by_engine: dict[str, tuple[Alert, ...]] = {}
+            by_engine: dict[str, tuple[DetectorAlert, ...]] = {}
             seconds: dict[str, float] = {}
             for engine in task.engines:
                 begin = time.process_time()

@@ -7,7 +7,7 @@ from statistics import median
 
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind, Truth
-from benchmarks.detectors.trials import Alert
+from benchmarks.detectors.trials import DetectorAlert
 from ett_service.core.regressions.finding import Verdict
 
 QUIET_UNTIL = 42
@@ -73,7 +73,7 @@ class FleetMarks:
     onset_error: int | None  #: of that alert, in days
 
 
-def mark(truth: Truth, alerts: Sequence[Alert]) -> FleetMarks:
+def mark(truth: Truth, alerts: Sequence[DetectorAlert]) -> FleetMarks:
     """Compare the *alerts* of one engine on one fleet with what was planted."""
     counted = [alert for alert in alerts if alert.day > QUIET_UNTIL]
     start = CHANGED_ON if truth.from_day is None else truth.from_day
@@ -96,7 +96,7 @@ def mark(truth: Truth, alerts: Sequence[Alert]) -> FleetMarks:
     )
 
 
-def in_time(truth: Truth, alerts: Sequence[Alert]) -> list[Alert]:
+def in_time(truth: Truth, alerts: Sequence[DetectorAlert]) -> list[DetectorAlert]:
     """Return the alerts on what was planted that have the right verdict and came in time."""
     expected = EXPECTED.get(truth.scenario.kind)
     start = CHANGED_ON if truth.from_day is None else truth.from_day
@@ -108,7 +108,7 @@ def in_time(truth: Truth, alerts: Sequence[Alert]) -> list[Alert]:
     ]
 
 
-def _is_excused(truth: Truth, alert: Alert) -> bool:
+def _is_excused(truth: Truth, alert: DetectorAlert) -> bool:
     """Whether a regression is right to report: it was planted, or contains what was."""
     if truth.from_day is None or alert.day < truth.from_day:
         return False
@@ -118,14 +118,14 @@ def _is_excused(truth: Truth, alert: Alert) -> bool:
     return truth.is_touched(alert.series)
 
 
-def _is_about(truth: Truth, alert: Alert) -> bool:
+def _is_about(truth: Truth, alert: DetectorAlert) -> bool:
     """Whether an alert is about what was planted; a shift of the mix is the project's."""
     if truth.scenario.kind is ScenarioKind.MIX:
         return not alert.series.cohort or truth.is_where(alert.series.cohort)
     return truth.is_touched(alert.series)
 
 
-def _onset_error(right: Sequence[Alert], start: int) -> int | None:
+def _onset_error(right: Sequence[DetectorAlert], start: int) -> int | None:
     if not right or right[0].onset is None:
         return None
     return abs(right[0].onset - start)

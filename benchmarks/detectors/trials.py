@@ -11,7 +11,7 @@ from ett_service.core.regressions.finding import Metric, Series, Subject, Verdic
 
 
 @dataclass(frozen=True, slots=True)
-class Alert:
+class DetectorAlert:
     """What a detector reports at the end of a day; the first report of a day comes first."""
 
     day: int
@@ -25,7 +25,7 @@ class Alert:
         return [self.day, list(subject), dict(cohort), self.verdict.value, self.onset]
 
     @classmethod
-    def from_json(cls, members: Sequence[Any]) -> "Alert":
+    def from_json(cls, members: Sequence[Any]) -> "DetectorAlert":
         """Read what :meth:`to_json` returned."""
         day, (metric, *parts), cohort, verdict, onset = members
         series = Series(Subject(Metric(metric), *parts), tuple(cohort.items()))
@@ -38,7 +38,7 @@ class Trial:
 
     cell: str  #: the scenario's name
     seed: int
-    alerts: Mapping[str, tuple[Alert, ...]]  #: by engine
+    alerts: Mapping[str, tuple[DetectorAlert, ...]]  #: by engine
     seconds: Mapping[str, float]  #: of processor time, by engine
     impact: float = 0.0  #: of the planted change, see ``Truth``
 
@@ -59,7 +59,7 @@ class Trial:
     def from_json(cls, members: Mapping[str, Any]) -> "Trial":
         """Read what :meth:`to_json` returned."""
         alerts = {
-            engine: tuple(Alert.from_json(alert) for alert in alerts)
+            engine: tuple(DetectorAlert.from_json(alert) for alert in alerts)
             for engine, alerts in members["alerts"].items()
         }
         return cls(members["cell"], members["seed"], alerts, members["seconds"], members["impact"])

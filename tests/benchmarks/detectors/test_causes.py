@@ -7,7 +7,7 @@ from benchmarks.detectors.fleets.fleet import planned_truth
 from benchmarks.detectors.fleets.parameters import CHANGED_ON
 from benchmarks.detectors.fleets.scenario import CAUSES, NO_CAUSE, Scenario, ScenarioKind
 from benchmarks.detectors.scoring import Proportion
-from benchmarks.detectors.trials import Alert, Trial
+from benchmarks.detectors.trials import DetectorAlert, Trial
 from ett_service.core.regressions.finding import Series
 
 SEED = 6
@@ -16,7 +16,7 @@ SEED = 6
 def _found_trial(scenario: Scenario, day: int = CHANGED_ON + 10) -> Trial:
     """Return a trial in which exactly the planted change was found."""
     truth = planned_truth(SEED, scenario)
-    right = Alert(day, Series(truth.phases[0], truth.cohorts[0]), onset=CHANGED_ON)
+    right = DetectorAlert(day, Series(truth.phases[0], truth.cohorts[0]), onset=CHANGED_ON)
     return Trial(scenario.name, SEED, {"ours": (right,)}, {})
 
 

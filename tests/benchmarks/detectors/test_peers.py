@@ -22,7 +22,7 @@ from benchmarks.detectors.peers import (
     daily,
     pelt,
 )
-from benchmarks.detectors.trials import Alert
+from benchmarks.detectors.trials import DetectorAlert
 from ett_service.core.regressions.finding import Series, Verdict
 
 SERIES = Series(parameters.TIME_TO_START, parameters.COHORTS[0])
@@ -45,7 +45,7 @@ def _step(factor: float, seed: int = 1) -> DailySeries:
     return DailySeries([SERIES], np.exp(logs)[None, :])
 
 
-def _at_the_step(alerts: Iterable[Alert]) -> list[Alert]:
+def _at_the_step(alerts: Iterable[DetectorAlert]) -> list[DetectorAlert]:
     """Return the alerts on the step; detectors find change points in noise, too."""
     return [
         alert for alert in alerts if alert.onset is not None and abs(alert.onset - CHANGED_ON) <= 3

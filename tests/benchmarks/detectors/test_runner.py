@@ -13,7 +13,13 @@ from benchmarks.detectors.fleets.parameters import CHANGED_ON
 from benchmarks.detectors.peers import Grain
 from benchmarks.detectors.runner import CELLS, BenchPlan, scores, try_all
 from benchmarks.detectors.scoring import Proportion
-from benchmarks.detectors.trials import Alert, Trial, UnreadableTrials, append_trials, read_trials
+from benchmarks.detectors.trials import (
+    DetectorAlert,
+    Trial,
+    UnreadableTrials,
+    append_trials,
+    read_trials,
+)
 from ett_service.core.regressions.finding import Series
 
 CUSUM = Engine("cusum", Grain.CELL)
@@ -73,7 +79,7 @@ def test_two_processes_find_what_one_finds() -> None:
 
 def test_scores_are_of_the_seeds_that_are_asked_for() -> None:
     truth = planned_truth(3, CELLS[CELL].scenario)
-    right = Alert(47, Series(truth.phases[0], truth.cohorts[0]))
+    right = DetectorAlert(47, Series(truth.phases[0], truth.cohorts[0]))
     trials = [Trial(CELL, seed, {CUSUM.name: (right,)}, {}) for seed in (3, 99)]
     by_cell = scores(_plan(CUSUM), trials)
     assert by_cell[CELL, CUSUM.name].right_cell == Proportion(1, 1)
