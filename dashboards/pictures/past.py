@@ -15,7 +15,7 @@ from time import perf_counter, sleep
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import Parts
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet

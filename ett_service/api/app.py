@@ -7,39 +7,19 @@ from typing import TypedDict
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from ett_service.api import (
-    advice,
-    attempts,
-    changes,
-    comparison,
-    corrections,
-    deletion,
-    detection_power,
-    docs,
-    estimate,
-    events,
-    explain,
-    fleet,
-    health,
-    job_events,
-    jobs,
-    keys,
-    markers,
-    metrics,
-    mutes,
-    productivity,
-    projection,
-    receiver_deliveries,
-    receivers,
-    regression_acts,
-    regressions,
-    timeline,
-    what_if,
-)
+from ett_service.api import docs, health
 from ett_service.api.access import Access
 from ett_service.api.description import describe
-from ett_service.api.parts import Parts
+from ett_service.api.fleet import advice, changes, estimate, explain, projection, summary, what_if
+from ett_service.api.jobs import attempts, productivity, timeline
+from ett_service.api.jobs import listing as jobs
+from ett_service.api.metrics import scrape
+from ett_service.api.receivers import deliveries, receivers
+from ett_service.api.record import corrections, deletion, events, job_events, keys, markers
 from ett_service.api.refusals import add_handlers
+from ett_service.api.regressions import comparison, mutes, power, triage
+from ett_service.api.regressions import listing as regressions
+from ett_service.api.state import Parts
 from ett_service.ingest.refusals import Code
 from ett_service.metrics.own import OwnMetrics
 from ett_service.metrics.page import FleetPart
@@ -53,7 +33,7 @@ ROUTERS = (
     timeline.router,
     attempts.router,
     productivity.router,
-    fleet.router,
+    summary.router,
     corrections.router,
     deletion.router,
     markers.router,
@@ -64,14 +44,14 @@ ROUTERS = (
     estimate.router,
     what_if.router,
     comparison.router,
-    detection_power.router,
+    power.router,
     mutes.router,
     regressions.router,
-    regression_acts.router,
+    triage.router,
     keys.router,
     receivers.router,
-    receiver_deliveries.router,
-    metrics.router,
+    deliveries.router,
+    scrape.router,
     health.router,
     docs.router,
 )
@@ -85,7 +65,7 @@ class State(TypedDict):
     parts: Parts
     own: OwnMetrics
     fleet_part: FleetPart
-    scrapers: metrics.Scrapers
+    scrapers: scrape.Scrapers
     store_epoch: str
 
 
@@ -131,6 +111,6 @@ def _state(parts: Parts, store_epoch: str) -> State:
             version=parts.version, revision=revision, codes=Code, now_us=parts.now_us()
         ),
         "fleet_part": FleetPart(parts.store.reading, cohort_histograms=parts.cohort_histograms),
-        "scrapers": metrics.Scrapers(),
+        "scrapers": scrape.Scrapers(),
         "store_epoch": store_epoch,
     }

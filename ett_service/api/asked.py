@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, faults
 from ett_service.api.sent import read_sent_bytes
+from ett_service.api.state import Parts
 
 M = TypeVar("M", bound=BaseModel)
 

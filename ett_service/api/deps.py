@@ -7,8 +7,8 @@ from fastapi import Depends, Path, Query, Request, params
 from fastapi.dependencies.utils import get_flat_params
 from sqlalchemy import Connection
 
-from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem, faults
+from ett_service.api.state import Parts
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.record.keys import Key, find_key
 

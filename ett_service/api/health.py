@@ -8,7 +8,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ett_service.api.answers import Answer
 from ett_service.api.deps import AppParts
-from ett_service.api.parts import Parts
+from ett_service.api.state import Parts
 from ett_service.core.errors import EttError
 from ett_service.storage.engine.migrate import schema_is_current
 from ett_service.storage.record import dirty_marks

@@ -7,8 +7,8 @@ import msgspec
 from starlette.requests import Request
 
 from ett_service.api.body import read_body
-from ett_service.api.parts import Parts
 from ett_service.api.problems import Kind, Problem
+from ett_service.api.state import Parts
 from ett_service.core.events import MarkerKind
 from ett_service.core.regressions.finding import Triage
 from ett_service.core.words import Cause, Origin

@@ -15,7 +15,7 @@ from typing import Protocol
 import uvicorn
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts, Telling, Waker
+from ett_service.api.state import Parts, Telling, Waker
 from ett_service.core.intervals import SECOND_US
 from ett_service.ingest.limits import Limits
 from ett_service.notifications.guard import Allowed

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ett_service.api.estimate_answers import estimate_answer
-from ett_service.api.projection import scale_answer
+from ett_service.api.fleet.estimate_answers import estimate_answer
+from ett_service.api.fleet.projection import scale_answer
 from ett_service.charts.units import amount, count, duration, money, percent
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.configured import add_config, loaded

@@ -1,7 +1,7 @@
 """The worker that the settings ask for, in a server or beside it."""
 
-from ett_service.api.parts import Telling
 from ett_service.api.serve import telling
+from ett_service.api.state import Telling
 from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.now import now_us
 from ett_service.core.intervals import SECOND_US

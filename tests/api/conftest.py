@@ -10,7 +10,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import Parts
 from ett_service.ingest.limits import Limits
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import SCOPES, create_key

@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 from ett_service.api.answers import Instant, SegmentAnswer
 from ett_service.api.columns import Column, Kind, columns_of, event_columns
-from ett_service.api.group_answers import GroupAnswer
+from ett_service.api.fleet.groups import GroupAnswer
 from ett_service.core.words import Category
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from ett_service.api.columns import Column, Kind, columns_of
-from ett_service.api.fleet_answers import PointAnswer, TopJobAnswer
+from ett_service.api.fleet.answers import PointAnswer, TopJobAnswer
+from ett_service.api.fleet.groups import GroupAnswer
 from ett_service.api.formats import as_file
-from ett_service.api.group_answers import GroupAnswer
 from tests.api.conftest import Service
 from tests.engines import ON_ONE_ENGINE
 from tests.stories import failing_job, told

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from dashboards.build.macros import ALL, Chosen, written_out
 from dashboards.build.sql.compare import DIMENSIONS, SETS
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import Parts
 from ett_service.core.events import MarkerKind
 from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.core.regressions.finding import (

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import Parts
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import (
     Attribution,
