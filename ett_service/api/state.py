@@ -1,4 +1,4 @@
-"""What the application stands on. An entry point makes it; a test makes its own."""
+"""What the application runs on. An entry point puts it together; a test makes its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Waker(Protocol):
     """The worker inside this process, as far as the API knows it."""
 
     def wake(self) -> None:
-        """Look for marks now rather than at the next poll."""
+        """Look for marked jobs now rather than at the next poll."""
 
     @property
     def alive(self) -> bool:
@@ -24,8 +24,8 @@ class Waker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """Who is told of regressions, and what tries whether they can be."""
+class Notifications:
+    """The receivers of regression messages, and what sends to them."""
 
     directory: Directory = field(default_factory=Directory)
     sender: Callable[[], Sender] = Sender
@@ -33,7 +33,7 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AppState:
     """The store, the clock, the limits, and the worker where one runs in this process."""
 
     store: Store
@@ -41,9 +41,9 @@ class Parts:
     limits: Limits
     worker: Waker | None = None
     version: str = "0"
-    open_metrics: bool = False  #: ``/metrics`` without a key, for one who listens on loopback
+    open_metrics: bool = False  #: ``/metrics`` without a key, for a server on loopback
     body_deadline_s: float = 30.0  #: for the whole body of a request
     cohort_histograms: bool = True  #: on ``/metrics``
     economy: Economy = field(default_factory=Economy)
-    telling: Telling = field(default_factory=Telling)
-    sla: Sla = field(default_factory=Sla)  #: what the clocks of regressions are held to
+    notifications: Notifications = field(default_factory=Notifications)
+    sla: Sla = field(default_factory=Sla)  #: the limits of a regression's clocks

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ett_service.api import pagination as cursor
-from ett_service.api.problems import Kind, Problem
+from ett_service.api.problems import Problem, ProblemKind
 
 PLACE = tuple[cursor.Whole, cursor.Word]
 
@@ -29,6 +29,6 @@ def test_a_cursor_says_where_the_page_ended() -> None:
 def test_a_cursor_that_this_list_did_not_make_is_refused(text: str) -> None:
     with pytest.raises(Problem) as refusal:
         cursor.read(text, PLACE)
-    assert refusal.value.kind is Kind.VALIDATION_FAILED
+    assert refusal.value.kind is ProblemKind.VALIDATION_FAILED
     members: Any = refusal.value.members
     assert members["errors"] == [{"code": "bad_cursor", "pointer": "/query/cursor"}]

@@ -1,45 +1,35 @@
-"""The change ledger: what was done to the fleet, and what is associated with it."""
+"""The change ledger: markers, and the differences that are associated with them."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
+from pydantic import Field
 from sqlalchemy import Connection
 
-from ett_service.api.deps import AppParts, Reader, only_declared_parameters
-from ett_service.api.fleet.changes_answers import (
-    CAUTION,
-    ChangeAnswer,
-    ChangesAnswer,
-    EffectAnswer,
-    EttEffectAnswer,
-    MarkedAnswer,
-    MeasuredAnswer,
-    SpanAnswer,
-    StepAnswer,
-    WaterfallAnswer,
+from ett_service.api.answers import (
+    Answer,
+    Instant,
+    IntervalAnswer,
+    Of,
+    Points,
+    Ratio,
+    Seconds,
+    SortedValues,
+    scaled,
 )
-from ett_service.api.fleet.question import AskedScope, AskedWindow
+from ett_service.api.deps import Reader, State, Text, only_declared_parameters
+from ett_service.api.fleet.question import ScopeParameter, WindowParameter, end_of, start_of
 from ett_service.api.formats import FormatParameter, as_files, listed
-from ett_service.api.parameters import Text
-from ett_service.api.problems import Kind, Problem, declared
-from ett_service.api.rendering import interval_answer, maybe_instant, maybe_seconds, seconds
+from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.record.markers import MarkedAnswer
 from ett_service.core.events import MarkerKind
 from ett_service.core.fleet.totals import ratio
-from ett_service.core.intervals import DAY_US, SECOND_US, rfc3339
-from ett_service.fleet.changes import (
-    REACH_US,
-    STEPS,
-    Change,
-    Effect,
-    EttEffect,
-    MeasuredDurations,
-    Step,
-    changes,
-    waterfall,
-)
-from ett_service.fleet.scope import Scope, Window
+from ett_service.core.intervals import DAY_US, SECOND_US
+from ett_service.fleet.changes import REACH_US, STEPS, changes, waterfall
+from ett_service.fleet.scope import Exclusions, Scope, Window
 from ett_service.fleet.uncertainty import CONFIDENCE
+from ett_service.storage.fleet import occurrences
 from ett_service.storage.record.markers import KeptMarker, MarkerFilter, markers
 
 router = APIRouter(
@@ -49,19 +39,128 @@ router = APIRouter(
 MOST_CHANGES = 50
 _MOST_MARKERS = 1_000  #: that may cut the time around another short, or are steps
 
-_REACH_DAYS = REACH_US // DAY_US
+CAUTION = (
+    "A difference is associated with a marker, not shown to be caused by it: other things change "
+    "at the same time."
+)
+
+IntervalInSeconds = Annotated[IntervalAnswer | None, scaled(1 / SECOND_US)]
 
 
-class AskedChanges:
-    """Which markers are looked at, and how far around them."""
+class SpanAnswer(Answer):
+    """A window of time."""
+
+    from_at: Instant = start_of()
+    to: Instant = end_of()
+
+
+class MeasuredAnswer(Answer):
+    """The durations on one side of a marker."""
+
+    n: int
+    jobs: int = Field(description="The number of jobs that they belong to.")
+    mean_seconds: Seconds | None = Field(description="Null where n is 0.")
+    median_seconds: Seconds | None = Field(description="Null where n is 0.")
+
+
+class EffectAnswer(Answer):
+    """One duration on both sides."""
+
+    measure: occurrences.Kind = Field(
+        validation_alias="kind",
+        description="`time_to_start` of jobs, `time_to_recover` of recoveries after failures, "
+        "`pt2_compile` of attempts that compile and reach a loop, `checkpoint_blocking` of "
+        "attempts, as the mean of their blocking saves.",
+    )
+    before: MeasuredAnswer
+    after: MeasuredAnswer
+    difference_seconds: Seconds | None = Field(
+        validation_alias="mean_us",
+        description="Difference of the means, after minus before; null where a side is empty.",
+    )
+    difference_interval: IntervalInSeconds = Field(
+        validation_alias="mean_us_interval",
+        description="Null where a side has fewer than two jobs.",
+    )
+    median_difference_seconds: Seconds | None = Field(
+        validation_alias="median_us",
+        description="Difference of the medians, which a few long durations affect less.",
+    )
+    median_difference_interval: IntervalInSeconds = Field(
+        validation_alias="median_us_interval",
+        description="Null, too, with more than 100,000 durations on a side.",
+    )
+
+
+class EttEffectAnswer(Answer):
+    """ETT% on both sides, weighted by accelerators, in full hours."""
+
+    before: Annotated[Ratio, Of(lambda effect: ratio(*effect.before_us))]
+    after: Annotated[Ratio, Of(lambda effect: ratio(*effect.after_us))]
+    points: Points | None = Field(
+        validation_alias="ratio",
+        description="Difference in percentage points; null where a side has no time.",
+    )
+    points_interval: Annotated[IntervalAnswer | None, scaled(100)] = Field(
+        validation_alias="ratio_interval"
+    )
+
+
+class ChangeAnswer(Answer):
+    """A marker, and the differences that are associated with it."""
+
+    marker: MarkedAnswer
+    before: SpanAnswer
+    after: SpanAnswer
+    effects: list[EffectAnswer]
+    ett: EttEffectAnswer
+
+
+class StepAnswer(Answer):
+    """From one marker to the next."""
+
+    marker: MarkedAnswer | None = Field(description="Null for the time before the first marker.")
+    from_at: Instant = start_of("window")
+    to: Instant = end_of("window")
+    n: int
+    mean_seconds: Seconds | None = Field(description="Null where no job started.")
+    step_seconds: Seconds = Field(description="The change of the mean; 0 where no job started.")
+
+
+class WaterfallAnswer(Answer):
+    """The mean time to start from marker to marker. The steps sum to its whole change."""
+
+    measure: Annotated[Literal["time_to_start"], Of(lambda _: "time_to_start")]
+    steps: list[StepAnswer]
+    change_seconds: Annotated[Seconds, Of(lambda told: sum(step.step_us for step in told.steps))]
+
+
+class ChangesAnswer(Answer):
+    """The change ledger of a window."""
+
+    from_at: Instant = start_of()
+    to: Instant = end_of()
+    where: Annotated[dict[str, list[str]], SortedValues]
+    exclusions: Exclusions
+    confidence: Annotated[float, Of(lambda _: CONFIDENCE)] = Field(
+        description="Level of the intervals: a bootstrap over jobs."
+    )
+    changes: list[ChangeAnswer] = Field(description="The latest marker first.")
+    more_changes: bool = Field(description="Whether earlier markers were left out.")
+    waterfall: WaterfallAnswer
+    note: Annotated[str, Of(lambda _: CAUTION)]
+
+
+class ChangesQuery:
+    """Which markers, and the time around them."""
 
     def __init__(
         self,
-        kind: Annotated[MarkerKind | None, Query(description="Of this kind alone.")] = None,
-        marker: Annotated[Text, Query(description="The id of one alone.")] = None,
+        kind: Annotated[MarkerKind | None, Query(description="Only markers of this kind.")] = None,
+        marker: Annotated[Text, Query(description="Only the marker of this id.")] = None,
         reach_days: Annotated[
-            int, Query(ge=1, le=90, description="How far before and after a marker is looked.")
-        ] = _REACH_DAYS,
+            int, Query(ge=1, le=90, description="Days to compare before and after a marker.")
+        ] = REACH_US // DAY_US,
         limit: Annotated[int, Query(ge=1, le=MOST_CHANGES)] = 20,
     ) -> None:
         self.kind, self.marker, self.limit = kind, marker, limit
@@ -77,18 +176,18 @@ class AskedChanges:
         return markers(conn, scope.project_ids, wanted, limit=_MOST_MARKERS)
 
     def chosen(self, among: Sequence[KeptMarker], window: Window) -> list[KeptMarker]:
-        """Return those that are asked for."""
+        """Return the markers in the window, or the one of the given id."""
         return [
-            kept
-            for kept in among
-            if window.from_us <= kept.marker.at < window.to_us
-            and self.marker in (None, kept.marker.id)
+            stored
+            for stored in among
+            if window.from_us <= stored.marker.at < window.to_us
+            and self.marker in (None, stored.marker.id)
         ]
 
     def steps(self, chosen: Sequence[KeptMarker]) -> list[KeptMarker]:
-        """Return those of them that are steps of the waterfall."""
+        """Return the markers that are steps of the waterfall."""
         kinds = STEPS if self.kind is None else (self.kind,)
-        return [kept for kept in chosen if kept.marker.kind in kinds]
+        return [stored for stored in chosen if stored.marker.kind in kinds]
 
 
 @router.get(
@@ -98,108 +197,30 @@ class AskedChanges:
     responses={**as_files(), **declared(401, 403, 404, 422, 503)},
 )
 def list_changes(
-    scope: AskedScope,
-    window: AskedWindow,
-    asked: Annotated[AskedChanges, Depends()],
+    scope: ScopeParameter,
+    window: WindowParameter,
+    query: Annotated[ChangesQuery, Depends()],
     conn: Reader,
-    parts: AppParts,
+    state: State,
     form: FormatParameter = "json",
 ) -> ChangesAnswer | Response:
-    """Tell what the markers in a window are associated with, and how the time to start went.
+    """List the markers in a window with the differences before and after, and a waterfall.
 
-    What began in the time before a marker is compared with what began after it, so far as no
-    marker of the same kind and labels lies between. Labels that are dimensions narrow the jobs;
-    `code_version` does neither. Steps of the waterfall are deploys and launches, unless `kind` says
-    otherwise.
+    The time before a marker is compared with the time after it, up to the next marker of the same
+    kind and labels. Labels that are dimensions restrict the jobs; `code_version` does not. The
+    steps of the waterfall are deploys and launches, or markers of `kind`.
     """
-    among = asked.read(conn, scope, window)
-    chosen = asked.chosen(among, window)
-    if asked.marker is not None and not chosen:
-        raise Problem(Kind.NOT_FOUND, "No such marker in this window.")
-    shown = chosen[: asked.limit]
-    found = changes(conn, scope, shown, among, parts.now_us(), asked.reach_us)
-    answer = ChangesAnswer(
-        **_span(window),
-        where={name: sorted(values) for name, values in sorted(scope.where.items())},
-        exclusions=scope.exclusions,
-        confidence=CONFIDENCE,
-        changes=[_change(change) for change in found],
+    among = query.read(conn, scope, window)
+    chosen = query.chosen(among, window)
+    if query.marker is not None and not chosen:
+        raise Problem(ProblemKind.NOT_FOUND, "No such marker in this window.")
+    shown = chosen[: query.limit]
+    steps = waterfall(conn, scope, window, query.steps(chosen))
+    answer = ChangesAnswer.of(
+        scope,
+        window,
+        changes=list(changes(conn, scope, shown, among, state.now_us(), query.reach_us)),
         more_changes=len(chosen) > len(shown),
-        waterfall=_waterfall(waterfall(conn, scope, window, asked.steps(chosen))),
-        note=CAUTION,
+        waterfall=WaterfallAnswer.of(steps=steps),
     )
     return listed(form, answer, answer.changes, of=ChangeAnswer, name="changes")
-
-
-def _span(window: Window) -> dict[str, Any]:
-    return {"from": rfc3339(window.from_us), "to": rfc3339(window.to_us)}
-
-
-def _marked(kept: KeptMarker) -> MarkedAnswer:
-    marker = kept.marker
-    return MarkedAnswer(
-        id=marker.id,
-        project=kept.project,
-        at=rfc3339(marker.at),
-        end=maybe_instant(marker.end),
-        kind=marker.kind,
-        title=marker.title,
-        labels=dict(marker.labels),
-    )
-
-
-def _change(change: Change) -> ChangeAnswer:
-    return ChangeAnswer(
-        marker=_marked(change.marker),
-        before=SpanAnswer(**_span(change.before)),
-        after=SpanAnswer(**_span(change.after)),
-        effects=[_effect(effect) for effect in change.effects],
-        ett=_ett(change.ett),
-    )
-
-
-def _effect(effect: Effect) -> EffectAnswer:
-    return EffectAnswer(
-        measure=effect.kind,
-        before=_measured(effect.before),
-        after=_measured(effect.after),
-        difference_seconds=maybe_seconds(effect.mean_us),
-        difference_interval=interval_answer(effect.mean_us_interval, 1 / SECOND_US),
-        median_difference_seconds=maybe_seconds(effect.median_us),
-        median_difference_interval=interval_answer(effect.median_us_interval, 1 / SECOND_US),
-    )
-
-
-def _measured(measured: MeasuredDurations) -> MeasuredAnswer:
-    return MeasuredAnswer(
-        n=measured.n,
-        jobs=measured.jobs,
-        mean_seconds=maybe_seconds(measured.mean_us),
-        median_seconds=maybe_seconds(measured.median_us),
-    )
-
-
-def _ett(effect: EttEffect) -> EttEffectAnswer:
-    return EttEffectAnswer(
-        before=ratio(*effect.before_us),
-        after=ratio(*effect.after_us),
-        points=None if effect.ratio is None else 100 * effect.ratio,
-        points_interval=interval_answer(effect.ratio_interval, 100),
-    )
-
-
-def _waterfall(steps: Sequence[Step]) -> WaterfallAnswer:
-    return WaterfallAnswer(
-        measure="time_to_start",
-        steps=[
-            StepAnswer(
-                marker=None if step.marker is None else _marked(step.marker),
-                **_span(step.window),
-                n=step.n,
-                mean_seconds=maybe_seconds(step.mean_us),
-                step_seconds=seconds(step.step_us),
-            )
-            for step in steps
-        ],
-        change_seconds=seconds(sum(step.step_us for step in steps)),
-    )

@@ -1,33 +1,67 @@
-"""What is answered about a group of cohorts; it means the same wherever a group is answered."""
+"""Answers about a group of cohorts; its members mean the same wherever a group is answered."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, ByCategory, ProductivityAnswer, Ratio, Seconds
-from ett_service.core.dimensions import Dimension
-from ett_service.core.words import Category, Cause, Origin, Period
+from ett_service.api.answers import Answer, ByCategory, NullIfEmpty, Of, Ratio, Seconds, Words
+from ett_service.api.jobs.answers import ProductivityAnswer
+from ett_service.core.fleet.totals import FAILURE, MEASURES, PHASE, Totals
+from ett_service.core.words import Category, Cause, Origin, Period, Phase
+from ett_service.fleet.scope import Dimension
+from ett_service.fleet.summary import Group
+from ett_service.storage.fleet.preemptions import PreemptionOrder
 
-TimedPhase = Literal["scheduling", "hardware_setup", "launcher_init", "pt2_compile", "shutdown"]
+TIMED_PHASES = (
+    Phase.SCHEDULING,
+    Phase.HARDWARE_SETUP,
+    Phase.LAUNCHER_INIT,
+    Phase.PT2_COMPILE,
+    Phase.SHUTDOWN,
+)
 
-MaybeSeconds = Annotated[float | None, Field(description="Seconds; null where count is 0.")]
+TimedPhase = Annotated[str, Words(tuple(map(str, TIMED_PHASES)))]
+SecondsOrNone = Annotated[Seconds | None, Field(description="Seconds; null where count is 0.")]
 WeightedSeconds = Annotated[
-    float, Field(description="Seconds times accelerators; none where those are unknown.")
+    Seconds, Field(description="Seconds times accelerators, where those are known.")
 ]
 
 
-class DistributionAnswer(Answer):
-    """How long something took; quantiles are nearest ranks, at most 2 % off."""
+class Measures:
+    """Totals read by attribute: every measure, and what is derived from them."""
 
-    count: int
-    mean: MaybeSeconds
-    p50: MaybeSeconds
-    p90: MaybeSeconds
-    p99: MaybeSeconds
+    def __init__(self, totals: Totals) -> None:
+        self._totals = totals
+
+    def __getattr__(self, name: str) -> Any:
+        return self._totals[name] if name in MEASURES else getattr(self._totals, name)
+
+
+def _by_category(us: Callable[[Any], Callable[[Category], int]]) -> Of:
+    return Of(lambda totals: {category: us(totals)(category) for category in Category})
+
+
+def _quantile(share: float) -> Of:
+    return Of(lambda tally: tally.quantile(share))
+
+
+def _measure(name: str) -> Of:
+    return Of(lambda group: group.totals[name])
+
+
+class DistributionAnswer(Answer):
+    """A distribution of durations. Quantiles are nearest ranks, at most 2 % off."""
+
+    count: int = Field(validation_alias="n")
+    mean: SecondsOrNone = Field(validation_alias="mean_us")
+    p50: Annotated[SecondsOrNone, _quantile(0.5)]
+    p90: Annotated[SecondsOrNone, _quantile(0.9)]
+    p99: Annotated[SecondsOrNone, _quantile(0.99)]
 
 
 class FailureCountAnswer(Answer):
-    """Failures of one origin and cause."""
+    """The failures of one origin and cause."""
 
     origin: Origin
     cause: Cause
@@ -35,17 +69,42 @@ class FailureCountAnswer(Answer):
     unsaved_training_seconds: Seconds
 
 
+def _failure_counts(group: Any) -> list[dict[str, Any]] | None:
+    if not group.distributions:
+        return None
+    counts = []
+    for name, tally in group.totals.tallies.items():
+        if name.startswith(FAILURE) and tally.n:
+            origin, cause = name.removeprefix(FAILURE).split("/")
+            count = {"origin": origin, "cause": cause, "count": tally.n}
+            counts.append({**count, "unsaved_training_seconds": tally.us})
+    return sorted(counts, key=lambda each: (-each["count"], each["origin"], each["cause"]))
+
+
 class FailuresAnswer(Answer):
     """Attempts that ended `failed`, `preempted` or `lost` in the window."""
 
-    total: int
-    infra: int = Field(description="Those of origin `infra` or `preemption`.")
-    per_1000_gpu_hours: float | None = Field(description="Null without held accelerators.")
-    per_1000_node_days: float | None = Field(
-        description="A node is taken to have `accelerators_per_node`; null as above."
+    total: Annotated[int, _measure("failures")]
+    infra: Annotated[int, _measure("infra_failures")] = Field(
+        description="Those of origin `infra` or `preemption`."
     )
-    accelerators_per_node: int = Field(description="From the settings: an assumption.")
-    by: list[FailureCountAnswer] | None = Field(
+    per_1000_gpu_hours: float | None = Field(
+        validation_alias=AliasPath("totals", "failures_per_1000_gpu_hours"),
+        description="Null without held accelerators.",
+    )
+    per_1000_node_days: Annotated[
+        float | None,
+        Of(
+            lambda group: group.totals.failures_per_1000_node_days(
+                group.economy.accelerators_per_node
+            )
+        ),
+    ] = Field(description="Assumes `accelerators_per_node`. Null without held accelerators.")
+    accelerators_per_node: int = Field(
+        validation_alias=AliasPath("economy", "accelerators_per_node"),
+        description="An assumption, from the settings.",
+    )
+    by: Annotated[list[FailureCountAnswer] | None, Of(_failure_counts)] = Field(
         description="Most frequent first; null without distributions."
     )
 
@@ -53,207 +112,174 @@ class FailuresAnswer(Answer):
 class MtbfAnswer(Answer):
     """Running time (E2E without `scheduling` and `restart_wait`) between failures of a job.
 
-    The interval is exact for failures that come independently at one rate (Poisson).
+    The interval is exact for failures that are independent and come at one rate (Poisson).
     """
 
-    seconds: float | None = Field(description="Null without a failure.")
-    low: float | None = Field(description="Null without running time.")
-    high: float | None = Field(description="Null without a failure: there is no upper bound.")
+    seconds: Seconds | None = Field(validation_alias="us", description="Null without a failure.")
+    low: Seconds | None = Field(validation_alias="low_us", description="Null without running time.")
+    high: Seconds | None = Field(
+        validation_alias="high_us", description="Null without a failure: no upper bound."
+    )
     confidence: float = Field(description="Of the interval from `low` to `high`.")
     failures: int
 
 
 class LossAnswer(Answer):
-    """What preemptions cost: unsaved time and the recovery that followed, times accelerators."""
+    """The cost of preemptions: unsaved time and the recovery after it, times accelerators."""
 
-    count: int
-    lost_weighted_seconds: WeightedSeconds
+    count: int = Field(validation_alias="attempts")
+    lost_weighted_seconds: Annotated[
+        WeightedSeconds, Of(lambda loss: loss.unsaved_weighted_us + loss.recovery_weighted_us)
+    ]
     unsaved_weighted_seconds: WeightedSeconds
     recovery_weighted_seconds: WeightedSeconds
     without_accelerators: int = Field(
-        description="Those whose accelerators are unknown, and so what they lost."
+        validation_alias="unweighted",
+        description="Those whose accelerators are unknown, and so is their loss.",
     )
+
+
+def _loss(order: PreemptionOrder) -> Of:
+    return Of(lambda group: group.preemption.of(order))
 
 
 class PreemptionAnswer(Answer):
-    """Attempts that had to make room, by the job in whose favour (`preempted_by`)."""
+    """Preempted attempts, by why the job that took their accelerators (`preempted_by`) ran."""
 
-    preempted: int
-    attempts: int
-    ratio: float | None = Field(description="Preempted over begun attempts; null without any.")
-    first_order: LossAnswer = Field(description="For a job that had work of its own to do.")
-    second_order: LossAnswer = Field(
-        description="For a job that came back after a failure: of its attempts that had begun by "
-        "then the last had ended `failed` or `lost`, or came after one that did."
+    preempted: Annotated[int, _measure("preemptions")]
+    attempts: Annotated[int, _measure("attempts")]
+    ratio: float | None = Field(
+        validation_alias=AliasPath("totals", "preemption_ratio"),
+        description="Preempted over started attempts; null without any.",
     )
-    unknown: LossAnswer = Field(description="Nobody said for which job, or it is not known.")
+    first_order: Annotated[LossAnswer, _loss(PreemptionOrder.FIRST)] = Field(
+        description="That job had new work to do."
+    )
+    second_order: Annotated[LossAnswer, _loss(PreemptionOrder.SECOND)] = Field(
+        description="That job was recovering from a failure: the last attempt that it had started "
+        "by then had ended `failed` or `lost`, or followed one that did."
+    )
+    unknown: Annotated[LossAnswer, _loss(PreemptionOrder.UNKNOWN)] = Field(
+        description="`preempted_by` is missing, or names an unknown job."
+    )
 
 
 class CostAnswer(Answer):
-    """What held accelerators cost, at the price of their hardware on the day."""
+    """The cost of held accelerators, at the price of their hardware on the day."""
 
-    currency: str
-    total: float | None = Field(description="Null, never 0, while any of the time has no price.")
-    by_category: dict[Category, float | None] = Field(description="Likewise, each.")
-    unpriced_gpu_seconds: Seconds
+    currency: str = Field(validation_alias=AliasPath("economy", "currency"))
+    total: float | None = Field(
+        validation_alias=AliasPath("cost", "total"),
+        description="Null, never 0, while any of the time has no price.",
+    )
+    by_category: dict[Category, float | None] = Field(
+        validation_alias=AliasPath("cost", "by_category"), description="Likewise, each."
+    )
+    unpriced_gpu_seconds: Seconds = Field(validation_alias=AliasPath("cost", "unpriced_gpu_us"))
 
 
 class TargetAnswer(Answer):
-    """What the settings aim at here."""
+    """The ETT% target of the settings for this group."""
 
-    ett_ratio: Ratio
+    ett_ratio: Ratio = Field(validation_alias="target")
     distance: float | None = Field(
         description="`ett_ratio` of the group minus the target's; null without weighted time."
     )
 
 
-class GroupAnswer(Answer):
-    """Cohorts taken together: sums over their time in the window, each divided once."""
+def _distribution(name: str) -> Of:
+    return Of(lambda group: group.totals.tally(name) if group.distributions else None)
 
-    group: dict[Dimension, str | None] = Field(
-        description="What was grouped by; null where unknown."
+
+def _phases(group: Any) -> Mapping[str, Any] | None:
+    if not group.distributions:
+        return None
+    return {str(phase): group.totals.tally(f"{PHASE}{phase}") for phase in TIMED_PHASES}
+
+
+def _whole(group: Any) -> Any:
+    return group
+
+
+class GroupAnswer(Answer):
+    """The sums of a group of cohorts over their time in the window, each divided once."""
+
+    group: Annotated[dict[Dimension, str | None], NullIfEmpty] = Field(
+        validation_alias="labels", description="The cohorts; null where unknown."
     )
     other: bool = Field(
-        description="The cohorts beyond the cap of a day, whose dimensions are not kept."
+        description="The cohorts beyond the daily cap, whose dimensions are not kept."
     )
-    jobs: int = Field(description="Jobs that lived in the window.")
-    attempts: int = Field(description="Attempts that began in it.")
+    jobs: int = Field(description="Jobs that were alive in the window.")
+    attempts: int = Field(description="Attempts that started in it.")
     e2e_seconds: Seconds
     weighted_seconds: WeightedSeconds
     gpu_seconds: WeightedSeconds = Field(
-        description="The weighted seconds in which accelerators were held: what is paid for."
+        description="The weighted seconds in which accelerators were held and paid for."
     )
-    categories: ByCategory = Field(description="They sum to `e2e_seconds`.")
-    weighted_categories: ByCategory = Field(description="They sum to `weighted_seconds`.")
-    gpu_categories: ByCategory = Field(description="They sum to `gpu_seconds`.")
-    periods: dict[Period, float] = Field(description="They sum to `e2e_seconds`.")
+    categories: Annotated[ByCategory, _by_category(lambda totals: totals.category_us)] = Field(
+        description="They sum to `e2e_seconds`."
+    )
+    weighted_categories: Annotated[
+        ByCategory, _by_category(lambda totals: totals.category_weighted_us)
+    ] = Field(description="They sum to `weighted_seconds`.")
+    gpu_categories: Annotated[ByCategory, _by_category(lambda totals: totals.category_gpu_us)] = (
+        Field(description="They sum to `gpu_seconds`.")
+    )
+    periods: Annotated[
+        dict[Period, Seconds],
+        Of(lambda totals: {period: totals.period_us(period) for period in Period}),
+    ] = Field(description="They sum to `e2e_seconds`.")
     ett_ratio: Ratio = Field(
         description="The headline: effective over all seconds, weighted by accelerators."
     )
-    ett_ratio_wall: Ratio = Field(description="The same by wall time: every job's second alike.")
-    ett_ratio_median_job: float | None = Field(
+    ett_ratio_wall: Ratio = Field(description="The same by wall time, without weights.")
+    ett_ratio_median_job: Annotated[
+        float | None,
+        Of(lambda group: group.totals.ett_ratio_median_job if group.distributions else None),
+    ] = Field(
         description="Median of the jobs whose time ends in the window, each over its whole life, "
         "to 0.0005; null without any, and without distributions."
     )
-    wasted_ratio: Ratio = Field(description="WTT%: wasted part of the period `training`.")
-    queue_wait_seconds: Seconds = Field(description="Of the jobs that began; not part of E2E.")
-    unsaved_training_seconds: Seconds
+    wasted_ratio: Ratio = Field(description="WTT%: the wasted part of the period `training`.")
+    queue_wait_seconds: Seconds = Field(description="Of the jobs that started; not part of E2E.")
+    unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
     lost_weighted_seconds: WeightedSeconds = Field(
         description="Weighted seconds that were not effective training."
     )
-    failures: FailuresAnswer
-    mtbf: MtbfAnswer
-    infra_mtbf: MtbfAnswer
-    preemption: PreemptionAnswer
-    time_to_start: DistributionAnswer | None
-    time_to_recover: DistributionAnswer | None = Field(
+    failures: Annotated[FailuresAnswer, Of(_whole)]
+    mtbf: MtbfAnswer = Field(validation_alias="between_failures")
+    infra_mtbf: MtbfAnswer = Field(validation_alias="between_infra_failures")
+    preemption: Annotated[PreemptionAnswer, Of(_whole)]
+    time_to_start: Annotated[DistributionAnswer | None, _distribution("time_to_start")]
+    time_to_recover: Annotated[DistributionAnswer | None, _distribution("time_to_recover")] = Field(
         description="Of recoveries after a failure that reached a loop."
     )
-    checkpoint_blocking: DistributionAnswer | None = Field(description="Of each stop for a save.")
-    queue_wait: DistributionAnswer | None
-    phases: dict[TimedPhase, DistributionAnswer] | None = Field(
-        description="What an attempt spent on each, once it had left it."
+    checkpoint_blocking: Annotated[
+        DistributionAnswer | None, _distribution("checkpoint_blocking")
+    ] = Field(description="Of each save that blocked the training loop.")
+    queue_wait: Annotated[DistributionAnswer | None, _distribution("queue_wait")]
+    phases: Annotated[dict[TimedPhase, DistributionAnswer] | None, Of(_phases)] = Field(
+        description="The time of attempts in each phase that they have left."
     )
-    cost: CostAnswer
-    target: TargetAnswer | None = Field(description="Null where the settings name none.")
+    cost: Annotated[CostAnswer, Of(_whole)]
+    target: Annotated[
+        TargetAnswer | None, Of(lambda group: None if group.target is None else group)
+    ] = Field(description="Null where the settings name no target.")
     productivity: ProductivityAnswer
     unweighted_seconds: Seconds = Field(
-        description="Part of `e2e_seconds` whose accelerators are unknown; in no weighted number."
+        description="The part of `e2e_seconds` whose accelerators are unknown. No weighted number "
+        "includes it."
     )
     jobs_without_accelerators: int = Field(
-        description="Jobs whose time ends in the window and whose accelerators are unknown."
+        validation_alias="jobs_ended_unweighted",
+        description="Jobs whose time ends in the window and whose accelerators are unknown.",
     )
-    jobs_left_out: int = Field(description="Jobs in more than 20,000 hours, which are not counted.")
+    jobs_left_out: int = Field(
+        description="Jobs alive for more than 20,000 hours, which are not counted."
+    )
 
-
-def zeros(words: type[Category] | type[Period], **known: float) -> dict[str, float]:
-    return {**dict.fromkeys(map(str, words), 0.0), **known}
-
-
-_DISTRIBUTION = {"count": 12, "mean": 500.0, "p50": 415.2, "p90": 902.4, "p99": 1316.8}
-_LOSS = {
-    "count": 1,
-    "lost_weighted_seconds": 51200.0,
-    "unsaved_weighted_seconds": 38400.0,
-    "recovery_weighted_seconds": 12800.0,
-    "without_accelerators": 0,
-}
-_NO_LOSS: dict[str, Any] = {name: type(value)() for name, value in _LOSS.items()}
-_MTBF = {
-    "seconds": 28800.0,
-    "low": 9884.2,
-    "high": 105705.0,
-    "confidence": 0.95,
-    "failures": 4,
-}
-EXAMPLE_GROUP: dict[str, Any] = {
-    "group": {"team": "pretraining"},
-    "other": False,
-    "jobs": 12,
-    "attempts": 16,
-    "e2e_seconds": 129600.0,
-    "weighted_seconds": 8294400.0,
-    "gpu_seconds": 8236800.0,
-    "categories": zeros(Category, scheduling=900.0, effective_training=128700.0),
-    "weighted_categories": zeros(Category, scheduling=57600.0, effective_training=8236800.0),
-    "gpu_categories": zeros(Category, effective_training=8236800.0),
-    "periods": zeros(Period, scheduling=900.0, training=128700.0),
-    "ett_ratio": 0.993056,
-    "ett_ratio_wall": 0.993056,
-    "ett_ratio_median_job": 0.9915,
-    "wasted_ratio": 0.0,
-    "queue_wait_seconds": 3600.0,
-    "unsaved_training_seconds": 1200.0,
-    "lost_weighted_seconds": 57600.0,
-    "failures": {
-        "total": 4,
-        "infra": 3,
-        "per_1000_gpu_hours": 1.748,
-        "per_1000_node_days": 335.664,
-        "accelerators_per_node": 8,
-        "by": [
-            {
-                "origin": "infra",
-                "cause": "gpu_memory",
-                "count": 4,
-                "unsaved_training_seconds": 1200.0,
-            }
-        ],
-    },
-    "mtbf": _MTBF,
-    "infra_mtbf": {**_MTBF, "seconds": 38400.0, "low": 13139.7, "high": 186208.0, "failures": 3},
-    "preemption": {
-        "preempted": 1,
-        "attempts": 16,
-        "ratio": 0.0625,
-        "first_order": _LOSS,
-        "second_order": _NO_LOSS,
-        "unknown": _NO_LOSS,
-    },
-    "time_to_start": _DISTRIBUTION,
-    "time_to_recover": _DISTRIBUTION,
-    "checkpoint_blocking": _DISTRIBUTION,
-    "queue_wait": _DISTRIBUTION,
-    "phases": {"launcher_init": _DISTRIBUTION},
-    "cost": {
-        "currency": "USD",
-        "total": 5720.0,
-        "by_category": zeros(Category, effective_training=5720.0),
-        "unpriced_gpu_seconds": 0.0,
-    },
-    "target": {"ett_ratio": 0.9, "distance": 0.093056},
-    "productivity": {
-        "tokens": 3_000_000_000,
-        "samples": 0,
-        "tokens_per_second": 23310.0,
-        "tokens_per_second_per_accelerator": 364.2,
-        "samples_per_second": None,
-        "samples_per_second_per_accelerator": None,
-        "mfu": 0.41,
-        "useful_ratio": 0.40715,
-        "cost_per_million_tokens": 1.9067,
-    },
-    "unweighted_seconds": 0.0,
-    "jobs_without_accelerators": 0,
-    "jobs_left_out": 0,
-}
+    @classmethod
+    def read(cls, group: Group, *more: object, distributions: bool) -> "GroupAnswer":
+        """Read a group; without *distributions* what is read from them is null."""
+        return cls.of(*more, group, Measures(group.totals), distributions=distributions)

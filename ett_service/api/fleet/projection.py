@@ -1,18 +1,15 @@
-"""How ETT% would move with scale."""
+"""How ETT% would change with scale."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from ett_service.api.answers import Answer, Ratio
-from ett_service.api.deps import AppParts, Reader, only_declared_parameters
-from ett_service.api.fleet.answers import EXAMPLE_ASKED, AskedAnswer
-from ett_service.api.fleet.estimate_answers import finite
-from ett_service.api.fleet.question import AskedScope, AskedWindow
-from ett_service.api.fleet.rendering import asked_members
+from ett_service.api.answers import Answer, Finite, Of, Ratio
+from ett_service.api.deps import Reader, State, only_declared_parameters
+from ett_service.api.fleet.question import AskedAnswer, ScopeParameter, WindowParameter
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import declared
 from ett_service.core.fleet.totals import Totals
@@ -22,7 +19,6 @@ from ett_service.fleet.projection import (
     Counted,
     Input,
     Inputs,
-    ScalePoint,
     measured,
     project,
 )
@@ -37,100 +33,69 @@ router = APIRouter(
 MOST_SCALES = 100
 MOST_ACCELERATORS = 10**7
 
-_POINT: dict[str, Any] = {
-    "accelerators": 16384,
-    "mtbf_seconds": 11135.1,
-    "interval_seconds": 1116.3,
-    "ett_ratio": 0.85255,
-    "low": 0.83910,
-    "high": 0.86502,
-    "published_ratio": 0.85029,
-    "published_error": -0.00226,
-    "best_interval_seconds": 1116.3,
-    "best_ett_ratio": 0.85255,
-}
-_INPUT: dict[str, Any] = {"value": 0.003789, "n": 419, "low": 0.003435, "high": 0.004169}
-
 Rate = Annotated[float | None, Query(ge=0, le=1e6, allow_inf_nan=False)]
-Length = Annotated[float | None, Query(ge=0, le=1e9, allow_inf_nan=False)]
+Duration = Annotated[float | None, Query(ge=0, le=1e9, allow_inf_nan=False)]
 
 
 class InputAnswer(Answer):
-    """A number that the projection rests on."""
+    """An input of the projection."""
 
     value: float | None = Field(description="Null where it is neither measured nor given.")
-    n: int | None = Field(description="How many observations it has; null where it was given.")
-    low: float | None = Field(description="Null unless it is a measured rate.")
+    n: int | None = Field(description="The number of observations; null for a given value.")
+    low: float | None = Field(description="Null except for a measured rate.")
     high: float | None
 
 
 class InputsAnswer(Answer):
-    """What every scale has in common."""
+    """The inputs that every scale shares."""
 
     failures_counted: Counted
     failures_per_node_day: InputAnswer
-    save_seconds: InputAnswer
-    restart_seconds: InputAnswer
+    save_seconds: InputAnswer = Field(validation_alias="save")
+    restart_seconds: InputAnswer = Field(validation_alias="restart")
     accelerators_per_node: int
     missing: list[str] = Field(description="Parameters to give, since nothing was measured.")
 
 
 class ScaleAnswer(Answer):
-    """A number of accelerators."""
+    """The projection for a number of accelerators."""
 
     accelerators: int
-    mtbf_seconds: float | None = Field(description="Of the whole run; null where nothing fails.")
-    interval_seconds: float | None = Field(
-        description="Between checkpoints: what was given, else the best. Null: never to save."
+    mtbf_seconds: Finite = Field(
+        validation_alias="mtbf", description="Of the whole run; null where nothing fails."
     )
-    ett_ratio: Ratio = Field(description="The renewal form, exact for the model assumed.")
+    interval_seconds: Finite = Field(
+        validation_alias="interval",
+        description="Between checkpoints: the given one, else the best. Null: never save.",
+    )
+    ett_ratio: Ratio = Field(description="The renewal form, exact for the assumed model.")
     low: float | None = Field(description="For the highest likely rate of failures.")
     high: float | None
     published_ratio: float = Field(
-        description="The short published form; below 0 where it fails altogether."
+        description="The short published form; below 0 where it does not hold."
     )
     published_error: float = Field(description="`published_ratio` minus `ett_ratio`.")
-    best_interval_seconds: float | None
+    best_interval_seconds: Finite = Field(validation_alias="best_interval")
     best_ett_ratio: Ratio
 
 
 class ProjectionAnswer(AskedAnswer):
-    """ETT% by scale, from what was measured in the window and from what was given."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                **EXAMPLE_ASKED,
-                "group_by": [],
-                "inputs": {
-                    "failures_counted": "nodes",
-                    "failures_per_node_day": _INPUT,
-                    "save_seconds": {"value": 60.0, "n": 812, "low": None, "high": None},
-                    "restart_seconds": {"value": 600.0, "n": None, "low": None, "high": None},
-                    "accelerators_per_node": 8,
-                    "missing": [],
-                },
-                "points": [_POINT],
-                "confidence": CONFIDENCE,
-                "assumption": "Every node fails at random, independently and at one rate (...)",
-            }
-        }
-    )
+    """ETT% by scale, from measured and given inputs."""
 
     inputs: InputsAnswer
     points: list[ScaleAnswer] = Field(description="Empty while inputs are missing.")
-    confidence: float = Field(description="Of the bounds.")
-    assumption: str
+    confidence: Annotated[float, Of(lambda _: CONFIDENCE)] = Field(description="Of the bounds.")
+    assumption: Annotated[str, Of(lambda _: ASSUMPTION)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
-    """What goes before what was measured."""
+class GivenInputs:
+    """The inputs in the query, which replace measured ones."""
 
     failures_per_node_day: Rate = None
-    save_seconds: Annotated[Length, Query(description="That a save stops the loop.")] = None
+    save_seconds: Annotated[Duration, Query(description="How long a save blocks the loop.")] = None
     restart_seconds: Annotated[
-        Length, Query(description="From a failure until it trains again.")
+        Duration, Query(description="From a failure until training resumes.")
     ] = None
     interval_seconds: Annotated[
         float | None,
@@ -138,7 +103,7 @@ class Given:
     ] = None
 
     def over(self, inputs: Inputs) -> Inputs:
-        """Put what was given in place of what was measured."""
+        """Replace measured inputs with given ones."""
         return replace(
             inputs,
             failures_per_node_day=_either(self.failures_per_node_day, inputs.failures_per_node_day),
@@ -148,8 +113,8 @@ class Given:
         )
 
 
-def _either(given: float | None, found: Input) -> Input:
-    return found if given is None else Input(given)
+def _either(given: float | None, measured_input: Input) -> Input:
+    return measured_input if given is None else Input(given)
 
 
 def _scales(
@@ -172,8 +137,10 @@ def _scales(
 
 def _scale(text: str) -> int:
     digits = text.strip()
-    known = digits.isascii() and digits.isdigit() and len(digits) < len(str(10 * MOST_ACCELERATORS))
-    if not known or not 1 <= int(digits) <= MOST_ACCELERATORS:
+    is_whole = (
+        digits.isascii() and digits.isdigit() and len(digits) < len(str(10 * MOST_ACCELERATORS))
+    )
+    if not is_whole or not 1 <= int(digits) <= MOST_ACCELERATORS:
         raise BadQuestion(
             "accelerators", "bad_number", f"Each is a whole number from 1 to {MOST_ACCELERATORS}."
         )
@@ -187,67 +154,35 @@ def _scale(text: str) -> int:
     responses={**as_files(), **declared(401, 403, 404, 422, 503)},
 )
 def project_fleet(
-    scope: AskedScope,
-    window: AskedWindow,
-    given: Annotated[Given, Depends()],
+    scope: ScopeParameter,
+    window: WindowParameter,
+    given: Annotated[GivenInputs, Depends()],
     scales: Annotated[tuple[int, ...], Depends(_scales)],
-    parts: AppParts,
+    state: State,
     conn: Reader,
     *,
     failures: Annotated[
         Counted,
         Query(
-            description="Which come with nodes: those of origin `infra` (`nodes`), preemptions "
-            "too (`infra`), or all."
+            description="The failures that scale with nodes: those of origin `infra` (`nodes`), "
+            "preemptions too (`infra`), or all."
         ),
     ] = "nodes",
     form: FormatParameter = "json",
 ) -> ProjectionAnswer | Response:
-    """Tell the ETT% of a long run by its scale, at the rate of failures that was measured.
+    """Project the ETT% of a long run by its scale, at the measured rate of failures.
 
-    Failures, saves and restarts are those of the window unless they are given; with all of them
-    given the window does not matter.
+    Failures, saves and restarts are measured in the window unless they are given. If all of them
+    are given, the window does not matter.
     """
-    found = rollups.totals(conn, scope.cohorts, window)
-    totals = sum(found.values(), Totals.ZERO)
-    inputs = given.over(measured(totals, failures, parts.economy.accelerators_per_node))
-    answer = ProjectionAnswer(
-        **asked_members(scope, window, parts.now_us()),
-        inputs=inputs_answer(inputs, failures),
-        points=[scale_answer(point) for point in project(inputs, scales)],
-        confidence=CONFIDENCE,
-        assumption=ASSUMPTION,
+    cohorts = rollups.totals(conn, scope.cohorts, window)
+    totals = sum(cohorts.values(), Totals.ZERO)
+    inputs = given.over(measured(totals, failures, state.economy.accelerators_per_node))
+    answer = ProjectionAnswer.of(
+        scope,
+        window,
+        as_of=state.now_us(),
+        inputs=InputsAnswer.of(inputs, failures_counted=failures),
+        points=project(inputs, scales),
     )
     return listed(form, answer, answer.points, of=ScaleAnswer, name="projection")
-
-
-def inputs_answer(inputs: Inputs, counted: Counted) -> InputsAnswer:
-    """Answer what a projection rests on."""
-    return InputsAnswer(
-        failures_counted=counted,
-        failures_per_node_day=_input(inputs.failures_per_node_day),
-        save_seconds=_input(inputs.save),
-        restart_seconds=_input(inputs.restart),
-        accelerators_per_node=inputs.accelerators_per_node,
-        missing=inputs.missing,
-    )
-
-
-def _input(one: Input) -> InputAnswer:
-    return InputAnswer(value=one.value, n=one.n, low=one.low, high=one.high)
-
-
-def scale_answer(point: ScalePoint) -> ScaleAnswer:
-    """Answer one scale."""
-    return ScaleAnswer(
-        accelerators=point.accelerators,
-        mtbf_seconds=finite(point.mtbf),
-        interval_seconds=finite(point.interval),
-        ett_ratio=point.ett_ratio,
-        low=point.low,
-        high=point.high,
-        published_ratio=point.published_ratio,
-        published_error=point.published_error,
-        best_interval_seconds=finite(point.best_interval),
-        best_ett_ratio=point.best_ett_ratio,
-    )

@@ -1,19 +1,17 @@
-"""What every question about the fleet asks with: whose time, and which stretch of it."""
+"""What every question about the fleet asks with: a scope and a window."""
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from fastapi import Depends, Query
+from pydantic import AliasPath, Field
 from sqlalchemy import Connection
 
-from ett_service.api.deps import AppParts, Reader, ReadingKey
-from ett_service.api.parameters import At, Text
-from ett_service.api.problems import Kind, Problem
-from ett_service.core.dimensions import GROUPS
+from ett_service.api.answers import Answer, Instant, SortedValues
+from ett_service.api.deps import At, ProjectName, Reader, ReadingKey, State, project_ids
 from ett_service.fleet import scope as scopes
 from ett_service.fleet import scope as windows
-from ett_service.fleet.scope import Exclusions, Scope, Window
-from ett_service.storage.jobs.listing import project_id
+from ett_service.fleet.scope import GROUPS, Dimension, Exclusions, Scope, Window
 from ett_service.storage.record.keys import Key
 
 GroupBy = Annotated[
@@ -27,68 +25,88 @@ GroupBy = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Whose time, as it stands in the query."""
+class ScopeQuery:
+    """Which cohorts, as the query names them."""
 
-    project: Annotated[
-        Text, Query(description="One project. A key of scope `fleet` reads all unless it is given.")
-    ] = None
+    project: ProjectName = None
     where: Annotated[
         tuple[str, ...],
         Query(
-            description="`DIMENSION:VALUE`, split at the first colon, empty for the unknown. Of "
-            "several values of one dimension any will do; those of different ones must all hold.",
+            description="`DIMENSION:VALUE`, split at the first colon; empty for unknown. Several "
+            "values of one dimension are alternatives. Different dimensions must all match.",
             examples=[["team:pretraining"]],
         ),
     ] = ()
-    exclusions: Annotated[
-        Exclusions, Query(description="Whether time that somebody excluded counts.")
-    ] = "left_out"
+    exclusions: Annotated[Exclusions, Query(description="Whether excluded time counts.")] = (
+        "left_out"
+    )
 
 
-def _scope(asked: Annotated[Asked, Depends()], key: ReadingKey, conn: Reader) -> Scope:
-    return scope_of(asked, key, conn)
-
-
-def scope_of(asked: Asked, key: Key, conn: Connection) -> Scope:
-    """Read whose time a question is about, as far as the *key* may know.
+def scope_of(query: ScopeQuery, key: Key, conn: Connection) -> Scope:
+    """Read the scope of a question, as far as the *key* may read.
 
     Raises:
         Problem: 404.
         BadQuestion: It cannot be read.
     """
     return Scope(
-        project_ids=_projects(asked.project, key, conn),
-        where=scopes.where(asked.where),
-        exclusions=asked.exclusions,
+        project_ids=project_ids(key, conn, query.project),
+        where=scopes.where(query.where),
+        exclusions=query.exclusions,
     )
 
 
-def _projects(name: str | None, key: Key, conn: Connection) -> tuple[int, ...] | None:
-    if name is None:
-        return None if "fleet" in key.scopes else (key.project_id,)
-    if name == key.project:
-        return (key.project_id,)
-    found = project_id(conn, name) if "fleet" in key.scopes else None
-    if found is None:
-        raise Problem(Kind.NOT_FOUND, "No such project.")
-    return (found,)
+def _scope(query: Annotated[ScopeQuery, Depends()], key: ReadingKey, conn: Reader) -> Scope:
+    return scope_of(query, key, conn)
+
+
+ScopeParameter = Annotated[Scope, Depends(_scope)]
+"""The scope, without groups. Raises Problem 404 and BadQuestion, which is answered by 422."""
+
+
+def _grouped(scope: ScopeParameter, group_by: GroupBy = None) -> Scope:
+    return replace(scope, group_by=scopes.group_by(group_by))
+
+
+GroupedScope = Annotated[Scope, Depends(_grouped)]
 
 
 def _window(
-    parts: AppParts,
+    state: State,
     from_us: Annotated[
-        At, Query(alias="from", description="Rounded down to an hour; a week before `to`.")
+        At,
+        Query(alias="from", description="Rounded down to an hour; by default a week before `to`."),
     ] = None,
     to_us: Annotated[
         At, Query(alias="to", description="Rounded up to an hour; by default now.")
     ] = None,
 ) -> Window:
-    return windows.window(from_us, to_us, parts.now_us())
+    return windows.window(from_us, to_us, state.now_us())
 
 
-AskedScope = Annotated[Scope, Depends(_scope)]
-"""Whose time, without groups. Raises Problem 404 and BadQuestion, which is answered by 422."""
+WindowParameter = Annotated[Window, Depends(_window)]
+"""The window of a question, on full hours. Raises BadQuestion."""
 
-AskedWindow = Annotated[Window, Depends(_window)]
-"""The window asked for, on full hours. Raises BadQuestion."""
+
+def start_of(window: str = "") -> Any:
+    """Read the start of a window, of the source's own or of its attribute *window*."""
+    path = AliasPath(window, "from_us") if window else "from_us"
+    return Field(serialization_alias="from", validation_alias=path)
+
+
+def end_of(window: str = "") -> Any:
+    """Read the end of a window."""
+    return Field(validation_alias=AliasPath(window, "to_us") if window else "to_us")
+
+
+class AskedAnswer(Answer):
+    """The question as it was understood. Windows are on full hours."""
+
+    from_: Instant = start_of()
+    to: Instant = end_of()
+    as_of: Instant = Field(description="When the answer was computed.")
+    group_by: list[Dimension]
+    where: Annotated[dict[Dimension, list[str]], SortedValues] = Field(
+        description="Empty text stands for unknown."
+    )
+    exclusions: Exclusions

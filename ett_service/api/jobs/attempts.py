@@ -1,16 +1,15 @@
-"""Which attempt an opaque id stands for: exemplars on ``/metrics`` name no jobs."""
+"""The attempt that an opaque id stands for: exemplars on ``/metrics`` name no jobs."""
 
 import re
 from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path
-from pydantic import ConfigDict, Field
 
-from ett_service.api.answers import Answer
 from ett_service.api.deps import Reader, ReadingKey, only_declared_parameters
-from ett_service.api.jobs.listing import known_ledger
-from ett_service.api.problems import Kind, Problem, declared
+from ett_service.api.jobs.answers import AttemptLinks, AttemptPlace
+from ett_service.api.jobs.listing import ledger_of
+from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.storage.metrics import counter_samples
 from ett_service.storage.record.keys import Key
 
@@ -19,46 +18,6 @@ router = APIRouter(
 )
 
 _ID = re.compile(r"([0-9a-f]{16})-([0-9]{1,9})", re.ASCII)
-_EXAMPLE_ID = "9f86d081884c7d65-1"
-_EXAMPLE_PATH = "/v1/jobs/llm-70b"
-
-
-class AttemptLinks(Answer):
-    """Where to read on."""
-
-    job: str = Field(description="Its numbers.")
-    ledger: str
-    trace: str
-
-
-class AttemptPlace(Answer):
-    """Of which job an attempt is, and which of its attempts."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "project": "research",
-                "job": "llm-70b",
-                "number": 1,
-                "launch": "4711",
-                "attempt": 1,
-                "cycle": 0,
-                "links": {
-                    "job": f"{_EXAMPLE_PATH}?project=research",
-                    "ledger": f"{_EXAMPLE_PATH}/ledger?project=research",
-                    "trace": f"{_EXAMPLE_PATH}/trace?project=research",
-                },
-            }
-        }
-    )
-
-    project: str
-    job: str
-    number: int
-    launch: str
-    attempt: int
-    cycle: int
-    links: AttemptLinks
 
 
 @router.get(
@@ -66,33 +25,26 @@ class AttemptPlace(Answer):
 )
 def read_attempt(
     attempt_id: Annotated[
-        str, Path(description="`attempt_id` of an exemplar.", examples=[_EXAMPLE_ID])
+        str, Path(description="`attempt_id` of an exemplar.", examples=["9f86d081884c7d65-1"])
     ],
     key: ReadingKey,
     conn: Reader,
 ) -> AttemptPlace:
-    """Tell which attempt an exemplar of `/metrics` names.
+    """Return the attempt that an exemplar of `/metrics` names.
 
-    The number is a place in the order of the job's attempts: where one becomes known later that
-    came before, the id stands for the one that has the number now.
+    The id contains the attempt's number. If an earlier attempt becomes known later, numbers
+    change, and the id stands for the attempt that has the number now.
     """
-    named = _ID.fullmatch(attempt_id)
-    found = None if named is None else counter_samples.job_of(conn, named[1])
-    if named is None or found is None or not _may_read(key, found.project_id):
+    parsed = _ID.fullmatch(attempt_id)
+    owner = None if parsed is None else counter_samples.job_of(conn, parsed[1])
+    if parsed is None or owner is None or not _may_read(key, owner.project_id):
         raise _unknown()
-    attempts = known_ledger(conn, found.project_id, found.job).attempts
-    number = int(named[2])
+    attempts = ledger_of(conn, owner.project_id, owner.job).attempts
+    number = int(parsed[2])
     if number >= len(attempts):
         raise _unknown()
-    return AttemptPlace(
-        project=found.project,
-        job=found.job,
-        number=number,
-        launch=attempts[number].launch,
-        attempt=attempts[number].attempt,
-        cycle=attempts[number].cycle,
-        links=_links(found.project, found.job),
-    )
+    links = _links(owner.project, owner.job)
+    return AttemptPlace.of(owner, attempts[number], number=number, links=links)
 
 
 def _may_read(key: Key, project_id: int) -> bool:
@@ -100,7 +52,7 @@ def _may_read(key: Key, project_id: int) -> bool:
 
 
 def _unknown() -> Problem:
-    return Problem(Kind.NOT_FOUND, "No such attempt.")
+    return Problem(ProblemKind.NOT_FOUND, "No such attempt.")
 
 
 def _links(project: str, job: str) -> AttemptLinks:

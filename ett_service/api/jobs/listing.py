@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
-from ett_service.api import pagination as cursors
-from ett_service.api.answers import (
+from ett_service.api import pagination
+from ett_service.api.deps import At, Job, ProjectId, Reader, State, Text, only_declared_parameters
+from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.jobs.answers import (
     AttemptAnswer,
     AttemptList,
     JobAnswer,
@@ -16,12 +18,7 @@ from ett_service.api.answers import (
     LedgerAnswer,
     SegmentAnswer,
 )
-from ett_service.api.deps import AppParts, Job, ProjectId, Reader, only_declared_parameters
-from ett_service.api.formats import FormatParameter, as_files, listed
-from ett_service.api.parameters import At, CursorText, Text
-from ett_service.api.problems import Kind, Problem, declared
-from ett_service.api.rendering import attempt_answer, job_answer, ledger_answer, summary
-from ett_service.core.intervals import rfc3339
+from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import JobState
 from ett_service.fleet.productivity import job_parts, productivity
@@ -34,7 +31,7 @@ router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
 )
 
-Sort = Literal[
+JobOrder = Literal[
     "-started_at", "-ended_at", "-job", "-e2e_seconds", "-ett_ratio", "-failures",
     "-unsaved_training_seconds",
     "started_at", "ended_at", "job", "e2e_seconds", "ett_ratio", "failures",
@@ -42,14 +39,14 @@ Sort = Literal[
 ]  # fmt: skip
 
 _PLACES: dict[str, Any] = {
-    "job": tuple[str, cursors.Word, cursors.Word],
-    "ett_ratio": tuple[str, float, cursors.Word],
+    "job": tuple[str, pagination.Word, pagination.Word],
+    "ett_ratio": tuple[str, float, pagination.Word],
 }
-_NUMBERED = tuple[str, cursors.Whole, cursors.Word]
+_BY_NUMBER = tuple[str, pagination.Whole, pagination.Word]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class JobQuery:
     """The query of a list of jobs."""
 
     team: Text = None
@@ -59,22 +56,33 @@ class Asked:
     kind: Text = None
     state: Annotated[JobState | None, Query()] = None
     from_us: Annotated[At, Query(alias="from", description="Jobs alive at or after it.")] = None
-    to_us: Annotated[At, Query(alias="to", description="Jobs that began before it.")] = None
-    q: Annotated[Text, Query(description="Part of the job's key or name, in any case.")] = None
-    sort: Annotated[Sort, Query(description="`-` puts the largest first.")] = "-started_at"
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100
-    cursor: CursorText = None
+    to_us: Annotated[At, Query(alias="to", description="Jobs that started before it.")] = None
+    q: Annotated[Text, Query(description="Part of the job's key or name, case-insensitive.")] = None
+    sort: Annotated[JobOrder, Query(description="`-` puts the largest first.")] = "-started_at"
+    limit: pagination.Limit = 100
+    cursor: pagination.Cursor = None
 
     @property
     def wanted(self) -> listing.JobFilter:
         """The filters that were given."""
-        given = {name: getattr(self, name) for name in listing.EXACT}
+        values = {name: getattr(self, name) for name in listing.EXACT}
         return listing.JobFilter(
-            equal={name: value for name, value in given.items() if value is not None},
+            equal={name: value for name, value in values.items() if value is not None},
             from_us=self.from_us,
             to_us=self.to_us,
             contains=self.q,
         )
+
+    @property
+    def after(self) -> listing.JobPosition | None:
+        """Where the page before ended."""
+        if self.cursor is None:
+            return None
+        shape = _PLACES.get(self.sort.removeprefix("-"), _BY_NUMBER)
+        sort, value, job = pagination.read(self.cursor, shape)
+        if sort != self.sort:
+            raise pagination.refused()
+        return listing.JobPosition(value=value, job=job)
 
 
 @router.get(
@@ -84,53 +92,41 @@ class Asked:
     responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
 )
 def list_jobs(
-    asked: Annotated[Asked, Depends()],
+    query: Annotated[JobQuery, Depends()],
     conn: Reader,
     project_id: ProjectId,
     form: FormatParameter = "json",
 ) -> JobPage | Response:
     """List the jobs of a project, a page at a time."""
-    order = asked.sort.removeprefix("-")
     rows = listing.jobs(
         conn,
         project_id,
-        asked.wanted,
-        sort=order,
-        descending=asked.sort.startswith("-"),
-        limit=asked.limit + 1,
-        after=_place(asked),
+        query.wanted,
+        sort=query.sort.removeprefix("-"),
+        descending=query.sort.startswith("-"),
+        limit=query.limit + 1,
+        after=query.after,
     )
-    shown, more = rows[: asked.limit], len(rows) > asked.limit
+    shown, next_cursor = pagination.page(
+        rows, query.limit, lambda row: (query.sort, row.place, row.job)
+    )
     training = listing.training_us(conn, project_id, [row.job for row in shown])
-    page = JobPage(
-        jobs=[summary(row, training.get(row.job, (0, 0))) for row in shown],
-        next_cursor=_cursor(asked.sort, shown[-1]) if more else None,
-    )
-    return listed(form, page, page.jobs, of=JobSummary, name="jobs", next_cursor=page.next_cursor)
-
-
-def _cursor(sort: str, last: Any) -> str:
-    return cursors.write((sort, last.place, last.job))
-
-
-def _place(asked: Asked) -> listing.JobPosition | None:
-    if asked.cursor is None:
-        return None
-    shape = _PLACES.get(asked.sort.removeprefix("-"), _NUMBERED)
-    sort, value, job = cursors.read(asked.cursor, shape)
-    if sort != asked.sort:
-        raise cursors.refused()
-    return listing.JobPosition(value=value, job=job)
+    jobs = [JobSummary.of(row, training_us=training.get(row.job, (0, 0))) for row in shown]
+    page = JobPage(jobs=jobs, next_cursor=next_cursor)
+    return listed(form, page, jobs, of=JobSummary, name="jobs", next_cursor=next_cursor)
 
 
 @router.get("/{job}", operation_id="read_job", responses=declared(401, 403, 404, 422, 503))
-def read_job(job: Job, conn: Reader, project_id: ProjectId, parts: AppParts) -> JobAnswer:
-    """Tell all numbers of a job."""
-    ledger = known_ledger(conn, project_id, job)
-    key = JobKey(project_id, job)
-    exclusions = corrections.standing(conn, key, EXCLUSION)
-    produced = productivity(job_parts(conn, project_id, job), parts.economy)
-    return job_answer(job, ledger, exclusions, produced)
+def read_job(job: Job, conn: Reader, project_id: ProjectId, state: State) -> JobAnswer:
+    """Return all results of a job."""
+    ledger = ledger_of(conn, project_id, job)
+    return JobAnswer.of(
+        ledger,
+        ledger.facts,
+        job=job,
+        exclusions=corrections.standing(conn, JobKey(project_id, job), EXCLUSION),
+        productivity=productivity(job_parts(conn, project_id, job), state.economy),
+    )
 
 
 @router.get(
@@ -142,9 +138,10 @@ def read_job(job: Job, conn: Reader, project_id: ProjectId, parts: AppParts) -> 
 def read_ledger(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
 ) -> LedgerAnswer | Response:
-    """Tell the segments that partition the job's E2E."""
-    ledger = known_ledger(conn, project_id, job)
-    answer = ledger_answer(job, ledger, ledgers.segments(conn, project_id, job))
+    """Return the segments that partition the job's E2E."""
+    ledger = ledger_of(conn, project_id, job)
+    segments = ledgers.segments(conn, project_id, job)
+    answer = LedgerAnswer.of(ledger, job=job, segments=segments)
     return listed(form, answer, answer.segments, of=SegmentAnswer, name="segments")
 
 
@@ -157,18 +154,13 @@ def read_ledger(
 def list_attempts(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
 ) -> AttemptList | Response:
-    """List the lives of the job's training processes, in their order."""
-    ledger = known_ledger(conn, project_id, job)
-    answer = AttemptList(
-        job=job,
-        as_of=rfc3339(ledger.as_of),
-        attempts=[attempt_answer(attempt) for attempt in ledger.attempts],
-    )
+    """List the attempts of a job, in their order."""
+    answer = AttemptList.of(ledger_of(conn, project_id, job), job=job)
     return listed(form, answer, answer.attempts, of=AttemptAnswer, name="attempts")
 
 
-def known_ledger(conn: Connection, project_id: int, job: str) -> JobLedger:
-    """Read the numbers of a job, without its segments.
+def ledger_of(conn: Connection, project_id: int, job: str) -> JobLedger:
+    """Read the results of a job, without its segments.
 
     Raises:
         Problem: 404.
@@ -176,6 +168,6 @@ def known_ledger(conn: Connection, project_id: int, job: str) -> JobLedger:
     ledger = ledgers.job_ledger(conn, project_id, job)
     if ledger is None:
         raise Problem(
-            Kind.NOT_FOUND, "No such job. One that just sent its first events has no numbers yet."
+            ProblemKind.NOT_FOUND, "No such job. A new job has no results before its first fold."
         )
     return ledger

@@ -1,115 +1,111 @@
-"""What is asked and told of receivers. No answer holds an address or a secret but a new one."""
+"""Answers about receivers. No answer holds an address, nor a secret except a new one."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field
+from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, Instant, Seconds
-from ett_service.core.dimensions import Dimension
-from ett_service.notifications.receivers import Format
+from ett_service.api.answers import Answer, Instant, Of, Seconds
+from ett_service.notifications.receivers import Directory, Format, Receiver
+from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
+from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.receivers import Health as ReceiverHealth
+from ett_service.storage.receivers.receivers import KeptReceiver
 
-EXAMPLE: dict[str, Any] = {
-    "name": "fleet-efficiency",
-    "origin": "api",
-    "project": "research",
-    "format": "slack",
-    "host": "hooks.slack.com",
-    "where": {"model": "llm-70b"},
-    "state": "working",
-    "disabled_why": None,
-    "failures": 0,
-    "waiting": 0,
-    "dead": 0,
-    "both_sign_until": None,
-    "made_by": "ett_4Zk0Xw7b",
-    "made_by_name": "platform",
-    "made_at": "2026-03-01T08:00:00.000000Z",
-}
-ASKED: dict[str, Any] = {
-    "name": "fleet-efficiency",
-    "url": "https://alerts.example.com/ett",
-    "format": "generic",
-    "where": {"model": "llm-70b"},
-}
-_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"  # noqa: S105 - that of the specification
-_TRY: dict[str, Any] = {
-    "at": "2026-03-01T08:00:00.000000Z",
-    "took_seconds": 0.12,
-    "status": 503,
-    "said": "try later",
-}
-_DELIVERY: dict[str, Any] = {
-    "id": "msg_0123456789abcdef0123456789abcdef",
-    "fingerprint": "6f1f0b2f3c1d9a77",
-    "state_version": 3,
-    "state": "dead",
-    "made_at": "2026-03-01T08:00:00.000000Z",
-    "due_at": None,
-    "done_at": "2026-03-04T11:00:00.000000Z",
-    "failed_tries": 10,
-    "tried": [_TRY],
-}
+Counts = Mapping[DeliveryState, int]
+"""The deliveries of a receiver by what became of them."""
 
-State = Literal["working", "failing", "disabled", "unreadable"]
-Fate = Literal["waiting", "repeating", "sent", "dead", "superseded"]
+ReceiverState = Literal["working", "failing", "disabled", "unreadable"]
 
 
-class NewReceiver(Answer):
-    """The receiver to make."""
+def _state(receiver: Any) -> ReceiverState:
+    if receiver.origin == "api" and receiver.host is None:
+        return "unreadable"
+    if receiver.health.disabled_why is not None:
+        return "disabled"
+    return "failing" if receiver.health.failures else "working"
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": ASKED})
 
-    name: str = Field(
-        pattern="^[a-z0-9][a-z0-9-]{0,62}$", description="Up to 63 of a-z, 0-9 and `-`."
-    )
-    url: str = Field(
-        min_length=1,
-        max_length=2_000,
-        repr=False,
-        description=(
-            "Where messages are posted to: https, at a public address or one in `webhook_allow`. "
-            "It is kept encrypted, and never shown again."
-        ),
-    )
-    format: Literal["generic", "slack", "pagerduty", "teams", "alertmanager"] = "generic"
-    where: dict[Dimension, str] = Field(
-        default_factory=dict,
-        description="It hears only of what concerns these; a cohort that spans a dimension does.",
-    )
-    routing_key: str = Field(
-        default="",
-        max_length=200,
-        repr=False,
-        description="That of a PagerDuty integration (Events API v2), and of nothing else.",
-    )
+def _count(done: DeliveryState) -> Of:
+    return Of(lambda receiver: receiver.counts.get(done, 0))
 
 
 class ReceiverAnswer(Answer):
-    """A receiver, and how it does."""
-
-    model_config = ConfigDict(json_schema_extra={"example": EXAMPLE})
+    """A receiver and its state."""
 
     name: str
     origin: Literal["settings", "api"]
-    project: str | None = Field(description="Null for one of the settings: it hears of all.")
+    project: str | None = Field(
+        description="Null for a receiver of the settings, which hears of every project."
+    )
     format: Format
-    host: str | None = Field(description="Of its address. Null where it cannot be decrypted.")
+    host: str | None = Field(description="Of its address; null where it cannot be decrypted.")
     where: dict[str, str]
-    state: State = Field(description="`disabled` once it answered 410.")
-    disabled_why: str | None
-    failures: int = Field(description="In a row.")
-    waiting: int = Field(description="Messages that are still to be sent.")
-    dead: int = Field(description="Messages that were given up; they can be replayed.")
-    both_sign_until: Instant | None = Field(description="After a rotation, for a day.")
-    made_by: str | None = Field(description="Prefix of the key that made it.")
+    state: Annotated[ReceiverState, Of(_state)] = Field(
+        description="`disabled` after it answered 410."
+    )
+    disabled_why: str | None = Field(validation_alias=AliasPath("health", "disabled_why"))
+    failures: int = Field(
+        validation_alias=AliasPath("health", "failures"), description="Failed tries in a row."
+    )
+    waiting: Annotated[int, _count(DeliveryState.WAITING)] = Field(
+        description="Pending deliveries."
+    )
+    dead: Annotated[int, _count(DeliveryState.DEAD)] = Field(
+        description="Deliveries that were given up. They can be replayed."
+    )
+    both_sign_until: Instant | None = Field(
+        description="For a day after a rotation, both secrets sign."
+    )
+    made_by: str | None = Field(description="Prefix of the key that created it.")
     made_by_name: str | None
     made_at: Instant | None
+
+    @classmethod
+    def of_settings(
+        cls, receiver: Receiver, health: ReceiverHealth | None, counts: Counts
+    ) -> "ReceiverAnswer":
+        """Read a receiver of the settings."""
+        return cls.of(
+            receiver,
+            origin="settings",
+            host=_host(receiver.url),
+            health=health or ReceiverHealth(),
+            counts=counts,
+            **dict.fromkeys(("project", "both_sign_until", "made_by", "made_by_name", "made_at")),
+        )
+
+    @classmethod
+    def of_project(
+        cls, receiver: KeptReceiver, directory: Directory, counts: Counts, now_us: int
+    ) -> "ReceiverAnswer":
+        """Read a receiver that was created over the API."""
+        try:
+            host = _host(directory.opened(receiver, now_us).url)
+        except (CannotUnseal, NoSecretKey):
+            host = None
+        until_us = receiver.old_until_us
+        overlaps = until_us is not None and now_us < until_us
+        return cls.of(
+            receiver,
+            origin="api",
+            host=host,
+            where=receiver.cohort,
+            both_sign_until=until_us if overlaps else None,
+            counts=counts,
+        )
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 class ReceiverList(Answer):
     """Receivers by name, those of the settings first."""
-
-    model_config = ConfigDict(json_schema_extra={"example": {"receivers": [EXAMPLE]}})
 
     receivers: list[ReceiverAnswer]
 
@@ -117,101 +113,26 @@ class ReceiverList(Answer):
 class MadeReceiver(Answer):
     """A new receiver."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"name": "fleet-efficiency", "secret": _SECRET}}
-    )
-
     name: str
     secret: str | None = Field(
-        description="What messages are signed with (Standard Webhooks), shown only now; null "
-        "where the format has no signature."
+        description="The secret that signs its messages (Standard Webhooks), shown only once. "
+        "Null for a format without signatures."
     )
 
 
 class RotatedReceiver(Answer):
     """A receiver with a new secret."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "name": "fleet-efficiency",
-                "secret": _SECRET,
-                "both_sign_until": "2026-03-02T08:00:00.000000Z",
-            }
-        }
-    )
-
     name: str
-    secret: str = Field(description="The new one, shown only now.")
-    both_sign_until: Instant = Field(description="Until then the former one signs, too.")
+    secret: str = Field(description="The new secret, shown only once.")
+    both_sign_until: Instant = Field(description="Until then the former secret signs, too.")
 
 
 class TrialAnswer(Answer):
-    """How a message went that was marked as a test."""
+    """The result of a test message."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "delivered": True,
-                "outcome": "It answered 200 within 0.12 s.",
-                "status": 200,
-                "said": "ok",
-                "took_seconds": 0.12,
-            }
-        }
-    )
-
-    delivered: bool
+    delivered: bool = Field(validation_alias="is_success")
     outcome: str = Field(description="What happened, in words.")
-    status: int | None = Field(description="Of the answer; null where none came.")
-    said: str = Field(description="How the answer began, in up to 200 characters.")
+    status: int | None = Field(description="HTTP status of the answer; null without an answer.")
+    said: str = Field(description="The first 200 characters of the answer.")
     took_seconds: Seconds
-
-
-class Try(Answer):
-    """One try of a delivery."""
-
-    model_config = ConfigDict(json_schema_extra={"example": _TRY})
-
-    at: Instant
-    took_seconds: Seconds
-    status: int | None = Field(description="Null where no answer came.")
-    said: str = Field(description="How the answer began, or what went wrong.")
-
-
-class DeliveryAnswer(Answer):
-    """A message to a receiver."""
-
-    model_config = ConfigDict(json_schema_extra={"example": _DELIVERY})
-
-    id: str = Field(description="The `webhook-id`; it stays through all tries.")
-    fingerprint: str
-    state_version: int
-    state: Fate = Field(
-        description="`repeating` was told and is told again; of one that is `superseded` a "
-        "newer one took the place."
-    )
-    made_at: Instant
-    due_at: Instant | None = Field(description="When it is tried next, if it is.")
-    done_at: Instant | None
-    failed_tries: int
-    tried: list[Try] = Field(description="The last of them, the latest last.")
-
-
-class DeliveryPage(Answer):
-    """A page of deliveries, the latest first."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"deliveries": [_DELIVERY], "next_cursor": None}}
-    )
-
-    deliveries: list[DeliveryAnswer]
-    next_cursor: str | None = Field(description="Sent as `cursor` it gives the next page.")
-
-
-class Replayed(Answer):
-    """Dead letters that are sent again."""
-
-    model_config = ConfigDict(json_schema_extra={"example": {"replayed": 2}})
-
-    replayed: int = Field(description="Those that something newer followed are left.")

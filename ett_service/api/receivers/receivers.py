@@ -1,36 +1,36 @@
-"""Receivers: whom a project has told of its regressions, and whether that works."""
+"""Receivers: who is notified of a project's regressions, and whether that works."""
 
 import secrets
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from ett_service.api.asked import described, read_asked
+from ett_service.api.answers import Words
+from ett_service.api.bodies import RequestBody, described, read_model
 from ett_service.api.deps import (
     AdministeredId,
     AdminKey,
-    AppParts,
     ListedProjectId,
     ListingKey,
     Reader,
+    State,
     only_declared_parameters,
 )
 from ett_service.api.formats import FormatParameter, as_files, listed
-from ett_service.api.problems import Kind, Problem, declared
+from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.receivers.answers import (
-    ASKED,
     MadeReceiver,
-    NewReceiver,
     ReceiverAnswer,
     ReceiverList,
     RotatedReceiver,
     TrialAnswer,
 )
-from ett_service.api.receivers.rendering import of_settings, rendered
-from ett_service.api.state import Parts
-from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.api.state import AppState
+from ett_service.core.intervals import SECOND_US
+from ett_service.fleet.scope import Dimension
 from ett_service.notifications.guard import Refused
 from ett_service.notifications.notice import test_notice
 from ett_service.notifications.receivers import Format, Receiver
@@ -48,6 +48,35 @@ router = APIRouter(
 Name = Annotated[str, Path(description="The receiver's name.", pattern="^[a-z0-9-]{1,63}$")]
 
 
+class ReceiverRequest(RequestBody):
+    """The receiver to create."""
+
+    name: str = Field(
+        pattern="^[a-z0-9][a-z0-9-]{0,62}$", description="Up to 63 of a-z, 0-9 and `-`."
+    )
+    url: str = Field(
+        min_length=1,
+        max_length=2_000,
+        repr=False,
+        description=(
+            "Where messages are posted: https, at a public address or one in `webhook_allow`. It "
+            "is stored encrypted, and never shown again."
+        ),
+    )
+    format: Annotated[str, Words(tuple(map(str, Format)))] = Format.GENERIC.value
+    where: dict[Dimension, str] = Field(
+        default_factory=dict,
+        description="Notify only of cohorts with these values. A cohort without one of these "
+        "dimensions matches, too.",
+    )
+    routing_key: str = Field(
+        default="",
+        max_length=200,
+        repr=False,
+        description="Routing key of a PagerDuty integration (Events API v2), for no other format.",
+    )
+
+
 @router.get(
     "",
     operation_id="list_receivers",
@@ -58,19 +87,30 @@ def list_receivers(
     key: ListingKey,
     conn: Reader,
     project_id: ListedProjectId,
-    parts: AppParts,
+    state: State,
     form: FormatParameter = "json",
 ) -> ReceiverList | Response:
-    """List the receivers of a project; with `admin` those of the settings, too."""
-    directory, now_us = parts.telling.directory, parts.now_us()
+    """List the receivers of a project; with `admin`, also those of the settings."""
+    directory, now_us = state.notifications.directory, state.now_us()
     counts = deliveries.counts(conn)
-    named = directory.of_settings if "admin" in key.scopes else ()
+    of_settings = directory.of_settings if "admin" in key.scopes else ()
     health = receivers.health_of_settings(conn)
-    found = [of_settings(one, health.get(one.name), counts) for one in named]
-    found += [
-        rendered(one, directory, counts, now_us) for one in receivers.listing(conn, project_id)
+    answers = [
+        ReceiverAnswer.of_settings(
+            receiver,
+            health.get(receiver.name),
+            counts.get((receiver.owner, receiver.name), {}),
+        )
+        for receiver in of_settings
     ]
-    return listed(form, ReceiverList(receivers=found), found, of=ReceiverAnswer, name="receivers")
+    answers += [
+        ReceiverAnswer.of_project(
+            receiver, directory, counts.get((project_id, receiver.name), {}), now_us
+        )
+        for receiver in receivers.listing(conn, project_id)
+    ]
+    page = ReceiverList(receivers=answers)
+    return listed(form, page, answers, of=ReceiverAnswer, name="receivers")
 
 
 @router.post(
@@ -78,18 +118,18 @@ def list_receivers(
     operation_id="create_receiver",
     status_code=201,
     responses=declared(400, 401, 403, 404, 408, 409, 413, 415, 422, 503),
-    openapi_extra=described(NewReceiver, ASKED),
+    openapi_extra=described(ReceiverRequest),
 )
 async def create_receiver(
-    key: AdminKey, project_id: AdministeredId, request: Request, parts: AppParts
+    key: AdminKey, project_id: AdministeredId, request: Request, state: State
 ) -> MadeReceiver:
-    """Make a receiver. What its messages are signed with is in the answer, and nowhere else.
+    """Create a receiver. The answer is the only place that shows the secret of its signatures.
 
-    Its address is looked at now and before each message: nothing is sent to one that is not
+    The address is checked now and before each message. Nothing is sent to an address that is not
     public, unless `webhook_allow` names its network.
     """
-    asked = await read_asked(request, parts, NewReceiver)
-    return await run_in_threadpool(_create, parts, project_id, key, asked)
+    body = await read_model(request, state, ReceiverRequest)
+    return await run_in_threadpool(_create, state, project_id, key, body)
 
 
 @router.delete(
@@ -99,10 +139,10 @@ async def create_receiver(
     response_class=Response,
     responses=declared(401, 403, 404, 409, 422, 503),
 )
-def delete_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> None:
-    """Forget a receiver; what it was still to be sent is given up."""
-    if not parts.store.write(lambda conn: receivers.remove(conn, project_id, name)):
-        raise _unknown(parts, name)
+def delete_receiver(name: Name, project_id: AdministeredId, state: State) -> None:
+    """Delete a receiver and its pending deliveries."""
+    if not state.store.write(lambda conn: receivers.remove(conn, project_id, name)):
+        raise _unknown(state, name)
 
 
 @router.post(
@@ -110,21 +150,16 @@ def delete_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> 
     operation_id="test_receiver",
     responses=declared(401, 403, 404, 409, 422, 503),
 )
-def try_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> TrialAnswer:
-    """Send a made-up regression that is marked as a test, and tell how that went."""
-    now_us = parts.now_us()
-    with parts.store.reading() as conn:
-        receiver = _found(parts, conn, project_id, name, now_us)
+def try_receiver(name: Name, project_id: AdministeredId, state: State) -> TrialAnswer:
+    """Send a made-up regression, marked as a test, and return the result."""
+    now_us = state.now_us()
+    with state.store.reading() as conn:
+        receiver = _opened(state, conn, project_id, name, now_us)
         project = project_name(conn, project_id)
-    notice = test_notice(project_id, project, parts.telling.public_url, now_us)
-    outcome = parts.telling.sender().send(receiver, f"msg_{secrets.token_hex(16)}", notice, now_us)
-    return TrialAnswer(
-        delivered=outcome.is_success,
-        outcome=_in_words(outcome),
-        status=outcome.status,
-        said=outcome.said,
-        took_seconds=outcome.took_us / SECOND_US,
-    )
+    notice = test_notice(project_id, project, state.notifications.public_url, now_us)
+    sender = state.notifications.sender()
+    outcome = sender.send(receiver, f"msg_{secrets.token_hex(16)}", notice, now_us)
+    return TrialAnswer.of(outcome, outcome=_in_words(outcome))
 
 
 @router.post(
@@ -132,77 +167,78 @@ def try_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> Tri
     operation_id="rotate_receiver",
     responses=declared(401, 403, 404, 409, 422, 503),
 )
-def rotate_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> RotatedReceiver:
-    """Give a receiver a new secret. For a day the former one signs, too."""
-    now_us = parts.now_us()
+def rotate_receiver(name: Name, project_id: AdministeredId, state: State) -> RotatedReceiver:
+    """Give a receiver a new secret. The former secret signs, too, for a day."""
+    now_us, keyring = state.now_us(), state.notifications.directory.keyring
 
     def rotate(conn: Connection) -> str:
-        kept = _kept(parts, conn, project_id, name)
-        if Format(kept.format) is not Format.GENERIC:
+        receiver = _stored(state, conn, project_id, name)
+        if Format(receiver.format) is not Format.GENERIC:
             raise Problem(
-                Kind.CONFLICT, "Messages of this format are not signed. Delete it and add it again."
+                ProblemKind.CONFLICT,
+                "Messages of this format are not signed. Delete the receiver and create it again.",
             )
-        return receivers.rotate(conn, kept, keyring=parts.telling.directory.keyring, now_us=now_us)
+        return receivers.rotate(conn, receiver, keyring=keyring, now_us=now_us)
 
     try:
-        secret = parts.store.write(rotate)
+        secret = state.store.write(rotate)
     except NoSecretKey as error:
         raise _unsealable(error) from error
-    until = rfc3339(now_us + receivers.OVERLAP_US)
-    return RotatedReceiver(name=name, secret=secret, both_sign_until=until)
+    until_us = now_us + receivers.OVERLAP_US
+    return RotatedReceiver.of(name=name, secret=secret, both_sign_until=until_us)
 
 
-def _create(parts: Parts, project_id: int, key: Key, asked: NewReceiver) -> MadeReceiver:
-    is_pagerduty = asked.format == "pagerduty"
-    if is_pagerduty != bool(asked.routing_key):
+def _create(state: AppState, project_id: int, key: Key, body: ReceiverRequest) -> MadeReceiver:
+    is_pagerduty = body.format == Format.PAGERDUTY
+    if is_pagerduty != bool(body.routing_key):
         errors = [{"code": "bad_routing_key", "pointer": "/routing_key"}]
         detail = "PagerDuty needs a routing key, and no other format takes one."
-        raise Problem(Kind.VALIDATION_FAILED, detail, errors=errors)
-    if any(one.name == asked.name for one in parts.telling.directory.of_settings):
-        raise Problem(Kind.CONFLICT, "A receiver of the settings has this name.")
-    _check(parts, project_id, asked)
-    signing = receivers.new_secret() if asked.format == "generic" else None
-    new = receivers.NewReceiver(
-        name=asked.name,
-        url=asked.url,
-        format=asked.format,
-        secret=signing or asked.routing_key,
-        cohort={str(name): value for name, value in asked.where.items()},
+        raise Problem(ProblemKind.VALIDATION_FAILED, detail, errors=errors)
+    if any(each.name == body.name for each in state.notifications.directory.of_settings):
+        raise Problem(ProblemKind.CONFLICT, "A receiver of the settings has this name.")
+    _check(state, project_id, body)
+    signing = receivers.new_secret() if body.format == Format.GENERIC else None
+    receiver = receivers.NewReceiver(
+        name=body.name,
+        url=body.url,
+        format=body.format,
+        secret=signing or body.routing_key,
+        cohort={str(name): value for name, value in body.where.items()},
     )
-    now_us, keyring = parts.now_us(), parts.telling.directory.keyring
+    now_us, keyring = state.now_us(), state.notifications.directory.keyring
     try:
-        parts.store.write(
+        state.store.write(
             lambda conn: receivers.add(
-                conn, project_id, new, keyring=keyring, made_by=key.prefix, now_us=now_us
+                conn, project_id, receiver, keyring=keyring, made_by=key.prefix, now_us=now_us
             )
         )
     except BadReceiver as error:
-        raise Problem(Kind.CONFLICT, str(error)) from error
+        raise Problem(ProblemKind.CONFLICT, str(error)) from error
     except NoSecretKey as error:
         raise _unsealable(error) from error
-    return MadeReceiver(name=asked.name, secret=signing)
+    return MadeReceiver(name=body.name, secret=signing)
 
 
-def _check(parts: Parts, project_id: int, asked: NewReceiver) -> None:
+def _check(state: AppState, project_id: int, body: ReceiverRequest) -> None:
     try:
-        parts.telling.sender().check(Receiver(project_id, asked.name, asked.url))
+        state.notifications.sender().check(Receiver(project_id, body.name, body.url))
     except Refused as error:
         errors = [{"code": "bad_address", "pointer": "/url"}]
-        raise Problem(Kind.VALIDATION_FAILED, str(error), errors=errors) from None
+        raise Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=errors) from None
 
 
-def _found(parts: Parts, conn: Connection, project_id: int, name: str, now_us: int) -> Receiver:
-    owner = owner_of(parts, conn, project_id, name)
+def _opened(state: AppState, conn: Connection, project_id: int, name: str, now_us: int) -> Receiver:
+    owner = owner_of(state, conn, project_id, name)
     try:
-        found = parts.telling.directory.find(conn, owner, name, now_us)
+        receiver = state.notifications.directory.find(conn, owner, name, now_us)
     except (CannotUnseal, NoSecretKey) as error:
         raise _unsealable(error) from error
-    if found is None:
-        raise Problem(Kind.NOT_FOUND, "No such receiver.")
-    return found
+    if receiver is None:
+        raise Problem(ProblemKind.NOT_FOUND, "No such receiver.")
+    return receiver
 
 
-def owner_of(parts: Parts, conn: Connection, project_id: int, name: str) -> int:
+def owner_of(state: AppState, conn: Connection, project_id: int, name: str) -> int:
     """Return whose receiver *name* is: the project's, or 0 for the settings'.
 
     Raises:
@@ -210,33 +246,34 @@ def owner_of(parts: Parts, conn: Connection, project_id: int, name: str) -> int:
     """
     if receivers.get(conn, project_id, name) is not None:
         return project_id
-    named = [one for one in parts.telling.directory.of_settings if one.name == name]
-    if not named:
-        raise Problem(Kind.NOT_FOUND, "No such receiver.")
-    return named[0].owner
+    for receiver in state.notifications.directory.of_settings:
+        if receiver.name == name:
+            return receiver.owner
+    raise Problem(ProblemKind.NOT_FOUND, "No such receiver.")
 
 
-def _kept(parts: Parts, conn: Connection, project_id: int, name: str) -> KeptReceiver:
-    kept = receivers.get(conn, project_id, name)
-    if kept is None:
-        raise _unknown(parts, name)
-    return kept
+def _stored(state: AppState, conn: Connection, project_id: int, name: str) -> KeptReceiver:
+    receiver = receivers.get(conn, project_id, name)
+    if receiver is None:
+        raise _unknown(state, name)
+    return receiver
 
 
-def _unknown(parts: Parts, name: str) -> Problem:
-    if any(one.name == name for one in parts.telling.directory.of_settings):
-        return Problem(Kind.CONFLICT, "It stands in the settings; change it there.")
-    return Problem(Kind.NOT_FOUND, "No such receiver.")
+def _unknown(state: AppState, name: str) -> Problem:
+    if any(each.name == name for each in state.notifications.directory.of_settings):
+        detail = "The settings define this receiver. Change it there."
+        return Problem(ProblemKind.CONFLICT, detail)
+    return Problem(ProblemKind.NOT_FOUND, "No such receiver.")
 
 
 def _unsealable(error: CannotUnseal | NoSecretKey) -> Problem:
-    return Problem(Kind.CONFLICT, f"{error} {error.hint}")
+    return Problem(ProblemKind.CONFLICT, f"{error} {error.hint}")
 
 
 def _in_words(outcome: Outcome) -> str:
     seconds = f"{outcome.took_us / SECOND_US:.2f} s"
     if outcome.status is None:
-        return f"It was not told: {outcome.said}"
+        return f"The message was not delivered: {outcome.said}"
     if outcome.is_success:
-        return f"It answered {outcome.status} within {seconds}."
-    return f"It refused: it answered {outcome.status} within {seconds}."
+        return f"The receiver answered {outcome.status} within {seconds}."
+    return f"The receiver refused the message: it answered {outcome.status} within {seconds}."

@@ -1,38 +1,31 @@
 """Corrections of a job by people: verdicts on its failures, and exclusions of its time."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import AliasPath, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from ett_service.api import pagination as cursors
+from ett_service.api import pagination
+from ett_service.api.answers import Answer, Instant, NextCursor, Of
+from ett_service.api.bodies import described, members, read_struct, refused_window
 from ett_service.api.deps import (
-    AppParts,
     CorrectedProjectId,
     CorrectingKey,
     Job,
     ProjectId,
     Reader,
+    State,
     only_declared_parameters,
 )
 from ett_service.api.formats import FormatParameter, as_files, listed
-from ett_service.api.parameters import CursorText
-from ett_service.api.problems import Kind, Problem, declared
-from ett_service.api.record.correction_answers import (
-    VERDICT,
-    CorrectionAnswer,
-    CorrectionPage,
-    ExclusionsAnswer,
-    correction_answer,
-)
-from ett_service.api.rendering import exclusion_answer
-from ett_service.api.sent import described_body, members, read_sent, refused_window
-from ett_service.api.state import Parts
+from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.state import AppState
 from ett_service.core.ledger.failures import FailureVerdict
 from ett_service.core.ledger.results import Exclusion
-from ett_service.core.words import ORIGIN_OF_CAUSE
+from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, Origin
 from ett_service.ingest.requests import NewExclusion, NewVerdict, NewWindow, frame
 from ett_service.ingest.text import Frame
 from ett_service.storage.record import corrections, events
@@ -45,17 +38,81 @@ router = APIRouter(
 
 T = TypeVar("T")
 
-_PLACE = tuple[cursors.Whole]
+_BY_ID = tuple[pagination.Whole]
 
 Number = Annotated[
-    int, Path(ge=0, le=(1 << 31) - 1, description="The attempt's place, from 0.", examples=[0])
+    int,
+    Path(ge=0, le=(1 << 31) - 1, description="The attempt's number, from 0.", examples=[0]),
 ]
 
-_EXCLUSION: dict[str, Any] = {
-    "from": "2026-03-01T08:00:00Z",
-    "to": "2026-03-01T10:00:00Z",
-    "why": VERDICT["why"],
-}
+
+def _of(owner: str, name: str) -> Of:
+    """Read a member of an object that may be missing."""
+    return Of(lambda correction: getattr(getattr(correction, owner), name, None))
+
+
+class ExclusionAnswer(Answer):
+    """Time of a job that the fleet's numbers leave out, up to and without its end."""
+
+    from_at: Annotated[Instant | None, _of("window", "from_at")] = Field(
+        serialization_alias="from", description="Null: from the start of the job."
+    )
+    to_at: Annotated[Instant | None, _of("window", "to_at")] = Field(
+        serialization_alias="to", description="Null: to the end of the job."
+    )
+    why: str
+    made_by: str = Field(
+        validation_alias=AliasPath("made_by", "key"), description="Prefix of a key."
+    )
+    made_by_name: str | None = Field(validation_alias=AliasPath("made_by", "name"))
+    made_at: Instant
+
+
+class CorrectionAnswer(Answer):
+    """A correction: who made it, when and why, and whether it was taken back or replaced."""
+
+    id: int = Field(description="Counts the job's corrections.")
+    kind: Annotated[
+        Literal["verdict", "exclusion"],
+        Of(lambda correction: "exclusion" if correction.attempt is None else "verdict"),
+    ]
+    launch: Annotated[str | None, _of("attempt", "launch")] = Field(
+        description="With `attempt` and `cycle`: the attempt that failed."
+    )
+    attempt: Annotated[int | None, _of("attempt", "attempt")]
+    cycle: Annotated[int | None, _of("attempt", "cycle")]
+    origin: Origin | None
+    cause: Cause | None
+    from_at: Annotated[Instant | None, _of("window", "from_at")] = Field(
+        serialization_alias="from", description="Start of an exclusion's window."
+    )
+    to_at: Annotated[Instant | None, _of("window", "to_at")] = Field(serialization_alias="to")
+    why: str
+    made_by: str = Field(
+        validation_alias=AliasPath("made_by", "key"), description="Prefix of a key."
+    )
+    made_by_name: str | None = Field(validation_alias=AliasPath("made_by", "name"))
+    made_at: Instant
+    taken_back_by: Annotated[str | None, _of("taken_back_by", "key")] = Field(
+        description="Prefix of the key that took it back."
+    )
+    taken_back_by_name: Annotated[str | None, _of("taken_back_by", "name")]
+    taken_back_at: Instant | None = Field(description="Null while it is in force.")
+
+
+class CorrectionPage(Answer):
+    """A page of a job's corrections, the earliest first."""
+
+    job: str
+    corrections: list[CorrectionAnswer]
+    next_cursor: NextCursor
+
+
+class ExclusionsAnswer(Answer):
+    """The time of a job that the fleet's numbers leave out now."""
+
+    job: str
+    exclusions: list[ExclusionAnswer]
 
 
 @router.get(
@@ -68,28 +125,24 @@ def list_corrections(
     job: Job,
     conn: Reader,
     project_id: ProjectId,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    cursor: CursorText = None,
+    limit: pagination.Limit = 100,
+    cursor: pagination.Cursor = None,
     form: FormatParameter = "json",
 ) -> CorrectionPage | Response:
-    """List what people corrected about a job, what was taken back included."""
-    (after,) = (0,) if cursor is None else cursors.read(cursor, _PLACE)
-    found = corrections.history(conn, JobKey(project_id, job), limit=limit + 1, after=after)
-    if not found and not events.job_exists(conn, project_id, job):
-        raise Problem(Kind.NOT_FOUND, "No such job.")
-    shown, more = found[:limit], len(found) > limit
-    page = CorrectionPage(
-        job=job,
-        corrections=[correction_answer(one) for one in shown],
-        next_cursor=cursors.write((shown[-1].id,)) if more else None,
-    )
+    """List the corrections of a job, including those that were taken back."""
+    (after,) = (0,) if cursor is None else pagination.read(cursor, _BY_ID)
+    rows = corrections.history(conn, JobKey(project_id, job), limit=limit + 1, after=after)
+    if not rows and not events.job_exists(conn, project_id, job):
+        raise Problem(ProblemKind.NOT_FOUND, "No such job.")
+    shown, next_cursor = pagination.page(rows, limit, lambda correction: (correction.id,))
+    page = CorrectionPage.of(job=job, corrections=shown, next_cursor=next_cursor)
     return listed(
         form,
         page,
         page.corrections,
         of=CorrectionAnswer,
         name="corrections",
-        next_cursor=page.next_cursor,
+        next_cursor=next_cursor,
     )
 
 
@@ -97,7 +150,7 @@ def list_corrections(
     "/attempts/{number}/verdict",
     operation_id="put_verdict",
     responses=declared(400, 401, 403, 404, 408, 409, 413, 415, 422, 503),
-    openapi_extra=described_body(NewVerdict, VERDICT),
+    openapi_extra=described(NewVerdict),
 )
 async def put_verdict(
     request: Request,
@@ -105,24 +158,25 @@ async def put_verdict(
     number: Number,
     key: CorrectingKey,
     project_id: CorrectedProjectId,
-    parts: AppParts,
+    state: State,
 ) -> CorrectionAnswer:
-    """Say what a failure was, in place of the rules and of any verdict before.
+    """Set the origin and cause of a failure, in place of the rules and of any earlier verdict.
 
-    It stays with the attempt, whose `number` may move when an earlier one becomes known.
-    What the rules say is kept beside it. An attempt that did not fail has no cause: 409.
+    The verdict stays with the attempt, whose `number` may change when an earlier attempt becomes
+    known. The result of the rules is kept beside it. An attempt that did not fail has no cause:
+    409.
     """
-    sent = await read_sent(request, parts, NewVerdict)
-    now_us = parts.now_us()
-    said = members(sent, frame(now_us))
-    said.setdefault("origin", ORIGIN_OF_CAUSE[sent.cause])
-    verdict = FailureVerdict(**said, made_by=key.prefix, made_at=now_us)
-    put = await run_in_threadpool(
+    body = await read_struct(request, state, NewVerdict)
+    now_us = state.now_us()
+    content = members(body, frame(now_us))
+    content.setdefault("origin", ORIGIN_OF_CAUSE[body.cause])
+    verdict = FailureVerdict(**content, made_by=key.prefix, made_at=now_us)
+    correction = await run_in_threadpool(
         _write,
-        parts,
+        state,
         lambda conn: corrections.put_verdict(conn, JobKey(project_id, job), number, verdict),
     )
-    return correction_answer(put)
+    return CorrectionAnswer.model_validate(correction)
 
 
 @router.delete(
@@ -133,44 +187,44 @@ async def put_verdict(
     responses=declared(401, 403, 404, 422, 503),
 )
 def take_back_verdict(
-    job: Job, number: Number, key: CorrectingKey, project_id: CorrectedProjectId, parts: AppParts
+    job: Job, number: Number, key: CorrectingKey, project_id: CorrectedProjectId, state: State
 ) -> None:
-    """Let the rules judge a failure again; the verdict stays in the history."""
-    of, by = JobKey(project_id, job), _by(key.prefix, parts)
-    if not _write(parts, lambda conn: corrections.take_back_verdict(conn, of, number, **by)):
-        raise Problem(Kind.NOT_FOUND, "No verdict stands.")
+    """Take back the verdict on a failure: the rules apply again. The history keeps the verdict."""
+    of, by = JobKey(project_id, job), _by(key.prefix, state)
+    if not _write(state, lambda conn: corrections.take_back_verdict(conn, of, number, **by)):
+        raise Problem(ProblemKind.NOT_FOUND, "No verdict is in force.")
 
 
 @router.put(
     "/exclusion",
     operation_id="put_exclusion",
     responses=declared(400, 401, 403, 404, 408, 413, 415, 422, 503),
-    openapi_extra=described_body(NewExclusion, _EXCLUSION),
+    openapi_extra=described(NewExclusion),
 )
 async def put_exclusion(
     request: Request,
     job: Job,
     key: CorrectingKey,
     project_id: CorrectedProjectId,
-    parts: AppParts,
+    state: State,
 ) -> ExclusionsAnswer:
-    """Leave time of a job out of the fleet's numbers, in place of any exclusion before.
+    """Exclude time of a job from the fleet's numbers, in place of any earlier exclusion.
 
-    `from` and `to` name a window, `windows` several; without any it is the whole job. An
-    instant may lie up to a year ahead.
+    `from` and `to` name one window, `windows` several. Without a window the whole job is
+    excluded. An instant may lie up to a year ahead.
     """
-    sent = await read_sent(request, parts, NewExclusion)
-    now_us = parts.now_us()
-    windows = _windows(sent, frame(now_us))
-    by = _by(key.prefix, parts)
-    put = await run_in_threadpool(
+    body = await read_struct(request, state, NewExclusion)
+    now_us = state.now_us()
+    windows = _windows(body, frame(now_us))
+    by = _by(key.prefix, state)
+    exclusions = await run_in_threadpool(
         _write,
-        parts,
+        state,
         lambda conn: corrections.put_exclusion(
-            conn, JobKey(project_id, job), windows, why=sent.why, **by
+            conn, JobKey(project_id, job), windows, why=body.why, **by
         ),
     )
-    return ExclusionsAnswer(job=job, exclusions=[exclusion_answer(one) for one in put])
+    return ExclusionsAnswer.of(job=job, exclusions=exclusions)
 
 
 @router.delete(
@@ -181,49 +235,53 @@ async def put_exclusion(
     responses=declared(401, 403, 404, 422, 503),
 )
 def take_back_exclusion(
-    job: Job, key: CorrectingKey, project_id: CorrectedProjectId, parts: AppParts
+    job: Job, key: CorrectingKey, project_id: CorrectedProjectId, state: State
 ) -> None:
-    """Let all of a job count again; the exclusion stays in the history."""
-    of, by = JobKey(project_id, job), _by(key.prefix, parts)
-    if not _write(parts, lambda conn: corrections.take_back_exclusion(conn, of, **by)):
-        raise Problem(Kind.NOT_FOUND, "No exclusion stands.")
+    """Take back the exclusion: all of the job counts again. The history keeps the exclusion."""
+    of, by = JobKey(project_id, job), _by(key.prefix, state)
+    if not _write(state, lambda conn: corrections.take_back_exclusion(conn, of, **by)):
+        raise Problem(ProblemKind.NOT_FOUND, "No exclusion is in force.")
 
 
-def _by(prefix: str, parts: Parts) -> dict[str, Any]:
-    return {"made_by": prefix, "now_us": parts.now_us()}
+def _by(prefix: str, state: AppState) -> dict[str, Any]:
+    return {"made_by": prefix, "now_us": state.now_us()}
 
 
-def _write(parts: Parts, work: Callable[[Connection], T]) -> T:
+def _write(state: AppState, work: Callable[[Connection], T]) -> T:
     try:
-        done = parts.store.write(work)
+        result = state.store.write(work)
     except NothingThere as error:
-        raise Problem(Kind.NOT_FOUND, str(error)) from error
+        raise Problem(ProblemKind.NOT_FOUND, str(error)) from error
     except NoFailure as error:
-        raise Problem(Kind.CONFLICT, str(error)) from error
-    if parts.worker is not None:
-        parts.worker.wake()
-    return done
+        raise Problem(ProblemKind.CONFLICT, str(error)) from error
+    if state.worker is not None:
+        state.worker.wake()
+    return result
 
 
-def _windows(sent: NewExclusion, readers: Frame) -> list[Exclusion]:
-    said = members(sent, readers)
-    given: list[NewWindow] = said.pop("windows", None) or []
-    del said["why"]
-    if given and said:
-        pointer = f"/{'from' if 'from_at' in said else 'to'}"
+def _windows(body: NewExclusion, readers: Frame) -> list[Exclusion]:
+    bounds = members(body, readers)
+    windows: list[NewWindow] = bounds.pop("windows", None) or []
+    del bounds["why"]
+    if windows and bounds:
+        pointer = f"/{'from' if 'from_at' in bounds else 'to'}"
         errors = [{"code": "one_or_the_other", "pointer": pointer}]
-        raise Problem(Kind.VALIDATION_FAILED, "Name a window or `windows`.", errors=errors)
-    if not given:
-        return [_window(said, "")]
-    places = [f"/windows/{place}" for place in range(len(given))]
+        raise Problem(
+            ProblemKind.VALIDATION_FAILED,
+            "Give either one window or `windows`, not both.",
+            errors=errors,
+        )
+    if not windows:
+        return [_window(bounds, "")]
+    pointers = [f"/windows/{index}" for index in range(len(windows))]
     return [
-        _window(members(each, readers, place), place)
-        for each, place in zip(given, places, strict=True)
+        _window(members(window, readers, pointer), pointer)
+        for window, pointer in zip(windows, pointers, strict=True)
     ]
 
 
-def _window(said: dict[str, int], pointer: str) -> Exclusion:
-    window = Exclusion(**said)
+def _window(bounds: dict[str, int], pointer: str) -> Exclusion:
+    window = Exclusion(**bounds)
     if window.from_at is not None and window.to_at is not None and window.to_at <= window.from_at:
         raise refused_window(f"{pointer}/to")
     return window

@@ -1,59 +1,47 @@
 """Keys: who may do what in which project."""
 
-from typing import Any, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from ett_service.api.answers import Answer, Instant
-from ett_service.api.asked import described, read_asked
-from ett_service.api.deps import AdminKey, AppParts, ListingKey, Reader, only_declared_parameters
+from ett_service.api.answers import Answer, Instant, Words
+from ett_service.api.bodies import RequestBody, described, read_model
+from ett_service.api.deps import AdminKey, ListingKey, Reader, State, only_declared_parameters
 from ett_service.api.formats import FormatParameter, as_files, listed
-from ett_service.api.problems import Kind, Problem, declared
-from ett_service.api.rendering import maybe_instant
-from ett_service.api.state import Parts
-from ett_service.core.intervals import rfc3339
+from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.state import AppState
 from ett_service.storage.record import keys
-from ett_service.storage.record.keys import BadKey, Key
+from ett_service.storage.record.keys import BadKey
 
 router = APIRouter(
     prefix="/v1/keys", tags=["keys"], dependencies=[Depends(only_declared_parameters)]
 )
 
-Scope = Literal["write", "read", "fleet", "admin"]
-
-_EXAMPLE: dict[str, Any] = {
-    "prefix": "ett_4Zk0Xw7b",
-    "project": "research",
-    "name": "cluster a",
-    "scopes": ["read", "write"],
-    "created_at": "2026-03-01T08:00:00.000000Z",
-    "revoked_at": None,
-}
-_ASKED: dict[str, Any] = {"project": "research", "name": "cluster a", "scopes": ["write"]}
+KeyScope = Annotated[str, Words(keys.SCOPES)]
 
 
-class NewKey(Answer):
-    """The key to make."""
+class KeyRequest(RequestBody):
+    """The key to create."""
 
-    model_config = ConfigDict(strict=True, json_schema_extra={"example": _ASKED})
+    model_config = ConfigDict(strict=True)
 
-    project: str = Field(description="1 to 100 printable characters, no `/`; made if it is new.")
-    name: str = Field(description="What the key is for; likewise.")
-    scopes: list[Scope] = Field(min_length=1, max_length=len(keys.SCOPES))
+    project: str = Field(
+        description="1 to 100 printable characters, no `/`. A new project is created."
+    )
+    name: str = Field(description="What the key is for; 1 to 100 printable characters, no `/`.")
+    scopes: list[KeyScope] = Field(min_length=1, max_length=len(keys.SCOPES))
 
 
 class KeyAnswer(Answer):
     """A key without its secret."""
 
-    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
-
-    prefix: str = Field(description="The first characters of the key; they name it.")
+    prefix: str = Field(description="The first characters of the key, which identify it.")
     project: str
     name: str
-    scopes: list[Scope]
+    scopes: Annotated[list[KeyScope], BeforeValidator(sorted)]
     created_at: Instant
     revoked_at: Instant | None
 
@@ -61,17 +49,11 @@ class KeyAnswer(Answer):
 class MadeKey(KeyAnswer):
     """A new key."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {**_EXAMPLE, "key": "ett_4Zk0Xw7b…"}},
-    )
-
-    key: str = Field(description="The key itself, shown only now.")
+    key: str = Field(description="The key itself. It is shown only once.")
 
 
 class KeyList(Answer):
     """Keys, the oldest first."""
-
-    model_config = ConfigDict(json_schema_extra={"example": {"keys": [_EXAMPLE]}})
 
     keys: list[KeyAnswer]
 
@@ -83,11 +65,11 @@ class KeyList(Answer):
     responses={**as_files(), **declared(401, 403, 422, 503)},
 )
 def list_keys(key: ListingKey, conn: Reader, form: FormatParameter = "json") -> KeyList | Response:
-    """List the keys: with `admin` all of them, with `read` those of the key's own project."""
-    found = keys.list_keys(conn)
+    """List the keys: all of them with `admin`, those of the key's own project with `read`."""
+    shown = keys.list_keys(conn)
     if "admin" not in key.scopes:
-        found = [each for each in found if each.project_id == key.project_id]
-    answer = KeyList(keys=[KeyAnswer(**_members(each)) for each in found])
+        shown = [each for each in shown if each.project_id == key.project_id]
+    answer = KeyList.of(keys=shown)
     return listed(form, answer, answer.keys, of=KeyAnswer, name="keys")
 
 
@@ -96,11 +78,11 @@ def list_keys(key: ListingKey, conn: Reader, form: FormatParameter = "json") -> 
     operation_id="create_key",
     status_code=201,
     responses=declared(400, 401, 403, 408, 413, 415, 422, 503),
-    openapi_extra=described(NewKey, _ASKED),
+    openapi_extra=described(KeyRequest),
 )
-async def create_key(_: AdminKey, request: Request, parts: AppParts) -> MadeKey:
-    """Make a key. Its text is in the answer, and nowhere else."""
-    return await run_in_threadpool(_create, parts, await read_asked(request, parts, NewKey))
+async def create_key(_: AdminKey, request: Request, state: State) -> MadeKey:
+    """Create a key. The answer is the only place that shows it."""
+    return await run_in_threadpool(_create, state, await read_model(request, state, KeyRequest))
 
 
 @router.delete(
@@ -110,43 +92,31 @@ async def create_key(_: AdminKey, request: Request, parts: AppParts) -> MadeKey:
     response_class=Response,
     responses=declared(401, 403, 404, 422, 503),
 )
-def revoke_key(prefix: str, _: AdminKey, parts: AppParts) -> None:
-    """Revoke a key, from now on and for good."""
-    now_us = parts.now_us()
-    known = "\x00" not in prefix
-    if not known or not parts.store.write(lambda conn: keys.revoke_key(conn, prefix, now_us)):
-        raise Problem(Kind.NOT_FOUND, "No key that stands begins so.")
+def revoke_key(prefix: str, _: AdminKey, state: State) -> None:
+    """Revoke a key at once. This cannot be undone."""
+    now_us = state.now_us()
+    is_text = "\x00" not in prefix
+    if not is_text or not state.store.write(lambda conn: keys.revoke_key(conn, prefix, now_us)):
+        raise Problem(ProblemKind.NOT_FOUND, "No active key has this prefix.")
 
 
-def _create(parts: Parts, asked: NewKey) -> MadeKey:
-    now_us = parts.now_us()
+def _create(state: AppState, body: KeyRequest) -> MadeKey:
+    now_us = state.now_us()
 
     def create(conn: Connection) -> str:
         return keys.create_key(
-            conn, project=asked.project, name=asked.name, scopes=asked.scopes, now_us=now_us
+            conn, project=body.project, name=body.name, scopes=body.scopes, now_us=now_us
         )
 
     try:
-        key = parts.store.write(create)
+        key = state.store.write(create)
     except BadKey as error:
-        raise Problem(Kind.VALIDATION_FAILED, str(error)) from error
-    return MadeKey(
+        raise Problem(ProblemKind.VALIDATION_FAILED, str(error)) from error
+    return MadeKey.of(
+        body,
         prefix=key[: keys.PREFIX_LENGTH],
-        project=asked.project,
-        name=asked.name,
-        scopes=sorted(set(asked.scopes)),
-        created_at=rfc3339(now_us),
+        scopes=set(body.scopes),
+        created_at=now_us,
         revoked_at=None,
         key=key,
     )
-
-
-def _members(key: Key) -> dict[str, Any]:
-    return {
-        "prefix": key.prefix,
-        "project": key.project,
-        "name": key.name,
-        "scopes": sorted(key.scopes),
-        "created_at": rfc3339(key.created_at),
-        "revoked_at": maybe_instant(key.revoked_at),
-    }

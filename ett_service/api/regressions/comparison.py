@@ -1,28 +1,19 @@
 """Two sets of jobs compared directly: versions, weeks, clusters, or any two."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
+from pydantic import AliasPath, Field
 
-from ett_service.api.deps import AppParts, ProjectId, Reader, only_declared_parameters
+from ett_service.api.answers import Answer, Finite, Instant, Of, SortedValues, Sources, seconds
+from ett_service.api.deps import At, ProjectId, Reader, State, only_declared_parameters
 from ett_service.api.formats import FormatParameter, as_files, listed
-from ett_service.api.parameters import At
 from ett_service.api.problems import declared
-from ett_service.api.regressions.comparison_answers import (
-    CAUTION,
-    BoundsAnswer,
-    ComparedAnswer,
-    ComparisonAnswer,
-    LevelAnswer,
-    SetAnswer,
-    UnlikeAnswer,
-)
-from ett_service.api.regressions.rendering import finite
-from ett_service.api.rendering import maybe_instant, maybe_seconds
 from ett_service.core.regressions.finding import Unit
-from ett_service.detection.comparison.compare import Compared, Comparison, Level, Members, compare
+from ett_service.detection.comparison.compare import Difference, Level, compare
 from ett_service.detection.comparison.job_sets import ETT_RATIO, FAILURE_RATE, JobSet, job_set
-from ett_service.detection.ranks import CONFIDENCE, Ranked
+from ett_service.detection.ranks import CONFIDENCE
 
 router = APIRouter(
     prefix="/v1/regressions/compare",
@@ -30,25 +21,136 @@ router = APIRouter(
     dependencies=[Depends(only_declared_parameters)],
 )
 
-_UNITS: dict[str, Unit] = {ETT_RATIO: "ratio", FAILURE_RATE: "failures_per_gpu_hour"}
-_CONDITIONS = (
-    "`DIMENSION:VALUE` or `job:PATTERN`, as `code_version:4.2` or `job:nightly-*`, split at the "
-    "first colon. Of several of one name any will do; those of different ones must all hold."
+CAUTION = (
+    "A difference is associated with the sets, not shown to be caused by what was chosen: they may "
+    "differ in other things, too. Attempts count as independent of each other."
 )
 
+_UNITS: dict[str, Unit] = {ETT_RATIO: "ratio", FAILURE_RATE: "failures_per_gpu_hour"}
+_CONDITIONS = (
+    "`DIMENSION:VALUE` or `job:PATTERN`, for example `code_version:4.2` or `job:nightly-*`, split "
+    "at the first colon. Several of one name are alternatives. Different names must all match."
+)
 
-def _base(
-    base: Annotated[tuple[str, ...], Query(description=_CONDITIONS)] = (),
-    base_from: Annotated[At, Query(description="Of attempts that start at or after.")] = None,
-    base_to: Annotated[At, Query(description="Of attempts that start before.")] = None,
-) -> JobSet:
+Factor = Annotated[Finite, Field(description="A factor; null where it has no bound.")]
+
+
+class SetAnswer(Answer):
+    """One of the sets: its conditions and its size."""
+
+    where: Annotated[dict[str, list[str]], SortedValues]
+    jobs: list[str] = Field(description="Patterns of names, which are alternatives.")
+    from_at: Instant | None = Field(serialization_alias="from", validation_alias="from_us")
+    to: Instant | None = Field(validation_alias="to_us")
+    job_count: int = Field(validation_alias=AliasPath("members", "jobs"))
+    attempts: int = Field(validation_alias=AliasPath("members", "attempts"))
+    gpu_hours: float = Field(
+        validation_alias=AliasPath("members", "gpu_hours"),
+        description="Of attempts whose accelerators are known.",
+    )
+
+
+class LevelAnswer(Answer):
+    """A figure in one of the sets."""
+
+    n: int = Field(
+        description="The number of attempts; for `time_to_start` and `ett_ratio`, of jobs; for "
+        "the failure rate, of failures."
+    )
+    value: float | None = Field(description="The median, or the rate; null where there is none.")
+
+
+class BoundsAnswer(Answer):
+    """The bounds of a factor at the level `confidence`."""
+
+    low: Factor
+    high: Factor
+
+
+def _unit(compared: Any) -> Unit:
+    return _UNITS.get(compared.figure, "seconds")
+
+
+def _level(side: Callable[[Any], Level]) -> Of:
+    def compute(compared: Any) -> dict[str, Any]:
+        level = side(compared)
+        in_seconds = level.value is not None and _unit(compared) == "seconds"
+        return {"n": level.n, "value": seconds(level.value) if in_seconds else level.value}
+
+    return Of(compute)
+
+
+def _of_ranks(name: str) -> Of:
+    return Of(lambda compared: getattr(compared.ranked, name, None))
+
+
+class ComparedAnswer(Answer):
+    """A figure in both sets."""
+
+    figure: str = Field(
+        description="`time_to_start` of jobs, `attempt_start` of attempts, a phase, a stage such "
+        "as `launcher_init/pre_train`, `ett_ratio` or `failures_per_gpu_hour`."
+    )
+    unit: Annotated[Unit, Of(_unit)]
+    base: Annotated[LevelAnswer, _level(lambda compared: compared.base)]
+    with_: Annotated[LevelAnswer, _level(lambda compared: compared.other)] = Field(
+        serialization_alias="with"
+    )
+    ratio: Annotated[Factor, _of_ranks("ratio")] = Field(
+        description="`with` over `base` (Hodges and Lehmann)."
+    )
+    ratio_interval: BoundsAnswer | None = Field(validation_alias="ranked")
+    worse_by: Factor = Field(description="The same, inverted where more is better.")
+    p: Annotated[float | None, _of_ranks("p")] = Field(
+        description="Two-sided p-value of no difference (Mann and Whitney)."
+    )
+    p_corrected: Annotated[float | None, Of(lambda compared: compared.p)] = Field(
+        description="Corrected for the number of figures (Holm); stages are corrected apart."
+    )
+    smallest_ratio: Factor = Field(
+        validation_alias="smallest",
+        description="The smallest factor that would be found in 8 of 10 cases with as many values "
+        "of this spread; null where none would.",
+    )
+    outcome: Difference
+
+
+class UnlikeAnswer(Answer):
+    """A dimension in which the sets differ, and the most frequent value in each."""
+
+    dimension: str
+    base: str = Field(description="Empty where unknown.")
+    with_: str = Field(serialization_alias="with", validation_alias="other")
+    apart: float = Field(description="The share of attempts that would need another value.")
+
+
+class ComparisonAnswer(Answer):
+    """Two sets side by side."""
+
+    base: SetAnswer
+    with_: SetAnswer = Field(serialization_alias="with")
+    compared: list[ComparedAnswer]
+    start_shares: dict[str, float] = Field(
+        description="The share of each phase in the change of the mean `attempt_start`; sums to 1."
+    )
+    unlike: list[UnlikeAnswer]
+    confidence: Annotated[float, Of(lambda _: CONFIDENCE)]
+    note: Annotated[str, Of(lambda _: CAUTION)]
+
+
+Conditions = Annotated[tuple[str, ...], Query(description=_CONDITIONS)]
+From = Annotated[At, Query(description="Attempts that start at or after it.")]
+To = Annotated[At, Query(description="Attempts that start before it.")]
+
+
+def _base(base: Conditions = (), base_from: From = None, base_to: To = None) -> JobSet:
     return job_set(base, (base_from, base_to), "base")
 
 
 def _with(
     with_: Annotated[tuple[str, ...], Query(alias="with", description=_CONDITIONS)] = (),
-    with_from: Annotated[At, Query(description="Of attempts that start at or after.")] = None,
-    with_to: Annotated[At, Query(description="Of attempts that start before.")] = None,
+    with_from: From = None,
+    with_to: To = None,
 ) -> JobSet:
     return job_set(with_, (with_from, with_to), "with")
 
@@ -64,71 +166,18 @@ def compare_jobs(
     project_id: ProjectId,
     base: Annotated[JobSet, Depends(_base)],
     other: Annotated[JobSet, Depends(_with)],
-    parts: AppParts,
+    state: State,
     form: FormatParameter = "json",
 ) -> ComparisonAnswer | Response:
-    """Compare two sets of a project's attempts, each given by conditions and a stretch of time.
+    """Compare two sets of a project's attempts, each given by conditions and a window of time.
 
-    What is in both counts for `with` only, so that `base` may be everything. Excluded time is left
-    out. See "Two sets of jobs" in docs/definitions.md.
+    An attempt in both sets counts only for `with`, so `base` may be everything. Excluded time is
+    left out. See "Two sets of jobs" in docs/definitions.md.
     """
-    found = compare(conn, project_id, base, other, parts.now_us())
-    answer = _answer(found, base, other)
+    comparison = compare(conn, project_id, base, other, state.now_us())
+    answer = ComparisonAnswer.of(
+        comparison,
+        base=Sources((base,), {"members": comparison.base}),
+        with_=Sources((other,), {"members": comparison.other}),
+    )
     return listed(form, answer, answer.compared, of=ComparedAnswer, name="comparison")
-
-
-def _answer(found: Comparison, base: JobSet, other: JobSet) -> ComparisonAnswer:
-    return ComparisonAnswer(
-        base=_set(base, found.base),
-        **{"with": _set(other, found.other)},
-        compared=[_compared(one) for one in found.compared],
-        start_shares=dict(found.start_shares),
-        unlike=[
-            UnlikeAnswer(
-                dimension=one.dimension, base=one.base, **{"with": one.other}, apart=one.apart
-            )
-            for one in found.unlike
-        ],
-        confidence=CONFIDENCE,
-        note=CAUTION,
-    )
-
-
-def _set(asked: JobSet, members: Members) -> SetAnswer:
-    return SetAnswer(
-        where={name: sorted(values) for name, values in sorted(asked.where.items())},
-        jobs=list(asked.jobs),
-        **{"from": maybe_instant(asked.from_us)},
-        to=maybe_instant(asked.to_us),
-        job_count=members.jobs,
-        attempts=members.attempts,
-        gpu_hours=members.gpu_hours,
-    )
-
-
-def _compared(one: Compared) -> ComparedAnswer:
-    unit = _UNITS.get(one.figure, "seconds")
-    return ComparedAnswer(
-        figure=one.figure,
-        unit=unit,
-        base=_level(one.base, unit),
-        **{"with": _level(one.other, unit)},
-        ratio=finite(None if one.ranked is None else one.ranked.ratio),
-        ratio_interval=_interval(one.ranked),
-        worse_by=finite(one.worse_by),
-        p=None if one.ranked is None else one.ranked.p,
-        p_corrected=one.p,
-        smallest_ratio=finite(one.smallest),
-        outcome=one.outcome,
-    )
-
-
-def _level(level: Level, unit: Unit) -> LevelAnswer:
-    value = maybe_seconds(level.value) if unit == "seconds" else level.value
-    return LevelAnswer(n=level.n, value=value)
-
-
-def _interval(ranked: Ranked | None) -> BoundsAnswer | None:
-    if ranked is None:
-        return None
-    return BoundsAnswer(low=finite(ranked.low), high=finite(ranked.high))

@@ -1,4 +1,4 @@
-"""Regressions: which there are, and everything that is known of one."""
+"""Regressions: the list of findings, and everything about one."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -6,29 +6,18 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query, Response
 from sqlalchemy import Connection
 
-from ett_service.api import pagination as cursors
-from ett_service.api.deps import AppParts, ProjectIds, Reader, only_declared_parameters
+from ett_service.api import pagination
+from ett_service.api.answers import Sources
+from ett_service.api.deps import At, ProjectIds, Reader, State, Text, only_declared_parameters
 from ett_service.api.formats import FormatParameter, as_files, listed
-from ett_service.api.parameters import At, CursorText, Text
-from ett_service.api.problems import Kind, Problem, declared
-from ett_service.api.regressions.answers import RegressionPage, RegressionRow
-from ett_service.api.regressions.detail_answers import RegressionAnswer
-from ett_service.api.regressions.power import of_series, power_answer
-from ett_service.api.regressions.rendering import (
-    attribution_answer,
-    clocks_answer,
-    gate_answers,
-    history_answers,
-    links,
-    makers,
-    moments,
-    mute_answer,
-    row_answer,
-    row_members,
-)
-from ett_service.api.state import Parts
-from ett_service.core.regressions.clocks import clocks
-from ett_service.core.regressions.finding import Metric, State, Verdict
+from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.regressions.answers import RegressionAnswer, RegressionPage, RegressionRow
+from ett_service.api.regressions.mutes import MuteAnswer
+from ett_service.api.regressions.power import PowerAnswer, of_series
+from ett_service.api.state import AppState
+from ett_service.core.regressions.clocks import Moments, ResponseTimes, clocks
+from ett_service.core.regressions.finding import Metric, Verdict
+from ett_service.core.regressions.finding import State as RegressionState
 from ett_service.fleet import scope as scopes
 from ett_service.storage.regressions import mutes, regressions
 from ett_service.storage.regressions.mutes import Muted
@@ -41,26 +30,26 @@ router = APIRouter(
     dependencies=[Depends(only_declared_parameters)],
 )
 
-Sort = Literal[
+RegressionOrder = Literal[
     "-pending_at", "-onset_at", "-last_run_at", "-ratio", "-gpu_hours_per_week",
     "pending_at", "onset_at", "last_run_at", "ratio", "gpu_hours_per_week",
 ]  # fmt: skip
 
 RegressionId = Annotated[
-    str, Path(max_length=64, description="As lists give it.", examples=["01JCXK7V4W3M"])
+    str, Path(max_length=64, description="The id in lists.", examples=["01JCXK7V4W3M"])
 ]
 
-_PLACE: Any = tuple[str, float, cursors.Whole, cursors.Word]
+_PLACE: Any = tuple[str, float, pagination.Whole, pagination.Word]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RegressionQuery:
     """The query of a list of regressions."""
 
     state: Annotated[
-        tuple[State, ...],
+        tuple[RegressionState, ...],
         Query(
-            description="Any of these. Without it all but `inactive`: what was pending, and was "
+            description="Any of these. By default all but `inactive`: pending findings that were "
             "not found again."
         ),
     ] = ()
@@ -70,31 +59,41 @@ class Asked:
     where: Annotated[
         tuple[str, ...],
         Query(
-            description="`DIMENSION:VALUE` of the cohort, split at the first colon. Of several "
-            "values of one dimension any will do; those of different ones must all hold.",
+            description="`DIMENSION:VALUE` of the cohort, split at the first colon. Several "
+            "values of one dimension are alternatives. Different dimensions must all match.",
             examples=[["model:llm-70b"]],
         ),
     ] = ()
-    from_us: Annotated[
-        At, Query(alias="from", description="Those that were not over before it.")
-    ] = None
-    to_us: Annotated[At, Query(alias="to", description="Those that set in before it.")] = None
-    sort: Annotated[Sort, Query(description="`-` puts the largest first.")] = "-pending_at"
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100
-    cursor: CursorText = None
+    from_us: Annotated[At, Query(alias="from", description="Not over before it.")] = None
+    to_us: Annotated[At, Query(alias="to", description="With an onset before it.")] = None
+    sort: Annotated[RegressionOrder, Query(description="`-` puts the largest first.")] = (
+        "-pending_at"
+    )
+    limit: pagination.Limit = 100
+    cursor: pagination.Cursor = None
 
     @property
     def wanted(self) -> RegressionFilter:
         """The filters that were given."""
-        given = {"metric": self.metric, "phase": self.phase}
+        values = {"metric": self.metric, "phase": self.phase}
         return RegressionFilter(
-            states=[one.value for one in self.state],
-            verdicts=[one.value for one in self.verdict],
-            equal={name: str(value) for name, value in given.items() if value is not None},
+            states=[each.value for each in self.state],
+            verdicts=[each.value for each in self.verdict],
+            equal={name: str(value) for name, value in values.items() if value is not None},
             where=scopes.where(self.where),
             from_us=self.from_us,
             to_us=self.to_us,
         )
+
+    @property
+    def after(self) -> RegressionPosition | None:
+        """Where the page before ended."""
+        if self.cursor is None:
+            return None
+        sort, value, project_id, last = pagination.read(self.cursor, _PLACE)
+        if sort != self.sort:
+            raise pagination.refused()
+        return RegressionPosition(value, project_id, last)
 
 
 @router.get(
@@ -104,29 +103,30 @@ class Asked:
     responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
 )
 def list_regressions(
-    asked: Annotated[Asked, Depends()],
+    query: Annotated[RegressionQuery, Depends()],
     conn: Reader,
     project_ids: ProjectIds,
-    parts: AppParts,
+    state: State,
     form: FormatParameter = "json",
 ) -> RegressionPage | Response:
-    """List what the search for regressions found, a page at a time.
+    """List the findings of the search for regressions, a page at a time.
 
-    Improvements and what does not alert are among it: name a `verdict` to leave them out.
+    The list includes improvements and findings that do not alert. Filter by `verdict` to leave
+    them out.
     """
-    found = regressions.page(
+    rows = regressions.page(
         conn,
         project_ids,
-        asked.wanted,
-        sort=asked.sort.removeprefix("-"),
-        descending=asked.sort.startswith("-"),
-        limit=asked.limit + 1,
-        after=_place(asked),
+        query.wanted,
+        sort=query.sort.removeprefix("-"),
+        descending=query.sort.startswith("-"),
+        limit=query.limit + 1,
+        after=query.after,
     )
-    shown, more = found[: asked.limit], len(found) > asked.limit
+    shown, next_cursor = pagination.page(rows, query.limit, lambda row: (query.sort, *row[1]))
     page = RegressionPage(
-        regressions=_rows(conn, [kept for kept, _ in shown], parts.now_us()),
-        next_cursor=cursors.write((asked.sort, *shown[-1][1])) if more else None,
+        regressions=_rows(conn, [regression for regression, _ in shown], state.now_us()),
+        next_cursor=next_cursor,
     )
     return listed(
         form,
@@ -134,7 +134,7 @@ def list_regressions(
         page.regressions,
         of=RegressionRow,
         name="regressions",
-        next_cursor=page.next_cursor,
+        next_cursor=next_cursor,
     )
 
 
@@ -144,46 +144,43 @@ def list_regressions(
     responses=declared(401, 403, 404, 422, 503),
 )
 def read_regression(
-    regression_id: RegressionId, conn: Reader, project_ids: ProjectIds, parts: AppParts
+    regression_id: RegressionId, conn: Reader, project_ids: ProjectIds, state: State
 ) -> RegressionAnswer:
-    """Tell everything about a finding: how much, how sure, what with, and what was done."""
-    kept = regressions.one(conn, project_ids, known_text(regression_id))
-    if kept is None:
+    """Return everything about a finding: its size, its certainty, its attribution, its history."""
+    regression = regressions.one(conn, project_ids, checked_id(regression_id))
+    if regression is None:
         raise unknown()
-    return whole_answer(conn, kept, parts)
+    return regression_answer(conn, regression, state)
 
 
-def whole_answer(conn: Connection, kept: Regression, parts: Parts) -> RegressionAnswer:
-    """Answer everything that is known of one."""
-    now_us = parts.now_us()
-    history = regressions.changes(conn, kept.project_id, kept.id)
+def regression_answer(
+    conn: Connection, regression: Regression, state: AppState
+) -> RegressionAnswer:
+    """Answer everything about a regression."""
+    now_us, project_id = state.now_us(), regression.project_id
+    series = regression.standing.finding.series
+    history = regressions.changes(conn, project_id, regression.id)
     in_force = [
-        one
-        for one in mutes.listing(conn, [kept.project_id], at_us=now_us)
-        if one.muted.covers(kept.standing.finding.series, now_us)
+        mute
+        for mute in mutes.listing(conn, [project_id], at_us=now_us)
+        if mute.muted.covers(series, now_us)
     ]
-    said_by = [one.by for one in history] + [one.made_by for one in in_force]
-    names = regressions.names(conn, [*makers(kept), *said_by])
-    finding = kept.standing.finding
-    power = of_series(conn, kept.project_id, finding.series)
-    return RegressionAnswer(
-        **row_members(kept, names, mutes.muted(conn, kept.project_id, now_us)),
-        p=finding.p,
-        q=finding.q,
-        gates=gate_answers(finding.gates),
-        attribution=attribution_answer(kept.attribution, kept.project),
-        power=None if power is None else power_answer(kept.project, power),
-        sla=clocks_answer(clocks(moments(kept), parts.sla, now_us))
-        if kept.standing.alerts
-        else None,
-        mutes=[mute_answer(one, names) for one in in_force],
-        history=history_answers(history, names),
-        links=links(kept),
+    makers = [change.by for change in history] + [mute.made_by for mute in in_force]
+    names = regressions.names(conn, [*_makers(regression), *makers])
+    power = of_series(conn, project_id, series)
+    return RegressionAnswer.of(
+        regression,
+        names=names,
+        muted=mutes.muted(conn, project_id, now_us),
+        power=None if power is None else PowerAnswer.read(regression.project, power),
+        sla=_clocks(regression, state, now_us) if regression.standing.alerts else None,
+        mutes=[MuteAnswer.read(mute, names) for mute in in_force],
+        history=[Sources((change,), {"names": names}) for change in history],
     )
 
 
-def known_text(regression_id: str) -> str:
-    """Pass what can be an id.
+def checked_id(regression_id: str) -> str:
+    """Pass a text that can be an id.
 
     Raises:
         Problem: 404.
@@ -194,23 +191,34 @@ def known_text(regression_id: str) -> str:
 
 
 def unknown() -> Problem:
-    """Tell that there is no such regression, or none that the key may know of."""
-    return Problem(Kind.NOT_FOUND, "No such regression.")
+    """Say that there is no such regression, or none that the key may read."""
+    return Problem(ProblemKind.NOT_FOUND, "No such regression.")
 
 
-def _rows(conn: Connection, found: list[Regression], now_us: int) -> list[RegressionRow]:
-    names = regressions.names(conn, [prefix for kept in found for prefix in makers(kept)])
+def _rows(conn: Connection, shown: list[Regression], now_us: int) -> list[RegressionRow]:
+    makers = [prefix for regression in shown for prefix in _makers(regression)]
+    names = regressions.names(conn, makers)
     muted: dict[int, list[Muted]] = {
         project_id: mutes.muted(conn, project_id, now_us)
-        for project_id in {kept.project_id for kept in found}
+        for project_id in {regression.project_id for regression in shown}
     }
-    return [row_answer(kept, names, muted[kept.project_id]) for kept in found]
+    return [
+        RegressionRow.of(regression, names=names, muted=muted[regression.project_id])
+        for regression in shown
+    ]
 
 
-def _place(asked: Asked) -> RegressionPosition | None:
-    if asked.cursor is None:
-        return None
-    sort, value, project_id, last = cursors.read(asked.cursor, _PLACE)
-    if sort != asked.sort:
-        raise cursors.refused()
-    return RegressionPosition(value, project_id, last)
+def _makers(regression: Regression) -> list[str | None]:
+    return [regression.acknowledged_by, regression.triage_by]
+
+
+def _clocks(regression: Regression, state: AppState, now_us: int) -> ResponseTimes:
+    standing = regression.standing
+    moments = Moments(
+        standing.onset_us,
+        standing.firing_us,
+        regression.acknowledged_us,
+        standing.resolved_us,
+        regression.written_us,
+    )
+    return clocks(moments, state.sla, now_us)

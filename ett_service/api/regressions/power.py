@@ -1,4 +1,4 @@
-"""What the last search for regressions could have seen, so that silence is not read as health."""
+"""Detection power: what the last search could have found, so that silence is not read as health."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,17 +6,14 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Response
+from pydantic import AliasPath, BeforeValidator, Field
 from sqlalchemy import Connection
 
-from ett_service.api import pagination as cursors
-from ett_service.api.deps import ProjectIds, Reader, only_declared_parameters
+from ett_service.api import pagination
+from ett_service.api.answers import Answer, EmptyIsNull, Finite, Instant, NextCursor, Seconds
+from ett_service.api.deps import ProjectIds, Reader, Text, only_declared_parameters
 from ett_service.api.formats import FormatParameter, as_files, listed
-from ett_service.api.parameters import CursorText, Text
 from ett_service.api.problems import declared
-from ett_service.api.regressions.power_answers import PowerAnswer, PowerPage, RunAnswer
-from ett_service.api.regressions.rendering import finite
-from ett_service.api.rendering import seconds
-from ett_service.core.intervals import rfc3339
 from ett_service.core.regressions.finding import Metric, Series
 from ett_service.detection.options import Power
 from ett_service.fleet import scope as scopes
@@ -30,30 +27,82 @@ router = APIRouter(
     dependencies=[Depends(only_declared_parameters)],
 )
 
+CohortLabels = Annotated[dict[str, str], BeforeValidator(dict)]
+SubjectPart = Annotated[str | None, EmptyIsNull]
+"""A phase, stage or cause; null where it does not apply."""
 
-class _Body(msgspec.Struct):
+
+class PowerAnswer(Answer):
+    """The smallest change that could have been found in one series."""
+
+    project: str
+    metric: Metric = Field(validation_alias=AliasPath("subject", "metric"))
+    phase: SubjectPart = Field(validation_alias=AliasPath("subject", "phase"))
+    stage: SubjectPart = Field(validation_alias=AliasPath("subject", "stage"))
+    cause: SubjectPart = Field(validation_alias=AliasPath("subject", "cause"))
+    cohort: CohortLabels = Field(description="Empty for the whole project.")
+    recent: int = Field(description="Values in the recent window.")
+    baseline: int = Field(description="Values in the baseline window.")
+    smallest: Finite = Field(
+        description="A change by this factor is found in 80 of 100 cases; null if none can be "
+        "found. For `ett_ratio`, the factor of the lost time."
+    )
+
+    @classmethod
+    def read(cls, project: str, power: Power) -> "PowerAnswer":
+        """Read the power of one series."""
+        return cls.of(power, project=project)
+
+
+class RunAnswer(Answer):
+    """The last search of a project."""
+
+    project: str
+    at: Instant = Field(validation_alias="at_us", description="The end of the searched time.")
+    took_seconds: Seconds
+    series: int = Field(description="The number of series searched.")
+
+
+class PowerPage(Answer):
+    """A page of detection power, and the searches that it belongs to."""
+
+    runs: list[RunAnswer] = Field(description="Empty before the first search.")
+    power: list[PowerAnswer]
+    next_cursor: NextCursor
+
+
+class _RunBody(msgspec.Struct):
     power: list[Power] = []
 
 
-class _Place(NamedTuple):
-    """What rows are in the order of."""
+class _SeriesPlace(NamedTuple):
+    """The place of a series in the order of the list."""
 
-    project_id: cursors.Whole
+    project_id: pagination.Whole
     series: Annotated[str, msgspec.Meta(max_length=4000)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The query of what could have been seen."""
+class PowerQuery:
+    """The query of a list of detection power."""
 
     metric: Annotated[Metric | None, Query()] = None
     phase: Text = None
     where: Annotated[
         tuple[str, ...],
-        Query(description="`DIMENSION:VALUE` of the cohort; several dimensions must all hold."),
+        Query(description="`DIMENSION:VALUE` of the cohort. Different dimensions must all match."),
     ] = ()
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100
-    cursor: Annotated[CursorText, Query(max_length=8000)] = None
+    limit: pagination.Limit = 100
+    cursor: Annotated[pagination.Cursor, Query(max_length=8000)] = None
+
+    def matches(self, power: Power, where: dict[str, frozenset[str]]) -> bool:
+        """Whether a series is asked for."""
+        cohort = dict(power.cohort)
+        return (
+            (self.metric is None or self.metric is power.subject.metric)
+            and (self.phase is None or self.phase == power.subject.phase)
+            and all(cohort.get(name) in values for name, values in where.items())
+        )
 
 
 @router.get(
@@ -63,31 +112,30 @@ class Asked:
     responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
 )
 def read_detection_power(
-    asked: Annotated[Asked, Depends()],
+    query: Annotated[PowerQuery, Depends()],
     conn: Reader,
     project_ids: ProjectIds,
     form: FormatParameter = "json",
 ) -> PowerPage | Response:
-    """Tell the smallest change that the last search would have found, by series."""
-    after: _Place | None = None
-    if asked.cursor is not None:
-        after = cursors.read(asked.cursor, _Place)
-    runs = {_project(conn, run.project_id): run for run in detection_runs.latest(conn, project_ids)}
-    rows = sorted(_rows(runs.items(), asked), key=lambda row: row[0])
+    """List the smallest change that the last search could have found, by series."""
+    after: _SeriesPlace | None = None
+    if query.cursor is not None:
+        after = pagination.read(query.cursor, _SeriesPlace)
+    latest = detection_runs.latest(conn, project_ids)
+    runs = {listing.project_name(conn, run.project_id): run for run in latest}
+    rows = sorted(_rows(runs.items(), query), key=lambda row: row[0])
     left = [row for row in rows if after is None or row[0] > after]
-    shown, more = left[: asked.limit], len(left) > asked.limit
+    shown, next_cursor = pagination.page(left, query.limit, lambda row: row[0])
     page = PowerPage(
-        runs=[_run(project, run) for project, run in runs.items()],
-        power=[power_answer(project, power) for _, project, power in shown],
-        next_cursor=cursors.write(shown[-1][0]) if more else None,
+        runs=[RunAnswer.of(run, project=project) for project, run in runs.items()],
+        power=[PowerAnswer.read(project, power) for _, project, power in shown],
+        next_cursor=next_cursor,
     )
-    return listed(
-        form, page, page.power, of=PowerAnswer, name="power", next_cursor=page.next_cursor
-    )
+    return listed(form, page, page.power, of=PowerAnswer, name="power", next_cursor=next_cursor)
 
 
 def of_series(conn: Connection, project_id: int, series: Series) -> Power | None:
-    """Return what could have been seen of one series in the last search; None if it had none."""
+    """Return the power of one series in the last search; None if it was not searched."""
     return next(
         (
             power
@@ -100,54 +148,15 @@ def of_series(conn: Connection, project_id: int, series: Series) -> Power | None
 
 
 def _rows(
-    runs: Iterable[tuple[str, DetectionRun]], asked: Asked
-) -> Iterator[tuple[_Place, str, Power]]:
-    where = scopes.where(asked.where)
+    runs: Iterable[tuple[str, DetectionRun]], query: PowerQuery
+) -> Iterator[tuple[_SeriesPlace, str, Power]]:
+    where = scopes.where(query.where)
     for project, run in runs:
         for power in _read(run):
-            if _is_asked_for(power, asked, where):
+            if query.matches(power, where):
                 series = msgspec.json.encode([power.cohort, power.subject]).decode()
-                yield _Place(run.project_id, series), project, power
-
-
-def _is_asked_for(power: Power, asked: Asked, where: dict[str, frozenset[str]]) -> bool:
-    cohort = dict(power.cohort)
-    return (
-        (asked.metric is None or asked.metric is power.subject.metric)
-        and (asked.phase is None or asked.phase == power.subject.phase)
-        and all(cohort.get(name) in values for name, values in where.items())
-    )
+                yield _SeriesPlace(run.project_id, series), project, power
 
 
 def _read(run: DetectionRun) -> list[Power]:
-    return msgspec.json.decode(run.body, type=_Body, strict=False).power
-
-
-def _project(conn: Connection, project_id: int) -> str:
-    return listing.project_name(conn, project_id)
-
-
-def power_answer(project: str, power: Power) -> PowerAnswer:
-    """Answer what could have been seen of one series."""
-    metric, *parts = power.subject
-    phase, stage, cause = (part or None for part in parts)
-    return PowerAnswer(
-        project=project,
-        metric=metric,
-        phase=phase,
-        stage=stage,
-        cause=cause,
-        cohort=dict(power.cohort),
-        recent=power.recent,
-        baseline=power.baseline,
-        smallest=finite(power.smallest),
-    )
-
-
-def _run(project: str, run: DetectionRun) -> RunAnswer:
-    return RunAnswer(
-        project=project,
-        at=rfc3339(run.at_us),
-        took_seconds=seconds(run.took_us),
-        series=run.series,
-    )
+    return msgspec.json.decode(run.body, type=_RunBody, strict=False).power

@@ -1,21 +1,20 @@
-"""What people say of a regression: what it is, who looks after it, that it is the new normal."""
+"""What people do about a regression: triage it, acknowledge it, accept it, mute it."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 from fastapi import APIRouter, Depends, Request
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from ett_service.api.deps import AdministeredId, AdminKey, AppParts, only_declared_parameters
-from ett_service.api.problems import Kind, Problem, declared
-from ett_service.api.regressions.answers import EXAMPLE_MUTE, MuteAnswer
-from ett_service.api.regressions.detail_answers import RegressionAnswer
-from ett_service.api.regressions.listing import RegressionId, known_text, unknown, whole_answer
-from ett_service.api.regressions.rendering import mute_answer
-from ett_service.api.sent import described_body, members, read_sent, refused_window
-from ett_service.api.state import Parts
+from ett_service.api.bodies import described, members, read_struct, refused_window
+from ett_service.api.deps import AdministeredId, AdminKey, State, only_declared_parameters
+from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.regressions.answers import RegressionAnswer
+from ett_service.api.regressions.listing import RegressionId, checked_id, regression_answer, unknown
+from ett_service.api.regressions.mutes import MuteAnswer
 from ett_service.ingest.requests import (
     NewAcknowledgement,
     NewBaseline,
@@ -23,9 +22,8 @@ from ett_service.ingest.requests import (
     NewTriage,
     frame,
 )
-from ett_service.storage.record.keys import Key
 from ett_service.storage.regressions import mutes, regressions
-from ett_service.storage.regressions.mutes import Mute, Muted
+from ett_service.storage.regressions.mutes import Muted
 from ett_service.storage.regressions.regressions import Act, NotFiring
 from ett_service.storage.regressions.rows import Regression
 
@@ -37,12 +35,11 @@ router = APIRouter(
 
 Change: TypeAlias = Callable[[Connection, int, str], Regression | None]
 
-_WHY: dict[str, Any] = {"why": "Trainer 2.14 misses the compile cache."}
 _REFUSALS = (400, 401, 403, 404, 408, 413, 415, 422, 503)
 
 
-class _Asked:
-    """Which regression a request is about, and who asks."""
+class _RegressionRequest:
+    """A request of somebody about one regression."""
 
     def __init__(
         self,
@@ -50,63 +47,96 @@ class _Asked:
         regression_id: RegressionId,
         key: AdminKey,
         project_id: AdministeredId,
-        parts: AppParts,
+        state: State,
     ) -> None:
-        self.request = request
-        self.regression_id = regression_id
-        self.key: Key = key
+        self._request = request
+        self._regression_id = regression_id
+        self.key = key
         self.project_id = project_id
-        self.parts: Parts = parts
+        self.state = state
+
+    async def read(self, kind: type[msgspec.Struct]) -> dict[str, Any]:
+        """Read the members of the body."""
+        body = await read_struct(self._request, self.state, kind)
+        return members(body, frame(self.state.now_us()))
 
     def act(self, why: str | None) -> Act:
-        """Return that somebody does something now, and why."""
-        return Act(self.key.prefix, why or "", self.parts.now_us())
+        """Return who acts now, and why."""
+        return Act(self.key.prefix, why or "", self.state.now_us())
+
+    def apply(self, conn: Connection, change: Change) -> Regression:
+        """Apply *change* to the regression.
+
+        Raises:
+            Problem: 404.
+        """
+        regression = change(conn, self.project_id, checked_id(self._regression_id))
+        if regression is None:
+            raise unknown()
+        return regression
+
+    async def changed(self, change: Change) -> RegressionAnswer:
+        """Apply *change*, and answer everything about the regression after it.
+
+        Raises:
+            Problem: 404 or 409.
+        """
+
+        def work(conn: Connection) -> RegressionAnswer:
+            return regression_answer(conn, self.apply(conn, change), self.state)
+
+        try:
+            return await run_in_threadpool(self.state.store.write, work)
+        except NotFiring as error:
+            raise Problem(ProblemKind.CONFLICT, str(error)) from error
 
 
-Asked = Annotated[_Asked, Depends()]
+RegressionRequest = Annotated[_RegressionRequest, Depends()]
 
 
 @router.post(
     "/triage",
     operation_id="triage_regression",
     responses=declared(*_REFUSALS),
-    openapi_extra=described_body(NewTriage, {"verdict": "real", **_WHY}),
+    openapi_extra=described(NewTriage),
 )
-async def triage_regression(asked: Asked) -> RegressionAnswer:
-    """Say what a finding is, in place of what was said before.
+async def triage_regression(request: RegressionRequest) -> RegressionAnswer:
+    """Triage a finding, in place of any earlier triage.
 
-    `real` and `noise` make up the precision that `/metrics` shows.
+    `real` and `noise` determine the precision that `/metrics` shows.
     """
-    sent = await read_sent(asked.request, asked.parts, NewTriage)
-    said = members(sent, frame(asked.parts.now_us()))
-    act = asked.act(said["why"])
-    return await _changed(asked, partial(regressions.triage, called=said["verdict"], act=act))
+    body = await request.read(NewTriage)
+    act = request.act(body["why"])
+    return await request.changed(partial(regressions.triage, called=body["verdict"], act=act))
 
 
 @router.post(
     "/acknowledge",
     operation_id="acknowledge_regression",
     responses=declared(*_REFUSALS, 409),
-    openapi_extra=described_body(NewAcknowledgement, _WHY),
+    openapi_extra=described(NewAcknowledgement),
 )
-async def acknowledge_regression(asked: Asked) -> RegressionAnswer:
-    """Say that somebody looks after what fires; the first to say so stays."""
-    sent = await read_sent(asked.request, asked.parts, NewAcknowledgement)
-    said = members(sent, frame(asked.parts.now_us()))
-    return await _changed(asked, partial(regressions.acknowledge, act=asked.act(said.get("why"))))
+async def acknowledge_regression(request: RegressionRequest) -> RegressionAnswer:
+    """Acknowledge a firing regression. The first acknowledgement stays."""
+    body = await request.read(NewAcknowledgement)
+    act = request.act(body.get("why"))
+    return await request.changed(partial(regressions.acknowledge, act=act))
 
 
 @router.post(
     "/accept",
     operation_id="accept_regression",
     responses=declared(*_REFUSALS),
-    openapi_extra=described_body(NewBaseline, _WHY),
+    openapi_extra=described(NewBaseline),
 )
-async def accept_regression(asked: Asked) -> RegressionAnswer:
-    """Take what is now as the new normal: it is resolved, and nothing before is compared with."""
-    sent = await read_sent(asked.request, asked.parts, NewBaseline)
-    said = members(sent, frame(asked.parts.now_us()))
-    return await _changed(asked, partial(regressions.accept, act=asked.act(said["why"])))
+async def accept_regression(request: RegressionRequest) -> RegressionAnswer:
+    """Accept the present level as the new baseline: the regression is resolved.
+
+    Later searches do not compare with earlier values.
+    """
+    body = await request.read(NewBaseline)
+    act = request.act(body["why"])
+    return await request.changed(partial(regressions.accept, act=act))
 
 
 @router.post(
@@ -114,48 +144,30 @@ async def accept_regression(asked: Asked) -> RegressionAnswer:
     operation_id="mute_regression",
     status_code=201,
     responses=declared(*_REFUSALS, 409),
-    openapi_extra=described_body(
-        NewRegressionMute, {"until": EXAMPLE_MUTE["until"], "why": EXAMPLE_MUTE["why"]}
-    ),
+    openapi_extra=described(NewRegressionMute),
 )
-async def mute_regression(asked: Asked) -> MuteAnswer:
-    """Tell nobody of the cohort and phase of a regression until an instant.
+async def mute_regression(request: RegressionRequest) -> MuteAnswer:
+    """Mute the cohort and phase of a regression until an instant.
 
-    Of one without a phase all of its cohort is muted. One that has neither is refused with 409:
-    it would mute the whole project, which `POST /v1/regressions/mutes` does.
+    Without a phase, the whole cohort is muted. A regression with neither is refused with 409,
+    because it would mute the whole project; use `POST /v1/regressions/mutes` for that.
     """
-    sent = await read_sent(asked.request, asked.parts, NewRegressionMute)
-    now_us = asked.parts.now_us()
-    said = members(sent, frame(now_us))
-    if said["until"] <= now_us:
+    body = await request.read(NewRegressionMute)
+    until_us: int = body["until"]
+    if until_us <= request.state.now_us():
         raise refused_window("/until")
     return await run_in_threadpool(
-        asked.parts.store.write,
-        lambda conn: _muted(conn, asked, now_us, said["until"], said["why"]),
+        request.state.store.write, lambda conn: _mute(conn, request, until_us, body["why"])
     )
 
 
-async def _changed(asked: _Asked, change: Change) -> RegressionAnswer:
-    def work(conn: Connection) -> RegressionAnswer:
-        kept = change(conn, asked.project_id, known_text(asked.regression_id))
-        if kept is None:
-            raise unknown()
-        return whole_answer(conn, kept, asked.parts)
-
-    try:
-        return await run_in_threadpool(asked.parts.store.write, work)
-    except NotFiring as error:
-        raise Problem(Kind.CONFLICT, str(error)) from error
-
-
-def _muted(conn: Connection, asked: _Asked, now_us: int, until_us: int, why: str) -> MuteAnswer:
-    kept = regressions.get(conn, asked.project_id, known_text(asked.regression_id))
-    if kept is None:
-        raise unknown()
-    muted = Muted(dict(kept.series.cohort), kept.series.subject.phase, now_us, until_us)
+def _mute(conn: Connection, request: _RegressionRequest, until_us: int, why: str) -> MuteAnswer:
+    now_us = request.state.now_us()
+    series = request.apply(conn, regressions.get).series
+    muted = Muted(dict(series.cohort), series.subject.phase, now_us, until_us)
     if not muted.cohort and not muted.phase:
-        raise Problem(Kind.CONFLICT, "It has neither cohort nor phase: name what to mute.")
-    made: Mute = mutes.add(
-        conn, asked.project_id, muted, by=asked.key.prefix, why=why, now_us=now_us
-    )
-    return mute_answer(made, regressions.names(conn, [made.made_by]))
+        raise Problem(
+            ProblemKind.CONFLICT, "It has neither a cohort nor a phase. Name what to mute."
+        )
+    mute = mutes.add(conn, request.project_id, muted, by=request.key.prefix, why=why, now_us=now_us)
+    return MuteAnswer.read(mute, regressions.names(conn, [mute.made_by]))

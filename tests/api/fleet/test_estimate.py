@@ -1,19 +1,14 @@
 """Estimates of planned runs."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
-from ett_service.api.app import create_app
-from ett_service.api.state import Parts
 from ett_service.fleet.economy import Economy, Price
 from ett_service.storage.engine.store import Store
-from ett_service.worker.ledgers import Worker
-from tests.api.conftest import LIMITS, Clock, Service
+from tests.api.conftest import Service, running
 from tests.engines import ON_ONE_ENGINE
 from tests.stories import at, failing_job
 
@@ -27,19 +22,8 @@ pytestmark = ON_ONE_ENGINE
 @pytest.fixture
 def priced(store: Store) -> Iterator[Service]:
     """Return the application where an hour of an A100 costs 3.5."""
-    clock = Clock()
-    worker = Worker(store, clock.now)
-    parts = Parts(
-        store=store,
-        now_us=clock.now,
-        limits=LIMITS,
-        worker=worker,
-        economy=Economy(prices=(Price("A100", 0, Fraction("3.5")),)),
-    )
-    with TestClient(create_app(lambda: nullcontext(parts))) as client:
-        made = Service(client, store, worker, clock)
-        client.headers["Authorization"] = f"Bearer {made.key()}"
-        yield made
+    with running(store, economy=Economy(prices=(Price("A100", 0, Fraction("3.5")),))) as service:
+        yield service
 
 
 def test_hours_and_money_of_a_planned_run(priced: Service) -> None:

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.state import Parts
+from ett_service.api.state import AppState
 from ett_service.ingest.limits import Limits
 from ett_service.ingest.refusals import Code
 from ett_service.metrics.text import Form
@@ -83,10 +83,10 @@ def test_requests_are_counted_by_the_template_of_their_route(service: Service) -
 
 @ON_ONE_ENGINE
 def test_without_the_database_the_process_is_still_watched(
-    parts: Parts, caplog: pytest.LogCaptureFixture
+    state: AppState, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = OutOfReach(parts.store)
-    without = replace(parts, store=store, open_metrics=True)
+    store = OutOfReach(state.store)
+    without = replace(state, store=store, open_metrics=True)
     with TestClient(create_app(lambda: nullcontext(without))) as client:
         store.reachable = False
         with caplog.at_level(logging.CRITICAL):
@@ -117,7 +117,7 @@ def test_damage_in_what_was_published_costs_the_fleets_part_alone(
 def test_histograms_of_cohorts_are_there_as_the_settings_say(service: Service, shown: bool) -> None:
     service.told(failing_job())
     _published(service)
-    chosen = Parts(
+    chosen = AppState(
         store=service.store,
         now_us=service.clock.now,
         limits=Limits(),
@@ -132,16 +132,16 @@ def test_histograms_of_cohorts_are_there_as_the_settings_say(service: Service, s
 
 @ON_ONE_ENGINE
 def test_without_the_database_a_key_that_scraped_before_still_does(
-    parts: Parts, caplog: pytest.LogCaptureFixture
+    state: AppState, caplog: pytest.LogCaptureFixture
 ) -> None:
     keys = {
-        name: parts.store.write(
+        name: state.store.write(
             partial(create_key, project="p", name=name, scopes={scope}, now_us=0)
         )
         for name, scope in (("scraper", "fleet"), ("another", "fleet"), ("reader", "read"))
     }
-    store = OutOfReach(parts.store)
-    with TestClient(create_app(lambda: nullcontext(replace(parts, store=store)))) as client:
+    store = OutOfReach(state.store)
+    with TestClient(create_app(lambda: nullcontext(replace(state, store=store)))) as client:
 
         def scrape(name: str) -> int:
             headers = {"Authorization": f"Bearer {keys[name]}"}
@@ -153,21 +153,21 @@ def test_without_the_database_a_key_that_scraped_before_still_does(
             assert [scrape(name) for name in keys] == [200, 503, 503]
         store.reachable = True
         prefix = keys["scraper"][:12]
-        parts.store.write(lambda conn: revoke_key(conn, prefix, now_us=1))
+        state.store.write(lambda conn: revoke_key(conn, prefix, now_us=1))
         assert scrape("scraper") == 401
         store.reachable = False
         assert scrape("scraper") == 503
 
 
 @ON_ONE_ENGINE
-def test_on_loopback_the_page_is_open_and_nothing_else(parts: Parts) -> None:
-    opened = replace(parts, open_metrics=True)
+def test_on_loopback_the_page_is_open_and_nothing_else(state: AppState) -> None:
+    opened = replace(state, open_metrics=True)
     with TestClient(create_app(lambda: nullcontext(opened))) as client:
         assert client.get("/metrics").status_code == 200
         assert client.get("/v1/jobs").status_code == 401
 
 
 @ON_ONE_ENGINE
-def test_elsewhere_the_page_needs_a_key(parts: Parts) -> None:
-    with TestClient(create_app(lambda: nullcontext(parts))) as client:
+def test_elsewhere_the_page_needs_a_key(state: AppState) -> None:
+    with TestClient(create_app(lambda: nullcontext(state))) as client:
         assert client.get("/metrics").status_code == 401

@@ -14,8 +14,8 @@ from standardwebhooks import Webhook
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.receivers.answers import NewReceiver
-from ett_service.api.state import Parts, Telling
+from ett_service.api.receivers.receivers import ReceiverRequest
+from ett_service.api.state import AppState, Notifications
 from ett_service.notifications.guard import Allowed
 from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
 from ett_service.notifications.sender import Sender, Sending
@@ -92,11 +92,11 @@ def open_desk(store: Store) -> Iterator[Callable[[Keyring], Desk]]:
 
     def start(keyring: Keyring) -> Desk:
         clock = Clock()
-        telling = Telling(
+        notifications = Notifications(
             Directory([NAMED], keyring), lambda: Sender(LOOPBACK), "https://ett.example"
         )
-        parts = Parts(store=store, now_us=clock.now, limits=LIMITS, telling=telling)
-        client = TestClient(create_app(lambda: nullcontext(parts)))
+        state = AppState(store=store, now_us=clock.now, limits=LIMITS, notifications=notifications)
+        client = TestClient(create_app(lambda: nullcontext(state)))
         started.append(client)
         desk = Desk(client.__enter__(), store, clock)
         client.headers.update(desk.key(*SCOPES))
@@ -297,8 +297,8 @@ def test_no_answer_and_no_line_of_the_log_holds_a_secret(
     said += [json.dumps(desk.listed()), json.dumps(desk.act("replay")), caplog.text]
     said.append(desk.client.get("/v1/receivers/oncall/deliveries").text)
     said.append(desk.client.get("/v1/receivers?format=csv").text)
-    asked = NewReceiver(name="a", url="https://CANARY", routing_key="CANARY")
-    said += [repr(NAMED), repr(asked)]
+    body = ReceiverRequest(name="a", url="https://CANARY", routing_key="CANARY")
+    said += [repr(NAMED), repr(body)]
     for secret in ("CANARY", made["secret"], rotated["secret"]):
         assert not [text for text in said if secret in text]
     assert replace(NAMED, name="x").url  # the canary was there to be found
