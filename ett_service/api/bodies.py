@@ -6,7 +6,7 @@ of the wire, as events are. Keys, receivers and scenarios are read by pydantic m
 
 import asyncio
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -37,6 +37,9 @@ class RequestBody(BaseModel):
     """The body of a request, as a model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    points_at_bad_json: ClassVar[bool] = True
+    """Whether the problem of a body that is not JSON lists that as a fault."""
 
 
 async def read_body(request: Request, *, most: int, deadline_s: float) -> bytes:
@@ -104,9 +107,11 @@ async def read_model(request: Request, state: AppState, kind: type[M]) -> M:
         return kind.model_validate_json(body)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False, include_context=False)
-        if errors[0]["type"] == "json_invalid":
-            raise Problem(ProblemKind.MALFORMED_JSON, errors=fault_members(errors)) from error
-        raise Problem(ProblemKind.VALIDATION_FAILED, errors=fault_members(errors)) from error
+        is_json = errors[0]["type"] != "json_invalid"
+        problem = ProblemKind.VALIDATION_FAILED if is_json else ProblemKind.MALFORMED_JSON
+        if not is_json and not kind.points_at_bad_json:
+            raise Problem(problem) from error
+        raise Problem(problem, errors=fault_members(errors)) from error
 
 
 def members(body: msgspec.Struct, frame: Frame, pointer: str = "") -> dict[str, Any]:

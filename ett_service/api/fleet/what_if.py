@@ -142,6 +142,8 @@ class WhatIfRequest(RequestBody):
 
     model_config = ConfigDict(strict=True)
 
+    points_at_bad_json = False
+
     scenarios: list[ScenarioText] = Field(
         min_length=1, max_length=MOST_SCENARIOS, description="; ".join(GRAMMAR)
     )

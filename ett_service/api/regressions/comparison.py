@@ -74,8 +74,10 @@ def _unit(compared: Any) -> Unit:
 def _level(side: Callable[[Any], Level]) -> Of:
     def compute(compared: Any) -> dict[str, Any]:
         level = side(compared)
-        in_seconds = level.value is not None and _unit(compared) == "seconds"
-        return {"n": level.n, "value": seconds(level.value) if in_seconds else level.value}
+        value = level.value
+        if value is not None and _unit(compared) == "seconds":
+            value = seconds(value)
+        return {"n": level.n, "value": value}
 
     return Of(compute)
 
