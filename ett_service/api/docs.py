@@ -38,6 +38,8 @@ Effective Training Time (ETT%) of training jobs: send events, read exact ledgers
 Every request needs a key, `Authorization: Bearer ett_...`, except those for health and for this
 page. Errors are problem documents (RFC 9457) with codes and pointers; they never repeat the
 value that was sent. Every answer carries `X-Request-Id`.
+
+Examples are recorded answers. Their lists are cut to two items.
 """
 
 
@@ -68,7 +70,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
 def examples() -> dict[str, Any]:
     """Return the recorded request and answers of every operation, by its id.
 
-    ``make openapi`` records them.
+    ``make openapi`` records them; they lie in the package because the service shows them.
     """
     recorded: dict[str, Any] = {}
     for file in sorted(_EXAMPLES.iterdir(), key=lambda each: each.name):
