@@ -82,7 +82,7 @@ EmptyIsNull = BeforeValidator(lambda text: text or None)
 NextCursor = Annotated[
     str | None, Field(description="Pass it as `cursor` to get the next page; null on the last one.")
 ]
-KeyPrefix = Annotated[str, Field(description="Prefix of the key that did it.")]
+KeyPrefix = Annotated[str, Field(description="Prefix of a key.")]
 
 
 @dataclass(frozen=True, slots=True)

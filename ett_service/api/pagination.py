@@ -1,12 +1,13 @@
 """Pages of lists, and the opaque cursors that say where a page ended."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from fastapi import Query
 
+from ett_service.api.answers import Words
 from ett_service.api.problems import Problem, ProblemKind
 
 T = TypeVar("T")
@@ -21,6 +22,12 @@ Cursor = Annotated[
     str | None, Query(max_length=2000, description="`next_cursor` of the page before.")
 ]
 Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+def orders(names: Iterable[str]) -> Words:
+    """Allow to sort by each of *names*, and by ``-NAME`` for the largest first."""
+    ascending = tuple(names)
+    return Words((*(f"-{name}" for name in ascending), *ascending))
 
 
 def write(place: tuple[object, ...]) -> str:

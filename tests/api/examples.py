@@ -174,7 +174,12 @@ def _notify(recorder: Recording) -> None:
         owner = project_id(conn, "research") or 0
     recorder.store.write(
         lambda conn: outbox.put(
-            conn, owner, "6f1f0b2f3c1d9a77", 3, [(owner, RECEIVER["name"], "{}")], NOON + HOUR_US
+            conn,
+            owner,
+            "6f1f0b2f3c1d9a77",
+            3,
+            [(owner, str(RECEIVER["name"]), "{}")],
+            NOON + HOUR_US,
         )
     )
     recorder.ask("list_receivers", "GET /v1/receivers", as_csv=True)

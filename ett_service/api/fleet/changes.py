@@ -132,7 +132,9 @@ class WaterfallAnswer(Answer):
 
     measure: Annotated[Literal["time_to_start"], Of(lambda _: "time_to_start")]
     steps: list[StepAnswer]
-    change_seconds: Annotated[Seconds, Of(lambda told: sum(step.step_us for step in told.steps))]
+    change_seconds: Annotated[
+        Seconds, Of(lambda source: sum(step.step_us for step in source.steps))
+    ]
 
 
 class ChangesAnswer(Answer):

@@ -10,6 +10,7 @@ from ett_service.api.answers import (
     Answer,
     ByCategory,
     Instant,
+    KeyPrefix,
     NextCursor,
     NonzeroByCategory,
     Of,
@@ -105,7 +106,7 @@ class VerdictAnswer(Answer):
     origin: Origin
     cause: Cause
     why: str
-    made_by: str = Field(description="Prefix of a key.")
+    made_by: KeyPrefix
     made_at: Instant
     rules_origin: Origin | None
     rules_cause: Cause | None

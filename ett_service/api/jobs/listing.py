@@ -1,7 +1,7 @@
 """Jobs: which there are, and what one of them spent its time on."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
@@ -31,12 +31,7 @@ router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
 )
 
-JobOrder = Literal[
-    "-started_at", "-ended_at", "-job", "-e2e_seconds", "-ett_ratio", "-failures",
-    "-unsaved_training_seconds",
-    "started_at", "ended_at", "job", "e2e_seconds", "ett_ratio", "failures",
-    "unsaved_training_seconds",
-]  # fmt: skip
+JobOrder = Annotated[str, pagination.orders(listing.ORDERS)]
 
 _PLACES: dict[str, Any] = {
     "job": tuple[str, pagination.Word, pagination.Word],

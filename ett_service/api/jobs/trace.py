@@ -1,8 +1,7 @@
 """Chrome trace-event JSON of a job, as Perfetto and chrome://tracing read it.
 
-Process 0 is the ledger: one lane, one slice a segment, so that its slices by category sum to the
-ledger. Process ``number + 1`` is an attempt, with a thread a rank; thread 0 holds what was told
-without a rank.
+Process 0 is the ledger: one lane, one slice a segment, so its slices by category sum to the ledger.
+Process ``number + 1`` is an attempt, with a thread a rank. Thread 0 holds spans without a rank.
 """
 
 from collections import defaultdict
@@ -20,7 +19,7 @@ TraceEvent = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Something that lasted, to be drawn on one lane."""
+    """A span of time on one lane."""
 
     start_at: int
     end_at: int
@@ -53,10 +52,10 @@ def trace(
 
 
 def drawn(process: int, thread: int, slices: Iterable[Slice]) -> Iterator[TraceEvent]:
-    """Yield a begin and an end for each of *slices*, nested as the format demands.
+    """Yield a begin and an end event for each of *slices*, nested as the format requires.
 
-    Slices of one lane must nest, and spans need not: where one outlasts the slice that it began
-    in, it is cut there and goes on beside it, so that its length stays.
+    Slices of one lane must nest, but spans need not. A span that outlasts the slice in which it
+    began is cut there and continues beside it, so its length stays.
     """
     lane = {"pid": process, "tid": thread}
     open_slices: list[Slice] = []

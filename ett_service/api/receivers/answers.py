@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, Instant, Of, Seconds
+from ett_service.api.answers import Answer, Instant, KeyPrefix, Of, Seconds
 from ett_service.notifications.receivers import Directory, Format, Receiver
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.receivers.outbox import DeliveryState
@@ -58,7 +58,7 @@ class ReceiverAnswer(Answer):
     both_sign_until: Instant | None = Field(
         description="For a day after a rotation, both secrets sign."
     )
-    made_by: str | None = Field(description="Prefix of the key that created it.")
+    made_by: KeyPrefix | None
     made_by_name: str | None
     made_at: Instant | None
 

@@ -1,7 +1,7 @@
 """Corrections of a job by people: verdicts on its failures, and exclusions of its time."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import AliasPath, Field
@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
-from ett_service.api.answers import Answer, Instant, NextCursor, Of
+from ett_service.api.answers import Answer, Instant, KeyPrefix, NextCursor, Of, Words
 from ett_service.api.bodies import described, members, read_struct, refused_window
 from ett_service.api.deps import (
     CorrectedProjectId,
@@ -61,9 +61,7 @@ class ExclusionAnswer(Answer):
         serialization_alias="to", description="Null: to the end of the job."
     )
     why: str
-    made_by: str = Field(
-        validation_alias=AliasPath("made_by", "key"), description="Prefix of a key."
-    )
+    made_by: KeyPrefix = Field(validation_alias=AliasPath("made_by", "key"))
     made_by_name: str | None = Field(validation_alias=AliasPath("made_by", "name"))
     made_at: Instant
 
@@ -73,8 +71,13 @@ class CorrectionAnswer(Answer):
 
     id: int = Field(description="Counts the job's corrections.")
     kind: Annotated[
-        Literal["verdict", "exclusion"],
-        Of(lambda correction: "exclusion" if correction.attempt is None else "verdict"),
+        str,
+        Words((corrections.VERDICT, corrections.EXCLUSION)),
+        Of(
+            lambda correction: (
+                corrections.EXCLUSION if correction.attempt is None else corrections.VERDICT
+            )
+        ),
     ]
     launch: Annotated[str | None, _of("attempt", "launch")] = Field(
         description="With `attempt` and `cycle`: the attempt that failed."
@@ -88,14 +91,10 @@ class CorrectionAnswer(Answer):
     )
     to_at: Annotated[Instant | None, _of("window", "to_at")] = Field(serialization_alias="to")
     why: str
-    made_by: str = Field(
-        validation_alias=AliasPath("made_by", "key"), description="Prefix of a key."
-    )
+    made_by: KeyPrefix = Field(validation_alias=AliasPath("made_by", "key"))
     made_by_name: str | None = Field(validation_alias=AliasPath("made_by", "name"))
     made_at: Instant
-    taken_back_by: Annotated[str | None, _of("taken_back_by", "key")] = Field(
-        description="Prefix of the key that took it back."
-    )
+    taken_back_by: Annotated[KeyPrefix | None, _of("taken_back_by", "key")]
     taken_back_by_name: Annotated[str | None, _of("taken_back_by", "name")]
     taken_back_at: Instant | None = Field(description="Null while it is in force.")
 

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
-from ett_service.api.answers import Answer, Instant, NextCursor
+from ett_service.api.answers import Answer, Instant, KeyPrefix, NextCursor
 from ett_service.api.bodies import described, members, read_struct, refused_window
 from ett_service.api.deps import (
     At,
@@ -52,7 +52,7 @@ class MarkedAnswer(Answer):
 class MarkerAnswer(MarkedAnswer):
     """A change of the fleet, and when it was made."""
 
-    made_by: str = Field(description="Prefix of the key that created it.")
+    made_by: KeyPrefix
     made_by_name: str | None
     made_at: Instant
 

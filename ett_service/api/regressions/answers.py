@@ -12,6 +12,7 @@ from ett_service.api.answers import (
     Finite,
     Instant,
     IntervalAnswer,
+    KeyPrefix,
     NextCursor,
     Of,
     Ratio,
@@ -136,11 +137,11 @@ class RegressionRow(Answer):
         description="How often it came back within 72 hours.",
     )
     acknowledged_at: Instant | None
-    acknowledged_by: str | None = Field(description="Prefix of a key.")
+    acknowledged_by: KeyPrefix | None
     acknowledged_by_name: Annotated[str | None, key_name("acknowledged_by")]
     triage: Triage | None = Field(description="The verdict of a person.")
     triage_at: Instant | None
-    triage_by: str | None
+    triage_by: KeyPrefix | None
     triage_by_name: Annotated[str | None, key_name("triage_by")]
     muted_until: Annotated[Instant | None, Of(_muted_until)] = Field(
         description="Null where no mute is in force."

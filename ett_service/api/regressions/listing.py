@@ -1,7 +1,7 @@
 """Regressions: the list of findings, and everything about one."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from sqlalchemy import Connection
@@ -30,10 +30,7 @@ router = APIRouter(
     dependencies=[Depends(only_declared_parameters)],
 )
 
-RegressionOrder = Literal[
-    "-pending_at", "-onset_at", "-last_run_at", "-ratio", "-gpu_hours_per_week",
-    "pending_at", "onset_at", "last_run_at", "ratio", "gpu_hours_per_week",
-]  # fmt: skip
+RegressionOrder = Annotated[str, pagination.orders(regressions.ORDERS)]
 
 RegressionId = Annotated[
     str, Path(max_length=64, description="The id in lists.", examples=["01JCXK7V4W3M"])

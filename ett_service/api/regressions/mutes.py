@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
-from ett_service.api.answers import Answer, EmptyIsNull, Instant, NextCursor, Of
+from ett_service.api.answers import Answer, EmptyIsNull, Instant, KeyPrefix, NextCursor, Of
 from ett_service.api.bodies import described, members, read_struct, refused, refused_window
 from ett_service.api.deps import (
     AdministeredId,
@@ -63,7 +63,7 @@ class MuteAnswer(Answer):
     )
     until: Instant = Field(validation_alias=AliasPath("muted", "until_us"))
     why: str
-    made_by: str = Field(description="Prefix of a key.")
+    made_by: KeyPrefix
     made_by_name: Annotated[str | None, key_name("made_by")]
     made_at: Instant
     taken_back_by: str | None
