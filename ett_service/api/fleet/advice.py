@@ -12,9 +12,9 @@ from ett_service.api.fleet.question import AskedAnswer, GroupedScope, WindowPara
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
+from ett_service.core.dimensions import Dimension
 from ett_service.core.planning.checkpoint_interval import FLAT
 from ett_service.fleet.advice import Counted, GroupAdvice, Verdict, fleet_advice, job_advice
-from ett_service.fleet.scope import Dimension
 from ett_service.fleet.uncertainty import CONFIDENCE
 
 router = APIRouter(

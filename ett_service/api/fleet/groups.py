@@ -7,9 +7,9 @@ from pydantic import AliasPath, Field
 
 from ett_service.api.answers import Answer, ByCategory, NullIfEmpty, Of, Ratio, Seconds, Words
 from ett_service.api.jobs.answers import ProductivityAnswer
+from ett_service.core.dimensions import Dimension
 from ett_service.core.fleet.totals import FAILURE, MEASURES, PHASE, Totals
 from ett_service.core.words import Category, Cause, Origin, Period, Phase
-from ett_service.fleet.scope import Dimension
 from ett_service.fleet.summary import Group
 from ett_service.storage.fleet.preemptions import PreemptionOrder
 

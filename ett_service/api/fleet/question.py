@@ -9,9 +9,10 @@ from sqlalchemy import Connection
 
 from ett_service.api.answers import Answer, Instant, SortedValues
 from ett_service.api.deps import At, ProjectName, Reader, ReadingKey, State, project_ids
+from ett_service.core.dimensions import GROUPS, Dimension
 from ett_service.fleet import scope as scopes
 from ett_service.fleet import scope as windows
-from ett_service.fleet.scope import GROUPS, Dimension, Exclusions, Scope, Window
+from ett_service.fleet.scope import Exclusions, Scope, Window
 from ett_service.storage.record.keys import Key
 
 GroupBy = Annotated[

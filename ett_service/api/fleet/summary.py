@@ -18,7 +18,7 @@ from ett_service.api.fleet.question import (
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import declared
 from ett_service.core.words import Category, JobState
-from ett_service.fleet import summary as summary
+from ett_service.fleet import summary as fleet
 from ett_service.fleet.scope import STEPS
 from ett_service.fleet.series import series, top_jobs
 
@@ -123,7 +123,7 @@ def read_summary(
     state: State,
     *,
     sort: Annotated[
-        summary.GroupOrder,
+        fleet.GroupOrder,
         Query(description="Order of the groups: most weighted time, most lost time, or by name."),
     ] = "weighted",
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many groups.")] = 1000,
@@ -134,7 +134,7 @@ def read_summary(
 
     A file contains the groups. Without `group_by` it contains the total as one group.
     """
-    summary = summary.summary(
+    summary = fleet.summary(
         conn, scope, window, state.economy, order=sort, distributions=distributions
     )
     groups = [

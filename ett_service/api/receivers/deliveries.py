@@ -34,7 +34,7 @@ _DONE = {done.value or "waiting": done for done in DeliveryState}
 _WORDS = {done: word for word, done in _DONE.items()}
 _OPEN = frozenset({DeliveryState.WAITING, DeliveryState.REPEATING})
 
-DeliveryState = Annotated[str, Words(tuple(_DONE))]
+StateWord = Annotated[str, Words(tuple(_DONE))]
 
 
 class Try(Answer):
@@ -52,7 +52,7 @@ class DeliveryAnswer(Answer):
     id: str = Field(description="The `webhook-id`, which is the same for all tries.")
     fingerprint: str
     state_version: int = Field(validation_alias="version")
-    state: Annotated[DeliveryState, BeforeValidator(_WORDS.get)] = Field(
+    state: Annotated[StateWord, BeforeValidator(_WORDS.get)] = Field(
         validation_alias="done",
         description="`waiting`: pending. `repeating`: delivered, and repeated. `superseded`: "
         "replaced by a newer message.",
@@ -84,9 +84,7 @@ class Replayed(Answer):
 class DeliveryQuery:
     """The query of a list of deliveries."""
 
-    state: Annotated[
-        tuple[DeliveryState, ...], Query(description="Any of these; by default all.")
-    ] = ()
+    state: Annotated[tuple[StateWord, ...], Query(description="Any of these; by default all.")] = ()
     limit: pagination.Limit = 100
     cursor: pagination.Cursor = None
 

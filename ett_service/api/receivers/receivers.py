@@ -29,8 +29,8 @@ from ett_service.api.receivers.answers import (
     TrialAnswer,
 )
 from ett_service.api.state import AppState
+from ett_service.core.dimensions import Dimension
 from ett_service.core.intervals import SECOND_US
-from ett_service.fleet.scope import Dimension
 from ett_service.notifications.guard import Refused
 from ett_service.notifications.notice import test_notice
 from ett_service.notifications.receivers import Format, Receiver

@@ -22,7 +22,7 @@ from ett_service.api.deps import (
 )
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import Problem, ProblemKind, declared
-from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.words import Category, Phase
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.requests import NewMute, frame
