@@ -43,7 +43,7 @@ _SEGMENTS = _of_job(
 ).order_by(schema.segment.c.started_us)
 _CHECKPOINTS = _of_job(
     schema.checkpoint, "id", "number", "saved_us", "step", "bytes", "duration_us"
-).order_by(schema.checkpoint.c.number, schema.checkpoint.c.saved_us, schema.checkpoint.c.id)
+).order_by(*(schema.checkpoint.c[name] for name in ("number", "saved_us", "step", "id")))
 _SHARES = _of_job(schema.share, "category", "period", "phase", "us", "weighted_us", "gpu_us")
 
 _read_ledger = msgspec.json.Decoder(JobLedger).decode

@@ -116,9 +116,9 @@ def test_the_same_is_written_whether_the_ledger_before_is_known_or_read(
     read = changes_to(key, other, head(2), rows_of(store, key)).ledgers
     known = changes_to(key, other, head(2), PreviousLedger(one, None)).ledgers
 
-    assert alike(read.put) == alike(known.put)
-    assert alike(read.gone) == alike(known.gone)
+    assert rows_in(read.put, read.new) == rows_in(known.put, known.new)
+    assert rows_in(read.gone) == rows_in(known.gone)
 
 
-def alike(rows: Mapping[str, list[Values]]) -> dict[str, set[Values]]:
-    return {table: set(of_table) for table, of_table in rows.items() if of_table}
+def rows_in(*changes: Mapping[str, list[Values]]) -> set[tuple[str, Values]]:
+    return {(table, row) for each in changes for table, rows in each.items() for row in rows}
