@@ -21,6 +21,7 @@ _BEFORE_THE_LOOP = frozenset(
     }
 )
 _TIMED = _BEFORE_THE_LOOP | {Category.SHUTDOWN}
+_STOP = Category.CHECKPOINT_BLOCKING.value
 
 
 class InstantAmounts(NamedTuple):
@@ -97,14 +98,14 @@ def _recovered(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantAmount
 def _checkpoint_stops(ledger: JobLedger, since: int) -> Iterator[InstantAmounts]:
     """Yield each stop for a checkpoint that is over, in order."""
     segments = ledger.segments
-    for one in segments[max(0, bisect_left(segments, (since,)) - 1) :]:
-        if one.category is not Category.CHECKPOINT_BLOCKING or one.number is None:
+    first = max(0, bisect_left(segments, (since,)) - 1)
+    for start, end, category, _, number in segments[first:]:
+        if category is not Category.CHECKPOINT_BLOCKING or number is None:
             continue
-        attempt = ledger.attempts[one.number]
-        is_open = attempt.outcome is Outcome.RUNNING and one.end_at == attempt.ended_at
-        if one.end_at >= since and not is_open:
-            tally = _timed(Category.CHECKPOINT_BLOCKING.value, one.end_at - one.start_at)
-            yield InstantAmounts(one.end_at, one.number, tally=tally)
+        attempt = ledger.attempts[number]
+        is_open = attempt.outcome is Outcome.RUNNING and end == attempt.ended_at
+        if end >= since and not is_open:
+            yield InstantAmounts(end, number, (), 0, _timed(_STOP, end - start))
 
 
 def _loop_started_at(attempt: AttemptLedger) -> int:

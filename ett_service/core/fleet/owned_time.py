@@ -37,9 +37,8 @@ def owned_time(ledger: JobLedger, frame: Frame, since: int = -NEVER) -> Iterator
     As in the fleet's sums, a job of unknown accelerators carries no weight.
     """
     weights, segments = frame.weights, ledger.segments
-    for start, end, category, period, number in segments[
-        max(0, bisect_left(segments, (since,)) - 1) :
-    ]:
+    first = max(0, bisect_left(segments, (since,)) - 1)
+    for start, end, category, period, number in segments[first:]:
         if number is not None:
             held = category not in UNHELD
             yield OwnedTime(start, end, category, period, number, number, weights[number], held)
