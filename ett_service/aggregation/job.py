@@ -16,15 +16,15 @@ from ett_service.core.ledger.results import (
     Limits,
 )
 from ett_service.storage.fleet import contributions
-from ett_service.storage.jobs import ledgers, records
-from ett_service.storage.jobs.batches import JobBatch, existing_rows
-from ett_service.storage.jobs.changes import (
+from ett_service.storage.folded_jobs import (
     LEDGER_TABLES,
     JobChanges,
     LedgerRows,
     PreviousLedger,
     StoredLedger,
 )
+from ett_service.storage.jobs import ledgers, records
+from ett_service.storage.jobs.batches import JobBatch, existing_rows
 from ett_service.storage.jobs.ledger_rows import Head
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey

@@ -16,9 +16,9 @@ from ett_service.storage.fleet import contributions, rollup_rows
 from ett_service.storage.fleet.contributions import Content, ExistingCells, Place, content
 from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Amounts, Key
 from ett_service.storage.fleet.rollup_rows import RollupDay
+from ett_service.storage.folded_jobs import LEDGER_TABLES, LedgerRows
 from ett_service.storage.jobs import batches, records
 from ett_service.storage.jobs.batches import JobBatch, existing_rows
-from ett_service.storage.jobs.changes import LEDGER_TABLES, LedgerRows
 from ett_service.storage.jobs.ledger_rows import Columns, Head, rows
 from ett_service.storage.metrics import counter_samples
 from ett_service.storage.metrics.counter_samples import CounterSample

@@ -12,15 +12,15 @@ from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Phase
 from ett_service.storage.engine.statements import Values
 from ett_service.storage.engine.store import Store
-from ett_service.storage.jobs import ledgers
-from ett_service.storage.jobs.batches import JobBatch, existing_rows
-from ett_service.storage.jobs.changes import (
+from ett_service.storage.folded_jobs import (
     LEDGER_TABLES,
     JobChanges,
     LedgerRows,
     PreviousLedger,
     StoredLedger,
 )
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.jobs.batches import JobBatch, existing_rows
 from ett_service.storage.jobs.ledger_rows import Head
 from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import deliver, stored
