@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import TypeAlias
 
-from ett_service.core.fleet.cohort import Cohort, Frame, fits, is_weighted, last_at
-from ett_service.core.fleet.instant_amounts import instant_amounts, unlike
+from ett_service.core.dimensions import Cohort
+from ett_service.core.fleet.cohort import Frame, fits, is_weighted, last_at
+from ett_service.core.fleet.instant_amounts import changed_amounts, instant_amounts
 from ett_service.core.fleet.owned_time import owned_time
 from ett_service.core.fleet.totals import PLAIN, WEIGHTED, Names
 from ett_service.core.intervals import DAY_US, HOUR_US
@@ -79,7 +80,7 @@ def first_difference(before: JobLedger, after: JobLedger, changed_from: int | No
     """
     if not _framed_alike(before, after):
         return None
-    instants = [one.at for one in unlike(before, after)]
+    instants = [one.at for one in changed_amounts(before, after)]
     instants += _first_unlike_segment(before.segments, after.segments, changed_from)
     for old, new in zip_longest(before.work, after.work):
         if old != new:

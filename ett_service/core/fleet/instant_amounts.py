@@ -47,7 +47,7 @@ def instant_amounts(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantA
     yield from _checkpoint_stops(ledger, since)
 
 
-def unlike(before: JobLedger, after: JobLedger) -> set[InstantAmounts]:
+def changed_amounts(before: JobLedger, after: JobLedger) -> set[InstantAmounts]:
     """Return the amounts of which only one of both ledgers tells, but for checkpoint stops.
 
     Those are segments.

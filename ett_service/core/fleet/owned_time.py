@@ -9,7 +9,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from ett_service.core.fleet.cohort import Cohort, Frame
+from ett_service.core.dimensions import Cohort
+from ett_service.core.fleet.cohort import Frame
 from ett_service.core.intervals import Interval, merged
 from ett_service.core.ledger.job_results import UNHELD, cut_waits
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
