@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ett_service.detection.panel import Flags, Panel
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.panel import Panel
+from ett_service.detection.sample import Flags, Floats, Ints
 
 _YOUNG = 0.5
 _SURE = 1e-9  #: odds under which nothing is known

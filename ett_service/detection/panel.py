@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ett_service.core.regressions.finding import Cohort
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +45,6 @@ def comparable(one: Cohort, other: Cohort) -> bool:
     """Tell whether a cohort holds the other, or is held by it."""
     return set(one) <= set(other) or set(other) <= set(one)
 
-
-Flags = NDArray[np.bool_]
 
 _PRIOR_SERIES = 2.0  #: the variance of days pooled over series counts as so many of their own
 _LEAST_OTHERS = 0.1  #: part of the rows that others must have to be compared with

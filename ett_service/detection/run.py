@@ -4,10 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 from types import MappingProxyType
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US, WEEK_US
@@ -27,7 +25,7 @@ from ett_service.core.words import Category
 from ett_service.detection.attribution.attribute import attribute
 from ett_service.detection.inputs import observe
 from ett_service.detection.options import Frozen, Memory, Options, Plan, Power
-from ett_service.detection.sample import Floats, Observed
+from ett_service.detection.sample import Flags, Floats, Observed
 from ett_service.detection.scan import scan
 from ett_service.fleet.economy import Economy
 
@@ -139,8 +137,6 @@ class Weighing:
             total += float(price) * float(hours[day, place])
         return total / float(hours.sum())
 
-
-Flags: TypeAlias = NDArray[np.bool_]
 
 _NEAR_DAYS = 3  #: from the window's edge on, in which an older onset is placed
 _BEFORE_DAYS = 7

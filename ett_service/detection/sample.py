@@ -14,6 +14,7 @@ from ett_service.core.words import Category
 Ints: TypeAlias = NDArray[np.int64]
 SmallInts: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from ett_service.core.regressions.finding import Cohort, Metric, Subject
 from ett_service.detection.models.series_model import SeriesModel
 from ett_service.detection.onset import Peaks, Starts, peaks
 from ett_service.detection.options import Options
-from ett_service.detection.panel import Flags
-from ett_service.detection.sample import Floats
+from ett_service.detection.sample import Flags, Floats
 
 
 def limit(chances: Floats, q: float) -> float:

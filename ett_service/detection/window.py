@@ -14,8 +14,8 @@ from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import Flags, Groups
-from ett_service.detection.sample import Durations, Floats, Ints, Sample, SmallInts
+from ett_service.detection.panel import Groups
+from ett_service.detection.sample import Durations, Flags, Floats, Ints, Sample, SmallInts
 from ett_service.storage.record.markers import MarkerFilter, markers
 
 _MOST_WINDOWS = 10_000

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 
 Places: TypeAlias = NDArray[np.intp]
 
@@ -158,7 +158,6 @@ def _between(inside: Floats, inside_total: Floats, weight: float, total: float) 
     return inside * outside / weight**2 * apart**2
 
 
-Bools = NDArray[np.bool_]
 Cell: TypeAlias = str | tuple[str, ...]
 """A value, ``""`` where it is unknown; or several, as the hosts of an attempt."""
 Columns: TypeAlias = Mapping[str, Sequence[Cell]]
@@ -181,7 +180,7 @@ class Shift:
 
     values: Floats
     weights: Floats
-    after: Bools
+    after: Flags
     noise: float | None = None  #: None: that of the rows themselves
     at_us: Ints | None = None
     onset_us: int | None = None

@@ -16,8 +16,8 @@ from ett_service.core.regressions.finding import (
     Suspect,
 )
 from ett_service.detection import ranks
-from ett_service.detection.attribution.dimensions import Bools, Cell, holds
-from ett_service.detection.sample import AttemptValues, Floats, Held, Ints, Observed
+from ett_service.detection.attribution.dimensions import Cell, holds
+from ett_service.detection.sample import AttemptValues, Flags, Floats, Held, Ints, Observed
 from ett_service.storage.regressions.attempt_facts import AttemptKey
 
 MOST_ROWS = 4_000
@@ -51,9 +51,9 @@ class Affected:
     us: Ints
     known_us: Ints
     attempt: Ints
-    after: Bools
+    after: Flags
 
-    def chosen(self, rows: "Bools | np.ndarray[tuple[int], np.dtype[np.intp]]") -> "Affected":
+    def chosen(self, rows: "Flags | np.ndarray[tuple[int], np.dtype[np.intp]]") -> "Affected":
         """Return some of the rows."""
         return Affected(self.us[rows], self.known_us[rows], self.attempt[rows], self.after[rows])
 
@@ -76,7 +76,7 @@ def of_cohort(observed: Observed, rows: Affected, cohort: Cohort) -> Affected:
     return rows.chosen(in_cohort(observed, cohort)[observed.attempts.cohort[rows.attempt]])
 
 
-def in_cohort(observed: Observed, cohort: Cohort) -> Bools:
+def in_cohort(observed: Observed, cohort: Cohort) -> Flags:
     """Tell which of the observed cohorts are part of this one."""
     asked = set(cohort)
     return np.array([asked <= set(one) for one in observed.cohorts], dtype=np.bool_)
@@ -101,7 +101,7 @@ class Exposed:
     events: Floats
     hours: Floats
     attempt: Ints
-    after: Bools
+    after: Flags
 
 
 def failures(observed: Observed, subject: Subject, windows: Windows, cohort: Cohort) -> Exposed:
@@ -141,7 +141,7 @@ _MAD = 1.4826
 def examples(
     keys: Sequence[AttemptKey],
     level: Floats,
-    after: Bools,
+    after: Flags,
     cells: Sequence[Cell] | None,
     suspect: Sequence[Suspect],
     *,
@@ -178,7 +178,7 @@ FEWEST = 3
 
 
 def side_by_side(
-    suspect: Suspect, cells: Sequence[Cell], log_us: Floats, after: Bools
+    suspect: Suspect, cells: Sequence[Cell], log_us: Floats, after: Flags
 ) -> SideBySide | None:
     """Compare the suspect's rows with those of the value that most others had after the onset.
 
@@ -221,7 +221,7 @@ def side_by_side(
     )
 
 
-def _most(cells: Sequence[Cell], has: Bools, after: Bools) -> str:
+def _most(cells: Sequence[Cell], has: Flags, after: Flags) -> str:
     """Return what most of the others had, of what there was before, too; empty for none."""
     before = {cell for cell, is_after in zip(cells, after, strict=True) if not is_after}
     counts = Counter(

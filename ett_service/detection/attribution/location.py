@@ -13,10 +13,9 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Cohort, Finding, Metric, Subject
 from ett_service.core.words import Category
 from ett_service.detection.attribution import examples
-from ett_service.detection.attribution.dimensions import Bools
 from ett_service.detection.attribution.examples import Window, Windows
 from ett_service.detection.completed import BEFORE_THE_LOOP
-from ett_service.detection.sample import Floats, Ints, Observed
+from ett_service.detection.sample import Flags, Floats, Ints, Observed
 
 K = TypeVar("K")
 MIX = "mix"
@@ -25,7 +24,7 @@ _TRIMMED_PERCENT = 5
 _FEWEST_TRIMMED = 20
 
 
-def middle(us: Ints, after: Bools) -> Bools:
+def middle(us: Ints, after: Flags) -> Flags:
     """Mark the rows of each side without its longest and shortest: one long wait says little."""
     kept = np.ones(len(us), dtype=np.bool_)
     for side in (~after, after):
@@ -35,7 +34,7 @@ def middle(us: Ints, after: Bools) -> Bools:
     return kept
 
 
-def by_part(parts: Mapping[str, Ints], after: Bools, strata: Sequence[int]) -> dict[str, Fraction]:
+def by_part(parts: Mapping[str, Ints], after: Flags, strata: Sequence[int]) -> dict[str, Fraction]:
     """Share out the change of the sum of *parts* among them; nothing where it did not change."""
     sides = _places(after, strata)
     changes: dict[str, Fraction] = {}
@@ -52,7 +51,7 @@ def by_part(parts: Mapping[str, Ints], after: Bools, strata: Sequence[int]) -> d
     return _shared(changes)
 
 
-def cohort_shares(us: Ints, after: Bools, cohorts: Sequence[K]) -> dict[K, Fraction]:
+def cohort_shares(us: Ints, after: Flags, cohorts: Sequence[K]) -> dict[K, Fraction]:
     """Share out the change of the mean of *us* among the cohorts of its rows."""
     sums: dict[K, list[list[int]]] = {}
     for one, is_after, cohort in zip(us.tolist(), after.tolist(), cohorts, strict=True):
@@ -83,7 +82,7 @@ def by_cohort_of(split: Decomposition[K]) -> dict[K, Fraction]:
     return _shared(changes)
 
 
-def _places(after: Bools, strata: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+def _places(after: Flags, strata: Sequence[int]) -> list[tuple[list[int], list[int]]]:
     """Return the places of rows before and after, of strata that have both."""
     sides: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for place, (is_after, stratum) in enumerate(zip(after.tolist(), strata, strict=True)):
@@ -193,7 +192,7 @@ def _phases(
     return {name: float(share) for name, share in found.items()}
 
 
-def _starts(observed: Observed, windows: Windows) -> tuple[dict[str, Ints], Ints, Bools]:
+def _starts(observed: Observed, windows: Windows) -> tuple[dict[str, Ints], Ints, Flags]:
     """Return the attempts that reached a loop in the windows, and their phases' time."""
     found = {name: examples.durations(observed, each, windows) for name, each in _PHASES.items()}
     attempt = np.unique(np.concatenate([rows.attempt for rows in found.values()]))

@@ -9,16 +9,15 @@ import numpy as np
 from ett_service.core.regressions.finding import Suspect
 from ett_service.detection.attribution.dimensions import (
     NEAR_US,
-    Bools,
     Columns,
     Dimension,
     DimensionCandidate,
     Shift,
 )
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 
 
-def alike(values: Floats, units: Ints, after: Bools) -> Floats:
+def alike(values: Floats, units: Ints, after: Flags) -> Floats:
     """Return a weight for each row, 1 where it is the only one of its unit on its side.
 
     ``k`` rows count as ``k / (1 + (k - 1) r)``, with ``r`` the correlation within units by
@@ -68,7 +67,7 @@ _DIGITS = 9
 def suspects(
     columns: Columns,
     log_us: Floats,
-    after: Bools,
+    after: Flags,
     *,
     at_us: Ints | None = None,
     onset_us: int | None = None,
@@ -98,7 +97,7 @@ def suspects(
     return ranked({name: [cells[at] for at in places] for name, cells in columns.items()}, figures)
 
 
-def above_before(log_us: Floats, after: Bools, strata: Ints) -> Floats:
+def above_before(log_us: Floats, after: Flags, strata: Ints) -> Floats:
     """Return by how much each logarithm is above where its stratum was before, if that is known."""
     return log_us - _levels(log_us, after, strata)[1]
 
@@ -222,7 +221,7 @@ def _told(one: DimensionCandidate, dimension: Dimension) -> Iterator[Suspect]:
         )
 
 
-def _levels(values: Floats, after: Bools, strata: Ints | None) -> tuple[Bools, Floats]:
+def _levels(values: Floats, after: Flags, strata: Ints | None) -> tuple[Flags, Floats]:
     """Tell which rows can be compared, and where the stratum of each was before."""
     everything = np.ones(len(values), dtype=np.bool_)
     level = np.zeros(len(values))

@@ -11,8 +11,8 @@ from ett_service.detection.models.level_model import LevelModel, doubt, shift
 from ett_service.detection.models.residuals import Residuals, residuals, uncut
 from ett_service.detection.models.series_model import SURE, Change
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import Cells, Flags, Groups, centred
-from ett_service.detection.sample import Durations, Floats
+from ett_service.detection.panel import Cells, Groups, centred
+from ett_service.detection.sample import Durations, Flags, Floats
 from ett_service.detection.window import Window, accelerators
 
 _WEEK = 7

@@ -16,8 +16,8 @@ from ett_service.detection.models.residuals import CUT, medians
 from ett_service.detection.models.series_model import Change
 from ett_service.detection.onset import Fewest
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import Cells, Flags, Groups, centred
-from ett_service.detection.sample import Floats, Shares
+from ett_service.detection.panel import Cells, Groups, centred
+from ett_service.detection.sample import Flags, Floats, Shares
 from ett_service.detection.window import Window
 
 SUBJECT = Subject(Metric.ETT_RATIO)

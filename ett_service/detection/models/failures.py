@@ -17,8 +17,8 @@ from ett_service.core.regressions.finding import Side, Subject
 from ett_service.detection.models.series_model import Change, Halves
 from ett_service.detection.onset import Fewest, Starts, heads, tails
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import Flags, Groups
-from ett_service.detection.sample import Floats, Ints, Rates
+from ett_service.detection.panel import Groups
+from ett_service.detection.sample import Flags, Floats, Ints, Rates
 from ett_service.detection.window import Window
 
 FEWEST_EVENTS = 5

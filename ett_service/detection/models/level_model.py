@@ -10,8 +10,8 @@ from ett_service.core.regressions.finding import Subject
 from ett_service.detection import onset
 from ett_service.detection.models.series_model import Halves
 from ett_service.detection.options import Options
-from ett_service.detection.panel import Cells, Flags, Groups, Panel, panel
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.panel import Cells, Groups, Panel, panel
+from ett_service.detection.sample import Flags, Floats, Ints
 from ett_service.detection.window import Window
 
 DRAWS = 400  #: of the bootstrap

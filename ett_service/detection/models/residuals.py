@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from ett_service.detection.sample import Durations, Floats
+from ett_service.detection.sample import Durations, Flags, Floats
 
 Places = NDArray[np.intp]
-Flags = NDArray[np.bool_]
 
 CUT = 2.0  #: standard deviations at which a residual is cut
 _PRIOR_JOBS = 8.0  #: a stratum's own median counts half at so many jobs

@@ -6,8 +6,8 @@ from typing import Protocol
 from ett_service.core.regressions.finding import Side, Subject
 from ett_service.detection.onset import Fewest, Starts
 from ett_service.detection.options import Options
-from ett_service.detection.panel import Flags, Groups
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.panel import Groups
+from ett_service.detection.sample import Flags, Floats, Ints
 
 SURE = 0.8416
 """Standard normal quantile of 0.8: what scores so much above a limit passes it 8 times in 10."""

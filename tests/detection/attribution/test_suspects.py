@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Suspect
-from ett_service.detection.attribution.dimensions import Bools
 from ett_service.detection.attribution.dimensions import Columns as Cells
+from ett_service.detection.attribution.dimensions import Flags
 from ett_service.detection.attribution.suspects import alike, suspects
 from ett_service.detection.sample import Floats, Ints
 
@@ -25,7 +25,7 @@ class Fleet:
         self.chance = np.random.default_rng(seed)
         self.day = np.repeat(np.arange(DAYS), a_day)
         self.rows = len(self.day)
-        self.after: Bools = self.day >= ONSET
+        self.after: Flags = self.day >= ONSET
         self.at_us: Ints = (self.day * DAY_US + 3_600_000_000).astype(np.int64)
         self.strata: Ints = self.chance.integers(0, 3, self.rows)
         self.log_us: Floats = self.chance.normal(20, 0.3, self.rows) + 0.7 * self.strata
@@ -38,10 +38,10 @@ class Fleet:
     def drawn(self, name: str, count: int) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
         return np.array([f"{name}-{one}" for one in self.chance.integers(0, count, self.rows)])
 
-    def some(self, part: float) -> Bools:
+    def some(self, part: float) -> Flags:
         return self.chance.random(self.rows) < part
 
-    def plant(self, name: str, value: str, rows: Bools) -> None:
+    def plant(self, name: str, value: str, rows: Flags) -> None:
         self.columns[name] = np.where(rows, value, self.columns[name])
 
     def suspects(self, onset: int = ONSET) -> tuple[Suspect, ...]:
@@ -252,7 +252,7 @@ def test_the_order_of_rows_and_the_unit_of_time_change_nothing(
 def test_rows_of_a_unit_count_for_less_the_more_alike_they_are() -> None:
     chance = np.random.default_rng(1)
     units: Ints = np.repeat(np.arange(40), 5)
-    after: Bools = units >= 20
+    after: Flags = units >= 20
     of_unit = chance.normal(0, 1, 40)[units]
 
     apart = alike(chance.normal(0, 1, 200), units, after)
