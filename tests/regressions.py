@@ -24,8 +24,7 @@ from ett_service.detection.options import Power
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs, findings
 from ett_service.storage.regressions.detection_runs import DetectionRun
-from ett_service.storage.regressions.findings import NewFinding
-from ett_service.storage.regressions.rows import encode, new_id
+from ett_service.storage.regressions.findings import NewFinding, encode, new_id
 from tests.builders import NOON
 
 COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")

@@ -25,9 +25,9 @@ from ett_service.ingest.requests import (
 )
 from ett_service.storage.record.keys import Key
 from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.mutes import Mute, Muted
 from ett_service.storage.regressions.regressions import Act, NotFiring
-from ett_service.storage.regressions.rows import Regression
 
 router = APIRouter(
     prefix="/v1/regressions/{regression_id}",

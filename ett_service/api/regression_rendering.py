@@ -36,8 +36,8 @@ from ett_service.core.regressions.finding import (
     SideBySide,
     Unit,
 )
+from ett_service.storage.regressions.findings import Change, Regression
 from ett_service.storage.regressions.mutes import Mute, Muted
-from ett_service.storage.regressions.rows import Change, Regression
 
 Names = Mapping[str, str]
 """Names of keys by their prefixes."""

@@ -31,9 +31,9 @@ from ett_service.core.regressions.clocks import clocks
 from ett_service.core.regressions.finding import Metric, State, Verdict
 from ett_service.fleet import scope as scopes
 from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.mutes import Muted
 from ett_service.storage.regressions.regressions import RegressionFilter, RegressionPosition
-from ett_service.storage.regressions.rows import Regression
 
 router = APIRouter(
     prefix="/v1/regressions",

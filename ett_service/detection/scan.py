@@ -15,13 +15,6 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
-from ett_service.detection.grouping import (
-    are_beside,
-    is_outage_like,
-    is_relabelled,
-    mixes,
-    told_once,
-)
 from ett_service.detection.models.registry import series_model, subjects
 from ett_service.detection.models.series_model import SURE, Change, SeriesModel
 from ett_service.detection.onset import Starts, chance
@@ -41,7 +34,16 @@ from ett_service.detection.selection import (
     pursue,
     weights,
 )
-from ett_service.detection.verdict import Context, is_told, judged
+from ett_service.detection.verdict import (
+    Context,
+    are_beside,
+    is_outage_like,
+    is_relabelled,
+    is_told,
+    judged,
+    mixes,
+    told_once,
+)
 from ett_service.detection.window import Window
 
 _NEAR = 3.8  #: a score near those that are needed, to start from

@@ -10,8 +10,8 @@ from ett_service.notifications.notice import Notice, Status, to_json
 from ett_service.notifications.receivers import Directory, targets
 from ett_service.storage.receivers import outbox
 from ett_service.storage.regressions import findings, mutes
+from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.mutes import Muted
-from ett_service.storage.regressions.rows import Regression
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.lease import LeaseLost
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import running
-from ett_service.storage.regressions import detection_runs, findings, regressions, rows
+from ett_service.storage.regressions import detection_runs, findings, regressions
 from ett_service.storage.regressions.detection_runs import DetectionRun, UnsearchedHistory
 from ett_service.storage.regressions.findings import NewFinding
 from ett_service.worker import notify
@@ -234,7 +234,7 @@ class Evaluating:
         self._hold(conn, epoch)
         now_us = self._detecting.clock(conn)
         for at_us, told in runs:
-            body = rows.encode({"power": told.power})
+            body = findings.encode({"power": told.power})
             run = DetectionRun(project_id, at_us, took_us, epoch, told.series, body)
             if not detection_runs.add(conn, run, now_us):
                 return

@@ -17,7 +17,7 @@ from ett_service.detection.options import Options, Plan
 from ett_service.detection.run import attributed
 from ett_service.detection.sample import Observed
 from ett_service.storage.engine.store import open_for_reading, open_store
-from ett_service.storage.regressions import rows
+from ett_service.storage.regressions import findings
 from ett_service.storage.schema import regression
 from ett_service.worker.regressions import Detecting, Evaluating
 from tests.demo.conftest import END_US, Judged
@@ -186,5 +186,5 @@ def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
     for one in found:
         assert abs(one.onset_us - began[one.phase]) <= 7 * DAY_US
         assert one.onset_us < one.firing_us < LAST_US
-    told = [rows.attribution(one.attribution) for one in found]
+    told = [findings.attribution(one.attribution) for one in found]
     assert _releases(told) >= {judged.effect("slow_compile")["code_version"]}

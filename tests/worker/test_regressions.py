@@ -11,7 +11,7 @@ from ett_service.detection import run
 from ett_service.notifications.notice import Status, from_json
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs
-from ett_service.storage.regressions import rows as regression_rows
+from ett_service.storage.regressions import findings as regression_rows
 from ett_service.storage.regressions.detection_runs import UnsearchedHistory
 from ett_service.storage.schema import delivery, detection_run, regression, regression_change
 from ett_service.worker import regressions

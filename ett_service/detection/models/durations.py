@@ -1,19 +1,196 @@
-"""Durations: each attempt, save or recovery is a value, and cohorts are compared by logarithms."""
+"""Log-durations beside what the baseline expects of their cohort and stratum, cut at the tails.
+
+The expectation is a median: of the cohort, then of the stratum over all cohorts, then of the
+stratum in the cohort, each drawn to the coarser one by how few rows it has, as in a median polish
+(Tukey 1977). Residuals are cut at two robust standard deviations about the median of their day
+(Huber 1964), so that neither three in a hundred starts that take ten times as long nor the skew of
+durations say much.
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
-from ett_service.detection.models.level_model import LevelModel, doubt, shift
-from ett_service.detection.models.residuals import Residuals, residuals, uncut
-from ett_service.detection.models.series_model import SURE, Change
+from ett_service.detection.models.series_model import SURE, Change, LevelModel, doubt, shift
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, Groups, centred
 from ett_service.detection.sample import Durations, Flags, Floats
 from ett_service.detection.window import Window, accelerators
+
+Places = NDArray[np.intp]
+
+CUT = 2.0  #: standard deviations at which a residual is cut
+_PRIOR_JOBS = 8.0  #: a stratum's own median counts half at so many jobs
+_PRIOR_SPREAD = 20.0  #: a cohort's own spread counts half at so many rows
+_LEAST_SPREAD = 0.02  #: in the logarithm; less is how clocks tick
+_MAD = 1.4826  #: standard deviations to the median absolute deviation of a normal distribution
+_ZERO = 1e-4  #: what a duration of nothing counts as, in medians
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """One row a duration; logarithms."""
+
+    log: Floats  #: the residual
+    cut: Floats  #: the same, cut at the tails
+    weight: Floats  #: less than 1 where a job has many rows that are alike
+    spread: Floats  #: by cohort, standard deviation; NaN for one without baseline
+    of_cut: Floats  #: by cohort, standard deviation of what is cut
+
+
+def residuals(rows: Durations, cohorts: int, baseline: Flags) -> Residuals:
+    """Compare *rows* with those of them that *baseline* marks; cohorts without any have NaN."""
+    log = _logarithms(rows.us)
+    cohort = rows.cohort.astype(np.intp)
+    unit, size = _jobs(rows, baseline)
+    jobs = baseline / size[unit]
+    expected, fitted = _expected(log, rows, cohorts, baseline, jobs)
+    log = log - expected
+    usual = _of_day(log, rows.day.astype(np.intp))
+    own = log - usual
+    spread = _spreads(own[baseline], cohort[baseline], cohorts)
+    limit = CUT * spread[cohort]
+    cut = np.clip(own, -limit, limit)
+    wider = _inflation(cohort, jobs, fitted)
+    weight = _weights(cut * wider[cohort], baseline, unit, size, cut)
+    of_cut = _spread_of_cut(cut, cohort, spread, baseline)
+    return Residuals(log, cut + usual, weight, spread, of_cut * wider)
+
+
+def uncut(level: Floats) -> Floats:
+    """Return the shift of normal values that moves the mean of cut ones by *level*.
+
+    Both are in standard deviations; no shift moves it by ``CUT`` or more.
+    """
+    shift = np.linspace(0.0, 4 * CUT, 200)
+    low, high = -CUT - shift, CUT - shift
+    density = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / np.sqrt(2 * np.pi)
+    inside = shift * (ndtr(high) - ndtr(low)) + density
+    moved = inside + CUT * (ndtr(-high) - ndtr(low))
+    return np.asarray(np.interp(level, moved, shift, right=np.inf))
+
+
+def medians(values: Floats, group: Places, size: int) -> Floats:
+    """Return the median of each of *size* groups; NaN for one without values."""
+    found = np.full(size, np.nan)
+    if not len(values):
+        return found
+    least = float(values.min())
+    apart = float(values.max()) - least + 1.0  # groups one after the other, in one fast sort
+    ordered = np.sort(values - least + group * apart)
+    count = np.bincount(group, minlength=size)
+    first = np.cumsum(count) - count
+    some = np.flatnonzero(count)
+    low, high = first[some] + (count[some] - 1) // 2, first[some] + count[some] // 2
+    found[some] = (ordered[low] + ordered[high]) / 2 - some * apart + least
+    return found
+
+
+def _logarithms(us: NDArray[np.int64]) -> Floats:
+    """Return logarithms; nothing is a fixed part of the median, so that units do not matter."""
+    some = us[us > 0]
+    nothing = float(np.median(some)) * _ZERO if len(some) else 1.0
+    return np.log(np.where(us > 0, us, nothing))
+
+
+def _of_day(log: Floats, day: Places) -> Floats:
+    """Return the median of each row's day, over all cohorts, drawn to 0 by how few rows it has.
+
+    What is usual for a day is no tail of it.
+    """
+    known = ~np.isnan(log)
+    days = int(day.max(initial=-1)) + 1
+    count = np.bincount(day[known], minlength=days)
+    found = np.nan_to_num(medians(log[known], day[known], days)) * count / (count + _PRIOR_JOBS)
+    return np.asarray(found[day])
+
+
+def _jobs(rows: Durations, baseline: Flags) -> tuple[Places, Floats]:
+    """Return each row's job, in or after the baseline, and how many rows each of these has."""
+    _, unit = np.unique(rows.unit.astype(np.int64) * 2 + baseline, return_inverse=True)
+    return unit, np.bincount(unit).astype(np.float64)
+
+
+def _expected(
+    log: Floats, rows: Durations, cohorts: int, baseline: Flags, jobs: Floats
+) -> tuple[Floats, Floats]:
+    """Return what each row is compared with, and how many values were fitted for each cohort."""
+    cohort = rows.cohort.astype(np.intp)
+    expected = medians(log[baseline], cohort[baseline], cohorts)[cohort]
+    fitted = np.ones(cohorts)
+    strata = int(rows.stratum.max(initial=0)) + 1
+    if strata > 1:
+        stratum = rows.stratum.astype(np.intp)
+        expected = expected + _drawn(log - expected, stratum, strata, baseline, jobs)[0]
+        both = cohort * strata + stratum
+        more, drawn = _drawn(log - expected, both, cohorts * strata, baseline, jobs)
+        expected = expected + more
+        fitted = fitted + drawn.reshape(cohorts, strata).sum(axis=1)
+    return expected, fitted
+
+
+def _drawn(
+    log: Floats, group: Places, size: int, baseline: Flags, jobs: Floats
+) -> tuple[Floats, Floats]:
+    """Return the median of each row's group, drawn to 0 by how few jobs it has, and how far."""
+    used = baseline & ~np.isnan(log)
+    count = np.bincount(group[used], jobs[used], minlength=size)
+    drawn = count / (count + _PRIOR_JOBS)
+    found = np.nan_to_num(medians(log[used], group[used], size))
+    return (found * drawn)[group], drawn
+
+
+def _inflation(cohort: Places, jobs: Floats, fitted: Floats) -> Floats:
+    """Return by how much values to come spread more than those that were fitted, by cohort.
+
+    It is the root of Akaike's final prediction error (1969), ``(n + k) / (n - k)``.
+    """
+    count = np.bincount(cohort, jobs, minlength=len(fitted)) + 1
+    return np.sqrt((count + fitted) / np.maximum(count - fitted, count / 2))
+
+
+def _spreads(log: Floats, cohort: Places, cohorts: int) -> Floats:
+    """Return robust standard deviations by cohort, drawn to that of all rows."""
+    if not len(log):
+        return np.full(cohorts, np.nan)
+    centred = np.abs(log)
+    pooled = _MAD * float(np.median(centred))
+    count = np.bincount(cohort, minlength=cohorts)
+    own = _MAD * np.nan_to_num(medians(centred, cohort, cohorts))
+    square = (count * own**2 + _PRIOR_SPREAD * pooled**2) / (count + _PRIOR_SPREAD)
+    return np.where(count > 0, np.maximum(np.sqrt(square), _LEAST_SPREAD), np.nan)
+
+
+def _spread_of_cut(cut: Floats, cohort: Places, spread: Floats, baseline: Flags) -> Floats:
+    """Return the standard deviation of cut residuals; their shape is that of all cohorts."""
+    if not baseline.any():
+        return spread
+    relative = cut[baseline] / spread[cohort[baseline]]
+    return np.asarray(spread * max(float(np.sqrt(np.mean(relative**2))), 0.5))
+
+
+def _weights(wider: Floats, baseline: Flags, unit: Places, size: Floats, cut: Floats) -> Floats:
+    """Return what a row counts for beside ``k - 1`` of the same job and window.
+
+    It is the inverse of the design effect ``1 + (k - 1) rho`` (Kish 1965) with the correlation
+    within jobs of the baseline. Fitting takes off what jobs have in common, hence *wider* values.
+    """
+    used = baseline & ~np.isnan(cut)
+    total = np.bincount(unit[used], wider[used], minlength=len(size))
+    common = np.bincount(unit[used], wider[used] ** 2, minlength=len(size))
+    square = np.bincount(unit[used], cut[used] ** 2, minlength=len(size))
+    count = np.bincount(unit[used], minlength=len(size))
+    pairs = int((count * (count - 1)).sum())
+    if not pairs or not square.sum():
+        return np.ones(len(cut))
+    alike = float((total**2 - common).sum()) / pairs
+    rho = min(max(alike / (float(square.sum()) / int(used.sum())), 0.0), 1.0)
+    return np.asarray(1.0 / (1.0 + (size - 1) * rho))[unit]
+
 
 _WEEK = 7
 _TINY = 1e-12

@@ -11,9 +11,8 @@ import numpy as np
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Metric, Side, Subject
 from ett_service.core.words import Category
-from ett_service.detection.models.level_model import LevelModel, doubt
-from ett_service.detection.models.residuals import CUT, medians
-from ett_service.detection.models.series_model import Change
+from ett_service.detection.models.durations import CUT, medians
+from ett_service.detection.models.series_model import Change, LevelModel, doubt
 from ett_service.detection.onset import Fewest
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, Groups, centred

@@ -20,8 +20,8 @@ from ett_service.core.errors import EttError
 from ett_service.core.regressions.finding import Series, State, Triage
 from ett_service.core.regressions.state import resolved
 from ett_service.storage.engine.statements import replacing
-from ett_service.storage.regressions import rows as regression_rows
-from ett_service.storage.regressions.rows import Change, Regression
+from ett_service.storage.regressions import findings as regression_rows
+from ett_service.storage.regressions.findings import Change, Regression
 from ett_service.storage.schema import accepted_baseline, api_key, regression, regression_change
 from ett_service.storage.schema.view_expressions import number, told
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ett_service.detection.models.level_model import doubt, shift
+from ett_service.detection.models.series_model import doubt, shift
 
 
 def test_the_shift_is_the_median_of_all_differences() -> None:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ett_service.detection.models.residuals import CUT, medians, residuals, uncut
+from ett_service.detection.models.durations import CUT, medians, residuals, uncut
 from ett_service.detection.sample import Durations
 from tests.detection.made import rows
 

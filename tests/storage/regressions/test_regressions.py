@@ -13,9 +13,8 @@ from ett_service.core.regressions.state import StateRules
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import findings, regressions
-from ett_service.storage.regressions.findings import NewFinding
+from ett_service.storage.regressions.findings import Change, NewFinding, Regression
 from ett_service.storage.regressions.regressions import Act, NotFiring, RegressionFilter
-from ett_service.storage.regressions.rows import Change, Regression
 from tests.builders import NOON
 from tests.regressions import ATTRIBUTION, COHORT, ONSET, finding
 
