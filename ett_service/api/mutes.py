@@ -73,7 +73,7 @@ def list_mutes(
     )
     shown, more = found[: asked.limit], len(found) > asked.limit
     makers = [prefix for one in shown for prefix in (one.made_by, one.taken_back_by)]
-    names = regressions.names(conn, makers)
+    names = regressions.key_names(conn, makers)
     page = MutePage(
         mutes=[mute_answer(one, names) for one in shown],
         next_cursor=cursors.write((shown[-1].made_us, shown[-1].id)) if more else None,
@@ -102,7 +102,7 @@ async def create_mute(
 
     def add(conn: Any) -> MuteAnswer:
         made = mutes.add(conn, project_id, muted, by=key.prefix, why=said["why"], now_us=now_us)
-        return mute_answer(made, regressions.names(conn, [made.made_by]))
+        return mute_answer(made, regressions.key_names(conn, [made.made_by]))
 
     return await run_in_threadpool(parts.store.write, add)
 

@@ -158,4 +158,4 @@ def _muted(conn: Connection, asked: _Asked, now_us: int, until_us: int, why: str
     made: Mute = mutes.add(
         conn, asked.project_id, muted, by=asked.key.prefix, why=why, now_us=now_us
     )
-    return mute_answer(made, regressions.names(conn, [made.made_by]))
+    return mute_answer(made, regressions.key_names(conn, [made.made_by]))

@@ -147,7 +147,7 @@ def read_regression(
     regression_id: RegressionId, conn: Reader, project_ids: ProjectIds, parts: AppParts
 ) -> RegressionAnswer:
     """Tell everything about a finding: how much, how sure, what with, and what was done."""
-    kept = regressions.one(conn, project_ids, known_text(regression_id))
+    kept = regressions.find(conn, project_ids, known_text(regression_id))
     if kept is None:
         raise unknown()
     return whole_answer(conn, kept, parts)
@@ -163,7 +163,7 @@ def whole_answer(conn: Connection, kept: Regression, parts: Parts) -> Regression
         if one.muted.covers(kept.standing.finding.series, now_us)
     ]
     said_by = [one.by for one in history] + [one.made_by for one in in_force]
-    names = regressions.names(conn, [*makers(kept), *said_by])
+    names = regressions.key_names(conn, [*makers(kept), *said_by])
     finding = kept.standing.finding
     power = of_series(conn, kept.project_id, finding.series)
     return RegressionAnswer(
@@ -199,7 +199,7 @@ def unknown() -> Problem:
 
 
 def _rows(conn: Connection, found: list[Regression], now_us: int) -> list[RegressionRow]:
-    names = regressions.names(conn, [prefix for kept in found for prefix in makers(kept)])
+    names = regressions.key_names(conn, [prefix for kept in found for prefix in makers(kept)])
     muted: dict[int, list[Muted]] = {
         project_id: mutes.muted(conn, project_id, now_us)
         for project_id in {kept.project_id for kept in found}

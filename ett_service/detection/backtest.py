@@ -16,7 +16,7 @@ from ett_service.core.regressions.state import (
 )
 from ett_service.detection.inputs import observe
 from ett_service.detection.options import Plan
-from ett_service.detection.run import RunFinding, RunResult, attributed, judge, memory_of
+from ett_service.detection.run import RunFinding, RunResult, attributed, memory_of, search
 from ett_service.detection.sample import Observed
 
 _BEGINS_TO_FIRE = frozenset({Transition.FIRING, Transition.REOPENED})
@@ -81,7 +81,7 @@ def backtest(observed: Observed, runs_at: Sequence[int], plan: Plan, rules: Stat
     courses: dict[tuple[FindingKey, int], Course] = {}
     runs: list[RunResult] = []
     for at_us in runs_at:
-        last = judge(observed, at_us, plan, memory_of(known.values()))
+        last = search(observed, at_us, plan, memory_of(known.values()))
         runs.append(last if at_us == runs_at[-1] else replace(last, power=()))
         after = advance(known, last.findings, at_us, rules)
         told = {FindingKey(one.finding.fingerprint, one.finding.verdict): one for one in last.found}

@@ -144,7 +144,7 @@ _LATEST = 8  #: durations of these days, of which the median tells
 _FEWEST = 4
 
 
-def is_old(finding: Finding, observed: Observed, as_of_us: int, recent_days: int) -> bool:
+def is_stale(finding: Finding, observed: Observed, as_of_us: int, recent_days: int) -> bool:
     """Tell whether a change began before the recent window.
 
     It did where what was last before its onset, of a week at most, is nearer to what is now than
@@ -248,7 +248,7 @@ def evaluate(
     """Search a project for what changed, as of an instant in microseconds."""
     days = days_to_read(as_of_us, plan.options, memory)
     observed = observe(conn, project_id, as_of_us, days, plan)
-    judged = judge(observed, as_of_us, plan, memory)
+    judged = search(observed, as_of_us, plan, memory)
     return replace(
         judged,
         found=tuple(attributed(conn, project_id, one, observed) for one in judged.found),
@@ -271,7 +271,7 @@ def days_to_read(as_of_us: int, options: Options, memory: Memory) -> int:
     return min(MOST_DAYS, max(options.recent_days + options.baseline_days, frozen))
 
 
-def judge(observed: Observed, as_of_us: int, plan: Plan, memory: Memory) -> RunResult:
+def search(observed: Observed, as_of_us: int, plan: Plan, memory: Memory) -> RunResult:
     """Do the same with what was read before; nothing is attributed."""
     options = plan.options
     sample = observed.sample(as_of_us, days_to_read(as_of_us, options, memory))
@@ -280,7 +280,7 @@ def judge(observed: Observed, as_of_us: int, plan: Plan, memory: Memory) -> RunR
     found = tuple(
         _weighed(one, weighing)
         for one in told.findings
-        if one.series in memory.open or not is_old(one, observed, as_of_us, options.recent_days)
+        if one.series in memory.open or not is_stale(one, observed, as_of_us, options.recent_days)
     )
     return RunResult(found, told.power, told.series)
 

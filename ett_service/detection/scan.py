@@ -15,7 +15,7 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
-from ett_service.detection.models.registry import series_model, subjects
+from ett_service.detection.models.registry import series_model, subjects_of
 from ett_service.detection.models.series_model import SURE, Change, SeriesModel
 from ett_service.detection.onset import Starts, chance
 from ett_service.detection.options import Frozen, Memory, Options, Power, Scan
@@ -29,20 +29,20 @@ from ett_service.detection.selection import (
     Candidate,
     Scores,
     adjusted,
+    candidates,
     limit,
     prior,
-    pursue,
     weights,
 )
 from ett_service.detection.verdict import (
     Context,
     are_beside,
+    finding_of,
     is_outage_like,
     is_relabelled,
-    is_told,
-    judged,
     mixes,
-    told_once,
+    passes,
+    without_explained,
 )
 from ett_service.detection.window import Window
 
@@ -89,7 +89,7 @@ class _Comparison:
 
 def followed(window: Window, groups: Groups, options: Options, memory: Memory) -> Iterator[Finding]:
     """Yield what is left of each open series, if there are values enough to tell."""
-    known = set(subjects(window.sample))
+    known = set(subjects_of(window.sample))
     for series, frozen in sorted(memory.open.items()):
         place = groups.place(series.cohort)
         if place is None or series.subject not in known:
@@ -160,12 +160,14 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
     series = sum(int(look.tested.sum()) for look in looks)
     bars = _bars(looks, options)
     candidates = [
-        found for look, bar in zip(looks, bars, strict=True) for found in pursue(look, bar, options)
+        found
+        for look, bar in zip(looks, bars, strict=True)
+        for found in candidates(look, bar, options)
     ]
     found = _judged(candidates, Unchanged(window, places, memory), series, window, options)
     still = tuple(followed(window, places, options, memory))
     known = {one: frozen.onset_us for one, frozen in memory.open.items()}
-    fresh = told_once(
+    fresh = without_explained(
         (one for one in found if one.series not in memory.open), known, memory.accepted
     )
     fresh += mixes(window, looks, series, options)
@@ -189,13 +191,13 @@ class Unchanged:
 
     def beside(self, candidate: Candidate) -> Iterator[SeriesModel]:
         """Yield the watches that time of the candidate's subject may have moved to or from."""
-        for subject in subjects(self.window.sample):
+        for subject in subjects_of(self.window.sample):
             if are_beside(subject, candidate.watch.subject):
                 yield self._of(subject)
 
     def phases(self) -> Iterator[SeriesModel]:
         """Yield the watches of all phases."""
-        for subject in subjects(self.window.sample):
+        for subject in subjects_of(self.window.sample):
             if subject.metric is Metric.PHASE_SECONDS:
                 yield self._of(subject)
 
@@ -210,7 +212,7 @@ def _looks(window: Window, places: Groups, options: Options, memory: Memory) -> 
         Scores.at(
             _without_open(series_model(subject, window, places, memory), window, memory), options
         )
-        for subject in subjects(window.sample)
+        for subject in subjects_of(window.sample)
     ]
 
 
@@ -262,8 +264,8 @@ def _judged(
                 others = unchanged.beside(candidate)
                 relabelled = candidate.lasting.lasts and is_relabelled(candidate, others)
                 context = Context(q, is_outage_like(candidate, unchanged.phases()), relabelled)
-                finding = judged(candidate, context, window, options)
-                if is_told(finding):
+                finding = finding_of(candidate, context, window, options)
+                if passes(finding):
                     yield finding
 
 

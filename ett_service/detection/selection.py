@@ -212,7 +212,7 @@ class Bar:
     limits: Mapping[int, float]  #: of weighted p-values, by direction
 
 
-def pursue(look: Scores, bar: Bar, options: Options) -> list[Candidate]:
+def candidates(look: Scores, bar: Bar, options: Options) -> list[Candidate]:
     """Return the changes that reach *bar*, the strongest first."""
     found: list[Candidate] = []
     while len(found) < _MOST_ROUNDS:

@@ -49,7 +49,7 @@ class Context:
     relabelled: bool
 
 
-def judged(candidate: Candidate, context: Context, window: Window, options: Options) -> Finding:
+def finding_of(candidate: Candidate, context: Context, window: Window, options: Options) -> Finding:
     """Tell what a candidate is, whichever gates it fails."""
     watch, group = candidate.watch, candidate.group
     change = watch.change(group, candidate.lasting.start, candidate.lasting.stop)
@@ -70,7 +70,7 @@ def judged(candidate: Candidate, context: Context, window: Window, options: Opti
     )
 
 
-def is_told(finding: Finding) -> bool:
+def passes(finding: Finding) -> bool:
     """Tell whether a finding passes what even an incident has to."""
     failed = {gate.name for gate in finding.gates if not gate.passed}
     if finding.verdict is Verdict.INCIDENT:
@@ -146,7 +146,7 @@ Since = tuple[Series, int]
 """A series, and since when it changed."""
 
 
-def told_once(
+def without_explained(
     findings: Iterable[Finding], known: Mapping[Series, int], accepted: Mapping[Series, int]
 ) -> list[Finding]:
     """Leave out what another finding of the same verdict explains.

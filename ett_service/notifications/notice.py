@@ -86,7 +86,7 @@ class Notice:
 
 def to_json(notice: Notice) -> str:
     """Write *notice* as the outbox keeps it."""
-    return findings.encode(notice)
+    return findings.to_json(notice)
 
 
 def from_json(text: str) -> Notice:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ett_service.core.intervals import DAY_US
-from ett_service.detection.attribution.suspects import suspects
+from ett_service.detection.attribution.suspects import suspects_of
 from ett_service.trials import makeup
 from ett_service.trials.alert import Trial
 from ett_service.trials.fleet import SimulatedFleet, simulate
@@ -63,7 +63,7 @@ def _first(fleet: SimulatedFleet, onset: int, today: int) -> tuple[str, str] | N
     inside = rows.cohort == makeup.COHORTS.index(cohort)
     inside &= (rows.day >= onset - _BASELINE_DAYS) & (rows.day <= today)
     day = rows.day[inside].astype(np.int64)
-    found = suspects(
+    found = suspects_of(
         {
             name: known.values[inside, place].astype(str).tolist()
             for place, name in enumerate(makeup.DIMENSIONS)

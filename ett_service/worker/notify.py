@@ -27,7 +27,7 @@ def unsettled(conn: Connection, now_us: int) -> list[Regression]:
 
     What was muted while it began, or was resolved, is told once the mute ends: as it is then.
     """
-    owed = findings.owed(conn)
+    owed = findings.unnotified(conn)
     muted: Mapping[int, Sequence[Muted]] = {
         project_id: mutes.muted(conn, project_id, now_us)
         for project_id in {one.project_id for one in owed}
@@ -55,7 +55,7 @@ def settle(conn: Connection, audience: Audience, now_us: int) -> None:
                 [(each.owner, each.name, told) for each in targets(notice, receivers)],
                 now_us,
             )
-        findings.tell(conn, one)
+        findings.mark_notified(conn, one)
 
 
 def _is_news(known: Regression) -> bool:

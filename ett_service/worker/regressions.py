@@ -168,7 +168,7 @@ class Evaluating:
 
     def _ready(self, conn: Connection, at_us: int, now_us: int) -> list[int]:
         """Return the projects to look at, once their ledgers know what came in before."""
-        behind = detection_runs.behind(conn, at_us)
+        behind = detection_runs.projects_behind(conn, at_us)
         ready = [one for one in behind if self._not_before.get(one, 0.0) <= time.monotonic()]
         if ready and now_us - at_us < self._detecting.settle_us:
             since_us = running.waiting(conn).since_us
@@ -212,7 +212,7 @@ class Evaluating:
         )
 
     def _searched(self, conn: Connection, project_id: int, at_us: int) -> Run:
-        known = findings.known(conn, project_id, at_us)
+        known = findings.recent_states(conn, project_id, at_us)
         memory = memory_of(known.values(), regressions.accepted(conn, project_id))
         plan = self._detecting.plan
         return Run(at_us, self._detecting.evaluate(conn, project_id, at_us, plan, memory))
@@ -234,7 +234,7 @@ class Evaluating:
         self._hold(conn, epoch)
         now_us = self._detecting.clock(conn)
         for at_us, told in runs:
-            body = findings.encode({"power": told.power})
+            body = findings.to_json({"power": told.power})
             run = DetectionRun(project_id, at_us, took_us, epoch, told.series, body)
             if not detection_runs.add(conn, run, now_us):
                 return

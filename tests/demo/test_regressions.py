@@ -186,5 +186,5 @@ def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
     for one in found:
         assert abs(one.onset_us - began[one.phase]) <= 7 * DAY_US
         assert one.onset_us < one.firing_us < LAST_US
-    told = [findings.attribution(one.attribution) for one in found]
+    told = [findings.attribution_from_json(one.attribution) for one in found]
     assert _releases(told) >= {judged.effect("slow_compile")["code_version"]}

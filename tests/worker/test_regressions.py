@@ -63,7 +63,7 @@ def test_what_began_last_week_fires_at_once_as_of_then(store: Store, project_id:
     assert found.firing_us == found.pending_us + DAY
     assert found.last_run_us == END
     assert [*map(tuple, changes)] == [("pending", found.pending_us), ("firing", found.firing_us)]
-    suspects = regression_rows.attribution(found.attribution).suspects
+    suspects = regression_rows.attribution_from_json(found.attribution).suspects
     assert (suspects[0].dimension, suspects[0].value) == ("code_version", NEW)
     assert latest.body != "{}"
     assert told(store) == [(Status.FIRING, 1)]

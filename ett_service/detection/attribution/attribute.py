@@ -28,7 +28,7 @@ from ett_service.detection.attribution.examples import (
     side_by_side,
 )
 from ett_service.detection.attribution.location import located
-from ett_service.detection.attribution.suspects import above_before, ranked, suspects
+from ett_service.detection.attribution.suspects import above_before, ranked, suspects_of
 from ett_service.detection.ranks import logarithms
 from ett_service.detection.sample import Ints, Observed
 from ett_service.storage.record.markers import MarkerFilter, markers
@@ -155,7 +155,7 @@ def _of_durations(
     keys = _keys(observed, rows.attempt)
     columns, started_us = _columns(keys, attempt_facts(conn, project_id, keys))
     log_us, strata = logarithms(rows.us), _ints(observed.attempts.stratum[rows.attempt])
-    found = suspects(
+    found = suspects_of(
         columns,
         log_us,
         rows.after,

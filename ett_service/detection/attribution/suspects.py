@@ -17,7 +17,7 @@ from ett_service.detection.attribution.dimensions import (
 from ett_service.detection.sample import Flags, Floats, Ints
 
 
-def alike(values: Floats, units: Ints, after: Flags) -> Floats:
+def design_weights(values: Floats, units: Ints, after: Flags) -> Floats:
     """Return a weight for each row, 1 where it is the only one of its unit on its side.
 
     ``k`` rows count as ``k / (1 + (k - 1) r)``, with ``r`` the correlation within units by
@@ -64,7 +64,7 @@ _MAD_TO_SIGMA = 1.4826
 _DIGITS = 9
 
 
-def suspects(
+def suspects_of(
     columns: Columns,
     log_us: Floats,
     after: Flags,
@@ -84,7 +84,9 @@ def suspects(
     """
     kept, level = _levels(log_us, after, strata)
     values = _clipped(log_us[kept] - level[kept])
-    weights = np.ones(len(values)) if units is None else alike(values, units[kept], after[kept])
+    weights = (
+        np.ones(len(values)) if units is None else design_weights(values, units[kept], after[kept])
+    )
     figures = Shift(
         values,
         weights,

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
-from ett_service.detection.models.series_model import SURE, Change, LevelModel, doubt, shift
+from ett_service.detection.models.series_model import SURE, Change, LevelModel, interval, shift
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, Groups, centred
 from ett_service.detection.sample import Durations, Flags, Floats
@@ -212,7 +212,7 @@ class DurationModel(LevelModel):
         log_ratio = self._shift(group, early, late)
         days = np.arange(self.window.days)
         seen = self.panel.precision[group] * (days < stop)
-        low, high = doubt(self.panel.level[group], seen, days >= start)
+        low, high = interval(self.panel.level[group], seen, days >= start)
         ratio = float(np.exp(log_ratio))
         cost_us = self._cost_us_per_week(late, stop - start, ratio)
         held_us = self.window.held_us_per_week

@@ -12,7 +12,7 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Metric, Side, Subject
 from ett_service.core.words import Category
 from ett_service.detection.models.durations import CUT, medians
-from ett_service.detection.models.series_model import Change, LevelModel, doubt
+from ett_service.detection.models.series_model import Change, LevelModel, interval
 from ett_service.detection.onset import Fewest
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, Groups, centred
@@ -44,7 +44,7 @@ class EttModel(LevelModel):
         before = self._side(members, 0, start)
         late = (days >= start) & (days < stop)
         rise = self._rise(members, days < start, late)
-        low, high = doubt(
+        low, high = interval(
             self.panel.level[group], self.panel.precision[group] * (days < stop), days >= start
         )
         lost, usual = max(1 - before.median, _LEAST_SPREAD), max(before.median, _LEAST_SPREAD)

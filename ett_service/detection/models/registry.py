@@ -12,7 +12,7 @@ from ett_service.detection.sample import Sample
 from ett_service.detection.window import Window
 
 
-def subjects(sample: Sample) -> list[Subject]:
+def subjects_of(sample: Sample) -> list[Subject]:
     """Return what *sample* has values of, in the order of their names."""
     found = {*sample.durations, *sample.rates}
     if sample.shares is not None and len(sample.shares.day):

@@ -116,7 +116,7 @@ def shift(before: Floats, after: Floats) -> float:
     return float(np.median(_told(after)[:, None] - _told(before)[None, :]))
 
 
-def doubt(level: Floats, precision: Floats, late: Flags) -> tuple[float, float]:
+def interval(level: Floats, precision: Floats, late: Flags) -> tuple[float, float]:
     """Return by how much the change of *level* may be under and over what it seems.
 
     Days are drawn anew with all that they hold, on both sides of the onset, since values of one

@@ -79,7 +79,7 @@ _FORGET_BODIES = (
 )
 
 
-def behind(conn: Connection, at_us: int) -> list[int]:
+def projects_behind(conn: Connection, at_us: int) -> list[int]:
     """Return the projects with jobs of before *at_us* that were not looked at up to then yet."""
     return list(conn.execute(_BEHIND, {"at_us": at_us}).scalars())
 

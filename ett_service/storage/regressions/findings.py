@@ -30,18 +30,18 @@ from ett_service.core.regressions.state import (
 from ett_service.storage.schema import detection_run, project, regression, regression_change
 
 
-def encode(value: Any) -> str:
+def to_json(value: Any) -> str:
     """Write a dataclass, or what is made of them, as JSON."""
     told = _speakable(msgspec.to_builtins(value))
     return json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def finding(text: str) -> Finding:
+def finding_from_json(text: str) -> Finding:
     """Read a finding back."""
     return msgspec.json.decode(text, type=Finding, strict=False)
 
 
-def attribution(text: str) -> Attribution:
+def attribution_from_json(text: str) -> Attribution:
     """Read an attribution back."""
     return msgspec.json.decode(text, type=Attribution, strict=False)
 
@@ -128,7 +128,7 @@ def new_id(project_id: int, thread: FindingKey, pending_us: int) -> str:
     return _digits(pending_us // 1_000, _TIME_DIGITS) + _digits(other, _OTHER_DIGITS)
 
 
-def values(standing: FindingState) -> dict[str, Any]:
+def columns_of(standing: FindingState) -> dict[str, Any]:
     """Return the columns that tell a standing."""
     finding = standing.finding
     subject = finding.series.subject
@@ -152,19 +152,19 @@ def values(standing: FindingState) -> dict[str, Any]:
         "last_run_us": standing.last_run_us,
         "baseline_from_us": standing.baseline_from_us,
         "baseline_to_us": standing.baseline_to_us,
-        "finding": encode(finding),
+        "finding": to_json(finding),
     }
 
 
-def read(row: Row[*tuple[Any, ...]]) -> Regression:
+def regression_of(row: Row[*tuple[Any, ...]]) -> Regression:
     """Read one row of ``SELECT``."""
     return Regression(
         project_id=row.project_id,
         project=row.project,
         id=row.id,
-        standing=standing(row),
+        standing=state_of(row),
         severity=row.severity,
-        attribution=attribution(row.attribution),
+        attribution=attribution_from_json(row.attribution),
         told=row.told,
         acknowledged_us=row.acknowledged_us,
         acknowledged_by=row.acknowledged_by,
@@ -175,7 +175,7 @@ def read(row: Row[*tuple[Any, ...]]) -> Regression:
     )
 
 
-def standing(row: Row[*tuple[Any, ...]]) -> FindingState:
+def state_of(row: Row[*tuple[Any, ...]]) -> FindingState:
     """Read where a finding stands."""
     return FindingState(
         verdict=Verdict(row.verdict),
@@ -187,7 +187,7 @@ def standing(row: Row[*tuple[Any, ...]]) -> FindingState:
         baseline_from_us=row.baseline_from_us,
         baseline_to_us=row.baseline_to_us,
         last_run_us=row.last_run_us,
-        finding=finding(row.finding),
+        finding=finding_from_json(row.finding),
         firing_us=row.firing_us,
         resolved_us=row.resolved_us,
         reopened=row.reopened,
@@ -263,10 +263,10 @@ _OWED = SELECT.where(
 ).order_by(regression.c.project_id, regression.c.id)
 
 
-def known(conn: Connection, project_id: int, at_us: int) -> dict[FindingKey, FindingState]:
+def recent_states(conn: Connection, project_id: int, at_us: int) -> dict[FindingKey, FindingState]:
     """Read what is open or was resolved not long before *at_us*, the latest of each thread."""
     rows = conn.execute(_KNOWN, _known_of(project_id, at_us))
-    found = [standing(row) for row in rows]
+    found = [state_of(row) for row in rows]
     return {standing.thread: standing for standing in found}
 
 
@@ -280,7 +280,7 @@ def record(
     """
     seen = {FindingKey(one.finding.fingerprint, one.finding.verdict): one for one in found}
     rows = conn.execute(_KNOWN.with_for_update(), _known_of(project_id, at_us)).all()
-    read = [(standing(row), row.id) for row in rows]
+    read = [(state_of(row), row.id) for row in rows]
     ids = {standing.thread: row_id for standing, row_id in read}
     before = {standing.thread: standing for standing, _ in read}
     after = advance(before, (one.finding for one in seen.values()), at_us, rules)
@@ -291,12 +291,12 @@ def record(
             _write(conn, changed, was, now, seen.get(thread))
 
 
-def owed(conn: Connection) -> list[Regression]:
+def unnotified(conn: Connection) -> list[Regression]:
     """Read the regressions of all projects whose present version receivers do not know."""
-    return [read(row) for row in conn.execute(_OWED)]
+    return [regression_of(row) for row in conn.execute(_OWED)]
 
 
-def tell(conn: Connection, known: Regression) -> None:
+def mark_notified(conn: Connection, known: Regression) -> None:
     """Write down that receivers were told of this version, or need not be."""
     of = {"of_project": known.project_id, "of_id": known.id, "now_told": known.standing.version}
     conn.execute(_TOLD, of)
@@ -324,12 +324,12 @@ def _write(
     if now is None:
         assert was is not None
         now = replace(was, state=State.INACTIVE, runs=0, last_run_us=at_us)
-    row = values(now)
+    row = columns_of(now)
     is_of_this_run = was is None or now.finding is not was.finding
     if seen is not None and is_of_this_run:
         row |= {
             "severity": seen.severity,
-            "attribution": encode(seen.attribution),
+            "attribution": to_json(seen.attribution),
         }
     if what in {Transition.FIRING, Transition.REOPENED}:
         row |= {"acknowledged_us": None, "acknowledged_by": None}

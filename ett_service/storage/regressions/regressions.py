@@ -66,7 +66,7 @@ _LOCK = _GET.with_for_update(of=regression)
 def get(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
     """Read one; None where there is none of that id."""
     row = conn.execute(_GET, _of(project_id, regression_id)).one_or_none()
-    return None if row is None else regression_rows.read(row)
+    return None if row is None else regression_rows.regression_of(row)
 
 
 def changes(conn: Connection, project_id: int, regression_id: str) -> list[Change]:
@@ -118,7 +118,7 @@ def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> R
     elif standing.state is State.PENDING:
         standing = replace(standing, state=State.INACTIVE, runs=0)
     _put_baseline(conn, known, act)
-    return _changed(conn, known, act, "accepted", regression_rows.values(standing))
+    return _changed(conn, known, act, "accepted", regression_rows.columns_of(standing))
 
 
 def accepted(conn: Connection, project_id: int) -> dict[Series, int]:
@@ -128,7 +128,7 @@ def accepted(conn: Connection, project_id: int) -> dict[Series, int]:
     of = {"of_project": project_id, "fingerprints": [*since_us]}
     latest: dict[Series, int] = {}
     for text in conn.execute(_FINDINGS, of).scalars():
-        finding = regression_rows.finding(text)
+        finding = regression_rows.finding_from_json(text)
         since = since_us[finding.fingerprint]
         latest[finding.series] = max(since, latest.get(finding.series, since))
     return latest
@@ -148,7 +148,7 @@ def _put_baseline(conn: Connection, known: Regression, act: Act) -> None:
 
 def _locked(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
     row = conn.execute(_LOCK, _of(project_id, regression_id)).one_or_none()
-    return None if row is None else regression_rows.read(row)
+    return None if row is None else regression_rows.regression_of(row)
 
 
 def _changed(
@@ -161,7 +161,7 @@ def _changed(
         conn, known.project_id, known.id, at_us=act.at_us, what=what, by=act.by, why=act.why,
         version=row.version,
     )  # fmt: skip
-    return regression_rows.read(row)
+    return regression_rows.regression_of(row)
 
 
 def _of(project_id: int, regression_id: str) -> dict[str, Any]:
@@ -229,21 +229,21 @@ def page(
     ordered = (key.desc() if descending else key.asc() for key in keys)
     rows = conn.execute(statement.order_by(*ordered).limit(limit))
     return [
-        (regression_rows.read(row), RegressionPosition(row.place, row.project_id, row.id))
+        (regression_rows.regression_of(row), RegressionPosition(row.place, row.project_id, row.id))
         for row in rows
     ]
 
 
-def one(
+def find(
     conn: Connection, project_ids: Collection[int] | None, regression_id: str
 ) -> Regression | None:
     """Read a regression by its id; None where these projects have none of it."""
     statement = _of_projects(project_ids).where(regression.c.id == regression_id)
     row = conn.execute(statement.order_by(regression.c.project_id).limit(1)).first()
-    return None if row is None else regression_rows.read(row)
+    return None if row is None else regression_rows.regression_of(row)
 
 
-def names(conn: Connection, prefixes: Iterable[str | None]) -> dict[str, str]:
+def key_names(conn: Connection, prefixes: Iterable[str | None]) -> dict[str, str]:
     """Return the names of the keys with these prefixes, of those that there are."""
     wanted = sorted({prefix for prefix in prefixes if prefix})
     rows = conn.execute(

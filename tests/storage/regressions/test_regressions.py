@@ -293,8 +293,8 @@ def test_what_was_known_is_told_for_as_long_as_its_days_count(
         run(store, project_id, number, found)
     resolved_us = NOON + 3 * DAY_US
     with store.reading() as conn:
-        soon = findings.known(conn, project_id, resolved_us + HOUR_US)
-        late = findings.known(conn, project_id, resolved_us + 91 * DAY_US)
+        soon = findings.recent_states(conn, project_id, resolved_us + HOUR_US)
+        late = findings.recent_states(conn, project_id, resolved_us + 91 * DAY_US)
 
     assert [one.state for one in soon.values()] == [State.RESOLVED]
     assert late == {}
