@@ -14,11 +14,11 @@ from ett_service.detection.sample import Observed
 from ett_service.storage.fleet.rollups import Span
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import (
-    SeenAttempt,
-    SeenJob,
-    SeenStage,
-    SeenStretch,
-    open_stretches,
+    ObservedAttempt,
+    ObservedJob,
+    ObservedSegment,
+    ObservedStage,
+    open_segments,
 )
 
 BEFORE_THE_LOOP = (
@@ -47,21 +47,21 @@ def completed(
     conn: Connection,
     project_id: int,
     span: Span,
-    jobs: Mapping[str, SeenJob],
-    attempts: Sequence[SeenAttempt],
+    jobs: Mapping[str, ObservedJob],
+    attempts: Sequence[ObservedAttempt],
 ) -> Iterator[Completed]:
     """Yield every value of these attempts; those known outside of the span, too."""
     places = {(one.job, one.number): place for place, one in enumerate(attempts)}
     going_on = {
         (places.get((one.job, one.number)), one.category)
-        for one in observations.open_stretches(conn, project_id, span[1])
+        for one in observations.open_segments(conn, project_id, span[1])
     }
     for one in _phases(attempts):
         if (one.attempt, one.subject.phase) not in going_on:
             yield one
     yield from _starts(jobs, attempts)
     yield from _stages(observations.stages(conn, project_id, span), attempts, places)
-    for stretch in observations.stretches(conn, project_id, span, IN_THE_LOOP):
+    for stretch in observations.segments(conn, project_id, span, IN_THE_LOOP):
         place = places[stretch.job, stretch.number]
         us = stretch.ended_us - stretch.started_us
         yield Completed(_IN_THE_LOOP[stretch.category], us, stretch.ended_us, place)
@@ -71,7 +71,7 @@ def completed(
             yield Completed(_TIME_TO_RECOVER, recovery.us, recovery.ended_us, resumed)
 
 
-def failures(attempts: Sequence[SeenAttempt]) -> Iterator[Completed]:
+def failures(attempts: Sequence[ObservedAttempt]) -> Iterator[Completed]:
     """Yield every failure, of no length: once by its cause, and but for preemptions among all."""
     for place, one in enumerate(attempts):
         if one.outcome in FAILURES:
@@ -95,7 +95,7 @@ _IN_THE_LOOP = {
 _STAGED_BEFORE = frozenset(_BEFORE_THE_LOOP)
 
 
-def _phases(attempts: Sequence[SeenAttempt]) -> Iterator[Completed]:
+def _phases(attempts: Sequence[ObservedAttempt]) -> Iterator[Completed]:
     for place, one in enumerate(attempts):
         if one.loop_started_us is not None:
             for category, subject in _BEFORE_THE_LOOP.items():
@@ -108,7 +108,9 @@ def _phases(attempts: Sequence[SeenAttempt]) -> Iterator[Completed]:
             yield Completed(_SHUTDOWN, us, one.ended_us, place)
 
 
-def _starts(jobs: Mapping[str, SeenJob], attempts: Sequence[SeenAttempt]) -> Iterator[Completed]:
+def _starts(
+    jobs: Mapping[str, ObservedJob], attempts: Sequence[ObservedAttempt]
+) -> Iterator[Completed]:
     """Yield each job's time to start with the attempt that reached a loop first.
 
     Of a job whose first attempt lived before the span it is not known which one that was.
@@ -126,8 +128,8 @@ def _starts(jobs: Mapping[str, SeenJob], attempts: Sequence[SeenAttempt]) -> Ite
 
 
 def _stages(
-    stages: Iterator[SeenStage],
-    attempts: Sequence[SeenAttempt],
+    stages: Iterator[ObservedStage],
+    attempts: Sequence[ObservedAttempt],
     places: Mapping[tuple[str, int], int],
 ) -> Iterator[Completed]:
     """Yield stages as the phases that they are of; of one inside the loop, the mean of its spans.
@@ -147,7 +149,7 @@ def _stages(
         yield Completed(subject, round(us / spans) if repeats else us, known_us, place)
 
 
-def _known_us(attempt: SeenAttempt, phase: str) -> int | None:
+def _known_us(attempt: ObservedAttempt, phase: str) -> int | None:
     """Return when a stage of the phase is over; None where it is not, or was cut short."""
     if phase in _STAGED_BEFORE:
         return attempt.loop_started_us
@@ -211,13 +213,13 @@ def open_phases(
 def _open(conn: Connection, project_id: int, observed: Observed, at_us: int) -> Iterator[OpenPhase]:
     units = zip(observed.attempts.unit.tolist(), observed.attempts.number.tolist(), strict=True)
     places = {(observed.jobs[unit], number): place for place, (unit, number) in enumerate(units)}
-    for stretch in open_stretches(conn, project_id, at_us):
+    for stretch in open_segments(conn, project_id, at_us):
         place = places.get((stretch.job, stretch.number))
         if place is not None and stretch.category not in _ABIDE:
             yield _phase(observed, stretch, observed.attempts.cohort[place], at_us)
 
 
-def _phase(observed: Observed, stretch: SeenStretch, cohort: int, at_us: int) -> OpenPhase:
+def _phase(observed: Observed, stretch: ObservedSegment, cohort: int, at_us: int) -> OpenPhase:
     return OpenPhase(
         cohort=observed.cohorts[cohort],
         phase=stretch.category,

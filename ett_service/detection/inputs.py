@@ -26,10 +26,10 @@ from ett_service.detection.sample import Attempts, AttemptValues, Held, Ints, Ob
 from ett_service.detection.window import Excluded, days_left_out, maintained
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import (
-    DayOfTime,
-    SeenAttempt,
-    SeenJob,
-    days_of_time,
+    DailyTime,
+    ObservedAttempt,
+    ObservedJob,
+    daily_time,
 )
 
 _RATE = Metric.FAILURES_PER_GPU_HOUR
@@ -45,7 +45,7 @@ def observe(conn: Connection, project_id: int, to_us: int, days: int, plan: Plan
     jobs = dict(observations.jobs(conn, project_id, span, precision="precision" in named))
     attempts = [one for one in observations.attempts(conn, project_id, span) if one.job in jobs]
     first_hour_us = span[0] // HOUR_US * HOUR_US
-    time = list(days_of_time(conn, project_id, first_hour_us, days, plan.cohort))
+    time = list(daily_time(conn, project_id, first_hour_us, days, plan.cohort))
     columns = _Columns(plan, jobs, attempts, time)
     excluded = Excluded(
         {
@@ -83,9 +83,9 @@ class _Columns:
     def __init__(
         self,
         plan: Plan,
-        jobs: Mapping[str, SeenJob],
-        attempts: Sequence[SeenAttempt],
-        time: Iterable[DayOfTime],
+        jobs: Mapping[str, ObservedJob],
+        attempts: Sequence[ObservedAttempt],
+        time: Iterable[DailyTime],
     ) -> None:
         self._plan = plan
         self._other = (OTHER,) * len(plan.cohort)
@@ -117,7 +117,7 @@ class _Columns:
             ),
         )
 
-    def held(self, attempts: Sequence[SeenAttempt], excluded: Excluded) -> Held:
+    def held(self, attempts: Sequence[ObservedAttempt], excluded: Excluded) -> Held:
         """Return when accelerators were held: from the end of scheduling, which comes first."""
         rows = array("q")
         for place, one in enumerate(attempts):
@@ -127,7 +127,7 @@ class _Columns:
         from_us, to_us, attempt = _columns(rows)
         return Held(from_us, to_us, attempt)
 
-    def time_cohorts(self, time: Iterable[DayOfTime]) -> SmallInts:
+    def time_cohorts(self, time: Iterable[DailyTime]) -> SmallInts:
         """Return the place of each row's cohort."""
         other = self._places.get(self._other, 0)
         return np.array(
@@ -136,7 +136,7 @@ class _Columns:
         )
 
 
-def _kind(job: SeenJob, attempt: SeenAttempt) -> Kind:
+def _kind(job: ObservedJob, attempt: ObservedAttempt) -> Kind:
     return Kind(
         job.team, job.model, job.cluster, job.hardware, job.precision, job.kind,
         size_of(attempt.gpus), attempt.code_version,

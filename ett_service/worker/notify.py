@@ -44,7 +44,7 @@ def settle(conn: Connection, audience: Audience, now_us: int) -> None:
     owed = unsettled(conn, now_us)
     receivers = audience.directory.all(conn, now_us) if owed else []
     for one in owed:
-        if _is_news(one):
+        if one.is_news:
             notice = _notice(one, audience.public_url)
             told = to_json(notice)
             outbox.put(
@@ -56,11 +56,6 @@ def settle(conn: Connection, audience: Audience, now_us: int) -> None:
                 now_us,
             )
         findings.mark_notified(conn, one)
-
-
-def _is_news(known: Regression) -> bool:
-    """Whether it fires, or receivers think so: versions are odd while it does."""
-    return known.standing.state is State.FIRING or known.told % 2 == 1
 
 
 def _notice(known: Regression, public_url: str) -> Notice:

@@ -11,19 +11,19 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US, SECOND_US
+from ett_service.core.regressions.finding import RunFinding
 from ett_service.core.regressions.state import FindingKey, StateRules
 from ett_service.detection import run as detection_run
 from ett_service.detection.backtest import retrace
 from ett_service.detection.options import Memory, Plan
-from ett_service.detection.run import RunFinding, RunResult, memory_of
+from ett_service.detection.run import RunResult, memory_of
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.lease import LeaseLost
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import running
-from ett_service.storage.regressions import detection_runs, findings, regressions
+from ett_service.storage.regressions import detection_runs, findings
 from ett_service.storage.regressions.detection_runs import DetectionRun, UnsearchedHistory
-from ett_service.storage.regressions.findings import NewFinding
 from ett_service.worker import notify
 from ett_service.worker.lease import Leading
 from ett_service.worker.notify import Audience
@@ -213,7 +213,7 @@ class Evaluating:
 
     def _searched(self, conn: Connection, project_id: int, at_us: int) -> Run:
         known = findings.recent_states(conn, project_id, at_us)
-        memory = memory_of(known.values(), regressions.accepted(conn, project_id))
+        memory = memory_of(known.values(), findings.accepted(conn, project_id))
         plan = self._detecting.plan
         return Run(at_us, self._detecting.evaluate(conn, project_id, at_us, plan, memory))
 
@@ -238,10 +238,7 @@ class Evaluating:
             run = DetectionRun(project_id, at_us, took_us, epoch, told.series, body)
             if not detection_runs.add(conn, run, now_us):
                 return
-            found = [
-                NewFinding(one.finding, one.severity.value, one.attribution) for one in told.found
-            ]
-            findings.record(conn, project_id, at_us, found, self._detecting.rules)
+            findings.record(conn, project_id, at_us, told.found, self._detecting.rules)
         notify.settle(conn, self._detecting.audience, now_us)
 
     def _tell(self, epoch: int) -> None:

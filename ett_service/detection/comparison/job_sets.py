@@ -17,7 +17,7 @@ from ett_service.core.words import FAILURES, Category, Outcome
 from ett_service.detection.completed import BEFORE_THE_LOOP, completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
-from ett_service.storage.regressions.observations import SeenAttempt, SeenJob
+from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob
 
 JOB = "job"
 NAMES = (*DIMENSIONS, JOB)
@@ -144,8 +144,8 @@ def measured(
 
 
 def _set_of(
-    one: SeenAttempt,
-    job: SeenJob,
+    one: ObservedAttempt,
+    job: ObservedJob,
     sets: Sequence[JobSet],
     excluded: Mapping[str, Sequence[Exclusion]],
 ) -> int | None:
@@ -158,13 +158,13 @@ def _set_of(
     return places[-1] if places else None
 
 
-def _overlaps(one: SeenAttempt, window: Exclusion) -> bool:
+def _overlaps(one: ObservedAttempt, window: Exclusion) -> bool:
     return (window.from_at is None or window.from_at < one.ended_us) and (
         window.to_at is None or window.to_at > one.started_us
     )
 
 
-def _values(one: SeenAttempt, job: SeenJob) -> dict[str, str]:
+def _values(one: ObservedAttempt, job: ObservedJob) -> dict[str, str]:
     return {
         "team": job.team,
         "model": job.model,
@@ -177,7 +177,7 @@ def _values(one: SeenAttempt, job: SeenJob) -> dict[str, str]:
     }
 
 
-def _count(figures: SetFigures, one: SeenAttempt, job: SeenJob) -> None:
+def _count(figures: SetFigures, one: ObservedAttempt, job: ObservedJob) -> None:
     figures.attempts += 1
     figures.jobs.add(one.job)
     start = "restart" if one.number else "first"
@@ -200,7 +200,7 @@ def _name(subject: Subject) -> str:
 
 
 def _add_ratios(
-    figures: Sequence[SetFigures], attempts: Sequence[SeenAttempt], chosen: Sequence[int | None]
+    figures: Sequence[SetFigures], attempts: Sequence[ObservedAttempt], chosen: Sequence[int | None]
 ) -> None:
     sums: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
     for one, place in zip(attempts, chosen, strict=True):
