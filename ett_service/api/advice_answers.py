@@ -7,9 +7,9 @@ from pydantic import ConfigDict, Field
 from ett_service.api.answers import Answer, Instant
 from ett_service.api.fleet_answers import EXAMPLE_ASKED, AskedAnswer
 from ett_service.api.rendering import seconds
+from ett_service.core.dimensions import Dimension
 from ett_service.core.planning.checkpoint_interval import FLAT, CurvePoint
 from ett_service.fleet.advice import Advice, Counted, Estimate, GroupAdvice, IntervalGain, Verdict
-from ett_service.fleet.scope import Dimension
 from ett_service.fleet.uncertainty import CONFIDENCE
 
 TrainingRatio = Annotated[float, Field(description="A share of the training time.")]

@@ -6,8 +6,9 @@ from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, ByCategory, Instant, Ratio, Seconds
 from ett_service.api.group_answers import EXAMPLE_GROUP, GroupAnswer, WeightedSeconds, zeros
+from ett_service.core.dimensions import Dimension
 from ett_service.core.words import Category, JobState
-from ett_service.fleet.scope import Dimension, Exclusions
+from ett_service.fleet.scope import Exclusions
 
 _STEP = {"start": "2026-03-02T00:00:00.000000Z", "end": "2026-03-09T00:00:00.000000Z"}
 

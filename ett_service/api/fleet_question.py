@@ -9,9 +9,10 @@ from sqlalchemy import Connection
 from ett_service.api.deps import AppParts, Reader, ReadingKey
 from ett_service.api.parameters import At, Text
 from ett_service.api.problems import Kind, Problem
+from ett_service.core.dimensions import GROUPS
 from ett_service.fleet import scope as scopes
 from ett_service.fleet import scope as windows
-from ett_service.fleet.scope import GROUPS, Exclusions, Scope, Window
+from ett_service.fleet.scope import Exclusions, Scope, Window
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.record.keys import Key
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ett_service.api.answers import Answer, ByCategory, ProductivityAnswer, Ratio, Seconds
+from ett_service.core.dimensions import Dimension
 from ett_service.core.words import Category, Cause, Origin, Period
-from ett_service.fleet.scope import Dimension
 
 TimedPhase = Literal["scheduling", "hardware_setup", "launcher_init", "pt2_compile", "shutdown"]
 

@@ -21,7 +21,7 @@ from ett_service.api.problems import Kind, Problem, declared
 from ett_service.api.regression_answers import EXAMPLE_MUTE, MuteAnswer, MutePage
 from ett_service.api.regression_rendering import mute_answer
 from ett_service.api.sent import described_body, members, read_sent, refused, refused_window
-from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.words import Category, Phase
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.requests import NewMute, frame

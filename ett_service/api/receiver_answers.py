@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, Instant, Seconds
-from ett_service.fleet.scope import Dimension
+from ett_service.core.dimensions import Dimension
 from ett_service.notifications.receivers import Format
 
 EXAMPLE: dict[str, Any] = {

@@ -18,6 +18,7 @@ from ett_service.api.answers import (
     SegmentAnswer,
     VerdictAnswer,
 )
+from ett_service.core.dimensions import Facts
 from ett_service.core.fleet.totals import ratio
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.ledger.results import (
@@ -25,7 +26,6 @@ from ett_service.core.ledger.results import (
     AttemptLedger,
     Evidence,
     Exclusion,
-    Facts,
     Gap,
     JobLedger,
     Override,
