@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US, SECOND_US
-from ett_service.core.regressions.finding import RunFinding
 from ett_service.core.regressions.state import FindingKey, StateRules
 from ett_service.detection import run as detection_run
 from ett_service.detection.backtest import retrace
@@ -64,17 +63,15 @@ def search(
     conn: Connection, project_id: int, runs_at: Sequence[int], plan: Plan, rules: StateRules
 ) -> list[Run]:
     """Run the detector at instants in ascending order, each knowing what those before it found."""
-    replayed, _ = retrace(conn, project_id, runs_at, plan, rules)
-    told = {(one.found_us, one.standing.thread): one.found for one in replayed.courses}
+    backtest, _ = retrace(conn, project_id, runs_at, plan, rules)
+    latest = {(course.latest_us, course.standing.key): course.latest for course in backtest.courses}
     runs = []
-    for at_us, evaluated in zip(runs_at, replayed.runs, strict=True):
-        found = tuple(told.get((at_us, _thread(one)), one) for one in evaluated.found)
-        runs.append(Run(at_us, replace(evaluated, found=found)))
+    for at_us, result in zip(runs_at, backtest.runs, strict=True):
+        run_findings = tuple(
+            latest.get((at_us, FindingKey.of(each.finding)), each) for each in result.run_findings
+        )
+        runs.append(Run(at_us, replace(result, run_findings=run_findings)))
     return runs
-
-
-def _thread(found: RunFinding) -> FindingKey:
-    return FindingKey(found.finding.fingerprint, found.finding.verdict)
 
 
 log = logging.getLogger(__name__)
@@ -238,7 +235,7 @@ class Evaluating:
             run = DetectionRun(project_id, at_us, took_us, epoch, told.series, body)
             if not detection_runs.add(conn, run, now_us):
                 return
-            findings.record(conn, project_id, at_us, told.found, self._detecting.rules)
+            findings.record(conn, project_id, at_us, told.run_findings, self._detecting.rules)
         notify.settle(conn, self._detecting.audience, now_us)
 
     def _tell(self, epoch: int) -> None:

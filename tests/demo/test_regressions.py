@@ -90,7 +90,7 @@ def test_saves_that_became_slow_are_found_on_their_cluster_within_days(
         assert one.standing.state is State.FIRING
     first = min(one.standing.firing_us or 0 for one in found)
     assert first - effect["from"] <= 7 * DAY_US
-    assert found[0].found.finding.ratio == pytest.approx(effect["factor"], rel=0.2)
+    assert found[0].latest.finding.ratio == pytest.approx(effect["factor"], rel=0.2)
 
 
 def test_compiles_that_became_slow_are_found_for_each_model_and_for_no_other(
@@ -107,7 +107,7 @@ def test_compiles_that_became_slow_are_found_for_each_model_and_for_no_other(
     assert firing[0] - effect["from"] <= 4 * DAY_US
     assert firing[-1] - effect["from"] <= 12 * DAY_US
     for one in found.values():
-        assert one.found.finding.low < effect["factor"] < one.found.finding.high
+        assert one.latest.finding.low < effect["factor"] < one.found.finding.high
 
 
 def test_the_slow_compile_goes_with_its_release(
@@ -156,7 +156,7 @@ def test_neither_the_outage_nor_another_mix_of_jobs_alerts(
 def test_everything_that_lasts_is_told_with_what_it_costs(courses: Sequence[Course]) -> None:
     lasting = [one for one in courses if one.fired and one.standing.verdict in LASTING]
     for one in lasting:
-        impact = one.found.finding.impact
+        impact = one.latest.finding.impact
         assert impact.gpu_hours_per_week is not None
         assert impact.ett_points is not None
         is_worse = one.standing.verdict is Verdict.REGRESSION

@@ -28,7 +28,7 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
     slowed(store, project_id)
     evaluated = _evaluated(store, project_id, Memory())
 
-    [found] = [one for one in evaluated.found if one.finding.series == Series(INIT, SLOW)]
+    [found] = [one for one in evaluated.run_findings if one.finding.series == Series(INIT, SLOW)]
     finding = found.finding
     assert finding.verdict is Verdict.REGRESSION
     assert finding.ratio == pytest.approx(2, rel=0.2)

@@ -160,14 +160,14 @@ def record(
     The states before it are read here, under the locks of their rows: somebody may have accepted
     one of them during the run.
     """
-    by_key = {FindingKey.of(found.finding): found for found in findings}
+    by_key = {FindingKey.of(run_finding.finding): run_finding for run_finding in findings}
     rows = conn.execute(_REMEMBERED.with_for_update(), _remembered_at(project_id, at_us)).all()
     ids: dict[FindingKey, str] = {}
     before: dict[FindingKey, FindingState] = {}
     for row in rows:
         state = state_of(row)
         ids[state.key], before[state.key] = row.id, state
-    after = advance(before, (found.finding for found in by_key.values()), at_us, rules)
+    after = advance(before, (run_finding.finding for run_finding in by_key.values()), at_us, rules)
     for key in {**before, **after}:
         if after.get(key) is not before.get(key):
             step = _Step(project_id, ids.get(key, ""), at_us, before.get(key), after.get(key))
@@ -179,10 +179,10 @@ def unnotified(conn: Connection) -> list[Regression]:
     return [regression_of(row) for row in conn.execute(_UNNOTIFIED)]
 
 
-def mark_notified(conn: Connection, known: Regression) -> None:
+def mark_notified(conn: Connection, stored: Regression) -> None:
     """Record that receivers were notified of the present version, or need not be."""
-    of = of_id(known.project_id, known.id)
-    conn.execute(_NOTIFIED, of | {"notified_version": known.standing.version})
+    of = of_id(stored.project_id, stored.id)
+    conn.execute(_NOTIFIED, of | {"notified_version": stored.standing.version})
 
 
 class _Step(NamedTuple):
@@ -195,7 +195,7 @@ class _Step(NamedTuple):
     after: FindingState | None
 
 
-def _write(conn: Connection, step: _Step, found: RunFinding | None) -> None:
+def _write(conn: Connection, step: _Step, run_finding: RunFinding | None) -> None:
     project_id, regression_id, at_us, before, after = step
     what = transition(before, after)
     if after is None:
@@ -203,8 +203,11 @@ def _write(conn: Connection, step: _Step, found: RunFinding | None) -> None:
         after = replace(before, state=State.INACTIVE, runs=0, last_run_us=at_us)
     row = columns_of(after)
     is_of_this_run = before is None or after.finding is not before.finding
-    if found is not None and is_of_this_run:
-        row |= {"severity": found.severity.value, "attribution": to_json(found.attribution)}
+    if run_finding is not None and is_of_this_run:
+        row |= {
+            "severity": run_finding.severity.value,
+            "attribution": to_json(run_finding.attribution),
+        }
     if what in {Transition.FIRING, Transition.REOPENED}:
         row |= {"acknowledged_us": None, "acknowledged_by": None}
     if before is None or before.pending_us != after.pending_us:

@@ -65,24 +65,24 @@ def acknowledge(
     Raises:
         NotFiring: It does not fire.
     """
-    known = _locked(conn, project_id, regression_id)
-    if known is None or known.acknowledged_us is not None:
-        return known
-    if known.standing.state is not State.FIRING:
-        raise NotFiring(f"{regression_id} is {known.standing.state}.")
+    stored = _locked(conn, project_id, regression_id)
+    if stored is None or stored.acknowledged_us is not None:
+        return stored
+    if stored.standing.state is not State.FIRING:
+        raise NotFiring(f"{regression_id} is {stored.standing.state}.")
     columns = {"acknowledged_us": act.at_us, "acknowledged_by": act.by}
-    return _changed(conn, known, act, "acknowledged", columns)
+    return _changed(conn, stored, act, "acknowledged", columns)
 
 
 def triage(
-    conn: Connection, project_id: int, regression_id: str, word: Triage, act: Act
+    conn: Connection, project_id: int, regression_id: str, called: Triage, act: Act
 ) -> Regression | None:
     """Record what somebody calls a regression; the last word counts. None where there is none."""
-    known = _locked(conn, project_id, regression_id)
-    if known is None:
+    stored = _locked(conn, project_id, regression_id)
+    if stored is None:
         return None
-    columns = {"triage": word.value, "triage_by": act.by, "triage_us": act.at_us}
-    return _changed(conn, known, act, f"triaged_{word}", columns)
+    columns = {"triage": called.value, "triage_by": act.by, "triage_us": act.at_us}
+    return _changed(conn, stored, act, f"triaged_{called}", columns)
 
 
 def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> Regression | None:
@@ -90,23 +90,23 @@ def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> R
 
     None where there is none of that id.
     """
-    known = _locked(conn, project_id, regression_id)
-    if known is None:
+    stored = _locked(conn, project_id, regression_id)
+    if stored is None:
         return None
-    standing = known.standing
+    standing = stored.standing
     if standing.state is State.FIRING:
         standing = resolved(standing, act.at_us)
     elif standing.state is State.PENDING:
         standing = replace(standing, state=State.INACTIVE, runs=0)
-    _put_baseline(conn, known, act)
-    return _changed(conn, known, act, "accepted", findings.columns_of(standing))
+    _put_baseline(conn, stored, act)
+    return _changed(conn, stored, act, "accepted", findings.columns_of(standing))
 
 
-def _put_baseline(conn: Connection, known: Regression, act: Act) -> None:
+def _put_baseline(conn: Connection, stored: Regression, act: Act) -> None:
     row = {
-        "project_id": known.project_id,
-        "fingerprint": known.standing.finding.fingerprint,
-        "since_us": known.standing.onset_us,
+        "project_id": stored.project_id,
+        "fingerprint": stored.standing.finding.fingerprint,
+        "since_us": stored.standing.onset_us,
         "why": act.why,
         "made_by": act.by,
         "made_us": act.at_us,
@@ -120,13 +120,13 @@ def _locked(conn: Connection, project_id: int, regression_id: str) -> Regression
 
 
 def _changed(
-    conn: Connection, known: Regression, act: Act, what: str, columns: Mapping[str, Any]
+    conn: Connection, stored: Regression, act: Act, what: str, columns: Mapping[str, Any]
 ) -> Regression:
-    of = findings.of_id(known.project_id, known.id)
+    of = findings.of_id(stored.project_id, stored.id)
     conn.execute(update(regression).where(*findings.BY_ID).values(columns), of)
     row = conn.execute(_GET, of).one()
     findings.add_change(
-        conn, known.project_id, known.id, at_us=act.at_us, what=what, by=act.by, why=act.why,
+        conn, stored.project_id, stored.id, at_us=act.at_us, what=what, by=act.by, why=act.why,
         version=row.version,
     )  # fmt: skip
     return findings.regression_of(row)
