@@ -8,7 +8,6 @@ import numpy as np
 from ett_service.core.fleet.decomposition import Times, decompose
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
-    Cohort,
     Finding,
     Gate,
     Metric,
@@ -32,7 +31,7 @@ from ett_service.detection.selection import (
     Candidate,
     Scores,
 )
-from ett_service.detection.window import Groups, Window
+from ett_service.detection.window import Groups, Window, comparable
 
 FEWEST_SHARED_DAYS = 4
 """Days since the onset for several cohorts: no others are left to show a shock that they share."""
@@ -197,7 +196,7 @@ def explains(cause: Onset, effect: Onset) -> bool:
     """Tell whether a change makes another one no news."""
     near = abs(cause[1] - effect[1]) <= _NEAR_US
     series, other = cause[0], effect[0]
-    overlap = _comparable(series.cohort, other.cohort)
+    overlap = comparable(series.cohort, other.cohort)
     return near and overlap and _begets(series.subject, other.subject)
 
 
@@ -205,11 +204,6 @@ def _precedence(finding: Finding) -> tuple[int, bool, float]:
     """Sort what explains others first, and a cause of failures before all failures."""
     subject = finding.series.subject
     return PRECEDENCE.index(subject.metric), not subject.cause, finding.p
-
-
-def _comparable(cohort: Cohort, other: Cohort) -> bool:
-    """Tell whether one cohort is part of the other."""
-    return set(cohort) <= set(other) or set(other) <= set(cohort)
 
 
 def _begets(cause: Subject, effect: Subject) -> bool:

@@ -45,9 +45,9 @@ def groups(cohorts: Sequence[Cohort]) -> Groups:
     return Groups(tuple(names.values()), members, tuple(len(places) == 1 for places in names))
 
 
-def is_within(cohort: Cohort, whole: Cohort) -> bool:
-    """Tell whether a cohort is part of another, which may name fewer dimensions."""
-    return set(whole) <= set(cohort)
+def comparable(cohort: Cohort, other: Cohort) -> bool:
+    """Tell whether one cohort is part of the other, which names fewer dimensions."""
+    return set(cohort) <= set(other) or set(other) <= set(cohort)
 
 
 def within(cohorts: Iterable[Cohort], whole: Cohort) -> Flags:

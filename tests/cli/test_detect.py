@@ -28,7 +28,7 @@ from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, RECEIVED_AT, event
 from tests.cli.conftest import Ett
 from tests.detection.findings import finding
-from tests.detection.slowed import END, NEW, slowed
+from tests.detection.slowed_fleet import END, NEW, slowed
 
 pytestmark = pytest.mark.xdist_group("detect")
 

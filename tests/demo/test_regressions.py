@@ -107,7 +107,7 @@ def test_compiles_that_became_slow_are_found_for_each_model_and_for_no_other(
     assert firing[0] - effect["from"] <= 4 * DAY_US
     assert firing[-1] - effect["from"] <= 12 * DAY_US
     for one in found.values():
-        assert one.latest.finding.low < effect["factor"] < one.found.finding.high
+        assert one.latest.finding.low < effect["factor"] < one.latest.finding.high
 
 
 def test_the_slow_compile_goes_with_its_release(

@@ -7,7 +7,7 @@ from ett_service.core.regressions.finding import Metric, State, Subject, Verdict
 from ett_service.core.regressions.state import LASTING, StateRules, Transition
 from ett_service.detection.backtest import Backtest, Course, backtest
 from ett_service.detection.options import Options, Plan
-from tests.detection.watched import COHORT, TO_US, watched
+from tests.detection.observations import COHORT, TO_US, watched
 
 INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
 PLAN = Plan(options=Options(impact_floor=0.0))

@@ -16,7 +16,7 @@ from ett_service.storage.regressions.detection_runs import UnsearchedHistory
 from ett_service.storage.schema import delivery, detection_run, regression, regression_change
 from ett_service.worker import regressions
 from tests.builders import NOON, RECEIVED_AT
-from tests.detection.slowed import DAY, END, NEW, ONSET, slowed
+from tests.detection.slowed_fleet import DAY, END, NEW, ONSET, slowed
 from tests.engines import ON_ONE_ENGINE
 from tests.fleet.fleets import calm_job, keep
 from tests.worker.rig import without

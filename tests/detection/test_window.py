@@ -1,5 +1,5 @@
-from ett_service.detection.panel import comparable, groups
-from tests.detection.made import COHORTS
+from ett_service.detection.window import comparable, groups
+from tests.detection.samples import COHORTS
 
 
 def test_each_cohort_each_value_and_the_whole_is_a_group() -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ett_service.detection.models.series_model import interval, shift
+from ett_service.detection.models.series_model import interval, medians, shift
 
 
 def test_the_shift_is_the_median_of_all_differences() -> None:
@@ -35,3 +35,11 @@ def test_days_that_differ_more_than_their_values_widen_it() -> None:
     late = np.arange(42) >= 28
     calm, wild = (interval(draws.normal(0, sd, 42), np.full(42, 1e4), late) for sd in (0.01, 0.3))
     assert wild[1] - wild[0] > 5 * (calm[1] - calm[0])
+
+
+def test_medians_are_those_of_each_group() -> None:
+    draws = np.random.default_rng(1)
+    values, group = draws.normal(0, 5, 300), draws.integers(0, 7, 300)
+    found = medians(values, group, 8)
+    assert found[:7] == pytest.approx([np.median(values[group == one]) for one in range(7)])
+    assert np.isnan(found[7])

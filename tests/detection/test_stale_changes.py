@@ -11,7 +11,7 @@ from ett_service.core.words import Category
 from ett_service.detection.run import is_stale
 from ett_service.detection.sample import AttemptValues, Floats, Observed
 from tests.detection.findings import finding, side
-from tests.detection.watched import TO_US, watched
+from tests.detection.observations import TO_US, watched
 
 DAYS = 60
 RECENT = 14
