@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ett_service.detection.panel import Panel
+from ett_service.detection.panel import Panel, ratio
 from ett_service.detection.sample import Flags, Floats, Ints
 
 _YOUNG_PENALTY = 0.5  #: of the score of a start on the last days
-_TINY = 1e-9
+_LEAST_INFORMATION = 1e-9
 
 
 class Fewest(NamedTuple):
@@ -45,18 +45,18 @@ class Peaks:
     p: Floats  #: one-sided; 1 without a start
 
 
-def starts(panel: Panel, most: int, fewest: Fewest) -> Starts:
+def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
     """Compare the last 1 to *most* days of each group with its days before."""
     precision, weighted = panel.precision, panel.precision * panel.level
     has_rows = (panel.count > 0).astype(np.float64)
     after, before = tails(precision, most), heads(precision, most)
-    change = _ratio(tails(weighted, most), after) - _ratio(heads(weighted, most), before)
-    raw = change * np.sqrt(_ratio(after * before, after + before))
+    change = _over(tails(weighted, most), after) - _over(heads(weighted, most), before)
+    raw = change * np.sqrt(_over(after * before, after + before))
     recent = np.rint(tails(panel.effective, most)) >= fewest.recent
     return Starts(
         score=as_normal(raw, panel.freedom[:, None]),
         raw=raw,
-        share=_ratio(after, after + before),
+        share=_over(after, after + before),
         enough=recent & (np.rint(heads(panel.effective, most)) >= fewest.baseline),
         days=tails(has_rows, most).astype(np.int64),
     )
@@ -91,8 +91,8 @@ def peaks(starts: Starts, sign: int, fewest_days: int) -> Peaks:
 def chance(score: Floats, share: Floats, allowed: Flags) -> Floats:
     """Return a bound of the chance of a maximum so large over the *allowed* starts."""
     z = np.maximum(np.where(np.isfinite(score), score, 0.0), 0.1)[:, None]
-    odds = share / np.maximum(1 - share, _TINY)
-    correlation = np.clip(odds[:, :-1] / np.maximum(odds[:, 1:], _TINY), 0.0, 1.0)
+    odds = share / np.maximum(1 - share, _LEAST_INFORMATION)
+    correlation = np.clip(odds[:, :-1] / np.maximum(odds[:, 1:], _LEAST_INFORMATION), 0.0, 1.0)
     angle = np.arccos(np.sqrt(correlation))
     step = np.where(allowed[:, 1:] & allowed[:, :-1], ndtr(z * angle / 2) - 0.5, 0.0)
     density = np.exp(-(z[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
@@ -110,5 +110,5 @@ def heads(values: Floats, most: int) -> Floats:
     return np.asarray(values.sum(axis=1, keepdims=True) - tails(values, most))
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > _TINY)
+def _over(part: Floats, whole: Floats) -> Floats:
+    return ratio(part, whole, least=_LEAST_INFORMATION)

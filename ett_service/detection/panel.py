@@ -187,6 +187,6 @@ def _mean(cells: Cells, days: Flags) -> Floats:
     return ratio((weight * cells.level).sum(axis=1), weight.sum(axis=1))
 
 
-def ratio(part: Floats, whole: Floats) -> Floats:
-    """Return quotients; 0 where the whole is not positive."""
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+def ratio(part: Floats, whole: Floats, least: float = 0.0) -> Floats:
+    """Return quotients; 0 where the whole is no more than *least*."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > least)

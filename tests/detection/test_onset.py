@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from ett_service.detection.onset import Fewest, as_normal, as_student, chance, peaks, starts
+from ett_service.detection.onset import Fewest, as_normal, as_student, chance, peaks, start_scores
 from ett_service.detection.panel import Panel
 
 DAYS, RECENT = 42, 14
@@ -15,7 +15,7 @@ def _panel(level: np.typing.NDArray[np.float64]) -> Panel:
 
 def test_the_chance_of_the_largest_score_is_bounded_and_the_bound_is_near() -> None:
     noise = _panel(np.random.default_rng(1).normal(0, 1, (20_000, DAYS)))
-    found = starts(noise, RECENT, Fewest(1, 1))
+    found = start_scores(noise, RECENT, Fewest(1, 1))
     highest = np.where(found.enough, found.score, -np.inf).max(axis=1)
     for limit in (2.5, 3.0):
         told = chance(np.array([limit]), found.share[:1], found.enough[:1])[0]
@@ -26,18 +26,18 @@ def test_the_chance_of_the_largest_score_is_bounded_and_the_bound_is_near() -> N
 
 def test_the_chances_of_noise_are_no_smaller_than_they_say() -> None:
     noise = _panel(np.random.default_rng(2).normal(0, 1, (20_000, DAYS)))
-    found = peaks(starts(noise, RECENT, Fewest(1, 1)), 1, 3)
+    found = peaks(start_scores(noise, RECENT, Fewest(1, 1)), 1, 3)
     assert (found.p < 0.01).mean() <= 0.011
 
 
 def test_the_start_of_a_step_is_where_the_score_is_largest() -> None:
     level = np.random.default_rng(3).normal(0, 0.1, (1, DAYS))
     level[0, -6:] += 1.0
-    assert peaks(starts(_panel(level), RECENT, Fewest(1, 1)), 1, 3).last.tolist() == [6]
+    assert peaks(start_scores(_panel(level), RECENT, Fewest(1, 1)), 1, 3).last.tolist() == [6]
 
 
 def test_a_start_needs_values_on_both_sides() -> None:
-    found = starts(_panel(np.zeros((1, DAYS))), RECENT, Fewest(5, 30))
+    found = start_scores(_panel(np.zeros((1, DAYS))), RECENT, Fewest(5, 30))
     assert found.enough[0].tolist() == [False] * 4 + [True] * 8 + [False] * 2
 
 

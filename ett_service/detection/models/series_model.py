@@ -16,8 +16,7 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
-from ett_service.detection import onset
-from ett_service.detection.onset import Fewest, Starts
+from ett_service.detection.onset import Fewest, Starts, as_normal, as_student, start_scores
 from ett_service.detection.options import Options
 from ett_service.detection.panel import Cells, Panel, panel
 from ett_service.detection.sample import Flags, Floats, Ints
@@ -168,7 +167,7 @@ class LevelModel:
         return Fewest(options.fewest_recent, options.fewest_baseline)
 
     def starts(self, options: Options) -> Starts:
-        return onset.starts(self.panel, options.recent_days, self.fewest(options))
+        return start_scores(self.panel, options.recent_days, self.fewest(options))
 
     def num_values(self) -> tuple[Ints, Ints]:
         count, early = self.panel.count, self.window.baseline
@@ -186,7 +185,7 @@ class LevelModel:
 
     def smallest_level(self, score: Floats) -> Floats:
         """Return the change of each group's level that reaches a score, if it fills the window."""
-        return np.asarray(onset.as_student(score, self.panel.freedom) * self.error)
+        return np.asarray(as_student(score, self.panel.freedom) * self.error)
 
     def contrast(self, group: int, late: Flags, early: Flags) -> Contrast:
         return _contrast(self.panel, group, late, early)
@@ -217,7 +216,7 @@ def _contrast(panel: Panel, group: int, late: Flags, early: Flags) -> Contrast:
     if not after_precision or not before_precision:
         return Contrast(0.0, 0.0)
     raw = (after - before) / np.sqrt(1 / after_precision + 1 / before_precision)
-    return Contrast(float(onset.as_normal(raw, panel.freedom[group])), after - before)
+    return Contrast(float(as_normal(raw, panel.freedom[group])), after - before)
 
 
 def _weighted_mean(level: Floats, precision: Floats) -> tuple[float, float]:
