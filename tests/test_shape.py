@@ -88,8 +88,6 @@ TESTED_IN = {
     "core/regressions/finding.py": "core/regressions/test_state.py",
     "detection/options.py": "detection/test_detector.py",
     "detection/completed.py": "detection/test_inputs.py",
-    "detection/exclusions.py": "detection/test_inputs.py",
-    "detection/panel.py": "detection/test_detector.py",
     "detection/sample.py": "detection/test_inputs.py",
     "cli/detection_plan.py": "cli/test_detect.py",
     "cli/detect_answer.py": "cli/test_detect.py",

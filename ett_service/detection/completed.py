@@ -9,11 +9,7 @@ from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import FAILURES, START_CATEGORIES, Category, Outcome, Phase
 from ett_service.storage.fleet.rollups import Span
 from ett_service.storage.regressions import observations
-from ett_service.storage.regressions.observations import (
-    ObservedAttempt,
-    ObservedJob,
-    ObservedStage,
-)
+from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob, ObservedStage
 
 LOOP_CATEGORIES = frozenset(
     {Category.CHECKPOINT_BLOCKING, Category.EVALUATION, Category.RECOMPILE, Category.STALLED}

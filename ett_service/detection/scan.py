@@ -6,18 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import ndtr
 
-from ett_service.core.regressions.finding import (
-    Finding,
-    Gate,
-    Metric,
-    Series,
-    Subject,
-    Verdict,
-)
+from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
 from ett_service.detection.models.registry import series_model, subjects_of
 from ett_service.detection.models.series_model import Z_80, Change, SeriesModel
-from ett_service.detection.onset import Starts, chance
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Power, Scan
+from ett_service.detection.panel import Starts, chance
 from ett_service.detection.sample import Floats, Ints, Sample
 from ett_service.detection.selection import (
     BETTER,

@@ -8,8 +8,8 @@ from scipy.special import ndtr
 
 from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.series_model import SeriesModel
-from ett_service.detection.onset import Peaks, Starts, peaks
 from ett_service.detection.options import Options
+from ett_service.detection.panel import Peaks, Starts, peaks
 from ett_service.detection.sample import Flags, Floats
 
 WORSE, BETTER = 1, -1

@@ -7,14 +7,7 @@ import numpy as np
 
 from ett_service.core.fleet.decomposition import Times, decompose
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import (
-    Finding,
-    Gate,
-    Metric,
-    Series,
-    Subject,
-    Verdict,
-)
+from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
 from ett_service.core.words import Category, Phase
 from ett_service.detection.models.ett_ratio import SUBJECT as ETT
 from ett_service.detection.models.ett_ratio import times

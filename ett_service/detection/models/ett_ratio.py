@@ -12,9 +12,8 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Metric, Side, Subject
 from ett_service.core.words import Category
 from ett_service.detection.models.series_model import CUT, Change, LevelModel, interval, medians
-from ett_service.detection.onset import Fewest
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import Cells, centred, ratio
+from ett_service.detection.panel import Cells, Fewest, centred, ratio
 from ett_service.detection.ranks import MAD_TO_SIGMA
 from ett_service.detection.sample import Flags, Floats, Shares
 from ett_service.detection.window import WEEK_DAYS, Groups, Window

@@ -15,9 +15,8 @@ from scipy.special import betainc, ndtri
 
 from ett_service.core.regressions.finding import Side, Subject
 from ett_service.detection.models.series_model import Change, Contrast
-from ett_service.detection.onset import Fewest, Starts, heads, tails
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import ratio
+from ett_service.detection.panel import Fewest, Starts, heads, ratio, tails
 from ett_service.detection.sample import Flags, Floats, Ints, Rates
 from ett_service.detection.window import WEEK_DAYS, Groups, Window
 

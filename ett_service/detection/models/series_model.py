@@ -16,9 +16,17 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
-from ett_service.detection.onset import Fewest, Starts, as_normal, as_student, start_scores
 from ett_service.detection.options import Options
-from ett_service.detection.panel import Cells, Panel, panel
+from ett_service.detection.panel import (
+    Cells,
+    Fewest,
+    Panel,
+    Starts,
+    as_normal,
+    as_student,
+    panel,
+    start_scores,
+)
 from ett_service.detection.sample import Flags, Floats, Ints
 from ett_service.detection.window import Groups, Window
 

@@ -7,11 +7,7 @@ from sqlalchemy import Connection
 from ett_service.core.events import Marker, MarkerKind
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Suspect
-from ett_service.detection.attribution.attribute import (
-    MOST_MARKERS,
-    markers_near,
-    ranked_markers,
-)
+from ett_service.detection.attribution.attribute import MOST_MARKERS, markers_near, ranked_markers
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.markers import add_marker
 from tests.builders import NOON

@@ -2,8 +2,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from ett_service.detection.onset import Fewest, as_normal, as_student, chance, peaks, start_scores
-from ett_service.detection.panel import Panel
+from ett_service.detection.panel import (
+    Fewest,
+    Panel,
+    as_normal,
+    as_student,
+    chance,
+    peaks,
+    start_scores,
+)
 
 DAYS, RECENT = 42, 14
 
