@@ -60,7 +60,8 @@ bench: setup ## Measure every claim of speed; each prints a ratio.
 detectors: setup ## Compare detectors of regressions on two simulated fleets of each kind. This takes minutes.
 	$(BIN)/python -m benchmarks.detectors detect --fleets 2 --jobs 2
 
-openapi: setup ## Write docs/openapi.json anew from the routes.
+openapi: setup ## Write docs/openapi.json anew from the routes and from recorded answers.
+	$(BIN)/python -m tests.api.examples
 	$(BIN)/python -m ett_service.api.openapi docs/openapi.json
 
 dashboards: setup ## Write the dashboards and the rules anew from their programs.

@@ -1,7 +1,7 @@
 """The worker that the settings ask for, in a server or beside it."""
 
-from ett_service.api.parts import Telling
-from ett_service.api.serve import telling
+from ett_service.api.serve import notifications
+from ett_service.api.state import Notifications
 from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.now import now_us
 from ett_service.core.intervals import SECOND_US
@@ -21,7 +21,7 @@ from ett_service.worker.regressions import Detecting, Evaluating
 def worker(settings: Settings, store: Store) -> Worker:
     """Make the worker of a store; it is still to be started."""
     limits, metrics = settings.limits, settings.metrics
-    told = telling(settings)
+    told = notifications(settings)
     beside: list[Beside] = [_delivering(settings, store, told)]
     if settings.detection.enabled:
         beside.append(_evaluating(settings, store, told))
@@ -40,7 +40,7 @@ def worker(settings: Settings, store: Store) -> Worker:
     )
 
 
-def _delivering(settings: Settings, store: Store, told: Telling) -> Delivering:
+def _delivering(settings: Settings, store: Store, told: Notifications) -> Delivering:
     asked = settings.alerting
     schedule = Schedule(
         steps_us=tuple(round(seconds * SECOND_US) for seconds in asked.retry_seconds),
@@ -49,7 +49,7 @@ def _delivering(settings: Settings, store: Store, told: Telling) -> Delivering:
     return Delivering(store, told.directory, told.sender(), schedule)
 
 
-def _evaluating(settings: Settings, store: Store, told: Telling) -> Evaluating:
+def _evaluating(settings: Settings, store: Store, told: Notifications) -> Evaluating:
     asked = settings.detection
     detecting = Detecting(
         plan=plan_of(settings),
