@@ -13,7 +13,9 @@ from ett_service.core.regressions.finding import (
     Impact,
     Metric,
     NearMarker,
+    RunFinding,
     Series,
+    Severity,
     Side,
     Subject,
     Suspect,
@@ -24,8 +26,7 @@ from ett_service.detection.options import Power
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs, findings
 from ett_service.storage.regressions.detection_runs import DetectionRun
-from ett_service.storage.regressions.findings import NewFinding
-from ett_service.storage.regressions.rows import encode, new_id
+from ett_service.storage.regressions.findings import new_id, to_json
 from tests.builders import NOON
 
 COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")
@@ -87,8 +88,8 @@ def searched(
     power: Sequence[Power] = POWER,
 ) -> None:
     """Store what one run of the search as of *at_us* found, and could have seen."""
-    stood = [NewFinding(one, "high", attribution) for one in found]
-    run = DetectionRun(project_id, at_us, 2 * SECOND_US, 0, 9, encode({"power": power}))
+    stood = [RunFinding(one, Severity.HIGH, attribution) for one in found]
+    run = DetectionRun(project_id, at_us, 2 * SECOND_US, 0, 9, to_json({"power": power}))
 
     def write(conn: Connection) -> None:
         findings.record(conn, project_id, at_us, stood, StateRules())

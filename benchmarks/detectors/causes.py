@@ -14,7 +14,7 @@ from benchmarks.detectors.fleets.scenario import NO_CAUSE, Scenario
 from benchmarks.detectors.scoring import Proportion, in_time
 from benchmarks.detectors.trials import Trial
 from ett_service.core.intervals import DAY_US
-from ett_service.detection.attribution.suspects import suspects
+from ett_service.detection.attribution.suspects import suspects_of
 
 EXPLAINED = 0.8  #: of the surplus, by the planted value; fleets with less are not counted
 _BASELINE_DAYS = 28
@@ -62,7 +62,7 @@ def _first_suspect(fleet: SimulatedFleet, onset: int, today: int) -> tuple[str, 
     inside = rows.cohort == parameters.COHORTS.index(cohort)
     inside &= (rows.day >= onset - _BASELINE_DAYS) & (rows.day <= today)
     day = rows.day[inside].astype(np.int64)
-    ranked = suspects(
+    ranked = suspects_of(
         {
             name: every.values[inside, column].astype(str).tolist()
             for column, name in enumerate(parameters.DIMENSIONS)

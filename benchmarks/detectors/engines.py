@@ -116,7 +116,7 @@ class DailySearch:
     def _begins_to_fire(self, finding: Finding, after: Mapping[FindingKey, FindingState]) -> bool:
         thread = FindingKey(finding.fingerprint, finding.verdict)
         change = transition(self._standings.get(thread), after.get(thread))
-        return change is not None and change.told and finding.holds
+        return change is not None and change.notifies and finding.holds
 
 
 def alerts(

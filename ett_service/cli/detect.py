@@ -18,7 +18,7 @@ from ett_service.cli.window import instant
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.backtest import retrace
-from ett_service.detection.completed import open_phases
+from ett_service.detection.open_phases import open_phases
 from ett_service.detection.options import Plan
 from ett_service.ingest.refusals import Fault
 from ett_service.ingest.text import parse_instant

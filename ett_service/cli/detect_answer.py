@@ -16,7 +16,7 @@ from ett_service.core.regressions.finding import (
     Unit,
 )
 from ett_service.detection.backtest import Backtest, Course
-from ett_service.detection.completed import OpenPhase
+from ett_service.detection.open_phases import OpenPhase
 from ett_service.detection.options import Power
 
 Told: TypeAlias = dict[str, Any]
@@ -44,13 +44,13 @@ def _by_time(course: Course) -> tuple[int, str, str]:
 
 
 def _course(course: Course) -> Told:
-    standing, finding = course.standing, course.found.finding
+    standing, finding = course.standing, course.latest.finding
     return {
         "fingerprint": finding.fingerprint,
         **_series(finding.series.subject, finding.series.cohort),
         "verdict": standing.verdict.value,
         "state": (State.INACTIVE if course.lapsed else standing.state).value,
-        "severity": course.found.severity.value,
+        "severity": course.latest.severity.value,
         **_effect(finding),
         "onset_at": rfc3339(standing.onset_us),
         "pending_at": rfc3339(standing.pending_us),
@@ -58,7 +58,7 @@ def _course(course: Course) -> Told:
         "resolved_at": _instant(standing.resolved_us),
         "reopened": standing.reopened,
         "steps": [{"at": rfc3339(at), "what": what.value} for at, what in course.steps],
-        "attribution": _attribution(course.found.attribution),
+        "attribution": _attribution(course.latest.attribution),
     }
 
 

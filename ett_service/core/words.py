@@ -82,6 +82,14 @@ class Category(Word):
     UNATTRIBUTED = auto()  #: inside an attempt, covered by no span
 
 
+START_CATEGORIES = (
+    Category.SCHEDULING,
+    Category.HARDWARE_SETUP,
+    Category.LAUNCHER_INIT,
+    Category.PT2_COMPILE,
+)
+"""What an attempt passes through before its training loop, in this order."""
+
 WASTED = frozenset(
     {
         Category.REPEATED_TRAINING,

@@ -1,1 +1,1 @@
-"""Finds lasting changes of durations, failure rates and ETT%, and what they are associated with."""
+"""The detector: lasting changes of durations, failure rates and ETT%, and their attribution."""

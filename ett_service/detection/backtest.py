@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import RunFinding
 from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
@@ -16,7 +17,7 @@ from ett_service.core.regressions.state import (
 )
 from ett_service.detection.inputs import observe
 from ett_service.detection.options import Plan
-from ett_service.detection.run import RunFinding, RunResult, attributed, judge, memory_of
+from ett_service.detection.run import RunResult, attributed, memory_of, search
 from ett_service.detection.sample import Observed
 
 _BEGINS_TO_FIRE = frozenset({Transition.FIRING, Transition.REOPENED})
@@ -27,9 +28,9 @@ class Course:
     """A finding from when it was first found to the last run; a later one has its own."""
 
     standing: FindingState
-    found: RunFinding  #: as the last run that found it has it
-    found_us: int  #: when that run was
-    fired: RunFinding | None = None  #: as the run has it from which on it fires
+    latest: RunFinding  #: of the last run that found it
+    latest_us: int  #: when that run was
+    fired: RunFinding | None = None  #: of the run since which it fires
     steps: list[tuple[int, Transition]] = field(default_factory=list)
 
     @property
@@ -40,14 +41,14 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """All that the runs found, the earliest first, and what each of them said."""
+    """All findings of the runs, the earliest first, and the answer of each run."""
 
     courses: Sequence[Course]
-    runs: Sequence[RunResult]  #: the last alone with what it could have seen
+    runs: Sequence[RunResult]  #: only the last has its power
 
     @property
     def last(self) -> RunResult:
-        """What the last run said."""
+        """The answer of the last run."""
         return self.runs[-1]
 
 
@@ -56,60 +57,61 @@ def retrace(
 ) -> tuple[Backtest, Observed]:
     """Read a project once and run the detector at instants in ascending order, whole days apart.
 
-    What did not lapse is told with what it is associated with.
+    What did not lapse is attributed.
     """
     window = plan.options.recent_days + plan.options.baseline_days
     before = (runs_at[-1] - runs_at[0]) // DAY_US
     observed = observe(conn, project_id, runs_at[-1], window + before, plan)
-    replayed = backtest(observed, runs_at, plan, rules)
-    for course in replayed.courses:
+    retraced = backtest(observed, runs_at, plan, rules)
+    for course in retraced.courses:
         if not course.lapsed:
-            # Nearest to the onset what came with it stands out most.
-            began = attributed(conn, project_id, course.fired or course.found, observed)
-            course.found = replace(course.found, attribution=began.attribution)
-    return replayed, observed
+            # Nearest to the onset, what came with it stands out most.
+            first = attributed(conn, project_id, course.fired or course.latest, observed)
+            course.latest = replace(course.latest, attribution=first.attribution)
+    return retraced, observed
 
 
 def backtest(observed: Observed, runs_at: Sequence[int], plan: Plan, rules: StateRules) -> Backtest:
-    """Run the detector at instants in ascending order, each whole days before what was read ends.
+    """Run the detector at instants in ascending order, whole days before the observations end.
 
-    Every run knows what those before it found, and nothing that was not over by then. Nothing is
-    attributed: see ``retrace``.
+    Every run knows the findings of those before it, and no value that was not over by then.
+    Nothing is attributed: see ``retrace``.
     """
     assert runs_at
-    known: dict[FindingKey, FindingState] = {}
+    states: dict[FindingKey, FindingState] = {}
     courses: dict[tuple[FindingKey, int], Course] = {}
     runs: list[RunResult] = []
     for at_us in runs_at:
-        last = judge(observed, at_us, plan, memory_of(known.values()))
-        runs.append(last if at_us == runs_at[-1] else replace(last, power=()))
-        after = advance(known, last.findings, at_us, rules)
-        told = {FindingKey(one.finding.fingerprint, one.finding.verdict): one for one in last.found}
-        for thread in known | after:
-            _go_on(courses, known.get(thread), after.get(thread), told.get(thread), at_us)
-        known = after
+        result = search(observed, at_us, plan, memory_of(states.values()))
+        runs.append(result if at_us == runs_at[-1] else replace(result, power=()))
+        after = advance(states, result.findings, at_us, rules)
+        by_key = {FindingKey.of(each.finding): each for each in result.run_findings}
+        for key in states | after:
+            _extend(courses, states.get(key), after.get(key), by_key.get(key), at_us)
+        states = after
     return Backtest(list(courses.values()), runs)
 
 
-def _go_on(
+def _extend(
     courses: dict[tuple[FindingKey, int], Course],
     before: FindingState | None,
     after: FindingState | None,
-    found: RunFinding | None,
+    run_finding: RunFinding | None,
     at_us: int,
 ) -> None:
+    """Extend the course of a finding by one run."""
     standing = after or before
     assert standing is not None
-    key = (standing.thread, standing.pending_us)
+    key = (standing.key, standing.pending_us)
     if key not in courses:
-        assert found is not None
-        courses[key] = Course(standing, found, at_us)
+        assert run_finding is not None
+        courses[key] = Course(standing, run_finding, at_us)
     course = courses[key]
     course.standing = standing
-    if found is not None and found.finding.holds:
-        course.found, course.found_us = found, at_us
+    if run_finding is not None and run_finding.finding.holds:
+        course.latest, course.latest_us = run_finding, at_us
     step = transition(before, after)
     if step is not None:
         course.steps.append((at_us, step))
     if step in _BEGINS_TO_FIRE:
-        course.fired = course.found
+        course.fired = course.latest

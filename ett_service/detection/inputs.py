@@ -1,9 +1,8 @@
-"""From the store to what is searched: completed durations, failures and time, by cohort.
+"""The observations of a project, read from the store: completed values and time, by cohort.
 
-A duration belongs to the instant at which it was over, by the clocks of its events: a replay as of
-an instant sees only what was over by then. Received times are not looked at, so what came late is
-seen as if it had come in time, at its own place; exclusions, verdicts and markers are seen as they
-stand now.
+A duration belongs to the instant at which it was over, by the clocks of its events: a search as of
+an instant sees only what was over by then. Times of receipt do not matter, so late events count at
+their own place. Exclusions, verdicts and markers are taken as they stand now.
 """
 
 import math
@@ -17,45 +16,54 @@ from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.dimensions import Cohort as Kind
+from ett_service.core.events import MarkerKind
 from ett_service.core.fleet.cohort import MOST_ACCELERATORS, size_of
-from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.ledger.spans import NEVER
 from ett_service.core.regressions.finding import Cohort, Metric, Subject
 from ett_service.core.words import OTHER, Category
 from ett_service.detection.completed import Completed, completed, failures
 from ett_service.detection.options import MOST_COHORTS, MOST_STAGES, Plan
-from ett_service.detection.sample import Attempts, AttemptValues, Held, Ints, Observed, SmallInts
-from ett_service.detection.window import Excluded, days_left_out, maintained
-from ett_service.storage.regressions import observations
-from ett_service.storage.regressions.observations import (
-    DayOfTime,
-    SeenAttempt,
-    SeenJob,
-    days_of_time,
+from ett_service.detection.sample import (
+    Attempts,
+    AttemptValues,
+    Flags,
+    Held,
+    Ints,
+    Observed,
+    SmallInts,
 )
+from ett_service.storage.record.markers import MarkerFilter, markers
+from ett_service.storage.regressions import observations
+from ett_service.storage.regressions.observations import DailyTime, ObservedAttempt, ObservedJob
 
-_RATE = Metric.FAILURES_PER_GPU_HOUR
+_ALL_COHORTS = -1
+_MOST_WINDOWS = 10_000
 
 
 def observe(conn: Connection, project_id: int, to_us: int, days: int, plan: Plan) -> Observed:
-    """Read what a project's attempts lived through in the *days* before an instant.
+    """Read the observations of a project in the *days* before an instant.
 
     Sums of time are by full hours: where the instant is on none, they end up to an hour before.
     """
     span = (to_us - days * DAY_US, to_us)
     named = {*plan.cohort, *plan.strata}
     jobs = dict(observations.jobs(conn, project_id, span, precision="precision" in named))
-    attempts = [one for one in observations.attempts(conn, project_id, span) if one.job in jobs]
+    attempts = [
+        attempt for attempt in observations.attempts(conn, project_id, span) if attempt.job in jobs
+    ]
     first_hour_us = span[0] // HOUR_US * HOUR_US
-    time = list(days_of_time(conn, project_id, first_hour_us, days, plan.cohort))
+    time = list(observations.daily_time(conn, project_id, first_hour_us, days, plan.cohort))
     columns = _Columns(plan, jobs, attempts, time)
-    excluded = Excluded(
+    excluded = ExcludedTime(
         {
             columns.units[job]: windows
             for job, windows in observations.exclusions(conn, project_id).items()
             if job in columns.units
         }
     )
-    found = completed(conn, project_id, span, jobs, attempts)
+    durations = completed(conn, project_id, span, jobs, attempts)
     return Observed(
         to_us=to_us,
         days=days,
@@ -63,81 +71,106 @@ def observe(conn: Connection, project_id: int, to_us: int, days: int, plan: Plan
         jobs=columns.jobs,
         hardware=columns.hardware,
         attempts=columns.attempts,
-        durations=dict(_values(found, columns.attempts, excluded, span)),
+        durations=dict(_values(durations, columns.attempts, excluded, span)),
         failures=dict(_values(failures(attempts), columns.attempts, excluded, span)),
         held=columns.held(attempts, excluded),
-        time_day=np.array([one.day for one in time], dtype=np.int32),
+        time_day=np.array([row.day for row in time], dtype=np.int32),
         time_cohort=columns.time_cohorts(time),
         time={
-            category: np.array([one.us[place] for one in time], dtype=np.float64)
+            category: np.array([row.us[place] for row in time], dtype=np.float64)
             for place, category in enumerate(Category)
         },
-        left_out=frozenset(
-            days_left_out(maintained(conn, project_id, span[0], days), columns.of_kind)
+        excluded_days=frozenset(
+            maintenance_days(conn, project_id, span[0], days, columns.cohorts_of)
         ),
     )
 
 
+class ExcludedTime:
+    """The excluded time of jobs, by their place."""
+
+    def __init__(self, windows: Mapping[int, Sequence[Exclusion]]) -> None:
+        self._windows = {
+            unit: [
+                (-NEVER if window.from_at is None else window.from_at,
+                 NEVER if window.to_at is None else window.to_at)
+                for window in of_job
+            ]
+            for unit, of_job in windows.items()
+        }  # fmt: skip
+
+    def counted(self, unit: SmallInts, at_us: Ints) -> Flags:
+        """Mark the rows that count, each of a job at an instant."""
+        counted = np.ones(len(unit), dtype=np.bool_)
+        for job, windows in self._windows.items():
+            for start, end in windows:
+                counted &= (unit != job) | (at_us < start) | (at_us >= end)
+        return counted
+
+    def outside(self, unit: int, interval: Interval) -> Sequence[Interval]:
+        """Return the parts of a job's interval that count."""
+        windows = self._windows.get(unit)
+        return (interval,) if windows is None else outside(interval, windows)
+
+
 class _Columns:
-    """Words as places: which cohort, stratum, job and hardware each attempt is of."""
+    """Words as places: the cohort, stratum, job and hardware of each attempt."""
 
     def __init__(
         self,
         plan: Plan,
-        jobs: Mapping[str, SeenJob],
-        attempts: Sequence[SeenAttempt],
-        time: Iterable[DayOfTime],
+        jobs: Mapping[str, ObservedJob],
+        attempts: Sequence[ObservedAttempt],
+        time: Iterable[DailyTime],
     ) -> None:
-        self._plan = plan
         self._other = (OTHER,) * len(plan.cohort)
-        kinds = [_kind(jobs[one.job], one) for one in attempts]
+        kinds = [_kind(jobs[attempt.job], attempt) for attempt in attempts]
         cohorts = _of_dimensions(kinds, plan.cohort)
-        counts = Counter(cohorts)
-        kept = {one for one, _ in sorted(counts.items(), key=_largest_first)[:MOST_COHORTS]}
-        cohorts = [one if one in kept else self._other for one in cohorts]
-        told = {self._other if one.other or one.labels not in kept else one.labels for one in time}
-        self._places = {one: place for place, one in enumerate(sorted({*cohorts, *told}))}
+        counts = sorted(Counter(cohorts).items(), key=_largest_first)
+        largest = {cohort for cohort, _ in counts[:MOST_COHORTS]}
+        cohorts = [cohort if cohort in largest else self._other for cohort in cohorts]
+        of_time = {
+            self._other if row.other or row.labels not in largest else row.labels for row in time
+        }
+        self._places = _places({*cohorts, *of_time})
         self.cohorts: list[Cohort] = [
-            tuple(zip(plan.cohort, one, strict=True)) for one in self._places
+            tuple(zip(plan.cohort, cohort, strict=True)) for cohort in self._places
         ]
-        starts = ["restart" if one.number else "first" for one in attempts]
+        starts = ["restart" if attempt.number else "first" for attempt in attempts]
         strata = list(zip(_of_dimensions(kinds, plan.strata), starts, strict=True))
         self.jobs = sorted(jobs)
-        self.units = {job: place for place, job in enumerate(self.jobs)}
-        self.hardware = sorted({one.hardware for one in kinds})
-        self.of_kind = _cohorts_of(kinds, [self._places[one] for one in cohorts])
+        self.units = _places(self.jobs)
+        self.hardware = sorted({kind.hardware for kind in kinds})
+        self.cohorts_of = _cohorts_of(kinds, [self._places[cohort] for cohort in cohorts])
         self.attempts = Attempts(
-            cohort=_placed(cohorts, self._places),
-            stratum=_placed(strata, {one: place for place, one in enumerate(sorted(set(strata)))}),
-            unit=_placed([one.job for one in attempts], self.units),
-            number=np.array([one.number for one in attempts], dtype=np.int32),
-            gpus=np.array([_known(one.gpus) for one in attempts], dtype=np.float64),
-            hardware=_placed(
-                [one.hardware for one in kinds],
-                {one: place for place, one in enumerate(self.hardware)},
-            ),
+            cohort=_column(cohorts, self._places),
+            stratum=_column(strata, _places(set(strata))),
+            unit=_column([attempt.job for attempt in attempts], self.units),
+            number=np.array([attempt.number for attempt in attempts], dtype=np.int32),
+            gpus=np.array([_gpus(attempt.gpus) for attempt in attempts], dtype=np.float64),
+            hardware=_column([kind.hardware for kind in kinds], _places(self.hardware)),
         )
 
-    def held(self, attempts: Sequence[SeenAttempt], excluded: Excluded) -> Held:
+    def held(self, attempts: Sequence[ObservedAttempt], excluded: ExcludedTime) -> Held:
         """Return when accelerators were held: from the end of scheduling, which comes first."""
         rows = array("q")
-        for place, one in enumerate(attempts):
-            began_us = one.started_us + one.categories_us.get(Category.SCHEDULING, 0)
-            for start, end in excluded.left_of(self.units[one.job], (began_us, one.ended_us)):
+        for place, attempt in enumerate(attempts):
+            held_from_us = attempt.started_us + attempt.categories_us.get(Category.SCHEDULING, 0)
+            interval = (held_from_us, attempt.ended_us)
+            for start, end in excluded.outside(self.units[attempt.job], interval):
                 rows.extend((start, max(start, end), place))
-        from_us, to_us, attempt = _columns(rows)
-        return Held(from_us, to_us, attempt)
+        return Held(*_columns(rows))
 
-    def time_cohorts(self, time: Iterable[DayOfTime]) -> SmallInts:
+    def time_cohorts(self, time: Iterable[DailyTime]) -> SmallInts:
         """Return the place of each row's cohort."""
         other = self._places.get(self._other, 0)
         return np.array(
-            [other if one.other else self._places.get(one.labels, other) for one in time],
+            [other if row.other else self._places.get(row.labels, other) for row in time],
             dtype=np.int32,
         )
 
 
-def _kind(job: SeenJob, attempt: SeenAttempt) -> Kind:
+def _kind(job: ObservedJob, attempt: ObservedAttempt) -> Kind:
     return Kind(
         job.team, job.model, job.cluster, job.hardware, job.precision, job.kind,
         size_of(attempt.gpus), attempt.code_version,
@@ -150,31 +183,35 @@ def _of_dimensions(kinds: Iterable[Kind], names: Sequence[str]) -> list[tuple[st
 
 
 def _cohorts_of(kinds: Sequence[Kind], cohorts: Sequence[int]) -> Mapping[Kind, frozenset[int]]:
-    found: defaultdict[Kind, set[int]] = defaultdict(set)
+    cohorts_of: defaultdict[Kind, set[int]] = defaultdict(set)
     for kind, cohort in zip(kinds, cohorts, strict=True):
-        found[kind].add(cohort)
-    return {kind: frozenset(places) for kind, places in found.items()}
+        cohorts_of[kind].add(cohort)
+    return {kind: frozenset(places) for kind, places in cohorts_of.items()}
 
 
 def _values(
-    found: Iterable[Completed], attempts: Attempts, excluded: Excluded, span: tuple[int, int]
+    values: Iterable[Completed],
+    attempts: Attempts,
+    excluded: ExcludedTime,
+    span: tuple[int, int],
 ) -> Iterator[tuple[Subject, AttemptValues]]:
-    """Put values in order of time, without those that are excluded."""
+    """Lay values out in order of time, without the excluded ones."""
     rows: defaultdict[Subject, array[int]] = defaultdict(lambda: array("q"))
-    for subject, us, known_us, attempt in found:
-        if span[0] <= known_us < span[1] and (us > 0 or subject.metric is _RATE):
+    for subject, us, known_us, attempt in values:
+        is_event = subject.metric is Metric.FAILURES_PER_GPU_HOUR
+        if span[0] <= known_us < span[1] and (us > 0 or is_event):
             rows[subject].extend((us, known_us, attempt))
-    for subject in _looked_at(rows):
-        lengths, known, places = _columns(rows[subject])
-        order = np.lexsort((lengths, places, known))
-        order = order[excluded.counts(attempts.unit[places[order]], known[order])]
-        yield subject, AttemptValues(lengths[order], known[order], places[order])
+    for subject in _searched(rows):
+        lengths, known_at, places = _columns(rows[subject])
+        order = np.lexsort((lengths, places, known_at))
+        order = order[excluded.counted(attempts.unit[places[order]], known_at[order])]
+        yield subject, AttemptValues(lengths[order], known_at[order], places[order])
 
 
-def _looked_at(rows: Mapping[Subject, Sized]) -> list[Subject]:
+def _searched(rows: Mapping[Subject, Sized]) -> list[Subject]:
     """Return all subjects but the rarest stages."""
-    stages = [one for one in rows if one.metric is Metric.STAGE_SECONDS]
-    stages.sort(key=lambda one: (-len(rows[one]), one))
+    stages = [subject for subject in rows if subject.metric is Metric.STAGE_SECONDS]
+    stages.sort(key=lambda stage: (-len(rows[stage]), stage))
     return sorted(rows.keys() - stages[MOST_STAGES:])
 
 
@@ -183,14 +220,57 @@ def _columns(rows: "array[int]") -> tuple[Ints, Ints, Ints]:
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def _placed(values: Iterable[Hashable], places: Mapping[Any, int]) -> SmallInts:
-    return np.array([places[one] for one in values], dtype=np.int32)
+def _places(words: Iterable[Any]) -> dict[Any, int]:
+    return {word: place for place, word in enumerate(sorted(words))}
 
 
-def _known(gpus: int | None) -> float:
-    """Return accelerators as far as they can be believed."""
+def _column(words: Iterable[Hashable], places: Mapping[Any, int]) -> SmallInts:
+    return np.array([places[word] for word in words], dtype=np.int32)
+
+
+def _gpus(gpus: int | None) -> float:
+    """Return a number of accelerators that can be true; NaN for any other."""
     return float(gpus) if gpus and gpus <= MOST_ACCELERATORS else math.nan
 
 
 def _largest_first(counted: tuple[tuple[str, ...], int]) -> tuple[int, tuple[str, ...]]:
     return -counted[1], counted[0]
+
+
+def maintenance_days(
+    conn: Connection,
+    project_id: int,
+    first_us: int,
+    days: int,
+    cohorts_of: Mapping[Kind, frozenset[int]],
+) -> Iterator[tuple[int, int]]:
+    """Yield day and cohort (-1: all) of every day of maintenance.
+
+    A marker without an end took no time. Its labels that are dimensions select the attempts that
+    it concerns; without any it concerns all. *cohorts_of* gives the cohorts of each kind of
+    attempt: a day is excluded from a cohort if the marker concerns some of its attempts.
+    """
+    wanted = MarkerFilter(
+        from_us=first_us, to_us=first_us + days * DAY_US, kind=MarkerKind.MAINTENANCE
+    )
+    for stored in markers(conn, [project_id], wanted, limit=_MOST_WINDOWS):
+        marker = stored.marker
+        if marker.end is None or marker.end <= marker.at:
+            continue
+        labels = {name: value for name, value in marker.labels.items() if name in DIMENSIONS}
+        concerned = sorted(_concerned(labels, cohorts_of))
+        first = max(0, (marker.at - first_us) // DAY_US)
+        last = min(days - 1, (marker.end - 1 - first_us) // DAY_US)
+        for day in range(first, last + 1):
+            yield from ((day, cohort) for cohort in concerned)
+
+
+def _concerned(labels: Mapping[str, str], cohorts_of: Mapping[Kind, frozenset[int]]) -> set[int]:
+    if not labels:
+        return {_ALL_COHORTS}
+    return {
+        cohort
+        for kind, cohorts in cohorts_of.items()
+        if all(getattr(kind, name) == value for name, value in labels.items())
+        for cohort in cohorts
+    }

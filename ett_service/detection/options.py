@@ -1,4 +1,4 @@
-"""What a search for regressions goes by, remembers and answers."""
+"""The options of a search for regressions, its memory and its answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,23 +6,29 @@ from dataclasses import dataclass, field
 from ett_service.core.regressions.finding import Cohort, Finding, Series, Subject
 from ett_service.fleet.economy import Economy
 
+MOST_COHORTS = 1_000
+"""Cohorts that are searched one by one, those with most attempts; the others are one cohort."""
+
+MOST_STAGES = 40
+"""Stages are words of users: only this many, those of most attempts, are searched."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Windows in days, floors, and how sure it has to be."""
+    """Windows in days, and the floors of a finding."""
 
     recent_days: int = 14
     baseline_days: int = 42
     fewest_recent: int = 5
     fewest_baseline: int = 16
     effect_floor: float = 1.15  #: a change by a smaller factor is none
-    impact_floor: float = 0.0025  #: part of the GPU-hours of the whole project
-    q: float = 0.06  #: expected part of false findings among all
+    impact_floor: float = 0.0025  #: share of the GPU-hours of the whole project
+    q: float = 0.06  #: expected share of false findings among all
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
-    """The baseline that an open finding was found against, which it keeps."""
+class FrozenBaseline:
+    """The baseline of an open finding, which it keeps."""
 
     from_us: int
     to_us: int
@@ -32,18 +38,18 @@ class Frozen:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What earlier runs and people said."""
+    """What earlier runs found and people accepted."""
 
-    open: Mapping[Series, Frozen] = field(default_factory=dict)
+    open: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
     accepted: Mapping[Series, int] = field(default_factory=dict)
     """Since when, in microseconds, values may be part of a series' baseline."""
     incidents: Mapping[Series, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    """Days of incidents, from and to in microseconds; they are no part of a baseline."""
+    """Spans of incidents in microseconds; they are no part of a baseline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """What could have been seen in a cohort, so that silence is not read as health."""
+    """The smallest change that a search could find in a cohort: silence is not health."""
 
     subject: Subject
     cohort: Cohort
@@ -54,30 +60,23 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What one run found; every finding stands on its own, none is decided by earlier runs.
+    """The answer of one scan; no finding of it depends on earlier runs.
 
-    For each open series of the memory there is a finding, whose ``holds`` tells whether it is
-    still there, or none where too little was seen to tell.
+    Each open series of the memory has a finding, whose ``holds`` tells whether the change is
+    still there, or none where there are too few values.
     """
 
     findings: tuple[Finding, ...]
     power: tuple[Power, ...]
-    series: int  #: how many were looked at
-
-
-MOST_COHORTS = 1_000
-"""So many, those with most attempts, are looked at one by one; the others are put together."""
-
-MOST_STAGES = 40
-"""Stages are words of users: only so many, those of most attempts, are looked at."""
+    series: int  #: how many were tested
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is told apart, how sure to be, and what an accelerator's hour costs.
+    """What a search tells apart, its options, and the prices of accelerators.
 
-    *cohort* and *strata* are dimensions of ``core.cohort.DIMENSIONS``. Whether a start is the first
-    or a restart is always told apart.
+    *cohort* and *strata* are names of ``core.fleet.cohort.DIMENSIONS``. First starts and restarts
+    are always told apart.
     """
 
     cohort: tuple[str, ...] = ("cluster", "model")

@@ -1,75 +1,42 @@
-"""The panel: the level of each group of cohorts on each day, and how sure it is."""
+"""The panel: the level of each group of cohorts by day, and the scores of changes in it.
 
-from collections.abc import Sequence
+For every start the days from it on are compared with those before; the largest score is the onset.
+The scores are correlated, so Efron's length heuristic (Biometrika 1997) bounds the chance of their
+maximum: two neighbours whose correlation is ``cos a`` add ``phi(z) (2/z) (Phi(z a / 2) - 1/2)`` to
+the chance of the first.
+"""
+
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from ett_service.core.regressions.finding import Cohort
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
+from ett_service.detection.window import WEEK_DAYS, Groups
 
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Sets of cohorts; each set is there once, under the first of its names."""
-
-    names: tuple[Cohort, ...]
-    members: Floats  #: groups by cohorts, 1 where the cohort is in the group
-    single: tuple[bool, ...]  #: whether the group is one cohort
-
-    def place(self, name: Cohort) -> int | None:
-        """Return where a group stands, by its name."""
-        return self.names.index(name) if name in self.names else None
-
-
-def groups(cohorts: Sequence[Cohort]) -> Groups:
-    """Return all groups of *cohorts*, the single ones first, in their order."""
-    found: dict[frozenset[int], Cohort] = {}
-    for place, cohort in enumerate(cohorts):
-        found[frozenset([place])] = cohort
-    by_value: dict[tuple[str, str], set[int]] = {}
-    for place, cohort in enumerate(cohorts):
-        for pair in cohort:
-            by_value.setdefault(pair, set()).add(place)
-    if len(cohorts) > 1:
-        found[frozenset(range(len(cohorts)))] = ()
-    for pair in sorted(by_value):
-        found.setdefault(frozenset(by_value[pair]), (pair,))
-    members = np.zeros((len(found), len(cohorts)))
-    for row, places in enumerate(found):
-        members[row, list(places)] = 1.0
-    return Groups(tuple(found.values()), members, tuple(len(places) == 1 for places in found))
-
-
-def comparable(one: Cohort, other: Cohort) -> bool:
-    """Tell whether a cohort holds the other, or is held by it."""
-    return set(one) <= set(other) or set(other) <= set(one)
-
-
-Flags = NDArray[np.bool_]
-
-_PRIOR_SERIES = 2.0  #: the variance of days pooled over series counts as so many of their own
-_LEAST_OTHERS = 0.1  #: part of the rows that others must have to be compared with
+_PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
+_LEAST_OTHERS = 0.1  #: share of the rows that other cohorts need to predict a group
 _TINY = 1e-12
-_MOST_ALIKE = 0.6
-_WEEK = 7
+_MAX_CORRELATION = 0.6
+_YOUNG_PENALTY = 0.5  #: of the score of a start on the last days
+_LEAST_INFORMATION = 1e-9  #: on either side, for a score
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
     """Cohorts by days; levels are 0 on average in the baseline, in units of a change of 1."""
 
-    level: Floats  #: mean of what the rows say, 0 where there are none
-    weight: Floats  #: what the rows tell
-    effective: Floats  #: rows as many as tell as much, were each of a job of its own
+    level: Floats  #: mean of the rows, 0 where there are none
+    weight: Floats  #: of the rows together
+    effective: Floats  #: the number of independent rows that weigh as much
     count: Ints  #: rows
     variance: Floats  #: of one row, by cohort
-    baseline: int  #: so many of the first days are in no recent window
+    baseline: int  #: the number of days of the baseline, which come first
     weekday: Ints  #: of each day, 0 to 6 from any
 
     def shifted(self, members: Floats, start: int, stop: int) -> "Cells":
-        """Take off each member's own change of these days, so that it explains no more."""
+        """Take each member's own change of these days off its level."""
         days = np.arange(self.level.shape[1])
         late = (days >= start) & (days < stop)
         change = _mean(self, late) - _mean(self, ~late)
@@ -82,34 +49,36 @@ class Panel:
 
     level: Floats
     precision: Floats  #: one over the variance of the level; 0 where there is none
-    weather: Floats  #: what was taken off the level: of others, and of the day of the week
+    background: Floats  #: taken off the level: what other cohorts and the day of the week predict
     count: Ints
-    effective: Floats  #: rows as many as tell as much, were each of a job of its own
+    effective: Floats  #: the number of independent rows that weigh as much
     freedom: Floats  #: by group, degrees of freedom of its variance
 
 
 def centred(cells: Cells) -> Cells:
-    """Make the mean of each cohort's first ``baseline`` days 0; without any, it weighs nothing."""
+    """Make the mean of each cohort's baseline 0; a cohort without a baseline weighs nothing."""
     early = np.arange(cells.level.shape[1]) < cells.baseline
     mean = _mean(cells, early)
-    known = (cells.weight * early).sum(axis=1) > 0
-    return replace(cells, level=cells.level - mean[:, None], weight=cells.weight * known[:, None])
+    has_baseline = (cells.weight * early).sum(axis=1) > 0
+    return replace(
+        cells, level=cells.level - mean[:, None], weight=cells.weight * has_baseline[:, None]
+    )
 
 
 def panel(cells: Cells, groups: Groups) -> Panel:
-    """Pool *cells* by group, and take off the weather that others show."""
-    pooled = cells.weight * _harmony(cells)[:, None]
+    """Pool *cells* by group, and take off the background."""
+    pooled = cells.weight * _baseline_share(cells)[:, None]
     own = _Pooled.of(groups.members, pooled, cells)
     everywhere = _Pooled.of(np.ones((1, len(pooled))), pooled, cells)
-    weather = _weather(own, everywhere, cells.baseline)
-    weather = weather + _weekdays(own.level - weather, own, cells)
-    level = np.where(own.weight > 0, own.level - weather, 0.0)
-    days, freedom = _of_days(level, own, cells.baseline, np.array(groups.single))
+    background = _background(own, everywhere, cells.baseline)
+    background = background + _weekdays(own.level - background, own, cells)
+    level = np.where(own.weight > 0, own.level - background, 0.0)
+    days, freedom = _day_variance(level, own, cells.baseline, np.array(groups.single))
     variance = own.variance + days[:, None]
     precision = np.divide(1.0, variance, out=np.zeros_like(level), where=own.weight > 0)
-    precision = precision * _of_neighbours(level[:, : cells.baseline], precision)
+    precision = precision * _independence(level[:, : cells.baseline], precision)
     count = np.rint(groups.members @ cells.count).astype(np.int64)
-    return Panel(level, precision, weather, count, groups.members @ cells.effective, freedom)
+    return Panel(level, precision, background, count, groups.members @ cells.effective, freedom)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,99 +100,199 @@ class _Pooled:
 
     @property
     def level(self) -> Floats:
-        return _ratio(self.total, self.weight)
+        return ratio(self.total, self.weight)
 
     @property
     def variance(self) -> Floats:
         """Of the level, by the spread of rows alone."""
-        return _ratio(self.square, self.weight**2)
+        return ratio(self.square, self.weight**2)
 
 
-def _harmony(cells: Cells) -> Floats:
-    """Return what a cohort weighs in van Elteren's sum: little where its baseline is small."""
+def _baseline_share(cells: Cells) -> Floats:
+    """Return the weight of a cohort in van Elteren's sum: little where its baseline is small."""
     before = cells.weight[:, : cells.baseline].sum(axis=1)
-    return _ratio(before, cells.weight.sum(axis=1))
+    return ratio(before, cells.weight.sum(axis=1))
 
 
-def _weather(own: _Pooled, everywhere: _Pooled, baseline: int) -> Floats:
-    """Predict each group's weather by the level of all cohorts outside it."""
+def _background(own: _Pooled, everywhere: _Pooled, baseline: int) -> Floats:
+    """Predict each group's level from that of all cohorts outside it."""
     others = _Pooled(
         everywhere.weight - own.weight,
         everywhere.total - own.total,
         everywhere.square - own.square,
     )
-    fleet = slice(0, baseline)
-    above, known_by = _excess(everywhere.level[:, fleet], everywhere.variance[:, fleet])
-    shared = max(0.0, float(_ratio(above, known_by)[0]))
-    known = others.weight > everywhere.weight * _LEAST_OTHERS
-    doubt = np.where(known, shared + others.variance, 1.0)
-    drawn = np.divide(shared, doubt, out=np.zeros_like(doubt), where=doubt > 0)
-    return np.where(known, others.level * drawn, 0.0)
+    early = slice(0, baseline)
+    above, scale = _excess(everywhere.level[:, early], everywhere.variance[:, early])
+    shared = max(0.0, float(ratio(above, scale)[0]))
+    enough = others.weight > everywhere.weight * _LEAST_OTHERS
+    variance = np.where(enough, shared + others.variance, 1.0)
+    shrinkage = np.divide(shared, variance, out=np.zeros_like(variance), where=variance > 0)
+    return np.where(enough, others.level * shrinkage, 0.0)
 
 
 def _weekdays(level: Floats, own: _Pooled, cells: Cells) -> Floats:
-    """Return what the day of the week brings to a group, as far as its baseline shows it."""
-    weeks = cells.baseline // _WEEK
+    """Return the effect of the day of the week on a group, as far as its baseline shows it."""
+    weeks = cells.baseline // WEEK_DAYS
     if weeks <= 1:
         return np.zeros_like(level)
-    early = cells.weekday[:, None] == np.arange(_WEEK)
+    early = cells.weekday[:, None] == np.arange(WEEK_DAYS)
     early[cells.baseline :] = False
-    there = (own.weight > 0).astype(np.float64)
-    count = there @ early
-    mean = _ratio((level * there) @ early, count)
-    within = np.maximum(_ratio((level**2 * there) @ early, count) - mean**2, 0.0)
+    present = (own.weight > 0).astype(np.float64)
+    count = present @ early
+    mean = ratio((level * present) @ early, count)
+    within = np.maximum(ratio((level**2 * present) @ early, count) - mean**2, 0.0)
     error = within.mean(axis=1) / (weeks - 1)
     mean = mean - mean.mean(axis=1, keepdims=True)
-    between = np.maximum((mean**2).sum(axis=1) / (_WEEK - 1) - error, 0.0)
-    drawn = _ratio(between, between + error)
-    return np.asarray((mean * drawn[:, None])[:, cells.weekday])
+    between = np.maximum((mean**2).sum(axis=1) / (WEEK_DAYS - 1) - error, 0.0)
+    shrinkage = ratio(between, between + error)
+    return np.asarray((mean * shrinkage[:, None])[:, cells.weekday])
 
 
-def _of_days(level: Floats, own: _Pooled, baseline: int, single: Flags) -> tuple[Floats, Floats]:
-    """Return the variance that days add to each group's level, and its degrees of freedom.
+def _day_variance(
+    level: Floats, own: _Pooled, baseline: int, single: Flags
+) -> tuple[Floats, Floats]:
+    """Return the variance between days of each group's level, and its degrees of freedom.
 
-    It is no less than what groups of the same kind have together: too small a variance is what
-    false alarms are made of.
+    It is no less than that of all groups of the same kind together: too small a variance makes
+    false alarms.
     """
-    above, known = _excess(level[:, :baseline], own.variance[:, :baseline])
-    found, freedom = np.zeros(len(level)), np.full(len(level), float(max(baseline - 1, 1)))
+    above, scale = _excess(level[:, :baseline], own.variance[:, :baseline])
+    variance, freedom = np.zeros(len(level)), np.full(len(level), float(max(baseline - 1, 1)))
     for kind in (single, ~single):
         if kind.any():
-            pooled = max(0.0, float(above[kind].sum()) / max(float(known[kind].sum()), _TINY))
-            mixed = (_ratio(above, known) + _PRIOR_SERIES * pooled) / (1 + _PRIOR_SERIES)
-            found = np.where(kind, np.maximum(mixed, pooled), found)
+            pooled = max(0.0, float(above[kind].sum()) / max(float(scale[kind].sum()), _TINY))
+            mixed = (ratio(above, scale) + _PRIOR_SERIES * pooled) / (1 + _PRIOR_SERIES)
+            variance = np.where(kind, np.maximum(mixed, pooled), variance)
     freedom[single] *= min(int(single.sum()), 1 + _PRIOR_SERIES)
-    return found, freedom
+    return variance, freedom
 
 
-def _of_neighbours(level: Floats, precision: Floats) -> float:
-    """Return what a day tells beside one that is independent of the days around it.
+def _independence(level: Floats, precision: Floats) -> float:
+    """Return the information of a day relative to one that is independent of its neighbours.
 
-    Levels that wander are as good as fewer days (Bartlett 1946, with the correlation of the first
+    Autocorrelated levels are worth fewer days (Bartlett 1946, with the correlation of the first
     order, over all groups).
     """
-    seen = level * np.sqrt(precision[:, : level.shape[1]])
-    square = float((seen**2).sum())
+    standard = level * np.sqrt(precision[:, : level.shape[1]])
+    square = float((standard**2).sum())
     if not square:
         return 1.0
-    alike = min(max(float((seen[:, 1:] * seen[:, :-1]).sum()) / square, 0.0), _MOST_ALIKE)
-    return (1 - alike) / (1 + alike)
+    correlation = float((standard[:, 1:] * standard[:, :-1]).sum()) / square
+    correlation = min(max(correlation, 0.0), _MAX_CORRELATION)
+    return (1 - correlation) / (1 + correlation)
 
 
 def _excess(level: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Return the parts whose ratio is the variance between days (DerSimonian and Laird 1986)."""
-    sure = np.divide(1.0, variance, out=np.zeros_like(level), where=variance > 0)
-    whole = sure.sum(axis=1)
-    mean = _ratio((sure * level).sum(axis=1), whole)
-    spread = (sure * (level - mean[:, None]) ** 2).sum(axis=1)
-    above = spread - np.maximum((sure > 0).sum(axis=1) - 1, 0)
-    return above, whole - _ratio((sure**2).sum(axis=1), whole)
+    precision = np.divide(1.0, variance, out=np.zeros_like(level), where=variance > 0)
+    whole = precision.sum(axis=1)
+    mean = ratio((precision * level).sum(axis=1), whole)
+    spread = (precision * (level - mean[:, None]) ** 2).sum(axis=1)
+    above = spread - np.maximum((precision > 0).sum(axis=1) - 1, 0)
+    return above, whole - ratio((precision**2).sum(axis=1), whole)
 
 
 def _mean(cells: Cells, days: Flags) -> Floats:
     weight = cells.weight * days
-    return _ratio((weight * cells.level).sum(axis=1), weight.sum(axis=1))
+    return ratio((weight * cells.level).sum(axis=1), weight.sum(axis=1))
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+class Fewest(NamedTuple):
+    """The fewest values of a change on either side."""
+
+    recent: int
+    baseline: int
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Groups by starts: start ``k`` compares the last ``k + 1`` days with the ones before."""
+
+    score: Floats  #: standard normal without a change, positive for worse
+    raw: Floats  #: standard errors of the change; the group with most shows it best
+    share: Floats  #: of the information after the start, 0 to 1
+    enough: Flags  #: whether both sides have enough values
+    days: Ints  #: with rows after the start
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """The largest score of each group, over the starts with enough values."""
+
+    last: Ints  #: days since the start, at least 1; 0 where no start has enough values
+    score: Floats
+    p: Floats  #: one-sided; 1 without a start
+
+
+def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
+    """Compare the last 1 to *most* days of each group with its days before."""
+    precision, weighted = panel.precision, panel.precision * panel.level
+    has_rows = (panel.count > 0).astype(np.float64)
+    after, before = tails(precision, most), heads(precision, most)
+    change = _over(tails(weighted, most), after) - _over(heads(weighted, most), before)
+    raw = change * np.sqrt(_over(after * before, after + before))
+    recent = np.rint(tails(panel.effective, most)) >= fewest.recent
+    return Starts(
+        score=as_normal(raw, panel.freedom[:, None]),
+        raw=raw,
+        share=_over(after, after + before),
+        enough=recent & (np.rint(heads(panel.effective, most)) >= fewest.baseline),
+        days=tails(has_rows, most).astype(np.int64),
+    )
+
+
+def as_normal(score: Floats, freedom: Floats) -> Floats:
+    """Return the normal score as rare as a Student's t of *freedom* (Wallace 1959)."""
+    size = np.sqrt(freedom * np.log1p(score**2 / freedom))
+    return np.sign(score) * size * (8 * freedom + 1) / (8 * freedom + 3)
+
+
+def as_student(score: Floats, freedom: Floats) -> Floats:
+    """Return the Student's t as rare as a normal score: the inverse of ``as_normal``."""
+    size = np.abs(score) * (8 * freedom + 3) / (8 * freedom + 1)
+    return np.sign(score) * np.sqrt(freedom * np.expm1(size**2 / freedom))
+
+
+def peaks(starts: Starts, sign: int, fewest_days: int) -> Peaks:
+    """Return the largest score of each group for a change in the direction of *sign*.
+
+    Starts within the last *fewest_days* are penalised: noise that makes a change look younger
+    than it is would delay its finding.
+    """
+    allowed = starts.enough
+    score = np.where(allowed, sign * starts.score, -np.inf)
+    place = (score - _YOUNG_PENALTY * (starts.days < fewest_days)).argmax(axis=1)
+    best, some = score[np.arange(len(score)), place], allowed.any(axis=1)
+    p = np.where(some, chance(best, starts.share, allowed), 1.0)
+    return Peaks(np.where(some, place + 1, 0), np.where(some, best, 0.0), p)
+
+
+def chance(score: Floats, share: Floats, allowed: Flags) -> Floats:
+    """Return a bound of the chance of a maximum so large over the *allowed* starts."""
+    z = np.maximum(np.where(np.isfinite(score), score, 0.0), 0.1)[:, None]
+    odds = share / np.maximum(1 - share, _LEAST_INFORMATION)
+    correlation = np.clip(odds[:, :-1] / np.maximum(odds[:, 1:], _LEAST_INFORMATION), 0.0, 1.0)
+    angle = np.arccos(np.sqrt(correlation))
+    step = np.where(allowed[:, 1:] & allowed[:, :-1], ndtr(z * angle / 2) - 0.5, 0.0)
+    density = np.exp(-(z[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
+    bound = ndtr(-z[:, 0]) + density * (2 / z[:, 0]) * step.sum(axis=1)
+    return np.asarray(np.clip(bound, 0.0, 1.0))
+
+
+def tails(values: Floats, most: int) -> Floats:
+    """Return sums over the last 1, 2, ... days."""
+    return np.asarray(np.cumsum(values[:, ::-1], axis=1)[:, :most])
+
+
+def heads(values: Floats, most: int) -> Floats:
+    """Return sums over all days but the last 1, 2, ..."""
+    return np.asarray(values.sum(axis=1, keepdims=True) - tails(values, most))
+
+
+def _over(part: Floats, whole: Floats) -> Floats:
+    return ratio(part, whole, least=_LEAST_INFORMATION)
+
+
+def ratio(part: Floats, whole: Floats, least: float = 0.0) -> Floats:
+    """Return quotients; 0 where the whole is no more than *least*."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > least)

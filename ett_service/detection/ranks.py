@@ -1,7 +1,7 @@
-"""Two sets of durations compared by ranks: by which factor they differ, and how surely.
+"""Rank tests: the factor by which two sets of durations differ, with interval and probability.
 
-Mann and Whitney (1947) for the probability, with mid-ranks for ties: exact, by counting, in small
-sets, else by the normal distribution with the correction for ties. Hodges and Lehmann (1963) for
+Mann and Whitney (1947) for the probability, with mid-ranks for ties: exact in small sets, else
+by the normal distribution with the correction for ties. Hodges and Lehmann (1963) for
 the factor, the median of all quotients of one of each; Moses' interval (Lehmann, Nonparametrics,
 1975, 2.5) cuts off as many of them at both ends as the same distribution says. Holm (1979) for
 several probabilities at once.
@@ -19,12 +19,12 @@ from ett_service.detection.sample import Floats
 CONFIDENCE = 0.95
 POWER = 0.8
 
-_MOST_EXACT = 40  #: values of both sets; of more the normal distribution is as good
+_MOST_EXACT = 40  #: values of both sets; with more the normal distribution is as good
 _MOST_PAIRED = 1_500  #: values of a set of which all quotients are taken
 _FEWEST = 2
 _EFFICIENCY = 3 / np.pi
 """Of ranks against means where logarithms are normal (Pitman)."""
-_MAD = 1.4826
+MAD_TO_SIGMA = 1.4826  #: standard deviations of a normal distribution in its MAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Ranked:
     """The second set against the first."""
 
     ratio: float
-    low: float  #: of its 95 % interval; 0 and inf where so few values tell nothing
+    low: float  #: of its 95 % interval; 0 and inf where there are too few values
     high: float
     p: float  #: of no difference, two-sided
 
@@ -62,8 +62,8 @@ def holm(probabilities: Sequence[float]) -> list[float]:
 def smallest(base: Floats, other: Floats, level: float = 1 - CONFIDENCE) -> float | None:
     """Return the smallest factor that sets of these sizes and spreads show in 8 of 10 cases.
 
-    After Noether (1987) for logarithms about normal; None where none is: so few values show no
-    difference at the *level*, however large it is.
+    After Noether (1987) for logarithms about normal; None where so few values show no difference
+    at the *level*, however large it is.
     """
     counts = len(base), len(other)
     if min(counts) < _FEWEST or 2 / _ways(*counts) > level:
@@ -75,7 +75,7 @@ def smallest(base: Floats, other: Floats, level: float = 1 - CONFIDENCE) -> floa
 
 
 class _Tail:
-    """How the rank sum of a set is distributed where both sets are of one kind."""
+    """The distribution of the rank sum of a set where both sets are of one population."""
 
     def __init__(self, base: Floats, other: Floats) -> None:
         self._counts = len(base), len(other)
@@ -102,13 +102,13 @@ class _Tail:
         if self._exact:
             ranks = np.arange(1, ours + theirs + 1) * 2
             chances = _chances(ranks, theirs)[theirs * (theirs + 1) :: 2]  # by U, from 0
-            kept = int(np.searchsorted(np.cumsum(chances), tail, side="right")) - 1
+            outside = int(np.searchsorted(np.cumsum(chances), tail, side="right")) - 1
         else:
             deviation = sqrt(ours * theirs * (ours + theirs + 1) / 12)
-            kept = int(ours * theirs / 2 + NormalDist().inv_cdf(tail) * deviation)
-        if kept < 0:
+            outside = int(ours * theirs / 2 + NormalDist().inv_cdf(tail) * deviation)
+        if outside < 0:
             return None
-        return min(kept * quotients // (ours * theirs), (quotients - 1) // 2)
+        return min(outside * quotients // (ours * theirs), (quotients - 1) // 2)
 
     def _moments(self) -> tuple[float, float]:
         """Return mean and standard deviation of the doubled rank sum."""
@@ -129,7 +129,7 @@ def _doubled_ranks(values: Floats) -> "np.ndarray[tuple[int], np.dtype[np.int64]
 
 
 def _chances(doubled: "np.ndarray[tuple[int], np.dtype[np.int64]]", drawn: int) -> Floats:
-    """Return how likely each sum of *drawn* of these ranks is."""
+    """Return the probability of each sum of *drawn* of these ranks."""
     ways = np.zeros((drawn + 1, int(doubled.sum()) + 1))
     ways[0, 0] = 1
     for rank in doubled.tolist():
@@ -139,12 +139,12 @@ def _chances(doubled: "np.ndarray[tuple[int], np.dtype[np.int64]]", drawn: int) 
 
 
 def _ways(ours: int, theirs: int) -> int:
-    """Return in how many ways values can be dealt out to sets of these sizes."""
+    """Return the number of ways to divide values into sets of these sizes."""
     return comb(ours + theirs, ours)
 
 
 def _quotients(base: Floats, other: Floats) -> Floats:
-    ours, theirs = (_thinned(np.sort(one)) for one in (base, other))
+    ours, theirs = (_thinned(np.sort(values)) for values in (base, other))
     return np.sort(np.subtract.outer(theirs, ours), axis=None)
 
 
@@ -155,11 +155,11 @@ def _thinned(ordered: Floats) -> Floats:
 
 
 def _spread(values: Floats) -> float:
-    """Return a robust standard deviation, or the plain one where most values are alike."""
-    robust = _MAD * float(np.median(np.abs(values - np.median(values))))
+    """Return a robust standard deviation, or the plain one where most values are equal."""
+    robust = MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values))))
     return robust or float(np.std(values, ddof=1))
 
 
 def logarithms(us: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Floats:
-    """Return natural logarithms of microseconds; less than a tenth of a second counts as that."""
+    """Return natural logarithms of microseconds, of 0.1 s at least."""
     return np.log(np.maximum(us, 100_000))

@@ -1,4 +1,4 @@
-"""The sample: values with their day and cohort, in columns, as of any day."""
+"""The sample: observed values with their day and cohort, in columns, as of any day."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,14 @@ from ett_service.core.words import Category
 Ints: TypeAlias = NDArray[np.int64]
 SmallInts: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
     """Durations of one subject, one a row.
 
-    ``cohort`` are places in ``Sample.cohorts``. Rows of one ``stratum`` are alike in what is known
+    ``cohort`` are places in ``Sample.cohorts``. Rows of one ``stratum`` agree in what is known
     before they begin (hardware, size, kind, first start or restart): only those are compared.
     """
 
@@ -34,7 +35,7 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Events of one subject and what they are counted over: a row a cohort and day."""
+    """Events of one subject and their exposure, one row a cohort and day."""
 
     events: Ints
     exposure: Floats  #: GPU-hours
@@ -44,7 +45,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Time by cohort and day: what ETT% is made of, times accelerators (``by_category``: us)."""
+    """Time by cohort and day, of which ETT% is made: microseconds times accelerators."""
 
     day: SmallInts
     cohort: SmallInts
@@ -53,7 +54,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Everything that one run looks at; days are blocks of 24 hours that end with ``as_of_us``."""
+    """The values of one run; days are blocks of 24 hours that end with ``as_of_us``."""
 
     as_of_us: int
     days: int
@@ -61,8 +62,8 @@ class Sample:
     durations: Mapping[Subject, Durations]
     rates: Mapping[Subject, Rates]
     shares: Shares | None = None
-    left_out: frozenset[tuple[int, int]] = frozenset()
-    """Pairs of a day and a cohort (-1: all) in which maintenance or an exclusion lay."""
+    excluded_days: frozenset[tuple[int, int]] = frozenset()
+    """Days of maintenance: pairs of a day and the place of a cohort (-1: all)."""
 
     @property
     def first_day_us(self) -> int:
@@ -72,7 +73,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What each attempt is, in columns; the others refer to its place."""
+    """Attempts in columns; other columns refer to their places."""
 
     cohort: SmallInts
     stratum: SmallInts
@@ -84,7 +85,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True)
 class AttemptValues:
-    """What was known of attempts at instants: durations, or events of no length."""
+    """Values of attempts, and when each became known: durations, or events of no length."""
 
     us: Ints
     known_us: Ints  #: in ascending order
@@ -98,7 +99,7 @@ class AttemptValues:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Stretches of time in which attempts held their accelerators."""
+    """Intervals in which attempts held their accelerators."""
 
     from_us: Ints
     to_us: Ints
@@ -107,7 +108,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is known of a project from ``days`` before an instant up to it."""
+    """The observations of a project in the ``days`` before an instant."""
 
     to_us: int
     days: int
@@ -118,19 +119,19 @@ class Observed:
     durations: Mapping[Subject, AttemptValues]
     failures: Mapping[Subject, AttemptValues]
     held: Held
-    time_day: SmallInts  #: of the time below; its day
+    time_day: SmallInts  #: the day of each row of ``time``
     time_cohort: SmallInts
     time: Mapping[str, Floats]  #: times accelerators, in microseconds by category
-    left_out: frozenset[tuple[int, int]]  #: as in ``Sample``
+    excluded_days: frozenset[tuple[int, int]]  #: as in ``Sample``
 
     def sample(self, as_of_us: int, days: int) -> Sample:
-        """Return what was over at an instant, whole days before the end, and what was before it.
+        """Return what was over at an instant, which lies whole days before the end.
 
-        Raises ``ValueError`` where the instant lies elsewhere.
+        Raises ``ValueError`` where it lies elsewhere.
         """
         later, part = divmod(self.to_us - as_of_us, DAY_US)
         if part or later < 0:
-            raise ValueError("as_of_us is to lie whole days before the end")
+            raise ValueError("as_of_us must lie whole days before the end")
         days = min(days, self.days - later)
         first_us, first_day = as_of_us - days * DAY_US, self.days - later - days
         return Sample(
@@ -143,15 +144,15 @@ class Observed:
             },
             rates=dict(self._rates(first_us, days)),
             shares=self._shares(first_day, days),
-            left_out=frozenset(
+            excluded_days=frozenset(
                 (day - first_day, cohort)
-                for day, cohort in self.left_out
+                for day, cohort in self.excluded_days
                 if first_day <= day < first_day + days
             ),
         )
 
     def gpu_hours(self, from_us: int, days: int) -> Floats:
-        """Return the accelerators' hours that were held, by cohort, day and hardware."""
+        """Return the GPU-hours held, by cohort, day and hardware."""
         shape = (len(self.cohorts), days, len(self.hardware))
         attempt, day, hours = _by_day(self.held, self.attempts.gpus, from_us, days)
         places = np.ravel_multi_index(
@@ -175,10 +176,10 @@ class Observed:
         hours = self.gpu_hours(first_us, days).sum(axis=2)
         cohort, day = np.nonzero(hours)
         for subject, values in self.failures.items():
-            seen = values.between(first_us, first_us + days * DAY_US)
+            recent = values.between(first_us, first_us + days * DAY_US)
             counted = np.zeros(hours.shape, dtype=np.int64)
             np.add.at(
-                counted, (self.attempts.cohort[seen.attempt], _days(seen.known_us, first_us)), 1
+                counted, (self.attempts.cohort[recent.attempt], _days(recent.known_us, first_us)), 1
             )
             yield (
                 subject,
@@ -204,7 +205,7 @@ def _days(known_us: Ints, first_us: int) -> SmallInts:
 
 
 def _by_day(held: Held, gpus: Floats, first_us: int, days: int) -> tuple[Ints, Ints, Floats]:
-    """Cut what was held at the days' bounds: places of attempts, days and accelerators' hours."""
+    """Cut held time at the ends of days: places of attempts, days and GPU-hours."""
     start = np.maximum(held.from_us, first_us)
     end = np.minimum(held.to_us, first_us + days * DAY_US)
     inside = (end > start) & np.isfinite(gpus[held.attempt])

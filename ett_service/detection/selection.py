@@ -1,22 +1,37 @@
-"""Selection: whether a change lasts, and which of the groups that show it it belongs to."""
+"""Selection: which series are tested how strictly, whether a change lasts, and whose it is."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from ett_service.core.regressions.finding import Cohort, Metric, Subject
+from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.series_model import SeriesModel
-from ett_service.detection.onset import Peaks, Starts, peaks
 from ett_service.detection.options import Options
-from ett_service.detection.panel import Flags
-from ett_service.detection.sample import Floats
+from ett_service.detection.panel import Peaks, Starts, peaks
+from ett_service.detection.sample import Flags, Floats
+
+WORSE, BETTER = 1, -1
+
+FEWEST_DAYS = 2  #: since the onset, to tell a change from a bad day
+OUTLIVES = 2.0  #: score that a change must keep without any one day
+FALLEN = 2.3  #: score at which the latest days have fallen back
+BURST_DAYS = 3
+"""Days in a row that a change of a metric in bursts must survive the loss of."""
+
+_SHARED = 2.0  #: score of a group without the strongest of its cohorts
+_FALLEN_SHARE = 0.4  #: of a change, under which it has fallen back
+_MOST_ROUNDS = 8
+
+WORTH = 1.5  #: the factor of a change that weights are made for
+_MOST_SCORE = 4.5  #: series that would score more weigh like this one
+_LEAST_SCORE = 0.3
+_EQUAL_SHARE = 0.3  #: of the weight that all series share equally
 
 
 def limit(chances: Floats, q: float) -> float:
-    """Return the largest p that Benjamini and Hochberg (1995) let pass; at least that of one."""
+    """Return the largest p that Benjamini and Hochberg (1995) accept; at least that of one."""
     if not len(chances):
         return q
     ordered = np.sort(chances)
@@ -26,49 +41,29 @@ def limit(chances: Floats, q: float) -> float:
 
 
 def adjusted(chances: Sequence[float], series: int) -> list[float]:
-    """Return the expected part of false ones among changes that are at least so sure.
+    """Return the expected share of false ones among changes that are at least as sure.
 
     *chances* are those of distinct changes, out of *series* that were tested. One change shows in
-    many series, so that counting each of these would let the next one pass too easily.
+    many series; counting each of them would let the next one pass too easily.
     """
     if not chances:
         return []
     order = np.argsort(chances, kind="stable")
     raw = np.asarray(chances)[order] * series / np.arange(1, len(chances) + 1)
     least = np.minimum(np.minimum.accumulate(raw[::-1])[::-1], 1.0)
-    found = np.empty(len(chances))
-    found[order] = least
-    return [float(q) for q in found]
+    shares = np.empty(len(chances))
+    shares[order] = least
+    return [float(q) for q in shares]
 
 
-WORTH = 1.5  #: the factor that they are made for
-_MOST = 4.5  #: a series that would score more has to be as quick to tell of as one of this score
-_LEAST = 0.3  #: what would score less
-_EQUAL = 0.3  #: part that all share alike
+def weights(expected: Floats, prior: Floats, q: float) -> Floats:
+    """Return weights whose mean is 1, from the score that a change of ``WORTH`` would have.
 
-_PRIOR = {
-    Metric.FAILURES_PER_GPU_HOUR: 0.2,
-    Metric.UNSAVED_SECONDS: 0.15,
-    Metric.TIME_TO_START_SECONDS: 0.15,
-    Metric.TIME_TO_RECOVER_SECONDS: 0.15,
-    Metric.ETT_RATIO: 0.15,
-}
-"""What a series weighs that mostly follows others, and so has a say where these are silent."""
-
-
-def prior(subject: Subject) -> float:
-    """Return what a subject's series weigh before anything is known of their values."""
-    return _PRIOR.get(subject.metric, 1.0)
-
-
-def weights(promise: Floats, prior: Floats, q: float) -> Floats:
-    """Return weights whose mean is 1, by the score that a change worth telling of would have.
-
-    *prior* is what they are multiplied by.
+    They are multiplied by *prior*.
     """
-    if not len(promise):
+    if not len(expected):
         return np.ones(0)
-    score = np.clip(promise, _LEAST, _MOST)
+    score = np.clip(expected, _LEAST_SCORE, _MOST_SCORE)
     low, high = -30.0, 30.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -79,31 +74,74 @@ def weights(promise: Floats, prior: Floats, q: float) -> Floats:
     best = ndtr(-score / 2 - high / score)
     whole = float(best.sum())
     best = best * len(best) / whole if whole else np.ones(len(best))
-    found = (_EQUAL + (1 - _EQUAL) * best) * prior
-    return np.asarray(found * len(found) / found.sum())
+    mixed = (_EQUAL_SHARE + (1 - _EQUAL_SHARE) * best) * prior
+    return np.asarray(mixed * len(mixed) / mixed.sum())
 
 
-_LEFT = 0.4  #: part of a change under which it has fallen back
-OUTLIVES = 2.0  #: score that has to be left without any one day
-FALLEN = 2.3  #: score at which the latest days have fallen back
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """A series model with all its scores."""
+
+    model: SeriesModel
+    starts: Starts
+    worse: Peaks
+    better: Peaks
+
+    @classmethod
+    def of(cls, model: SeriesModel, options: Options) -> "Scores":
+        """Compute the scores of a model."""
+        starts = model.starts(options)
+        return cls(model, starts, *(peaks(starts, sign, FEWEST_DAYS) for sign in (WORSE, BETTER)))
+
+    @property
+    def tested(self) -> Flags:
+        """Groups that have enough values."""
+        return np.asarray(self.starts.enough.any(axis=1))
+
+    def peaks(self, sign: int) -> Peaks:
+        """Return the peaks in one direction."""
+        return self.worse if sign == WORSE else self.better
 
 
-IN_BURSTS = frozenset(
-    {
-        Metric.FAILURES_PER_GPU_HOUR,
-        Metric.UNSAVED_SECONDS,
-        Metric.TIME_TO_RECOVER_SECONDS,
-        Metric.ETT_RATIO,
-    }
-)
-"""What an outage changes for days: it has to outlive the loss of any ``BURST_DAYS`` in a row."""
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What p-values must reach, group by group of one model."""
 
-BURST_DAYS = 3
+    weight: Floats  #: that p-values are divided by
+    limits: Mapping[int, float]  #: of weighted p-values, by direction
+
+
+def thresholds(scores: Sequence[Scores], q: float) -> list[Threshold]:
+    """Share out the chance of false findings over all tested series of all models."""
+    tested = [each.tested for each in scores]
+    expected = [
+        each.model.expected_score(WORTH)[used] for each, used in zip(scores, tested, strict=True)
+    ]
+    priors = [
+        np.full(len(of_model), METRICS[each.model.subject.metric].prior)
+        for each, of_model in zip(scores, expected, strict=True)
+    ]
+    shared = weights(_joined(expected), _joined(priors), q)
+    by_model = np.split(shared, np.cumsum([int(used.sum()) for used in tested]))[:-1]
+    limits = {}
+    for sign in (WORSE, BETTER):
+        chances = [each.peaks(sign).p[used] for each, used in zip(scores, tested, strict=True)]
+        limits[sign] = limit(_joined(chances) / shared, q)
+    answer = []
+    for used, own in zip(tested, by_model, strict=True):
+        weight = np.ones(len(used))
+        weight[used] = own
+        answer.append(Threshold(weight, limits))
+    return answer
+
+
+def _joined(parts: Sequence[Floats]) -> Floats:
+    return np.concatenate([np.ones(0), *parts])
 
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """Scores in the direction of the change, and the days that it is there on."""
+    """Scores in the direction of the change, and the days on which it is there."""
 
     without_one: float  #: the least score without one of the days, or bursts, since the onset
     fallen: float  #: largest score of latest days that fell far under those before them
@@ -112,23 +150,23 @@ class Persistence:
 
     @property
     def lasts(self) -> bool:
-        """Tell whether it is more than some bad days."""
+        """Whether it is more than some bad days."""
         return self.without_one >= OUTLIVES and self.fallen < FALLEN
 
 
-def persistence(watch: SeriesModel, group: int, start: int, sign: int) -> Persistence:
-    """Look day by day at what changed in a group on day *start*."""
-    count = watch.counts(group)
+def persistence(model: SeriesModel, group: int, start: int, sign: int) -> Persistence:
+    """Check day by day the change of a group on day *start*."""
+    count = model.rows_by_day(group)
     days = np.arange(len(count))
     late = days >= start
     seen = np.flatnonzero(late & (count > 0))
-    whole = sign * watch.halves(group, late, ~late).effect
-    span = BURST_DAYS if watch.subject.metric in IN_BURSTS else 1
+    whole = sign * model.contrast(group, late, ~late).effect
+    span = BURST_DAYS if METRICS[model.subject.metric].in_bursts else 1
     without = [
-        _without(watch, group, sign, late, (days >= day) & (days < day + span), whole)
+        _without(model, group, sign, late, (days >= day) & (days < day + span), whole)
         for day in seen
     ]
-    falls = [_fall(watch, group, sign, late, days >= day) for day in seen[1:]]
+    falls = [_fall(model, group, sign, late, days >= day) for day in seen[1:]]
     least, fallen = min(without, default=0.0), max(falls, default=0.0)
     if fallen >= FALLEN:
         stop = int(seen[1:][int(np.argmax(falls))])
@@ -140,114 +178,70 @@ def persistence(watch: SeriesModel, group: int, start: int, sign: int) -> Persis
 
 
 def _without(
-    watch: SeriesModel, group: int, sign: int, late: Flags, day: Flags, whole: float
+    model: SeriesModel, group: int, sign: int, late: Flags, day: Flags, whole: float
 ) -> float:
     """Return the score without a day; none where most of the change goes away with it."""
-    left = watch.halves(group, late & ~day, ~late)
+    left = model.contrast(group, late & ~day, ~late)
     return sign * left.score if sign * left.effect >= whole / 2 else 0.0
 
 
-def _fall(watch: SeriesModel, group: int, sign: int, late: Flags, latest: Flags) -> float:
+def _fall(model: SeriesModel, group: int, sign: int, late: Flags, latest: Flags) -> float:
     """Return how surely the *latest* days lie far under those before them."""
-    then = sign * watch.halves(group, late & ~latest, ~late).effect
-    now = sign * watch.halves(group, latest, ~late).effect
-    if now >= then * _LEFT:
+    then = sign * model.contrast(group, late & ~latest, ~late).effect
+    now = sign * model.contrast(group, latest, ~late).effect
+    if now >= then * _FALLEN_SHARE:
         return 0.0
-    return max(0.0, -sign * watch.halves(group, latest, late & ~latest).score)
-
-
-SHARED = 2.0  #: score that a group has without the strongest of its cohorts
-FEWEST_DAYS = 2  #: since the onset, to tell a change from a bad day
-_MOST_ROUNDS = 8
-WORSE, BETTER = 1, -1
+    return max(0.0, -sign * model.contrast(group, latest, late & ~latest).score)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A change of a group, once all that explains more was taken off."""
+    """A change of a group, once all stronger ones were taken off."""
 
-    watch: SeriesModel
+    model: SeriesModel
     group: int
     sign: int
     p: float
     weighted: float  #: p by the weight of its series
     lasting: Persistence
 
-    @property
-    def name(self) -> Cohort:
-        """What the group is called."""
-        return self.watch.groups.names[self.group]
 
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """A watch with all its scores."""
-
-    watch: SeriesModel
-    starts: Starts
-    worse: Peaks
-    better: Peaks
-
-    @classmethod
-    def at(cls, watch: SeriesModel, options: Options) -> "Scores":
-        """Compute the scores of *watch*."""
-        found = watch.starts(options)
-        both = (peaks(found, sign, FEWEST_DAYS) for sign in (WORSE, BETTER))
-        return cls(watch, found, *both)
-
-    @property
-    def tested(self) -> NDArray[np.bool_]:
-        """Groups that have values enough."""
-        return np.asarray(self.starts.enough.any(axis=1))
-
-    def of(self, sign: int) -> Peaks:
-        """Return the peaks in one direction."""
-        return self.worse if sign == WORSE else self.better
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """What p-values have to reach, group by group of one watch."""
-
-    weight: Floats  #: that p-values are divided by
-    limits: Mapping[int, float]  #: of weighted p-values, by direction
-
-
-def pursue(look: Scores, bar: Bar, options: Options) -> list[Candidate]:
-    """Return the changes that reach *bar*, the strongest first."""
-    found: list[Candidate] = []
-    while len(found) < _MOST_ROUNDS:
-        best = next(_strongest(look, bar), None)
+def candidates(scores: Scores, threshold: Threshold, options: Options) -> list[Candidate]:
+    """Return the changes of a model that reach the threshold, the strongest first."""
+    accepted: list[Candidate] = []
+    while len(accepted) < _MOST_ROUNDS:
+        best = next(_strongest(scores, threshold), None)
         if best is None:
-            return found
-        found.append(best)
-        left = look.watch.shifted(best.group, best.lasting.start, best.lasting.stop)
-        look = Scores.at(left, options)
-    return found
+            return accepted
+        accepted.append(best)
+        lasting = best.lasting
+        rest = scores.model.without_change(best.group, lasting.start, lasting.stop)
+        scores = Scores.of(rest, options)
+    return accepted
 
 
-def _strongest(look: Scores, bar: Bar) -> Iterator[Candidate]:
-    """Yield what may be taken, what shows most first."""
-    hits = []
-    for sign, limit in bar.limits.items():
-        found = look.of(sign)
-        for group in np.flatnonzero(found.p <= limit * bar.weight).tolist():
-            last = int(found.last[group])
-            hits.append((sign * float(look.starts.raw[group, last - 1]), sign, group, last))
+def _strongest(scores: Scores, threshold: Threshold) -> Iterator[Candidate]:
+    """Yield the changes that reach the threshold, that of the largest raw score first."""
+    model, hits = scores.model, list[tuple[float, int, int, int]]()
+    for sign, limit in threshold.limits.items():
+        of_sign = scores.peaks(sign)
+        for group in np.flatnonzero(of_sign.p <= limit * threshold.weight).tolist():
+            last = int(of_sign.last[group])
+            hits.append((sign * float(scores.starts.raw[group, last - 1]), sign, group, last))
     for _, sign, group, last in sorted(hits, key=lambda hit: (-hit[0], hit[1], hit[2])):
-        if _is_shared(look, group, last, sign):
-            p = float(look.of(sign).p[group])
-            lasting = persistence(look.watch, group, look.watch.days - last, sign)
-            weighted = p / float(bar.weight[group])
-            yield Candidate(look.watch, group, sign, p, weighted, lasting)
+        if _is_shared(scores, group, last, sign):
+            p = float(scores.peaks(sign).p[group])
+            lasting = persistence(model, group, model.days - last, sign)
+            yield Candidate(model, group, sign, p, p / float(threshold.weight[group]), lasting)
 
 
-def _is_shared(look: Scores, group: int, last: int, sign: int) -> bool:
-    groups = look.watch.groups
+def _is_shared(scores: Scores, group: int, last: int, sign: int) -> bool:
+    """Tell whether a group changed without the strongest of its cohorts, too."""
+    groups = scores.model.groups
     if groups.single[group]:
         return True
     members = np.flatnonzero(groups.members[group])
-    own = sign * look.starts.score[members, last - 1]
-    rest = groups.members[group].copy()
-    rest[members[own.argmax()]] = 0.0
-    return sign * look.watch.rest(rest, look.watch.days - last) >= SHARED
+    own = sign * scores.starts.score[members, last - 1]
+    others = groups.members[group].copy()
+    others[members[own.argmax()]] = 0.0
+    return sign * scores.model.score_of(others, scores.model.days - last) >= _SHARED

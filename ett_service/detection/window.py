@@ -1,118 +1,82 @@
-"""The days that one run looks at, without exclusions and maintenance."""
+"""The window of one run: its days, groups of cohorts, and the days that do not count."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from sqlalchemy import Connection
 
-from ett_service.core.dimensions import DIMENSIONS, Cohort
-from ett_service.core.events import Marker, MarkerKind
-from ett_service.core.intervals import DAY_US, Interval, outside
-from ett_service.core.ledger.results import Exclusion
-from ett_service.core.ledger.spans import NEVER
-from ett_service.core.regressions.finding import Metric, Subject
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Cohort, Metric, Subject
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import Flags, Groups
-from ett_service.detection.sample import Durations, Floats, Ints, Sample, SmallInts
-from ett_service.storage.record.markers import MarkerFilter, markers
+from ett_service.detection.sample import Durations, Flags, Floats, Ints, Sample
 
-_MOST_WINDOWS = 10_000
-_EVERYTHING = -1
+WEEK_DAYS = 7
 
 
-class Excluded:
-    """Jobs with exclusions, by their place."""
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Sets of cohorts; each set is there once, under the first of its names."""
 
-    def __init__(self, windows: Mapping[int, Sequence[Exclusion]]) -> None:
-        self._windows = {
-            unit: [
-                (-NEVER if one.from_at is None else one.from_at,
-                 NEVER if one.to_at is None else one.to_at)
-                for one in of_job
-            ]
-            for unit, of_job in windows.items()
-        }  # fmt: skip
+    names: tuple[Cohort, ...]
+    members: Floats  #: groups by cohorts, 1 where the cohort is in the group
+    single: tuple[bool, ...]  #: whether the group is one cohort
 
-    def counts(self, unit: SmallInts, at_us: Ints) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-        """Tell which rows stay, each of a job at an instant."""
-        stays = np.ones(len(unit), dtype=np.bool_)
-        for one, windows in self._windows.items():
-            for start, end in windows:
-                stays &= (unit != one) | (at_us < start) | (at_us >= end)
-        return stays
-
-    def left_of(self, unit: int, stretch: Interval) -> Sequence[Interval]:
-        """Return what of a job's time stays."""
-        windows = self._windows.get(unit)
-        return (stretch,) if windows is None else outside(stretch, windows)
+    def place(self, name: Cohort) -> int | None:
+        """Return the place of a group, by its name."""
+        return self.names.index(name) if name in self.names else None
 
 
-def maintained(
-    conn: Connection, project_id: int, first_us: int, days: int
-) -> Iterator[tuple[int, int, Mapping[str, str]]]:
-    """Yield first and last day of each maintenance, and whom it concerns by dimension.
-
-    A marker without an end took no time. Its labels that are dimensions say whom it concerns;
-    nobody in particular without any.
-    """
-    to_us = first_us + days * DAY_US
-    wanted = MarkerFilter(from_us=first_us, to_us=to_us, kind=MarkerKind.MAINTENANCE)
-    for kept in markers(conn, [project_id], wanted, limit=_MOST_WINDOWS):
-        marker: Marker = kept.marker
-        if marker.end is not None and marker.end > marker.at:
-            where = {name: one for name, one in marker.labels.items() if name in DIMENSIONS}
-            first = max(0, (marker.at - first_us) // DAY_US)
-            yield first, min(days - 1, (marker.end - 1 - first_us) // DAY_US), where
-
-
-def days_left_out(
-    maintenance: Iterator[tuple[int, int, Mapping[str, str]]],
-    kinds: Mapping[Cohort, frozenset[int]],
-) -> Iterator[tuple[int, int]]:
-    """Yield day and cohort, -1 for all, of every day on which a cohort's machines were worked at.
-
-    *kinds* tells in which of the cohorts that are looked at the attempts of a kind are. A day is
-    left out of a cohort as soon as some of its attempts are concerned.
-    """
-    for first, last, where in maintenance:
-        concerned = {_EVERYTHING}
-        if where:
-            concerned = {
-                cohort
-                for kind, cohorts in kinds.items()
-                if all(getattr(kind, name) == value for name, value in where.items())
-                for cohort in cohorts
-            }
-        for day in range(first, last + 1):
-            yield from ((day, cohort) for cohort in sorted(concerned))
+def groups(cohorts: Sequence[Cohort]) -> Groups:
+    """Return all groups of *cohorts*, the single ones first, in their order."""
+    names: dict[frozenset[int], Cohort] = {}
+    by_value: dict[tuple[str, str], set[int]] = {}
+    for place, cohort in enumerate(cohorts):
+        names[frozenset([place])] = cohort
+        for pair in cohort:
+            by_value.setdefault(pair, set()).add(place)
+    if len(cohorts) > 1:
+        names[frozenset(range(len(cohorts)))] = ()
+    for pair in sorted(by_value):
+        names.setdefault(frozenset(by_value[pair]), (pair,))
+    members = np.zeros((len(names), len(cohorts)))
+    for row, places in enumerate(names):
+        members[row, list(places)] = 1.0
+    return Groups(tuple(names.values()), members, tuple(len(places) == 1 for places in names))
 
 
-_WEEK = 7
+def comparable(cohort: Cohort, other: Cohort) -> bool:
+    """Tell whether one cohort is part of the other, which names fewer dimensions."""
+    return set(cohort) <= set(other) or set(other) <= set(cohort)
+
+
+def within(cohorts: Iterable[Cohort], whole: Cohort) -> Flags:
+    """Mark the *cohorts* that are part of another."""
+    wanted = set(whole)
+    return np.array([wanted <= set(cohort) for cohort in cohorts], dtype=np.bool_)
 
 
 @dataclass(frozen=True)
 class Window:
-    """Days of a sample, in order: a baseline, then those that a change may have begun on."""
+    """Days of a sample, in order: a baseline, then those on which a change may have begun."""
 
     sample: Sample
     of_sample: Ints  #: the days, as the sample counts them
-    baseline: int  #: so many of the first days are in no recent window
-    kept: Flags  #: cohorts by all days of the sample; False where maintenance lay
+    baseline: int  #: the number of days of the baseline, which come first
+    counts: Flags  #: cohorts by all days of the sample; False for days of maintenance
     held_us_per_week: float  #: accelerators times time, of the whole project
 
     @classmethod
     def of(cls, sample: Sample, options: Options) -> "Window":
         """Take as many days of *sample* as *options* ask for and there are."""
         days = min(sample.days, options.baseline_days + options.recent_days)
-        kept = np.ones((len(sample.cohorts), sample.days), dtype=np.bool_)
-        for day, cohort in sample.left_out:
+        counts = np.ones((len(sample.cohorts), sample.days), dtype=np.bool_)
+        for day, cohort in sample.excluded_days:
             if 0 <= day < sample.days:
-                kept[slice(None) if cohort < 0 else cohort, day] = False
+                counts[slice(None) if cohort < 0 else cohort, day] = False
         of_sample = np.arange(sample.days - days, sample.days)
-        held = _held(sample, sample.days - days) * _WEEK / max(days, 1)
-        return cls(sample, of_sample, max(days - options.recent_days, 0), kept, held)
+        held_us = _held_us(sample, sample.days - days) * WEEK_DAYS / max(days, 1)
+        return cls(sample, of_sample, max(days - options.recent_days, 0), counts, held_us)
 
     def beside(self, baseline: Ints, recent: Ints) -> "Window":
         """Return a window of other days of the sample."""
@@ -121,15 +85,25 @@ class Window:
 
     @property
     def days(self) -> int:
-        """How many there are."""
+        """The number of days."""
         return len(self.of_sample)
+
+    @property
+    def weekday(self) -> Ints:
+        """The day of the week of each day, 0 to 6 from any."""
+        return self.of_sample % WEEK_DAYS
 
     @cached_property
     def place(self) -> Ints:
-        """Where each day of the sample stands; -1 for one that is not in the window."""
-        found = np.full(self.sample.days, -1)
-        found[self.of_sample] = np.arange(self.days)
-        return found
+        """The place of each day of the sample in the window; -1 for one outside."""
+        places = np.full(self.sample.days, -1)
+        places[self.of_sample] = np.arange(self.days)
+        return places
+
+    def rows_in(self, day: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> Ints:
+        """Return the places of the rows whose *day* of the sample is in the window."""
+        rows = np.flatnonzero((day >= 0) & (day < self.sample.days))
+        return rows[self.place[day[rows]] >= 0]
 
     def at_us(self, day: int) -> int:
         """Return when one of its days begins; of the one after the last, when that ends."""
@@ -147,31 +121,34 @@ class Window:
         return (at_us - self.sample.first_day_us) // DAY_US
 
     def counted(self, subject: Subject, groups: Groups, memory: Memory) -> Floats:
-        """Return cohorts by days, 1 where values count and 0 where somebody said they do not."""
-        kept = self.kept[:, self.of_sample].astype(np.float64)
+        """Return cohorts by days of the window: 1 where values count, else 0.
+
+        Days of maintenance do not, nor days before an accepted change, nor those of incidents.
+        """
+        counted = self.counts[:, self.of_sample].astype(np.float64)
         for series, since_us in memory.accepted.items():
             place = groups.place(series.cohort) if series.subject == subject else None
             if place is not None:
                 early = self.of_sample < self.day_of(since_us)
-                kept[np.ix_(groups.members[place] > 0, early)] = 0.0
-        for series, stretches in memory.incidents.items():
+                counted[np.ix_(groups.members[place] > 0, early)] = 0.0
+        for series, spans in memory.incidents.items():
             place = groups.place(series.cohort) if series.subject == subject else None
             if place is not None:
-                kept[np.ix_(groups.members[place] > 0, self._within(stretches))] = 0.0
-        return kept
+                days = self._baseline_days_of(spans)
+                counted[np.ix_(groups.members[place] > 0, days)] = 0.0
+        return counted
 
-    def _within(self, stretches: Iterable[tuple[int, int]]) -> Flags:
-        """Mark the days of the baseline that any of *stretches* touches."""
-        found = np.zeros(self.days, dtype=np.bool_)
-        for from_us, to_us in stretches:
+    def _baseline_days_of(self, spans: Iterable[tuple[int, int]]) -> Flags:
+        days = np.zeros(self.days, dtype=np.bool_)
+        for from_us, to_us in spans:
             first, last = self.day_of(from_us), self.day_of(to_us - 1)
-            found |= (self.of_sample >= first) & (self.of_sample <= last)
-        found[self.baseline :] = False
-        return found
+            days |= (self.of_sample >= first) & (self.of_sample <= last)
+        days[self.baseline :] = False
+        return days
 
 
 def accelerators(rows: Durations) -> Floats:
-    """Return those that each row held; where unknown the mean of the known, or 1."""
+    """Return the accelerators of each row; where unknown the mean of the known, or 1."""
     unknown = np.isnan(rows.gpus)
     if not unknown.any():
         return rows.gpus
@@ -179,8 +156,8 @@ def accelerators(rows: Durations) -> Floats:
     return np.where(unknown, mean, rows.gpus)
 
 
-def _held(sample: Sample, first: int) -> float:
-    """Return what the project held since day *first*: all its time, or else that of its phases."""
+def _held_us(sample: Sample, first: int) -> float:
+    """Return the time held since day *first*: all of it, or without shares that of the phases."""
     if sample.shares is not None:
         late = sample.shares.day >= first
         return float(sum(held[late].sum() for held in sample.shares.by_category.values()))

@@ -19,7 +19,7 @@ from ett_service.core.regressions.finding import (
     Suspect,
     Verdict,
 )
-from ett_service.storage.regressions import rows
+from ett_service.storage.regressions import findings
 
 MOST_EXAMPLES = 2
 MOST_LINK = 1_000
@@ -86,7 +86,7 @@ class Notice:
 
 def to_json(notice: Notice) -> str:
     """Write *notice* as the outbox keeps it."""
-    return rows.encode(notice)
+    return findings.to_json(notice)
 
 
 def from_json(text: str) -> Notice:

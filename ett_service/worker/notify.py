@@ -10,8 +10,8 @@ from ett_service.notifications.notice import Notice, Status, to_json
 from ett_service.notifications.receivers import Directory, targets
 from ett_service.storage.receivers import outbox
 from ett_service.storage.regressions import findings, mutes
+from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.mutes import Muted
-from ett_service.storage.regressions.rows import Regression
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def unsettled(conn: Connection, now_us: int) -> list[Regression]:
 
     What was muted while it began, or was resolved, is told once the mute ends: as it is then.
     """
-    owed = findings.owed(conn)
+    owed = findings.unnotified(conn)
     muted: Mapping[int, Sequence[Muted]] = {
         project_id: mutes.muted(conn, project_id, now_us)
         for project_id in {one.project_id for one in owed}
@@ -44,7 +44,7 @@ def settle(conn: Connection, audience: Audience, now_us: int) -> None:
     owed = unsettled(conn, now_us)
     receivers = audience.directory.all(conn, now_us) if owed else []
     for one in owed:
-        if _is_news(one):
+        if one.is_news:
             notice = _notice(one, audience.public_url)
             told = to_json(notice)
             outbox.put(
@@ -55,12 +55,7 @@ def settle(conn: Connection, audience: Audience, now_us: int) -> None:
                 [(each.owner, each.name, told) for each in targets(notice, receivers)],
                 now_us,
             )
-        findings.tell(conn, one)
-
-
-def _is_news(known: Regression) -> bool:
-    """Whether it fires, or receivers think so: versions are odd while it does."""
-    return known.standing.state is State.FIRING or known.told % 2 == 1
+        findings.mark_notified(conn, one)
 
 
 def _notice(known: Regression, public_url: str) -> Notice:

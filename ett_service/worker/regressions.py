@@ -15,15 +15,14 @@ from ett_service.core.regressions.state import FindingKey, StateRules
 from ett_service.detection import run as detection_run
 from ett_service.detection.backtest import retrace
 from ett_service.detection.options import Memory, Plan
-from ett_service.detection.run import RunFinding, RunResult, memory_of
+from ett_service.detection.run import RunResult, memory_of
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.lease import LeaseLost
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import running
-from ett_service.storage.regressions import detection_runs, findings, regressions, rows
+from ett_service.storage.regressions import detection_runs, findings
 from ett_service.storage.regressions.detection_runs import DetectionRun, UnsearchedHistory
-from ett_service.storage.regressions.findings import NewFinding
 from ett_service.worker import notify
 from ett_service.worker.lease import Leading
 from ett_service.worker.notify import Audience
@@ -64,17 +63,15 @@ def search(
     conn: Connection, project_id: int, runs_at: Sequence[int], plan: Plan, rules: StateRules
 ) -> list[Run]:
     """Run the detector at instants in ascending order, each knowing what those before it found."""
-    replayed, _ = retrace(conn, project_id, runs_at, plan, rules)
-    told = {(one.found_us, one.standing.thread): one.found for one in replayed.courses}
+    backtest, _ = retrace(conn, project_id, runs_at, plan, rules)
+    latest = {(course.latest_us, course.standing.key): course.latest for course in backtest.courses}
     runs = []
-    for at_us, evaluated in zip(runs_at, replayed.runs, strict=True):
-        found = tuple(told.get((at_us, _thread(one)), one) for one in evaluated.found)
-        runs.append(Run(at_us, replace(evaluated, found=found)))
+    for at_us, result in zip(runs_at, backtest.runs, strict=True):
+        run_findings = tuple(
+            latest.get((at_us, FindingKey.of(each.finding)), each) for each in result.run_findings
+        )
+        runs.append(Run(at_us, replace(result, run_findings=run_findings)))
     return runs
-
-
-def _thread(found: RunFinding) -> FindingKey:
-    return FindingKey(found.finding.fingerprint, found.finding.verdict)
 
 
 log = logging.getLogger(__name__)
@@ -168,7 +165,7 @@ class Evaluating:
 
     def _ready(self, conn: Connection, at_us: int, now_us: int) -> list[int]:
         """Return the projects to look at, once their ledgers know what came in before."""
-        behind = detection_runs.behind(conn, at_us)
+        behind = detection_runs.projects_behind(conn, at_us)
         ready = [one for one in behind if self._not_before.get(one, 0.0) <= time.monotonic()]
         if ready and now_us - at_us < self._detecting.settle_us:
             since_us = running.waiting(conn).since_us
@@ -212,8 +209,8 @@ class Evaluating:
         )
 
     def _searched(self, conn: Connection, project_id: int, at_us: int) -> Run:
-        known = findings.known(conn, project_id, at_us)
-        memory = memory_of(known.values(), regressions.accepted(conn, project_id))
+        known = findings.recent_states(conn, project_id, at_us)
+        memory = memory_of(known.values(), findings.accepted(conn, project_id))
         plan = self._detecting.plan
         return Run(at_us, self._detecting.evaluate(conn, project_id, at_us, plan, memory))
 
@@ -234,14 +231,11 @@ class Evaluating:
         self._hold(conn, epoch)
         now_us = self._detecting.clock(conn)
         for at_us, told in runs:
-            body = rows.encode({"power": told.power})
+            body = findings.to_json({"power": told.power})
             run = DetectionRun(project_id, at_us, took_us, epoch, told.series, body)
             if not detection_runs.add(conn, run, now_us):
                 return
-            found = [
-                NewFinding(one.finding, one.severity.value, one.attribution) for one in told.found
-            ]
-            findings.record(conn, project_id, at_us, found, self._detecting.rules)
+            findings.record(conn, project_id, at_us, told.run_findings, self._detecting.rules)
         notify.settle(conn, self._detecting.audience, now_us)
 
     def _tell(self, epoch: int) -> None:

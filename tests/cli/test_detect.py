@@ -14,11 +14,11 @@ from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.exits import Exit
 from ett_service.cli.main import main
 from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
-from ett_service.core.regressions.finding import Attribution
+from ett_service.core.regressions.finding import Attribution, RunFinding, Severity
 from ett_service.core.regressions.state import StateRules, Transition, step
 from ett_service.core.words import Phase
 from ett_service.detection.backtest import Backtest, Course
-from ett_service.detection.run import RunFinding, RunResult, Severity
+from ett_service.detection.run import RunResult
 from ett_service.settings import DetectionTable, PriceRow, Settings
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
@@ -28,7 +28,7 @@ from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, RECEIVED_AT, event
 from tests.cli.conftest import Ett
 from tests.detection.findings import finding
-from tests.detection.slowed import END, NEW, slowed
+from tests.detection.slowed_fleet import END, NEW, slowed
 
 pytestmark = pytest.mark.xdist_group("detect")
 

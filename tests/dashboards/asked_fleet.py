@@ -22,7 +22,9 @@ from ett_service.core.regressions.finding import (
     Finding,
     Impact,
     Metric,
+    RunFinding,
     Series,
+    Severity,
     Side,
     Subject,
     Suspect,
@@ -188,5 +190,5 @@ def _find_regression(conn: Connection) -> None:
     cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:2.14", 0.97, 68),))
     (project_id,) = conn.execute(select(project.c.id).where(project.c.name == PROJECT)).one()
     for at_us in (END_US - DAY_US, END_US):
-        found = findings.NewFinding(finding, "high", cause)
+        found = RunFinding(finding, Severity.HIGH, cause)
         findings.record(conn, project_id, at_us, [found], StateRules())

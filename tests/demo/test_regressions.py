@@ -17,7 +17,7 @@ from ett_service.detection.options import Options, Plan
 from ett_service.detection.run import attributed
 from ett_service.detection.sample import Observed
 from ett_service.storage.engine.store import open_for_reading, open_store
-from ett_service.storage.regressions import rows
+from ett_service.storage.regressions import findings
 from ett_service.storage.schema import regression
 from ett_service.worker.regressions import Detecting, Evaluating
 from tests.demo.conftest import END_US, Judged
@@ -90,7 +90,7 @@ def test_saves_that_became_slow_are_found_on_their_cluster_within_days(
         assert one.standing.state is State.FIRING
     first = min(one.standing.firing_us or 0 for one in found)
     assert first - effect["from"] <= 7 * DAY_US
-    assert found[0].found.finding.ratio == pytest.approx(effect["factor"], rel=0.2)
+    assert found[0].latest.finding.ratio == pytest.approx(effect["factor"], rel=0.2)
 
 
 def test_compiles_that_became_slow_are_found_for_each_model_and_for_no_other(
@@ -107,7 +107,7 @@ def test_compiles_that_became_slow_are_found_for_each_model_and_for_no_other(
     assert firing[0] - effect["from"] <= 4 * DAY_US
     assert firing[-1] - effect["from"] <= 12 * DAY_US
     for one in found.values():
-        assert one.found.finding.low < effect["factor"] < one.found.finding.high
+        assert one.latest.finding.low < effect["factor"] < one.latest.finding.high
 
 
 def test_the_slow_compile_goes_with_its_release(
@@ -156,7 +156,7 @@ def test_neither_the_outage_nor_another_mix_of_jobs_alerts(
 def test_everything_that_lasts_is_told_with_what_it_costs(courses: Sequence[Course]) -> None:
     lasting = [one for one in courses if one.fired and one.standing.verdict in LASTING]
     for one in lasting:
-        impact = one.found.finding.impact
+        impact = one.latest.finding.impact
         assert impact.gpu_hours_per_week is not None
         assert impact.ett_points is not None
         is_worse = one.standing.verdict is Verdict.REGRESSION
@@ -186,5 +186,5 @@ def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
     for one in found:
         assert abs(one.onset_us - began[one.phase]) <= 7 * DAY_US
         assert one.onset_us < one.firing_us < LAST_US
-    told = [rows.attribution(one.attribution) for one in found]
+    told = [findings.attribution_from_json(one.attribution) for one in found]
     assert _releases(told) >= {judged.effect("slow_compile")["code_version"]}

@@ -7,7 +7,7 @@ from ett_service.core.regressions.finding import Metric, State, Subject, Verdict
 from ett_service.core.regressions.state import LASTING, StateRules, Transition
 from ett_service.detection.backtest import Backtest, Course, backtest
 from ett_service.detection.options import Options, Plan
-from tests.detection.watched import COHORT, TO_US, watched
+from tests.detection.observations import COHORT, TO_US, watched
 
 INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
 PLAN = Plan(options=Options(impact_floor=0.0))
@@ -40,8 +40,8 @@ def test_a_lasting_change_is_pending_then_fires_and_goes_on() -> None:
 
     assert course.standing.verdict is Verdict.REGRESSION
     assert course.standing.state is State.FIRING
-    assert course.found.finding.series.cohort in {(), COHORT}
-    assert 1.7 < course.found.finding.ratio < 2.3
+    assert course.latest.finding.series.cohort in {(), COHORT}
+    assert 1.7 < course.latest.finding.ratio < 2.3
     pending, firing = _at(course, Transition.PENDING), _at(course, Transition.FIRING)
     assert pending is not None
     assert firing == pending + 1

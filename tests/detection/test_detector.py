@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Series, Subject, Verdict
-from ett_service.detection.options import Frozen, Memory, Options, Scan
+from ett_service.detection.options import FrozenBaseline, Memory, Options, Scan
 from ett_service.detection.sample import Durations, Sample
 from ett_service.detection.scan import scan
-from tests.detection.made import (
+from tests.detection.samples import (
     AS_OF_US,
     COHORTS,
     COMPILE,
@@ -176,7 +176,7 @@ def test_a_cohort_that_goes_silent_is_no_finding() -> None:
 
 def _open(whole: Sample, since: int) -> Memory:
     first_us = AS_OF_US - DAYS * DAY_US
-    frozen = Frozen(first_us, first_us + since * DAY_US, first_us + since * DAY_US, False)
+    frozen = FrozenBaseline(first_us, first_us + since * DAY_US, first_us + since * DAY_US, False)
     assert whole.days == DAYS
     return Memory(open={Series(COMPILE, COHORTS[0]): frozen})
 

@@ -6,11 +6,11 @@ import pytest
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Series, Subject, Verdict
-from ett_service.detection.options import Frozen, Memory, Options, Plan
+from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan
 from ett_service.detection.run import MOST_DAYS, RunResult, days_to_read, evaluate
 from ett_service.fleet.economy import Economy, Price
 from ett_service.storage.engine.store import Store
-from tests.detection.slowed import END, NEW, ONSET, slowed
+from tests.detection.slowed_fleet import END, NEW, ONSET, slowed
 
 PLAN = Plan(economy=Economy((Price("H100", 0, Fraction(3)),)))
 INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
@@ -28,7 +28,7 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
     slowed(store, project_id)
     evaluated = _evaluated(store, project_id, Memory())
 
-    [found] = [one for one in evaluated.found if one.finding.series == Series(INIT, SLOW)]
+    [found] = [one for one in evaluated.run_findings if one.finding.series == Series(INIT, SLOW)]
     finding = found.finding
     assert finding.verdict is Verdict.REGRESSION
     assert finding.ratio == pytest.approx(2, rel=0.2)
@@ -44,7 +44,7 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
     assert [one.title for one in found.attribution.markers] == [f"Release {NEW}"]
     assert {one.series.cohort for one in evaluated.findings} == {SLOW}
 
-    frozen = Frozen(
+    frozen = FrozenBaseline(
         finding.before.from_us, finding.before.to_us, finding.onset_us, improvement=False
     )
     again = _evaluated(store, project_id, Memory(open={finding.series: frozen}))
@@ -58,6 +58,6 @@ def test_both_windows_are_read_and_what_open_findings_were_compared_with() -> No
     assert days_to_read(END, options, Memory()) == 42
     for days, expected in ((40, 42), (60, 60), (1000, MOST_DAYS)):
         from_us = END - days * DAY_US + 1
-        frozen = Frozen(from_us, from_us + DAY_US, END, improvement=False)
+        frozen = FrozenBaseline(from_us, from_us + DAY_US, END, improvement=False)
         memory = Memory(open={Series(INIT, ()): frozen})
         assert days_to_read(END, options, memory) == expected

@@ -228,12 +228,12 @@ def test_days_of_maintenance_are_left_out_of_those_whom_it_concerned(
     _maintain(store, project_id, NOON - 30 * DAY, NOON - 29 * DAY)
     plan = Plan(cohort=("cluster",), strata=())
 
-    assert _observed(store, project_id, plan).left_out == {(1, 0), (0, 1)}
+    assert _observed(store, project_id, plan).excluded_days == {(1, 0), (0, 1)}
     _maintain(store, project_id, NOON, NOON + HOUR)
     _maintain(store, project_id, NOON - HOUR, None, cluster="d")
     observed = _observed(store, project_id, plan)
-    assert observed.left_out == {(1, 0), (0, 1), (2, -1)}
-    assert observed.sample(TO, 2).left_out == {(0, 0), (1, -1)}
+    assert observed.excluded_days == {(1, 0), (0, 1), (2, -1)}
+    assert observed.sample(TO, 2).excluded_days == {(0, 0), (1, -1)}
 
 
 def _maintain(store: Store, project_id: int, at: int, end: int | None, **labels: str) -> None:

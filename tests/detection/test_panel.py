@@ -1,25 +1,56 @@
-from ett_service.detection.panel import comparable, groups
-from tests.detection.made import COHORTS
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+from ett_service.detection.panel import (
+    Fewest,
+    Panel,
+    as_normal,
+    as_student,
+    chance,
+    peaks,
+    start_scores,
+)
+
+DAYS, RECENT = 42, 14
 
 
-def test_each_cohort_each_value_and_the_whole_is_a_group() -> None:
-    found = groups(COHORTS)
-    assert found.names == (*COHORTS, (), (("cluster", "a"),), (("cluster", "b"),))
-    assert found.members.sum(axis=1).tolist() == [1, 1, 1, 1, 4, 2, 2]
-    assert found.single == (True, True, True, True, False, False, False)
+def _panel(level: np.typing.NDArray[np.float64]) -> Panel:
+    ones = np.ones_like(level)
+    return Panel(level, ones, 0 * ones, ones.astype(np.int64), ones, np.full(len(level), 1e6))
 
 
-def test_a_set_of_cohorts_is_there_once() -> None:
-    alone = groups(COHORTS[:1])
-    assert alone.names == (COHORTS[0],)
-    assert groups(COHORTS[:2]).names == (*COHORTS[:2], ())
+def test_the_chance_of_the_largest_score_is_bounded_and_the_bound_is_near() -> None:
+    noise = _panel(np.random.default_rng(1).normal(0, 1, (20_000, DAYS)))
+    found = start_scores(noise, RECENT, Fewest(1, 1))
+    highest = np.where(found.enough, found.score, -np.inf).max(axis=1)
+    for limit in (2.5, 3.0):
+        told = chance(np.array([limit]), found.share[:1], found.enough[:1])[0]
+        seen = (highest > limit).mean()
+        assert seen <= told * 1.1
+        assert seen >= told * 0.6
 
 
-def test_a_project_without_dimensions_is_its_only_cohort() -> None:
-    assert groups([()]).names == ((),)
+def test_the_chances_of_noise_are_no_smaller_than_they_say() -> None:
+    noise = _panel(np.random.default_rng(2).normal(0, 1, (20_000, DAYS)))
+    found = peaks(start_scores(noise, RECENT, Fewest(1, 1)), 1, 3)
+    assert (found.p < 0.01).mean() <= 0.011
 
 
-def test_a_cohort_is_comparable_with_what_holds_it() -> None:
-    assert comparable((), COHORTS[0])
-    assert comparable(COHORTS[0], (("cluster", "a"),))
-    assert not comparable(COHORTS[0], (("cluster", "b"),))
+def test_the_start_of_a_step_is_where_the_score_is_largest() -> None:
+    level = np.random.default_rng(3).normal(0, 0.1, (1, DAYS))
+    level[0, -6:] += 1.0
+    assert peaks(start_scores(_panel(level), RECENT, Fewest(1, 1)), 1, 3).last.tolist() == [6]
+
+
+def test_a_start_needs_values_on_both_sides() -> None:
+    found = start_scores(_panel(np.zeros((1, DAYS))), RECENT, Fewest(5, 30))
+    assert found.enough[0].tolist() == [False] * 4 + [True] * 8 + [False] * 2
+
+
+@pytest.mark.parametrize("freedom", [5.0, 27.0, 200.0])
+@pytest.mark.parametrize("score", [-3.0, 0.5, 4.0])
+def test_a_students_t_is_told_as_a_normal_score_and_back(score: float, freedom: float) -> None:
+    normal = as_normal(np.array([score]), np.array([freedom]))
+    assert norm.sf(abs(normal[0])) == pytest.approx(t.sf(abs(score), freedom), rel=0.12)
+    assert as_student(normal, np.array([freedom]))[0] == pytest.approx(score)

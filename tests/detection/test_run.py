@@ -5,7 +5,7 @@ from dataclasses import replace
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, State, Verdict
 from ett_service.core.regressions.state import FindingState, StateRules, step
-from ett_service.detection.options import Frozen, Memory
+from ett_service.detection.options import FrozenBaseline, Memory
 from ett_service.detection.run import memory_of
 from tests.detection.findings import AT_US, finding
 
@@ -24,7 +24,7 @@ def test_what_fires_keeps_its_baseline() -> None:
         memory = memory_of([_standing(replace(found, verdict=verdict))])
         assert memory == Memory(
             open={
-                found.series: Frozen(
+                found.series: FrozenBaseline(
                     found.before.from_us, found.before.to_us, found.onset_us, improvement
                 )
             }

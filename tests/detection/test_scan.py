@@ -3,7 +3,7 @@ import numpy as np
 from ett_service.core.regressions.finding import Series
 from ett_service.detection.options import Memory, Power
 from ett_service.detection.sample import Sample
-from tests.detection.made import (
+from tests.detection.samples import (
     COHORTS,
     COMPILE,
     DAYS,

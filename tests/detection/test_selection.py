@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from ett_service.detection.selection import adjusted, limit
+from ett_service.core.regressions.finding import Metric
+from ett_service.detection.models.registry import METRICS
+from ett_service.detection.selection import adjusted, limit, weights
 
 
 def test_the_limit_is_that_of_benjamini_and_hochberg() -> None:
@@ -21,3 +23,27 @@ def test_changes_count_among_themselves_and_series_as_they_were_tested() -> None
 def test_a_surer_change_is_never_doubted_more() -> None:
     assert adjusted([0.0009, 0.001], 100) == pytest.approx([0.05, 0.05])
     assert adjusted([], 100) == []
+
+
+SCORES = np.array([0.5, 3.0, 4.5, 12.0])
+
+
+def test_weights_share_out_what_there_is() -> None:
+    found = weights(np.repeat(SCORES, 20), np.ones(80), 0.05)
+    assert found.mean() == pytest.approx(1.0)
+    assert found.min() > 0
+
+
+def test_what_may_be_missed_weighs_more_than_what_is_hopeless() -> None:
+    hopeless, near, sure, surest = weights(np.repeat(SCORES, 20), np.ones(80), 0.05)[::20]
+    assert near > hopeless
+    assert sure == surest
+
+
+def test_what_is_alike_weighs_the_same() -> None:
+    assert weights(np.full(9, 3.3), np.ones(9), 0.05) == pytest.approx(np.ones(9))
+    assert weights(np.zeros(0), np.zeros(0), 0.05).tolist() == []
+
+
+def test_what_is_made_of_others_weighs_less() -> None:
+    assert METRICS[Metric.ETT_RATIO].prior < METRICS[Metric.PHASE_SECONDS].prior

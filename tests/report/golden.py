@@ -22,7 +22,9 @@ from ett_service.core.regressions.finding import (
     Finding,
     Impact,
     Metric,
+    RunFinding,
     Series,
+    Severity,
     Side,
     Subject,
     Suspect,
@@ -100,7 +102,7 @@ def _find_regression(conn: Connection) -> None:
     cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:4.2 <b>", 0.97, 4),))
     (project_id,) = conn.execute(select(project.c.id)).one()
     for day in (4, 5):
-        found = findings.NewFinding(finding, "high", cause)
+        found = RunFinding(finding, Severity.HIGH, cause)
         findings.record(conn, project_id, monday_us + day * DAY_US, [found], StateRules())
 
 

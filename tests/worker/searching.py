@@ -8,10 +8,10 @@ from functools import partial
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Finding
+from ett_service.core.regressions.finding import Finding, RunFinding, Severity
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Memory, Plan
-from ett_service.detection.run import RunFinding, RunResult, Severity
+from ett_service.detection.run import RunResult
 from ett_service.notifications.receivers import OF_SETTINGS, Directory, Receiver
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs

@@ -11,12 +11,12 @@ from ett_service.detection import run
 from ett_service.notifications.notice import Status, from_json
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs
-from ett_service.storage.regressions import rows as regression_rows
+from ett_service.storage.regressions import findings as regression_rows
 from ett_service.storage.regressions.detection_runs import UnsearchedHistory
 from ett_service.storage.schema import delivery, detection_run, regression, regression_change
 from ett_service.worker import regressions
 from tests.builders import NOON, RECEIVED_AT
-from tests.detection.slowed import DAY, END, NEW, ONSET, slowed
+from tests.detection.slowed_fleet import DAY, END, NEW, ONSET, slowed
 from tests.engines import ON_ONE_ENGINE
 from tests.fleet.fleets import calm_job, keep
 from tests.worker.rig import without
@@ -63,7 +63,7 @@ def test_what_began_last_week_fires_at_once_as_of_then(store: Store, project_id:
     assert found.firing_us == found.pending_us + DAY
     assert found.last_run_us == END
     assert [*map(tuple, changes)] == [("pending", found.pending_us), ("firing", found.firing_us)]
-    suspects = regression_rows.attribution(found.attribution).suspects
+    suspects = regression_rows.attribution_from_json(found.attribution).suspects
     assert (suspects[0].dimension, suspects[0].value) == ("code_version", NEW)
     assert latest.body != "{}"
     assert told(store) == [(Status.FIRING, 1)]

@@ -10,8 +10,7 @@ from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from benchmarks.detectors.fleets.scenario import LAST_RELEASE, Planting, plant, stream
 from benchmarks.detectors.fleets.submissions import ALL_DAYS, RUN_IN, SubmittedJobs
-from ett_service.detection.panel import Flags
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 
 DAY_S = 86_400.0
 HUNG_S = DAY_S  #: until somebody kills an attempt that hangs

@@ -8,8 +8,7 @@ import numpy as np
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from ett_service.core.regressions.finding import Cohort, Series, Subject
-from ett_service.detection.panel import Flags
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 
 OUTAGE_ON = 50  #: the day on which an outage begins
 LAST_RELEASE = 8  #: the code version that is released on ``CHANGED_ON``

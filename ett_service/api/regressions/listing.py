@@ -20,9 +20,9 @@ from ett_service.core.regressions.finding import Metric, Verdict
 from ett_service.core.regressions.finding import State as RegressionState
 from ett_service.fleet import scope as scopes
 from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.mutes import Muted
 from ett_service.storage.regressions.regressions import RegressionFilter, RegressionPosition
-from ett_service.storage.regressions.rows import Regression
 
 router = APIRouter(
     prefix="/v1/regressions",
@@ -144,7 +144,7 @@ def read_regression(
     regression_id: RegressionId, conn: Reader, project_ids: ProjectIds, state: State
 ) -> RegressionAnswer:
     """Return everything about a finding: its size, its certainty, its attribution, its history."""
-    regression = regressions.one(conn, project_ids, checked_id(regression_id))
+    regression = regressions.find(conn, project_ids, checked_id(regression_id))
     if regression is None:
         raise unknown()
     return regression_answer(conn, regression, state)
@@ -163,7 +163,7 @@ def regression_answer(
         if mute.muted.covers(series, now_us)
     ]
     makers = [change.by for change in history] + [mute.made_by for mute in in_force]
-    names = regressions.names(conn, [*_makers(regression), *makers])
+    names = regressions.key_names(conn, [*_makers(regression), *makers])
     power = of_series(conn, project_id, series)
     return RegressionAnswer.of(
         regression,
@@ -194,7 +194,7 @@ def unknown() -> Problem:
 
 def _rows(conn: Connection, shown: list[Regression], now_us: int) -> list[RegressionRow]:
     makers = [prefix for regression in shown for prefix in _makers(regression)]
-    names = regressions.names(conn, makers)
+    names = regressions.key_names(conn, makers)
     muted: dict[int, list[Muted]] = {
         project_id: mutes.muted(conn, project_id, now_us)
         for project_id in {regression.project_id for regression in shown}

@@ -117,7 +117,7 @@ def list_mutes(
     )
     shown, next_cursor = pagination.page(rows, query.limit, lambda mute: (mute.made_us, mute.id))
     makers = [prefix for mute in shown for prefix in (mute.made_by, mute.taken_back_by)]
-    names = regressions.names(conn, makers)
+    names = regressions.key_names(conn, makers)
     page = MutePage(mutes=[MuteAnswer.read(mute, names) for mute in shown], next_cursor=next_cursor)
     return listed(form, page, page.mutes, of=MuteAnswer, name="mutes", next_cursor=next_cursor)
 
@@ -144,7 +144,7 @@ async def create_mute(
     def add(conn: Connection) -> MuteAnswer:
         why: str = content["why"]
         mute = mutes.add(conn, project_id, muted, by=key.prefix, why=why, now_us=now_us)
-        return MuteAnswer.read(mute, regressions.names(conn, [mute.made_by]))
+        return MuteAnswer.read(mute, regressions.key_names(conn, [mute.made_by]))
 
     return await run_in_threadpool(state.store.write, add)
 

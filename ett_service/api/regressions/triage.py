@@ -23,9 +23,9 @@ from ett_service.ingest.requests import (
     frame,
 )
 from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.mutes import Muted
 from ett_service.storage.regressions.regressions import Act, NotFiring
-from ett_service.storage.regressions.rows import Regression
 
 router = APIRouter(
     prefix="/v1/regressions/{regression_id}",
@@ -170,4 +170,4 @@ def _mute(conn: Connection, request: _RegressionRequest, until_us: int, why: str
             ProblemKind.CONFLICT, "It has neither a cohort nor a phase. Name what to mute."
         )
     mute = mutes.add(conn, request.project_id, muted, by=request.key.prefix, why=why, now_us=now_us)
-    return MuteAnswer.read(mute, regressions.names(conn, [mute.made_by]))
+    return MuteAnswer.read(mute, regressions.key_names(conn, [mute.made_by]))

@@ -10,17 +10,9 @@ from ett_service.core.fleet.distribution import place, ratio_place
 from ett_service.core.fleet.totals import FAILURE, JOB_ETT, PHASE
 from ett_service.core.ledger.results import AttemptLedger, JobLedger
 from ett_service.core.ledger.spans import NEVER
-from ett_service.core.words import FAILURES, INFRA_ORIGINS, Category, Outcome
+from ett_service.core.words import FAILURES, INFRA_ORIGINS, START_CATEGORIES, Category, Outcome
 
-_BEFORE_THE_LOOP = frozenset(
-    {
-        Category.SCHEDULING,
-        Category.HARDWARE_SETUP,
-        Category.LAUNCHER_INIT,
-        Category.PT2_COMPILE,
-    }
-)
-_TIMED = _BEFORE_THE_LOOP | {Category.SHUTDOWN}
+_TIMED = frozenset({*START_CATEGORIES, Category.SHUTDOWN})
 _STOP = Category.CHECKPOINT_BLOCKING.value
 
 
@@ -138,7 +130,7 @@ def _phases(attempt: AttemptLedger) -> Iterator[InstantAmounts]:
     over_at = None if attempt.outcome is Outcome.RUNNING else attempt.ended_at
     looped_at = over_at if attempt.loop_started_at is None else attempt.loop_started_at
     for category, us in attempt.categories_us.items():
-        at = looped_at if category in _BEFORE_THE_LOOP else over_at
+        at = looped_at if category in START_CATEGORIES else over_at
         if category in _TIMED and at is not None:
             yield InstantAmounts(at, attempt.number, tally=_timed(f"{PHASE}{category}", us))
 

@@ -1,4 +1,4 @@
-"""How long a regression took to be found, acknowledged and resolved, against what is promised.
+"""Response times of a regression: detected, acknowledged and resolved, against their limits.
 
 Instants are microseconds since the Unix epoch, durations microseconds.
 """
@@ -11,7 +11,7 @@ from ett_service.core.intervals import HOUR_US
 
 @dataclass(frozen=True, slots=True)
 class Sla:
-    """Within how long each is to happen."""
+    """The time limit of each response."""
 
     detect_us: int = 96 * HOUR_US
     acknowledge_us: int = 24 * HOUR_US
@@ -20,21 +20,21 @@ class Sla:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTime:
-    """One of the three: how long it took, or has taken so far, and how long it may."""
+    """One response: how long it took, or has taken so far, and its limit."""
 
     us: int
     limit_us: int
-    runs: bool  #: it has not happened yet
+    runs: bool  #: whether it is still to come
 
     @property
     def breached(self) -> bool:
-        """Whether it took, or takes by now, longer than it may."""
+        """Whether it took, or has taken, longer than its limit."""
         return self.us > self.limit_us
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseTimes:
-    """All three; None for what has not begun."""
+    """The response times of a regression; None for what has not begun."""
 
     detect: ResponseTime
     acknowledge: ResponseTime | None
@@ -42,32 +42,32 @@ class ResponseTimes:
 
 
 class Moments(NamedTuple):
-    """When what happened to a regression; None for what did not."""
+    """When each step of a regression happened; None for what did not."""
 
     onset_us: int
     firing_us: int | None = None
     acknowledged_us: int | None = None
     resolved_us: int | None = None
-    written_us: int | None = None  #: the run that fired it, if that is known
+    written_us: int | None = None  #: when the run that fired it was stored, if known
 
 
 def clocks(moments: Moments, sla: Sla, now_us: int) -> ResponseTimes:
-    """Read the clocks at *now_us*.
+    """Return the response times as of *now_us*.
 
-    The first runs from the estimated onset until it fires, the others from there, or from when
-    that was written: the first search over a project fires as of days of which nobody could hear.
-    Being resolved ends all of them.
+    Detection lasts from the estimated onset until the regression fires. The others start there,
+    or when that run was stored: the first search over a project fires as of past days. A
+    resolution ends all of them.
     """
     resolved_us = moments.resolved_us
-    found_us = resolved_us if moments.firing_us is None else moments.firing_us
-    detect = _clock(moments.onset_us, found_us, sla.detect_us, now_us)
+    detected_us = resolved_us if moments.firing_us is None else moments.firing_us
+    detect = _clock(moments.onset_us, detected_us, sla.detect_us, now_us)
     if moments.firing_us is None:
         return ResponseTimes(detect, None, None)
-    taken_us = resolved_us if moments.acknowledged_us is None else moments.acknowledged_us
+    acknowledged_us = resolved_us if moments.acknowledged_us is None else moments.acknowledged_us
     begin_us = max(moments.firing_us, moments.written_us or moments.firing_us)
     return ResponseTimes(
         detect,
-        _clock(begin_us, taken_us, sla.acknowledge_us, now_us),
+        _clock(begin_us, acknowledged_us, sla.acknowledge_us, now_us),
         _clock(begin_us, resolved_us, sla.resolve_us, now_us),
     )
 

@@ -1,4 +1,4 @@
-"""Regressions: what is watched, what is found about it, and the words for both.
+"""Findings of the detector: what it observes, what changed, what that costs and goes with.
 
 Durations are microseconds, instants microseconds since the Unix epoch.
 """
@@ -13,26 +13,25 @@ from typing import Literal, NamedTuple, TypeAlias
 Cohort: TypeAlias = tuple[tuple[str, str], ...]
 """Dimensions and their values, in the order of the settings; empty for the whole project."""
 
-
 Unit: TypeAlias = Literal["seconds", "failures_per_gpu_hour", "ratio"]
-"""What values are told in; inside they are microseconds instead of seconds."""
+"""The unit of a metric in answers; inside, seconds are microseconds."""
 
 
 class Metric(StrEnum):
-    """What is watched, one value an attempt, a job, a recovery, a save or a day."""
+    """What the detector observes: one value an attempt, job, recovery, checkpoint or day."""
 
     PHASE_SECONDS = auto()  #: of an attempt, once the phase is over
     STAGE_SECONDS = auto()  #: of an attempt, inclusive
     TIME_TO_START_SECONDS = auto()
     TIME_TO_RECOVER_SECONDS = auto()
-    CHECKPOINT_BLOCKING_SECONDS = auto()  #: of one save
+    CHECKPOINT_BLOCKING_SECONDS = auto()  #: of one checkpoint
     UNSAVED_SECONDS = auto()  #: of a failure: training that was lost with it
     FAILURES_PER_GPU_HOUR = auto()
     ETT_RATIO = auto()
 
     @property
     def unit(self) -> Unit:
-        """What its values are told in."""
+        """The unit of its values in answers."""
         match self:
             case Metric.ETT_RATIO:
                 return "ratio"
@@ -43,7 +42,7 @@ class Metric(StrEnum):
 
 
 class Subject(NamedTuple):
-    """What is watched of a cohort; parts that do not apply are empty."""
+    """What the detector observes of a cohort; parts that do not apply are empty."""
 
     metric: Metric
     phase: str = ""
@@ -59,13 +58,12 @@ class Series(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that stay the same for as long as the words do."""
+        """16 hexadecimal digits, the same for as long as its words are."""
         return _fingerprint(*self.subject, *self.cohort)
 
 
 def _fingerprint(*words: object) -> str:
-    told = json.dumps(words, separators=(",", ":"))
-    return sha256(told.encode()).hexdigest()[:16]
+    return sha256(json.dumps(words, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 class Verdict(StrEnum):
@@ -73,13 +71,13 @@ class Verdict(StrEnum):
 
     REGRESSION = auto()
     IMPROVEMENT = auto()
-    INCIDENT = auto()  #: it does not outlive the removal of one day
+    INCIDENT = auto()  #: some bad days: it does not survive the removal of one of them
     RELABELLING = auto()  #: time moved between phases, and their sum is what it was
     MIX = auto()  #: other jobs ran, and no cohort changed
 
 
 class State(StrEnum):
-    """Where a finding stands; one that is not known is inactive."""
+    """The state of a finding; one that was never found is inactive."""
 
     INACTIVE = auto()
     PENDING = auto()
@@ -88,7 +86,7 @@ class State(StrEnum):
 
 
 class Triage(StrEnum):
-    """What people say of a finding."""
+    """What people call a finding."""
 
     REAL = auto()
     NOISE = auto()
@@ -114,7 +112,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One condition of the verdict, as it is told to whoever asks why."""
+    """One condition of the verdict."""
 
     name: str
     value: float | None  #: None where it could not be worked out
@@ -124,7 +122,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What it costs, or saves where negative."""
+    """What a finding costs, or saves where negative."""
 
     gpu_hours_per_week: float | None  #: None while accelerators are unknown
     ett_points: float | None = None  #: of the cohort; negative is worse
@@ -134,7 +132,7 @@ class Impact:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one run of the detector says of a series."""
+    """A change of a series, as one run of the detector reports it."""
 
     series: Series
     verdict: Verdict
@@ -148,11 +146,11 @@ class Finding:
     after: Side
     gates: tuple[Gate, ...]
     impact: Impact = field(default_factory=lambda: Impact(None))
-    holds: bool = True  #: False for an open one whose effect is under half the floor by now
+    holds: bool = True  #: False for an open finding whose effect is under half the floor by now
 
     @property
     def fingerprint(self) -> str:
-        """That of the series; what became better is told apart from what became worse."""
+        """The fingerprint of the series; an improvement has one of its own."""
         if self.verdict is Verdict.IMPROVEMENT:
             return _fingerprint(*self.series.subject, *self.series.cohort, "better")
         return self.series.fingerprint
@@ -171,7 +169,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class NearMarker:
-    """A marker near the onset; the nearest come first."""
+    """A marker near the onset."""
 
     id: str
     kind: str
@@ -182,9 +180,9 @@ class NearMarker:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """Attempts with a value and without it after the onset, compared directly.
+    """Attempts with a value compared with those without it, after the onset.
 
-    Where both ran before, too, what they differed by then is taken off (difference in
+    Where both ran before the onset as well, their difference then is taken off (difference in
     differences of logarithms).
     """
 
@@ -201,7 +199,7 @@ class SideBySide:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What a change is associated with, by the evidence at hand."""
+    """What a change is associated with."""
 
     phase_shares: Mapping[str, float]
     """Part of the change of time to start by phase, or of ETT% by category; sums to 1."""
@@ -212,3 +210,20 @@ class Attribution:
     within_points: float | None = None  #: ETT points within cohorts
     mix_points: float | None = None  #: ETT points of the mix of jobs
     side_by_side: SideBySide | None = None
+
+
+class Severity(StrEnum):
+    """How much a finding costs, as a share of the project's GPU-hours a week."""
+
+    LOW = auto()  #: under 0.5 %, or unknown
+    MEDIUM = auto()  #: under 2 %
+    HIGH = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinding:
+    """A finding of one run, with its severity and what it is associated with."""
+
+    finding: Finding
+    severity: Severity
+    attribution: Attribution

@@ -1,4 +1,4 @@
-"""What a finding is associated with: where it lies, what goes with it, markers near it."""
+"""What a finding is associated with: where it lies, suspects, markers near it and examples."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,92 +18,39 @@ from ett_service.core.regressions.finding import (
     SideBySide,
     Suspect,
 )
-from ett_service.detection.attribution import examples as finding_examples
-from ett_service.detection.attribution.dimensions import Cell, Shift
-from ett_service.detection.attribution.examples import (
-    Affected,
-    Exposed,
-    Windows,
-    examples,
-    side_by_side,
-)
-from ett_service.detection.attribution.location import located
-from ett_service.detection.attribution.suspects import above_before, ranked, suspects
-from ett_service.detection.ranks import logarithms
-from ett_service.detection.sample import Ints, Observed
+from ett_service.detection import ranks
+from ett_service.detection.attribution import location
+from ett_service.detection.attribution.dimensions import Cell, Shift, holds
+from ett_service.detection.attribution.location import Affected, Exposed, Windows, located
+from ett_service.detection.attribution.suspects import above_before, ranked, suspects_of
+from ett_service.detection.sample import Flags, Floats, Ints, Observed, SmallInts
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions.attempt_facts import AttemptFacts, AttemptKey, attempt_facts
-
-REACH_US = 3 * DAY_US
-MOST = 5
-
-_MOST_READ = 1_000
-_HALF_US = DAY_US  #: so far from the onset, a marker counts for half
-_SPEAKS_OF_ANOTHER = 0.2
-_SAYS_NOTHING = 0.5
-
-
-def markers_near(
-    conn: Connection,
-    project_id: int,
-    onset_us: int,
-    cohort: Cohort,
-    suspects: Sequence[Suspect],
-) -> tuple[NearMarker, ...]:
-    """Rank the project's markers within three days of an onset, at most ``MOST`` of them."""
-    wanted = MarkerFilter(from_us=onset_us - REACH_US, to_us=onset_us + REACH_US)
-    found = [kept.marker for kept in markers(conn, [project_id], wanted, limit=_MOST_READ)]
-    return ranked_markers(found, onset_us, cohort, suspects)
-
-
-def ranked_markers(
-    found: Sequence[Marker], onset_us: int, cohort: Cohort, suspects: Sequence[Suspect]
-) -> tuple[NearMarker, ...]:
-    """Rank markers by how near they are, and by whether their labels fit.
-
-    The score is 1 for one at the onset whose label is the suspect's value, half of it a day away.
-    """
-    told = [
-        NearMarker(
-            id=one.id,
-            kind=one.kind.value,
-            title=one.title,
-            at_us=one.at,
-            score=round(_nearness(one, onset_us) * _fit(one.labels, cohort, suspects), 6),
-        )
-        for one in found
-    ]
-    told.sort(key=lambda one: (-one.score, abs(one.at_us - onset_us), one.id))
-    return tuple(told[:MOST])
-
-
-def _nearness(marker: Marker, onset_us: int) -> float:
-    end = marker.at if marker.end is None else marker.end
-    away = max(marker.at - onset_us, onset_us - end, 0)
-    return 1 / (1 + (away / _HALF_US) ** 2)
-
-
-def _fit(labels: Mapping[str, str], cohort: Cohort, suspects: Sequence[Suspect]) -> float:
-    """Weigh what labels say: of the suspect, of other jobs than the cohort's, or neither."""
-    if any(labels.get(name, value) != value for name, value in cohort if value):
-        return _SPEAKS_OF_ANOTHER
-    named = [one for one in suspects if one.dimension in labels]
-    if not named:
-        return _SAYS_NOTHING
-    return 1.0 if any(labels[one.dimension] == one.value for one in named) else _SPEAKS_OF_ANOTHER
-
 
 DIMENSIONS = (
     "code_version", "image", "compile_cache", "data_source", "host", "cluster", "hardware",
     "precision", "kind", "size", "team", "model", "start",
 )  # fmt: skip
-"""What is searched, in the order of belief where several explain the same."""
+"""The dimensions that are searched, the likeliest first where several explain the same."""
 
 MOST_LABELS = 40
 """Other label keys of jobs that are searched, those of most attempts."""
 
+REACH_US = 3 * DAY_US
+"""How far from an onset a marker may lie."""
+
+MOST_MARKERS = 5
+MOST_EXAMPLES = 3
+FEWEST_SIDE_BY_SIDE = 3
+"""Attempts with the value, and others, to compare any."""
+
 _DATA_SOURCE = "data_source"
 _HOST = "host"
+_MOST_READ = 1_000
+_HALF_US = DAY_US  #: so far from the onset, a marker counts for half
+_OTHER_LABELS = 0.2  #: weight of a marker whose labels name another value
+_NO_LABELS = 0.5
+_FARTHEST = 2.0  #: robust standard deviations from what is typical of the changed ones
 
 Columns: TypeAlias = dict[str, list[Cell]]
 
@@ -111,51 +58,50 @@ Columns: TypeAlias = dict[str, list[Cell]]
 def attribute(
     conn: Connection, project_id: int, finding: Finding, observed: Observed
 ) -> Attribution:
-    """Tell what a finding of a project is associated with, in what was *observed* of it."""
+    """Return what a finding of a project is associated with, in what was *observed* of it."""
     windows = Windows.of(finding)
     where = located(observed, finding, windows)
-    found = _searched(conn, project_id, finding, observed, windows)
+    evidence = _evidence(conn, project_id, finding, observed, windows)
     onset_us, cohort = finding.onset_us, finding.series.cohort
     return Attribution(
         phase_shares=where.phase_shares,
         cohort_shares=where.cohort_shares,
-        suspects=found.suspects,
-        markers=markers_near(conn, project_id, onset_us, cohort, found.suspects),
-        examples=found.examples,
+        suspects=evidence.suspects,
+        markers=markers_near(conn, project_id, onset_us, cohort, evidence.suspects),
+        examples=evidence.examples,
         within_points=where.within_points,
         mix_points=where.mix_points,
-        side_by_side=found.side_by_side,
+        side_by_side=evidence.side_by_side,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Searched:
+class _Evidence:
     suspects: tuple[Suspect, ...] = ()
     examples: tuple[AttemptKey, ...] = ()
     side_by_side: SideBySide | None = None
 
 
-def _searched(
+def _evidence(
     conn: Connection, project_id: int, finding: Finding, observed: Observed, windows: Windows
-) -> _Searched:
+) -> _Evidence:
     subject, cohort = finding.series.subject, finding.series.cohort
-    if finding_examples.is_rate(subject.metric):
-        exposed = finding_examples.failures(observed, subject, windows, cohort)
+    if location.is_rate(subject.metric):
+        exposed = location.failures(observed, subject, windows, cohort)
         return _of_rates(conn, project_id, exposed, observed, finding)
-    rows = finding_examples.durations(observed, subject, windows)
-    rows = finding_examples.thinned(finding_examples.of_cohort(observed, rows, cohort))
+    rows = location.durations(observed, subject, windows)
+    rows = location.thinned(location.of_cohort(observed, rows, cohort))
     return _of_durations(conn, project_id, rows, observed, finding)
 
 
 def _of_durations(
     conn: Connection, project_id: int, rows: Affected, observed: Observed, finding: Finding
-) -> _Searched:
+) -> _Evidence:
     if not len(rows.us):
-        return _Searched()
-    keys = _keys(observed, rows.attempt)
-    columns, started_us = _columns(keys, attempt_facts(conn, project_id, keys))
-    log_us, strata = logarithms(rows.us), _ints(observed.attempts.stratum[rows.attempt])
-    found = suspects(
+        return _Evidence()
+    keys, columns, started_us = _facts(conn, project_id, observed, rows.attempt)
+    log_us, strata = ranks.logarithms(rows.us), _ints(observed.attempts.stratum[rows.attempt])
+    suspects = suspects_of(
         columns,
         log_us,
         rows.after,
@@ -165,22 +111,21 @@ def _of_durations(
         units=_ints(observed.attempts.unit[rows.attempt]),
     )
     level = above_before(log_us, rows.after, strata)
-    cells = columns[found[0].dimension] if found else None
-    return _Searched(
-        suspects=found,
-        examples=examples(keys, level, rows.after, cells, found[:1], worse=finding.ratio >= 1),
-        side_by_side=None if cells is None else side_by_side(found[0], cells, level, rows.after),
+    cells = columns[suspects[0].dimension] if suspects else None
+    return _Evidence(
+        suspects=suspects,
+        examples=examples(keys, level, rows.after, cells, suspects[:1], worse=finding.ratio >= 1),
+        side_by_side=None if cells is None else side_by_side(suspects[0], cells, level, rows.after),
     )
 
 
 def _of_rates(
     conn: Connection, project_id: int, rows: Exposed, observed: Observed, finding: Finding
-) -> _Searched:
+) -> _Evidence:
     if not len(rows.hours):
-        return _Searched()
-    keys = _keys(observed, rows.attempt)
-    columns, started_us = _columns(keys, attempt_facts(conn, project_id, keys))
-    figures = Shift(
+        return _Evidence()
+    keys, columns, started_us = _facts(conn, project_id, observed, rows.attempt)
+    shift = Shift(
         rows.events / rows.hours,
         rows.hours,
         rows.after,
@@ -188,30 +133,33 @@ def _of_rates(
         at_us=started_us,
         onset_us=finding.onset_us,
     )
-    found = ranked(columns, figures)
-    cells = columns[found[0].dimension] if found else None
+    suspects = ranked(columns, shift)
+    cells = columns[suspects[0].dimension] if suspects else None
     failed = rows.events * rows.after
-    return _Searched(found, examples(keys, failed, failed > 0, cells, found[:1], worse=True))
+    return _Evidence(suspects, examples(keys, failed, failed > 0, cells, suspects[:1], worse=True))
 
 
-def _keys(observed: Observed, attempt: Ints) -> list[AttemptKey]:
+def _facts(
+    conn: Connection, project_id: int, observed: Observed, attempt: Ints
+) -> tuple[list[AttemptKey], Columns, Ints]:
+    """Return the key of each row, its facts by dimension, and when its attempt started."""
     units, numbers = observed.attempts.unit, observed.attempts.number
-    return [(observed.jobs[units[place]], int(numbers[place])) for place in attempt.tolist()]
-
-
-def _columns(
-    keys: Sequence[AttemptKey], facts: Mapping[AttemptKey, AttemptFacts]
-) -> tuple[Columns, Ints]:
-    """Lay the facts of each row out by dimension, and return when each attempt started."""
-    known = [facts.get(key) for key in keys]
-    columns: Columns = {name: [_value(one, name) for one in known] for name in DIMENSIONS}
-    counts = Counter(name for one in known if one is not None for name in one.labels)
-    labels = [name for name, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
-    for name in [one for one in labels if one != _DATA_SOURCE][:MOST_LABELS]:
-        column: list[Cell] = ["" if one is None else one.labels.get(name, "") for one in known]
+    keys = [(observed.jobs[units[place]], int(numbers[place])) for place in attempt.tolist()]
+    facts_by_key = attempt_facts(conn, project_id, keys)
+    facts = [facts_by_key.get(key) for key in keys]
+    columns: Columns = {name: [_value(each, name) for each in facts] for name in DIMENSIONS}
+    for name in _labels(facts):
+        column: list[Cell] = ["" if each is None else each.labels.get(name, "") for each in facts]
         columns[f"label {name}" if name in DIMENSIONS else name] = column
-    started = [0 if one is None else one.started_us for one in known]
-    return columns, np.array(started, dtype=np.int64)
+    started_us = [0 if each is None else each.started_us for each in facts]
+    return keys, columns, np.array(started_us, dtype=np.int64)
+
+
+def _labels(facts: Sequence[AttemptFacts | None]) -> list[str]:
+    """Return the keys of labels of most attempts."""
+    counts = Counter(name for each in facts if each is not None for name in each.labels)
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    return [name for name in names if name != _DATA_SOURCE][:MOST_LABELS]
 
 
 def _value(facts: AttemptFacts | None, name: str) -> Cell:
@@ -222,5 +170,147 @@ def _value(facts: AttemptFacts | None, name: str) -> Cell:
     return facts.labels.get(name, "") if name == _DATA_SOURCE else facts.values[name]
 
 
-def _ints(values: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> Ints:
+def _ints(values: SmallInts) -> Ints:
     return values.astype(np.int64)
+
+
+def markers_near(
+    conn: Connection,
+    project_id: int,
+    onset_us: int,
+    cohort: Cohort,
+    suspects: Sequence[Suspect],
+) -> tuple[NearMarker, ...]:
+    """Rank the project's markers within three days of an onset."""
+    wanted = MarkerFilter(from_us=onset_us - REACH_US, to_us=onset_us + REACH_US)
+    stored = markers(conn, [project_id], wanted, limit=_MOST_READ)
+    return ranked_markers([each.marker for each in stored], onset_us, cohort, suspects)
+
+
+def ranked_markers(
+    markers: Sequence[Marker], onset_us: int, cohort: Cohort, suspects: Sequence[Suspect]
+) -> tuple[NearMarker, ...]:
+    """Rank markers by how near they are, and by whether their labels fit.
+
+    The score is 1 for one at the onset whose label is the suspect's value, half of it a day away.
+    """
+    near = [
+        NearMarker(
+            id=marker.id,
+            kind=marker.kind.value,
+            title=marker.title,
+            at_us=marker.at,
+            score=round(_nearness(marker, onset_us) * _fit(marker.labels, cohort, suspects), 6),
+        )
+        for marker in markers
+    ]
+    near.sort(key=lambda marker: (-marker.score, abs(marker.at_us - onset_us), marker.id))
+    return tuple(near[:MOST_MARKERS])
+
+
+def _nearness(marker: Marker, onset_us: int) -> float:
+    end = marker.at if marker.end is None else marker.end
+    away = max(marker.at - onset_us, onset_us - end, 0)
+    return 1 / (1 + (away / _HALF_US) ** 2)
+
+
+def _fit(labels: Mapping[str, str], cohort: Cohort, suspects: Sequence[Suspect]) -> float:
+    """Weigh labels: of the suspect, of other jobs than the cohort's, or neither."""
+    if any(labels.get(name, value) != value for name, value in cohort if value):
+        return _OTHER_LABELS
+    named = [suspect for suspect in suspects if suspect.dimension in labels]
+    if not named:
+        return _NO_LABELS
+    fits = any(labels[suspect.dimension] == suspect.value for suspect in named)
+    return 1.0 if fits else _OTHER_LABELS
+
+
+def examples(
+    keys: Sequence[AttemptKey],
+    level: Floats,
+    after: Flags,
+    cells: Sequence[Cell] | None,
+    suspect: Sequence[Suspect],
+    *,
+    worse: bool,
+) -> tuple[AttemptKey, ...]:
+    """Choose up to ``MOST_EXAMPLES`` attempts after the onset, of as many jobs as there are.
+
+    They are those whose *level* above (or below) their stratum's is the largest and still no
+    outlier among those with the first *suspect*, whose dimension *cells* hold; among all without.
+    """
+    has_value = np.array(after)
+    if cells is not None and suspect:
+        has_value &= _holding(cells, suspect[0].value)
+    places = np.flatnonzero(has_value)
+    if not len(places):
+        return ()
+    typical = float(np.median(level[places]))
+    deviation = float(np.median(np.abs(level[places] - typical)))
+    reach = _FARTHEST * ranks.MAD_TO_SIGMA * deviation
+    sign = 1 if worse else -1
+    ordered = sorted(
+        places.tolist(),
+        key=lambda at: (abs(level[at] - typical) > reach, -sign * level[at], keys[at]),
+    )
+    chosen: dict[str, AttemptKey] = {}
+    for at in ordered:
+        chosen.setdefault(keys[at][0], keys[at])
+        if len(chosen) == MOST_EXAMPLES:
+            break
+    return tuple(chosen.values())
+
+
+def side_by_side(
+    suspect: Suspect, cells: Sequence[Cell], log_us: Floats, after: Flags
+) -> SideBySide | None:
+    """Compare the suspect's rows with those of the value that most others had after the onset.
+
+    *log_us* are logarithms of durations, strata taken off. A value that is there only after the
+    onset is compared with nothing; hosts with all others, since an attempt has several. None
+    where either side has too few.
+    """
+    has_value = _holding(cells, suspect.value)
+    several = any(not isinstance(cell, str) for cell in cells)
+    against = "" if several else _most_frequent(cells, has_value, after)
+    if not several and not against:
+        return None
+    others = ~has_value
+    if against:
+        others &= np.array([cell == against for cell in cells], dtype=np.bool_)
+    now, other_now = log_us[has_value & after], log_us[others & after]
+    if min(len(now), len(other_now)) < FEWEST_SIDE_BY_SIDE:
+        return None
+    was, other_was = log_us[has_value & ~after], log_us[others & ~after]
+    apart = 0.0
+    if min(len(was), len(other_was)) >= FEWEST_SIDE_BY_SIDE:
+        apart = float(np.median(was) - np.median(other_was))
+    compared = ranks.compare(other_now, now - apart)
+    if compared is None:
+        return None
+    return SideBySide(
+        dimension=suspect.dimension,
+        value=suspect.value,
+        against=against,
+        n=len(now),
+        against_n=len(other_now),
+        ratio=compared.ratio,
+        low=compared.low,
+        high=compared.high,
+        p=compared.p,
+    )
+
+
+def _holding(cells: Sequence[Cell], value: str) -> Flags:
+    return np.array([holds(cell, value) for cell in cells], dtype=np.bool_)
+
+
+def _most_frequent(cells: Sequence[Cell], has_value: Flags, after: Flags) -> str:
+    """Return the value that most others had, if it was there before, too; empty for none."""
+    before = {cell for cell, is_after in zip(cells, after, strict=True) if not is_after}
+    counts = Counter(
+        cell
+        for cell, has, is_after in zip(cells, has_value, after, strict=True)
+        if is_after and not has and cell in before and isinstance(cell, str) and cell
+    )
+    return min(counts, key=lambda value: (-counts[value], value), default="")

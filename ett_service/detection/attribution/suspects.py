@@ -1,4 +1,4 @@
-"""Suspects: which values of which dimensions explain how much of a shift."""
+"""Suspects: the values of dimensions that explain most of a shift."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,16 +9,16 @@ import numpy as np
 from ett_service.core.regressions.finding import Suspect
 from ett_service.detection.attribution.dimensions import (
     NEAR_US,
-    Bools,
     Columns,
     Dimension,
     DimensionCandidate,
     Shift,
 )
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.ranks import MAD_TO_SIGMA
+from ett_service.detection.sample import Flags, Floats, Ints
 
 
-def alike(values: Floats, units: Ints, after: Bools) -> Floats:
+def design_weights(values: Floats, units: Ints, after: Flags) -> Floats:
     """Return a weight for each row, 1 where it is the only one of its unit on its side.
 
     ``k`` rows count as ``k / (1 + (k - 1) r)``, with ``r`` the correlation within units by
@@ -47,108 +47,108 @@ def _mean(values: Floats) -> float:
 
 
 LEAST = 0.5
-"""Nothing is named that explains less of the shift."""
+"""A suspect explains at least this part of the shift."""
 
 MOST_SUSPECTS = 5
 
-_MOST_VALUES = 3  #: of one dimension that are named together
-_CHANCE = 0.05  #: of naming anything where nothing is to be found
-_LIKELY = 1.0  #: standard errors that are enough for what is new with the onset
-_SHIFTED = 2.0  #: standard errors between both sides' means, for there to be a shift
-_ENOUGH = 0.8  #: explained by one value, which is not added to then
-_WORTH = 0.1  #: of explaining, that another value has to bring
-_EQUAL = 0.5  #: of explaining, within which how well it fits decides
-_BONUS = 1.25  #: to the fit of what was first seen near the onset
+_MOST_VALUES = 3  #: of one dimension, together
+_CHANCE = 0.05  #: of a suspect where there is no cause
+_LIKELY = 1.0  #: standard errors that suffice for values that are new with the onset
+_SHIFTED = 2.0  #: standard errors between both sides' means of a shift
+_ENOUGH = 0.8  #: part of the shift from which on no value is added
+_WORTH = 0.1  #: part of the shift that another value must add
+_EQUAL = 0.5  #: part of the shift within which the fit decides
+_BONUS = 1.25  #: factor of the fit of a value first seen near the onset
 _FEWEST_OF_STRATUM = 3
 _CLIP = 2.5  #: robust standard deviations (Huber, Robust Statistics, 1981)
-_MAD_TO_SIGMA = 1.4826
 _DIGITS = 9
 
 
-def suspects(
+def suspects_of(
     columns: Columns,
     log_us: Floats,
-    after: Bools,
+    after: Flags,
     *,
     at_us: Ints | None = None,
     onset_us: int | None = None,
     strata: Ints | None = None,
     units: Ints | None = None,
 ) -> tuple[Suspect, ...]:
-    """Name what a shift of durations is associated with, the best first; nothing where it is not.
+    """Return the suspects of a shift of durations, the best first.
 
     *columns* hold a cell a row for each dimension; *log_us* is the logarithm of each duration,
-    *after* whether it is of after the onset. Rows of one of the *strata* are alike but for what is
-    looked for: each is measured from where its own stratum was before. With *at_us* and
-    *onset_us* what was first seen near the onset is preferred. Rows of one of the *units*, such as
-    a job, count for less the more alike they are.
+    *after* whether it lies after the onset. Each row is measured from the level of its stratum
+    before. With *at_us* and *onset_us* values first seen near the onset are preferred. Rows of
+    one of the *units*, such as a job, weigh less the more they are correlated.
     """
-    kept, level = _levels(log_us, after, strata)
-    values = _clipped(log_us[kept] - level[kept])
-    weights = np.ones(len(values)) if units is None else alike(values, units[kept], after[kept])
-    figures = Shift(
+    used, level = _levels(log_us, after, strata)
+    values = _clipped(log_us[used] - level[used])
+    weights = (
+        np.ones(len(values)) if units is None else design_weights(values, units[used], after[used])
+    )
+    shift = Shift(
         values,
         weights,
-        after[kept],
-        at_us=None if at_us is None else at_us[kept],
+        after[used],
+        at_us=None if at_us is None else at_us[used],
         onset_us=onset_us,
-        units=None if units is None else units[kept],
+        units=None if units is None else units[used],
     )
-    places = np.flatnonzero(kept).tolist()
-    return ranked({name: [cells[at] for at in places] for name, cells in columns.items()}, figures)
+    places = np.flatnonzero(used).tolist()
+    return ranked({name: [cells[at] for at in places] for name, cells in columns.items()}, shift)
 
 
-def above_before(log_us: Floats, after: Bools, strata: Ints) -> Floats:
-    """Return by how much each logarithm is above where its stratum was before, if that is known."""
+def above_before(log_us: Floats, after: Flags, strata: Ints) -> Floats:
+    """Return each logarithm above the level of its stratum before, if that is known."""
     return log_us - _levels(log_us, after, strata)[1]
 
 
-def ranked(columns: Columns, figures: Shift) -> tuple[Suspect, ...]:
-    """Name what a shift of weighted means is associated with; see :func:`suspects`."""
-    if not _is_shift(figures):
+def ranked(columns: Columns, shift: Shift) -> tuple[Suspect, ...]:
+    """Return the suspects of a shift of weighted means; see :func:`suspects_of`."""
+    if not _is_shift(shift):
         return ()
-    dimensions = [Dimension(name, column, figures) for name, column in columns.items()]
-    tried = sum(len(one.candidates) for one in dimensions)
+    dimensions = [Dimension(name, column, shift) for name, column in columns.items()]
+    tried = sum(len(dimension.candidates) for dimension in dimensions)
     if not tried:
         return ()
     surely = NormalDist().inv_cdf(1 - _CHANCE / 2 / tried)
-    found = [_best(one, surely) for one in dimensions]
-    named = {one.name: one for one in dimensions}
-    chosen = _in_order([one for one in found if one is not None], named, figures.onset_us)
-    told = [suspect for one in chosen for suspect in _told(one, named[one.dimension])]
-    return tuple(told[:MOST_SUSPECTS])
+    best = [_best(dimension, surely) for dimension in dimensions]
+    by_name = {dimension.name: dimension for dimension in dimensions}
+    chosen = _in_order([each for each in best if each is not None], by_name, shift.onset_us)
+    suspects = [suspect for candidate in chosen for suspect in _suspects(candidate, by_name)]
+    return tuple(suspects[:MOST_SUSPECTS])
 
 
-def _is_shift(figures: Shift) -> bool:
-    """Tell whether there is anything to explain."""
+def _is_shift(shift: Shift) -> bool:
+    """Tell whether the sides differ at all."""
     means, variance = [], 0.0
-    for rows in (~figures.after, figures.after):
-        weight = float(figures.weights[rows].sum())
+    for rows in (~shift.after, shift.after):
+        weight = float(shift.weights[rows].sum())
         if not weight:
             return False
-        mean = float((figures.weights * figures.values)[rows].sum()) / weight
-        spread = float((figures.weights * (figures.values - mean) ** 2)[rows].sum())
+        mean = float((shift.weights * shift.values)[rows].sum()) / weight
+        spread = float((shift.weights * (shift.values - mean) ** 2)[rows].sum())
         means.append(mean)
-        noise = spread / weight if figures.noise is None else figures.noise
+        noise = spread / weight if shift.noise is None else shift.noise
         variance += noise / weight
     return (means[1] - means[0]) ** 2 > _SHIFTED**2 * variance
 
 
 def _best(dimension: Dimension, surely: float) -> DimensionCandidate | None:
-    """Return what of a dimension explains most, with the fewest values; None: not enough."""
-    found = [one for one in (_fewest(dimension, surely), _since(dimension)) if one]
+    """Return the values of a dimension that explain most, as few as possible; None: too little."""
+    both = [each for each in (_fewest(dimension, surely), _since(dimension)) if each]
     best = max(
-        found, key=lambda one: (one.explains - _penalty(one), -len(one.values)), default=None
+        both, key=lambda each: (each.explains - _penalty(each), -len(each.values)), default=None
     )
     return best if best is not None and best.explains >= LEAST else None
 
 
-def _penalty(one: DimensionCandidate) -> float:
-    return _WORTH * (len(one.values) - 1)
+def _penalty(candidate: DimensionCandidate) -> float:
+    return _WORTH * (len(candidate.values) - 1)
 
 
 def _since(dimension: Dimension) -> DimensionCandidate | None:
-    """Take what is new since the onset for one: a change outlives the version that brought it."""
+    """Join the values new since the onset: a change outlives the version that brought it."""
     since_us = dimension.since_us
     first_us = dimension.first_us
     if first_us is None or since_us is None:
@@ -185,36 +185,38 @@ def _fewest(dimension: Dimension, surely: float) -> DimensionCandidate | None:
 
 
 def _in_order(
-    found: Sequence[DimensionCandidate], named: Mapping[str, Dimension], onset_us: int | None
+    candidates: Sequence[DimensionCandidate], by_name: Mapping[str, Dimension], onset_us: int | None
 ) -> list[DimensionCandidate]:
-    """Put first, of those that explain about as much as the best, what fits best."""
-    if not found:
+    """Put first, of those that explain about as much as the best, the one that fits best."""
+    if not candidates:
         return []
-    scores = [one.explains - _penalty(one) for one in found]
+    scores = [each.explains - _penalty(each) for each in candidates]
     best = max(scores)
 
     def merit(place: int) -> tuple[bool, float, int]:
-        one = found[place]
-        near = _near(named[one.dimension], one.values, onset_us)
-        worth = one.fit * _BONUS if near else one.fit
+        candidate = candidates[place]
+        near = _near(by_name[candidate.dimension], candidate.values, onset_us)
+        worth = candidate.fit * _BONUS if near else candidate.fit
         ahead = scores[place] >= best - _EQUAL
         return (not ahead, -(worth if ahead else scores[place]), place)
 
-    return [found[place] for place in sorted(range(len(found)), key=merit)]
+    return [candidates[place] for place in sorted(range(len(candidates)), key=merit)]
 
 
 def _near(dimension: Dimension, values: tuple[int, ...], onset_us: int | None) -> bool:
     if dimension.first_us is None or onset_us is None:
         return False
-    return abs(min(int(dimension.first_us[one]) for one in values) - onset_us) <= NEAR_US
+    return abs(min(int(dimension.first_us[place]) for place in values) - onset_us) <= NEAR_US
 
 
-def _told(one: DimensionCandidate, dimension: Dimension) -> Iterator[Suspect]:
-    for place in one.values[:1] if one.as_one else one.values:
-        explains = one.explains if one.as_one else float(dimension.values.explains[place])
+def _suspects(candidate: DimensionCandidate, by_name: Mapping[str, Dimension]) -> Iterator[Suspect]:
+    dimension = by_name[candidate.dimension]
+    for place in candidate.values[:1] if candidate.as_one else candidate.values:
+        alone = float(dimension.values.explains[place])
+        explains = candidate.explains if candidate.as_one else alone
         first = None if dimension.first_us is None else int(dimension.first_us[place])
         yield Suspect(
-            dimension=one.dimension,
+            dimension=candidate.dimension,
             value=dimension.words[place],
             explains=round(explains, 6),
             attempts=int(dimension.sums.rows[place]),
@@ -222,26 +224,26 @@ def _told(one: DimensionCandidate, dimension: Dimension) -> Iterator[Suspect]:
         )
 
 
-def _levels(values: Floats, after: Bools, strata: Ints | None) -> tuple[Bools, Floats]:
-    """Tell which rows can be compared, and where the stratum of each was before."""
+def _levels(values: Floats, after: Flags, strata: Ints | None) -> tuple[Flags, Floats]:
+    """Mark the rows that can be compared, and return the level of each one's stratum before."""
     everything = np.ones(len(values), dtype=np.bool_)
     level = np.zeros(len(values))
     if strata is None:
         return everything, level
-    kept = np.zeros(len(values), dtype=np.bool_)
+    used = np.zeros(len(values), dtype=np.bool_)
     for stratum in np.unique(strata):
         rows = strata == stratum
         before = values[rows & ~after]
         if len(before) >= _FEWEST_OF_STRATUM and np.any(rows & after):
-            kept |= rows
+            used |= rows
             level[rows] = np.median(before)
-    return (kept, level) if kept.any() else (everything, level)
+    return (used, level) if used.any() else (everything, level)
 
 
 def _clipped(values: Floats) -> Floats:
-    """Bring far values nearer, so that a tail is no shift."""
+    """Clip the tails, so that they are no shift."""
     if not len(values):
         return values
     middle = np.median(values)
-    reach = _CLIP * _MAD_TO_SIGMA * np.median(np.abs(values - middle))
+    reach = _CLIP * MAD_TO_SIGMA * np.median(np.abs(values - middle))
     return np.clip(values, middle - reach, middle + reach) if reach else values

@@ -1,10 +1,10 @@
-"""Two sets of jobs compared directly: what differs between them, how surely, and what does not.
+"""Two sets of jobs compared: what differs between them, how surely, and what does not.
 
 Every figure that both sets have is compared by ranks (``detection.ranks``), failure rates by the
 exact conditional test of two Poisson rates (Przyborowski and Wilenski, 1940; interval after
 Clopper and Pearson, 1934). Probabilities are corrected for the number of figures by Holm's method,
-those of stages apart. Attempts count as independent of each other, so those of few jobs say less
-than it seems.
+those of stages apart. Attempts count as independent of each other, so those of few jobs are weaker
+evidence than it seems.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,23 +34,23 @@ from ett_service.detection.sample import Floats
 
 LEVEL = 1 - ranks.CONFIDENCE
 ALIKE = 1.15
-"""An interval that lies within this factor of no change says that nothing changed."""
+"""An interval within this factor of no change means that nothing changed."""
 
 _FEWEST = 2
-_UNLIKE = 0.2  #: of the attempts that would have to have another value
+_UNLIKE = 0.2  #: share of the attempts that would need another value
 _TINY = 1e-4
 _BIGGER_IS_BETTER = frozenset({ETT_RATIO})
 _FIRST = (TIME_TO_START, ATTEMPT_START, ETT_RATIO, FAILURE_RATE)
 
 
 class Difference(StrEnum):
-    """What is to be said of a figure."""
+    """The result for a figure."""
 
     WORSE = auto()
     BETTER = auto()
-    ALIKE = auto()  #: no difference, and a larger one than ``ALIKE`` is out of the question
-    UNCLEAR = auto()  #: no difference shown, but one may be there
-    TOO_FEW = auto()  #: values, for a difference of any size to be shown
+    ALIKE = auto()  #: no difference, and one larger than ``ALIKE`` is ruled out
+    UNCLEAR = auto()  #: no difference shown, but one is possible
+    TOO_FEW = auto()  #: too few values to show a difference of any size
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """How much there is of a set."""
+    """The size of a set."""
 
     jobs: int
     attempts: int
@@ -100,7 +100,7 @@ class Unlike:
     dimension: str
     base: str
     other: str
-    apart: float  #: part of the attempts that would have to have another value
+    apart: float  #: share of the attempts that would need another value
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +118,12 @@ class Comparison:
 def compare(
     conn: Connection, project_id: int, base: JobSet, other: JobSet, now_us: int
 ) -> Comparison:
-    """Compare two sets of a project's attempts; what is in both counts for *other* only."""
+    """Compare two sets of a project's attempts; an attempt in both counts for *other* only."""
     return compare_figures(*measured(conn, project_id, (base, other), now_us))
 
 
 def compare_figures(base: SetFigures, other: SetFigures) -> Comparison:
-    """Compare what was measured of two sets."""
+    """Compare the figures of two sets."""
     names = sorted({*base.durations_us, *other.durations_us})
     values = {name: _logs(base, other, name) for name in names}
     values[ETT_RATIO] = (_ratios(base), _ratios(other))
@@ -144,13 +144,13 @@ def compare_figures(base: SetFigures, other: SetFigures) -> Comparison:
 
 
 def _corrected(ranked: Mapping[str, Ranked | None]) -> dict[str, float]:
-    """Correct probabilities, stages apart: they are many, and parts of what is there already."""
+    """Correct probabilities, stages apart: they are many, and parts of other figures."""
     corrected: dict[str, float] = {}
     for is_stage in (False, True):
         family = {
-            name: one.p
-            for name, one in ranked.items()
-            if one is not None and (STAGE_OF in name) == is_stage
+            name: figure.p
+            for name, figure in ranked.items()
+            if figure is not None and (STAGE_OF in name) == is_stage
         }
         corrected |= zip(family, ranks.holm(list(family.values())), strict=True)
     return corrected
@@ -161,11 +161,11 @@ def _rank(name: str) -> int:
 
 
 def _logs(base: SetFigures, other: SetFigures, name: str) -> tuple[Floats, Floats]:
-    one, two = (
-        ranks.logarithms(np.array(each.durations_us.get(name, ()), dtype=np.int64))
-        for each in (base, other)
+    base_log, other_log = (
+        ranks.logarithms(np.array(figures.durations_us.get(name, ()), dtype=np.int64))
+        for figures in (base, other)
     )
-    return one, two
+    return base_log, other_log
 
 
 def _ratios(figures: SetFigures) -> Floats:
@@ -234,10 +234,12 @@ def _start_shares(base: SetFigures, other: SetFigures) -> dict[str, float]:
     starts = [*base.starts_us, *other.starts_us]
     if not starts:
         return {}
-    parts = {name: np.array([one[name] for one in starts], dtype=np.int64) for name in starts[0]}
+    parts = {
+        name: np.array([start[name] for start in starts], dtype=np.int64) for name in starts[0]
+    }
     after = np.repeat([False, True], [len(base.starts_us), len(other.starts_us)])
-    found: Mapping[str, Fraction] = location.by_part(parts, after, [0] * len(starts))
-    return {name: float(share) for name, share in found.items()}
+    shares: Mapping[str, Fraction] = location.by_part(parts, after, [0] * len(starts))
+    return {name: float(share) for name, share in shares.items()}
 
 
 def _members(figures: SetFigures) -> Members:
@@ -245,10 +247,10 @@ def _members(figures: SetFigures) -> Members:
 
 
 def _unlike(base: SetFigures, other: SetFigures) -> tuple[Unlike, ...]:
-    """Name what else the sets differ in; the distance is that of total variation."""
+    """Return the dimensions in which the sets differ; the distance is that of total variation."""
     if not (base.attempts and other.attempts):
         return ()
-    found = []
+    unlike = []
     for name in base.makeup:
         ours, theirs = base.makeup[name], other.makeup[name]
         apart = sum(
@@ -256,8 +258,8 @@ def _unlike(base: SetFigures, other: SetFigures) -> tuple[Unlike, ...]:
             for value in {*ours, *theirs}
         )
         if apart / 2 >= _UNLIKE:
-            found.append(Unlike(name, _most(ours), _most(theirs), apart / 2))
-    return tuple(sorted(found, key=lambda one: (-one.apart, one.dimension)))
+            unlike.append(Unlike(name, _most(ours), _most(theirs), apart / 2))
+    return tuple(sorted(unlike, key=lambda each: (-each.apart, each.dimension)))
 
 
 def _most(counts: Mapping[str, int]) -> str:

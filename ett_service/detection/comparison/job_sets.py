@@ -1,4 +1,4 @@
-"""Sets of attempts that somebody names to compare, and their figures."""
+"""Sets of attempts to compare, and their figures."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.regressions.finding import Metric, Subject
-from ett_service.core.words import FAILURES, Category, Outcome
-from ett_service.detection.completed import BEFORE_THE_LOOP, completed
+from ett_service.core.words import FAILURES, START_CATEGORIES, Category, Outcome
+from ett_service.detection.completed import completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
-from ett_service.storage.regressions.observations import SeenAttempt, SeenJob
+from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob
 
 JOB = "job"
 NAMES = (*DIMENSIONS, JOB)
@@ -26,11 +26,11 @@ NAMES = (*DIMENSIONS, JOB)
 
 @dataclass(frozen=True, slots=True)
 class JobSet:
-    """Attempts of these dimensions, jobs and time; what is empty or None asks nothing."""
+    """Attempts of these dimensions, jobs and time; empty or None is no condition."""
 
     where: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Values by dimension, any of which will do; ``""`` is unknown."""
-    jobs: tuple[str, ...] = ()  #: patterns of names, as ``nightly-*``
+    """Values by dimension, any of which fits; ``""`` is unknown."""
+    jobs: tuple[str, ...] = ()  #: patterns of names like ``nightly-*``
     from_us: int | None = None  #: of attempts that start at or after
     to_us: int | None = None  #: or before
 
@@ -45,7 +45,7 @@ class JobSet:
 
     @property
     def begins_us(self) -> int:
-        """Before which none of its attempts starts."""
+        """The instant before which none of its attempts starts."""
         return -NEVER if self.from_us is None else self.from_us
 
 
@@ -55,12 +55,12 @@ def job_set(
     """Read conditions as ``code_version:4.2`` or ``job:nightly-*``, split at the first colon.
 
     Raises:
-        BadQuestion: There is no colon, the name is unknown, or it is too much, or the window ends
-            before it begins.
+        BadQuestion: A condition has no colon or an unknown name, there are too many or too long
+            ones, or the window ends before it begins.
     """
     if len(conditions) > MOST_CONDITIONS:
         raise BadQuestion(parameter, "too_many", f"It may stand {MOST_CONDITIONS} times.")
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    by_name: defaultdict[str, set[str]] = defaultdict(set)
     for condition in conditions:
         name, colon, value = condition.partition(":")
         if not colon:
@@ -71,12 +71,12 @@ def job_set(
             raise BadQuestion(
                 parameter, "bad_value", f"A value has up to {MOST_CHARACTERS} characters, no NUL."
             )
-        found[name].add(value)
-    patterns = tuple(sorted(found.pop(JOB, ())))
+        by_name[name].add(value)
+    patterns = tuple(sorted(by_name.pop(JOB, ())))
     from_us, to_us = window
     if from_us is not None and to_us is not None and from_us >= to_us:
         raise BadQuestion(f"{parameter}_from", "from_after_to", "It is to be before the end.")
-    where = {name: frozenset(values) for name, values in found.items()}
+    where = {name: frozenset(values) for name, values in by_name.items()}
     return JobSet(where, patterns, from_us, to_us)
 
 
@@ -85,7 +85,7 @@ ATTEMPT_START = "attempt_start"
 ETT_RATIO = "ett_ratio"
 FAILURE_RATE = "failures_per_gpu_hour"
 STAGE_OF = "/"
-"""Between a phase and its stage."""
+"""The separator of a phase and its stage."""
 
 _METRICS = {
     Metric.TIME_TO_START_SECONDS: TIME_TO_START,
@@ -119,25 +119,26 @@ def measured(
 ) -> tuple[SetFigures, ...]:
     """Measure the attempts of each set; one that is in several counts for the last of them.
 
-    Time that somebody excluded is left out.
+    Attempts with excluded time do not count.
     """
-    span = (min(one.begins_us for one in sets), now_us)
+    span = (min(each.begins_us for each in sets), now_us)
     jobs = dict(observations.jobs(conn, project_id, span, precision=True))
-    found = observations.attempts(conn, project_id, span)
-    attempts = [one for one in found if one.job in jobs]
+    attempts = [
+        attempt for attempt in observations.attempts(conn, project_id, span) if attempt.job in jobs
+    ]
     excluded = observations.exclusions(conn, project_id)
-    chosen = [_set_of(one, jobs[one.job], sets, excluded) for one in attempts]
+    chosen = [_set_of(attempt, jobs[attempt.job], sets, excluded) for attempt in attempts]
     figures = tuple(SetFigures() for _ in sets)
-    for one, place in zip(attempts, chosen, strict=True):
+    for attempt, place in zip(attempts, chosen, strict=True):
         if place is not None:
-            _count(figures[place], one, jobs[one.job])
+            _count(figures[place], attempt, jobs[attempt.job])
     several: dict[tuple[int, str], list[int]] = defaultdict(list)
     for value in completed(conn, project_id, span, jobs, attempts):
-        told = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
-        if told and chosen[value.attempt] is not None:
+        counts = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
+        if counts and chosen[value.attempt] is not None:
             several[value.attempt, _name(value.subject)].append(value.us)
-    for (attempt, name), us in several.items():
-        place = chosen[attempt]
+    for (of_attempt, name), us in several.items():
+        place = chosen[of_attempt]
         if place is not None:
             figures[place].durations_us[name].append(round(median(us)))
     _add_ratios(figures, attempts, chosen)
@@ -145,27 +146,29 @@ def measured(
 
 
 def _set_of(
-    one: SeenAttempt,
-    job: SeenJob,
+    attempt: ObservedAttempt,
+    job: ObservedJob,
     sets: Sequence[JobSet],
     excluded: Mapping[str, Sequence[Exclusion]],
 ) -> int | None:
-    if any(_overlaps(one, window) for window in excluded.get(one.job, ())):
+    if any(_overlaps(attempt, window) for window in excluded.get(attempt.job, ())):
         return None
-    values = _values(one, job)
+    values = _values(attempt, job)
     places = [
-        place for place, each in enumerate(sets) if each.holds(one.job, values, one.started_us)
+        place
+        for place, each in enumerate(sets)
+        if each.holds(attempt.job, values, attempt.started_us)
     ]
     return places[-1] if places else None
 
 
-def _overlaps(one: SeenAttempt, window: Exclusion) -> bool:
-    return (window.from_at is None or window.from_at < one.ended_us) and (
-        window.to_at is None or window.to_at > one.started_us
+def _overlaps(attempt: ObservedAttempt, window: Exclusion) -> bool:
+    return (window.from_at is None or window.from_at < attempt.ended_us) and (
+        window.to_at is None or window.to_at > attempt.started_us
     )
 
 
-def _values(one: SeenAttempt, job: SeenJob) -> dict[str, str]:
+def _values(attempt: ObservedAttempt, job: ObservedJob) -> dict[str, str]:
     return {
         "team": job.team,
         "model": job.model,
@@ -173,24 +176,25 @@ def _values(one: SeenAttempt, job: SeenJob) -> dict[str, str]:
         "hardware": job.hardware,
         "precision": job.precision,
         "kind": job.kind,
-        "size": size_of(one.gpus),
-        "code_version": one.code_version,
+        "size": size_of(attempt.gpus),
+        "code_version": attempt.code_version,
     }
 
 
-def _count(figures: SetFigures, one: SeenAttempt, job: SeenJob) -> None:
+def _count(figures: SetFigures, attempt: ObservedAttempt, job: ObservedJob) -> None:
     figures.attempts += 1
-    figures.jobs.add(one.job)
-    start = "restart" if one.number else "first"
-    for name, value in {**_values(one, job), "start": start}.items():
+    figures.jobs.add(attempt.job)
+    start = "restart" if attempt.number else "first"
+    for name, value in {**_values(attempt, job), "start": start}.items():
         figures.makeup[name][value] += 1
-    if one.gpus:
-        held_us = one.ended_us - one.started_us - one.categories_us.get(Category.SCHEDULING, 0)
-        figures.gpu_hours += max(0, held_us) / HOUR_US * one.gpus
-        figures.failures += one.outcome in FAILURES and one.outcome is not Outcome.PREEMPTED
-    if one.loop_started_us is not None:
-        phases = {phase.value: one.categories_us.get(phase, 0) for phase in BEFORE_THE_LOOP}
-        us = one.loop_started_us - one.started_us
+    if attempt.gpus:
+        scheduling_us = attempt.categories_us.get(Category.SCHEDULING, 0)
+        held_us = attempt.ended_us - attempt.started_us - scheduling_us
+        figures.gpu_hours += max(0, held_us) / HOUR_US * attempt.gpus
+        figures.failures += attempt.outcome in FAILURES - {Outcome.PREEMPTED}
+    if attempt.loop_started_us is not None:
+        phases = {phase.value: attempt.categories_us.get(phase, 0) for phase in START_CATEGORIES}
+        us = attempt.loop_started_us - attempt.started_us
         figures.starts_us.append({**phases, _UNATTRIBUTED: us - sum(phases.values())})
         figures.durations_us[ATTEMPT_START].append(us)
 
@@ -201,14 +205,14 @@ def _name(subject: Subject) -> str:
 
 
 def _add_ratios(
-    figures: Sequence[SetFigures], attempts: Sequence[SeenAttempt], chosen: Sequence[int | None]
+    figures: Sequence[SetFigures], attempts: Sequence[ObservedAttempt], chosen: Sequence[int | None]
 ) -> None:
     sums: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
-    for one, place in zip(attempts, chosen, strict=True):
+    for attempt, place in zip(attempts, chosen, strict=True):
         if place is not None:
-            job = sums[place, one.job]
-            job[0] += one.categories_us.get(Category.EFFECTIVE_TRAINING, 0)
-            job[1] += sum(one.categories_us.values())
+            job = sums[place, attempt.job]
+            job[0] += attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0)
+            job[1] += sum(attempt.categories_us.values())
     for (place, _), (effective, us) in sums.items():
         if us:
             figures[place].ratios.append(effective / us)

@@ -1,7 +1,7 @@
-"""ETT%: a value a cohort and day, the part of the accelerators' time that is not training.
+"""ETT%: a value a cohort and day, the share of the accelerators' time that is not training.
 
-Cohorts are pooled by their time, each about its own baseline, so what other shares of work do to
-the project's ratio does not count as a change; ``detection.mix`` names that.
+Cohorts are pooled by their time, each about its own baseline, so another mix of jobs does not count
+as a change of the project's ratio; ``detection.verdict`` names it as such.
 """
 
 from dataclasses import dataclass
@@ -11,27 +11,24 @@ import numpy as np
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Metric, Side, Subject
 from ett_service.core.words import Category
-from ett_service.detection.models.level_model import LevelModel, doubt
-from ett_service.detection.models.residuals import CUT, medians
-from ett_service.detection.models.series_model import Change
-from ett_service.detection.onset import Fewest
+from ett_service.detection.models.series_model import CUT, Change, LevelModel, interval, medians
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import Cells, Flags, Groups, centred
-from ett_service.detection.sample import Floats, Shares
-from ett_service.detection.window import Window
+from ett_service.detection.panel import Cells, Fewest, centred, ratio
+from ett_service.detection.ranks import MAD_TO_SIGMA
+from ett_service.detection.sample import Flags, Floats, Shares
+from ett_service.detection.window import WEEK_DAYS, Groups, Window
 
 SUBJECT = Subject(Metric.ETT_RATIO)
-_WEEK = 7
-_MAD = 1.4826
+
 _LEAST_SPREAD = 0.002  #: points of ETT%, as a part of 1
 _TINY = 1e-12
 _FEWEST_DAYS = 4
-_MOST_WEIGHT = 3.0  #: of a day, beside a mean one of its cohort
+_MAX_WEIGHT = 3.0  #: of a day, beside a mean one of its cohort
 
 
 @dataclass(frozen=True)
 class EttModel(LevelModel):
-    """ETT% of all cohorts; see ``detection.watch.Watch``. Levels are lost parts of time."""
+    """The series model of ETT%; levels are lost shares of time."""
 
     lost: Floats  #: accelerators' time by cohort and day, microseconds
     held: Floats
@@ -45,12 +42,12 @@ class EttModel(LevelModel):
         before = self._side(members, 0, start)
         late = (days >= start) & (days < stop)
         rise = self._rise(members, days < start, late)
-        low, high = doubt(
+        low, high = interval(
             self.panel.level[group], self.panel.precision[group] * (days < stop), days >= start
         )
         lost, usual = max(1 - before.median, _LEAST_SPREAD), max(before.median, _LEAST_SPREAD)
-        held_us = float((members @ self.held)[late].sum()) * _WEEK / max(stop - start, 1)
-        whole_us = self.window.held_us_per_week
+        held_us = float((members @ self.held)[late].sum()) * WEEK_DAYS / max(stop - start, 1)
+        project_us = self.window.held_us_per_week
         return Change(
             before=before,
             after=self._side(members, start, stop),
@@ -59,54 +56,53 @@ class EttModel(LevelModel):
             high=(before.median - rise - low) / usual,
             worse=max(lost + rise, 0.0) / lost,
             gpu_hours_per_week=rise * held_us / HOUR_US,
-            part=rise * held_us / whole_us if whole_us else None,
+            part=rise * held_us / project_us if project_us else None,
         )
 
-    def promise(self, factor: float) -> Floats:
-        return np.asarray((factor - 1) * self._usual() / self.error)
+    def expected_score(self, factor: float) -> Floats:
+        return np.asarray((factor - 1) * self._usual_loss() / self.error)
 
-    def smallest(self, score: Floats, options: Options) -> Floats:
+    def smallest_factor(self, score: Floats, options: Options) -> Floats:
         enough = self.starts(options).enough[:, -1]
-        found = 1 + self.smallest_level(score) / self._usual()
-        return np.where(enough, np.maximum(found, options.effect_floor), np.inf)
+        factor = 1 + self.smallest_level(score) / self._usual_loss()
+        return np.where(enough, np.maximum(factor, options.effect_floor), np.inf)
 
-    def _usual(self) -> Floats:
+    def _usual_loss(self) -> Floats:
         """Return what each group loses in its baseline, as a part of 1."""
         early = slice(0, self.window.baseline)
-        both = (
+        lost, held = (
             (self.groups.members @ part)[:, early].sum(axis=1) for part in (self.lost, self.held)
         )
-        return np.maximum(_of(*both), _LEAST_SPREAD)
+        return np.maximum(ratio(lost, held), _LEAST_SPREAD)
 
     def _rise(self, members: Floats, early: Flags, late: Flags) -> float:
         """Return by how much members lose more, each beside itself, weighed by their time."""
         before, lost, after, more = (
             part[:, days].sum(axis=1) for days in (early, late) for part in (self.held, self.lost)
         )
-        weight = members * _of(before * after, before + after)
-        change = _of(more, after) - _of(lost, before)
+        weight = members * ratio(before * after, before + after)
+        change = ratio(more, after) - ratio(lost, before)
         return float(weight @ change / max(float(weight.sum()), _TINY))
 
     def _side(self, members: Floats, start: int, stop: int) -> Side:
         held, lost = ((members @ part)[start:stop] for part in (self.held, self.lost))
-        ratio = 1 - float(lost.sum()) / float(held.sum()) if held.sum() else 0.0
-        some = int((held > 0).sum())
-        return Side(some, some, ratio, None, self.window.at_us(start), self.window.at_us(stop))
+        ett = 1 - float(lost.sum()) / float(held.sum()) if held.sum() else 0.0
+        days = int((held > 0).sum())
+        return Side(days, days, ett, None, self.window.at_us(start), self.window.at_us(stop))
 
 
-def ett_model(window: Window, groups: Groups, memory: Memory) -> EttModel:
-    """Make the watch of the window's sample, which has to know shares of time."""
+def ett_model(subject: Subject, window: Window, groups: Groups, memory: Memory) -> EttModel:
+    """Make the model of the window's sample, which must have shares of time."""
     assert window.sample.shares is not None
-    counted = window.counted(SUBJECT, groups, memory)
+    counted = window.counted(subject, groups, memory)
     held, lost = times(window.sample.shares, window, counted)
     cells = _cells(held, lost, window)
-    return EttModel(SUBJECT, groups, window, cells, np.zeros(held.shape), lost, held)
+    return EttModel(subject, groups, window, cells, np.zeros(held.shape), lost, held)
 
 
 def times(shares: Shares, window: Window, counted: Floats) -> tuple[Floats, Floats]:
     """Return held and lost time, cohorts by days of the window, where *counted* is not 0."""
-    used = np.flatnonzero((shares.day >= 0) & (shares.day < window.sample.days))
-    used = used[window.place[shares.day[used]] >= 0]
+    used = window.rows_in(shares.day)
     place = shares.cohort[used].astype(np.intp) * window.days + window.place[shares.day[used]]
     held, effective = np.zeros(counted.size), np.zeros(counted.size)
     for category, time in shares.by_category.items():
@@ -120,31 +116,27 @@ def times(shares: Shares, window: Window, counted: Floats) -> tuple[Floats, Floa
 
 def _cells(held: Floats, lost: Floats, window: Window) -> Cells:
     cohorts, days = held.shape
-    level = _of(lost, held)
-    there = held > 0
-    early = there & (np.arange(days) < window.baseline)
+    level = ratio(lost, held)
+    present = held > 0
+    early = present & (np.arange(days) < window.baseline)
     cohort = np.repeat(np.arange(cohorts), days).reshape(held.shape)
     middle = np.nan_to_num(medians(level[early], cohort[early], cohorts))
     level = level - middle[:, None]
-    spread = _MAD * np.nan_to_num(medians(np.abs(level[early]), cohort[early], cohorts))
-    spread = np.maximum(spread, _LEAST_SPREAD)
-    usual = _of((held * early).sum(axis=1), early.sum(axis=1).astype(np.float64))
+    deviation = medians(np.abs(level[early]), cohort[early], cohorts)
+    spread = np.maximum(MAD_TO_SIGMA * np.nan_to_num(deviation), _LEAST_SPREAD)
+    usual = ratio((held * early).sum(axis=1), early.sum(axis=1).astype(np.float64))
     unit = max(float(usual.max(initial=0.0)), _TINY)
     usual, part = usual / unit, held / unit
-    weight = np.minimum(part, _MOST_WEIGHT * usual[:, None])
+    weight = np.minimum(part, _MAX_WEIGHT * usual[:, None])
     limit = CUT * spread[:, None]
     return centred(
         Cells(
             level=np.clip(level, -limit, limit),
             weight=weight,
-            effective=there.astype(np.float64),
-            count=there.astype(np.int64),
+            effective=present.astype(np.float64),
+            count=present.astype(np.int64),
             variance=spread**2 * usual,
             baseline=window.baseline,
-            weekday=window.of_sample % _WEEK,
+            weekday=window.weekday,
         )
     )
-
-
-def _of(part: Floats, whole: Floats) -> Floats:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

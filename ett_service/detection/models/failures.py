@@ -1,10 +1,10 @@
-"""Failures over GPU-hours: counts, compared by how they fall on both sides of an onset.
+"""Failures over GPU-hours: counts, compared by their shares on both sides of an onset.
 
-Given their sum, the failures after the onset are binomial, with the share of failures that were to
-be expected after it (Przyborowski and Wilenski 1940); the middle of both one-sided p-values counts
-(Lancaster 1961). What is expected is each cohort's own rate times its GPU-hours, so other shares of
-work change nothing. Failures come in bursts: both counts are divided by how much more than a
-Poisson variance their days and weeks have in the baseline (McCullagh and Nelder 1989, 6.2).
+Given their sum, the failures after the onset are binomial, with the share of failures expected
+after it (Przyborowski and Wilenski 1940); the middle of both one-sided p-values counts
+(Lancaster 1961). What is expected is each cohort's own rate times its GPU-hours, so another mix of
+jobs changes nothing. Failures come in bursts: both counts are divided by the overdispersion of
+their days and weeks in the baseline (McCullagh and Nelder 1989, 6.2).
 """
 
 from dataclasses import dataclass, replace
@@ -14,31 +14,29 @@ from numpy.typing import NDArray
 from scipy.special import betainc, ndtri
 
 from ett_service.core.regressions.finding import Side, Subject
-from ett_service.detection.models.series_model import Change, Halves
-from ett_service.detection.onset import Fewest, Starts, heads, tails
+from ett_service.detection.models.series_model import Change, Contrast
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.panel import Flags, Groups
-from ett_service.detection.sample import Floats, Ints, Rates
-from ett_service.detection.window import Window
+from ett_service.detection.panel import Fewest, Starts, heads, ratio, tails
+from ett_service.detection.sample import Flags, Floats, Ints, Rates
+from ett_service.detection.window import WEEK_DAYS, Groups, Window
 
 FEWEST_EVENTS = 5
-_WEEK = 7
-_HALF = 0.5  #: an event that was not there, so that no rate is 0
-_NORMAL = 1.959964
-_FURTHEST = 1e-300
+_HALF = 0.5  #: added to counts, so that no rate is 0
+_Z_95 = 1.959964
+_LEAST_CHANCE = 1e-300
 _TINY = 1e-9
-_FACTORS = 1.05 ** np.arange(1, 80)  #: that are tried; the last is about 47
+_FACTORS = 1.05 ** np.arange(1, 80)  #: to try; the last is about 47
 
 
 @dataclass(frozen=True)
 class RateModel:
-    """Failures of one cause, or of all; see ``detection.watch.Watch``. Cohorts by days."""
+    """The series model of failures of one cause, or of all; cohorts by days."""
 
     subject: Subject
     groups: Groups
     window: Window
     events: Floats
-    expected: Floats  #: events, by the baseline of the cohort
+    expected: Floats  #: events at the baseline rate of the cohort
     exposure: Floats  #: GPU-hours
     dispersion: Floats  #: by group, 1 for a Poisson variance
 
@@ -53,107 +51,113 @@ class RateModel:
     def starts(self, options: Options) -> Starts:
         members, most = self.groups.members, options.recent_days
         events, expected = members @ self.events, members @ self.expected
-        seen = members @ self.exposure > 0
+        has_exposure = members @ self.exposure > 0
         after, before = tails(events, most), heads(events, most)
-        due_after, due_before = tails(expected, most), heads(expected, most)
-        score = _score(after, before, due_after, due_before, self.dispersion[:, None])
+        expected_after, expected_before = tails(expected, most), heads(expected, most)
+        score = _score(after, before, expected_after, expected_before, self.dispersion[:, None])
         return Starts(
             score=score,
             raw=score,
-            share=_over(due_after, due_after + due_before),
-            enough=(np.maximum(after, due_after) >= FEWEST_EVENTS)
-            & (np.minimum(due_after, due_before) >= FEWEST_EVENTS / 2),
-            days=np.rint(tails(seen.astype(np.float64), most)).astype(np.int64),
+            share=ratio(expected_after, expected_after + expected_before),
+            enough=(np.maximum(after, expected_after) >= FEWEST_EVENTS)
+            & (np.minimum(expected_after, expected_before) >= FEWEST_EVENTS / 2),
+            days=np.rint(tails(has_exposure.astype(np.float64), most)).astype(np.int64),
         )
 
-    def values(self) -> tuple[Ints, Ints]:
+    def num_values(self) -> tuple[Ints, Ints]:
         events = np.rint(self.groups.members @ self.events).astype(np.int64)
         early = self.window.baseline
         return events[:, early:].sum(axis=1), events[:, :early].sum(axis=1)
 
-    def promise(self, factor: float) -> Floats:
-        return self._promises(np.array([factor], dtype=np.float64))[:, 0]
+    def expected_score(self, factor: float) -> Floats:
+        return self._expected_scores(np.array([factor], dtype=np.float64))[:, 0]
 
-    def smallest(self, score: Floats, options: Options) -> Floats:
-        reached = self._promises(_FACTORS) >= score[:, None]
-        reached &= self._due()[1][:, None] * _FACTORS >= FEWEST_EVENTS
+    def smallest_factor(self, score: Floats, options: Options) -> Floats:
+        reached = self._expected_scores(_FACTORS) >= score[:, None]
+        reached &= self._expected_counts()[1][:, None] * _FACTORS >= FEWEST_EVENTS
         first = np.where(reached.any(axis=1), _FACTORS[reached.argmax(axis=1)], np.inf)
         return np.maximum(first, options.effect_floor)
 
-    def _promises(self, factors: NDArray[np.floating]) -> Floats:
+    def _expected_scores(self, factors: NDArray[np.floating]) -> Floats:
         """Return groups by factors: the score of a change that fills the recent window."""
-        before, after = (np.outer(due, np.ones(len(factors))) for due in self._due())
+        before, after = (
+            np.outer(count, np.ones(len(factors))) for count in self._expected_counts()
+        )
         return _score(after * factors, before, after, before, self.dispersion[:, None])
 
-    def _due(self) -> tuple[Floats, Floats]:
-        due, early = self.groups.members @ self.expected, self.window.baseline
-        return due[:, :early].sum(axis=1), due[:, early:].sum(axis=1)
+    def _expected_counts(self) -> tuple[Floats, Floats]:
+        expected, early = self.groups.members @ self.expected, self.window.baseline
+        return expected[:, :early].sum(axis=1), expected[:, early:].sum(axis=1)
 
-    def halves(self, group: int, late: Flags, early: Flags) -> Halves:
+    def contrast(self, group: int, late: Flags, early: Flags) -> Contrast:
         return self._between(self.groups.members[group], self.dispersion[group], late, early)
 
-    def since(self, group: int, start: int) -> Halves:
+    def since(self, group: int, start: int) -> Contrast:
         late = np.arange(self.days) >= start
-        return self.halves(group, late, ~late)
+        return self.contrast(group, late, ~late)
 
-    def rest(self, members: Floats, start: int) -> float:
+    def score_of(self, members: Floats, start: int) -> float:
         late = np.arange(self.days) >= start
         return self._between(members, float(self.dispersion.max()), late, ~late).score
 
-    def counts(self, group: int) -> Ints:
+    def rows_by_day(self, group: int) -> Ints:
         return np.asarray(self.groups.members[group] @ self.exposure > 0, dtype=np.int64)
 
-    def shifted(self, group: int, start: int, stop: int) -> "RateModel":
+    def without_change(self, group: int, start: int, stop: int) -> "RateModel":
         days = np.arange(self.days)
         late = (days >= start) & (days < stop)
-        ratio = np.exp(self.halves(group, late, days < start).effect)
+        factor = np.exp(self.contrast(group, late, days < start).effect)
         changed = np.outer(self.groups.members[group] > 0, late)
-        return replace(self, expected=np.where(changed, self.expected * ratio, self.expected))
+        return replace(self, expected=np.where(changed, self.expected * factor, self.expected))
 
     def change(self, group: int, start: int, stop: int) -> Change:
         days = np.arange(self.days)
         late = (days >= start) & (days < stop)
         before, after = self._side(group, 0, start), self._side(group, start, stop)
-        log_ratio = self.halves(group, late, days < start).effect
+        log_ratio = self.contrast(group, late, days < start).effect
         error = float(
             np.sqrt(self.dispersion[group] * (1 / (before.n + _HALF) + 1 / (after.n + _HALF)))
         )
-        ratio = float(np.exp(log_ratio))
+        factor = float(np.exp(log_ratio))
         return Change(
             before=before,
             after=after,
-            ratio=ratio,
-            low=float(np.exp(log_ratio - _NORMAL * error)),
-            high=float(np.exp(log_ratio + _NORMAL * error)),
-            worse=ratio,
+            ratio=factor,
+            low=float(np.exp(log_ratio - _Z_95 * error)),
+            high=float(np.exp(log_ratio + _Z_95 * error)),
+            worse=factor,
             gpu_hours_per_week=None,
             part=None,
         )
 
     def _side(self, group: int, start: int, stop: int) -> Side:
         members = self.groups.members[group]
-        events, exposure = ((members @ one)[start:stop] for one in (self.events, self.exposure))
+        events, exposure = (
+            (members @ counts)[start:stop] for counts in (self.events, self.exposure)
+        )
         hours = float(exposure.sum())
         rate = float(events.sum()) / hours if hours else 0.0
-        ends = self.window.at_us(start), self.window.at_us(stop)
-        return Side(round(float(events.sum())), int((exposure > 0).sum()), rate, None, *ends)
+        span = self.window.at_us(start), self.window.at_us(stop)
+        return Side(round(float(events.sum())), int((exposure > 0).sum()), rate, None, *span)
 
-    def _between(self, members: Floats, dispersion: float, late: Flags, early: Flags) -> Halves:
+    def _between(self, members: Floats, dispersion: float, late: Flags, early: Flags) -> Contrast:
         events, expected = members @ self.events, members @ self.expected
         after, before = (float(events[days].sum()) for days in (late, early))
-        due_after, due_before = (float(expected[days].sum()) for days in (late, early))
-        if not due_after or not due_before:
-            return Halves(0.0, 0.0)
-        late_, early_, due_late, due_early = (
-            np.array([part]) for part in (after, before, due_after, due_before)
+        expected_after, expected_before = (float(expected[days].sum()) for days in (late, early))
+        if not expected_after or not expected_before:
+            return Contrast(0.0, 0.0)
+        late_, early_, expected_late, expected_early = (
+            np.array([part]) for part in (after, before, expected_after, expected_before)
         )
-        score = _score(late_, early_, due_late, due_early, np.array([dispersion]))
-        effect = np.log((after + _HALF) / due_after) - np.log((before + _HALF) / due_before)
-        return Halves(float(score[0]), float(effect))
+        score = _score(late_, early_, expected_late, expected_early, np.array([dispersion]))
+        effect = np.log((after + _HALF) / expected_after) - np.log(
+            (before + _HALF) / expected_before
+        )
+        return Contrast(float(score[0]), float(effect))
 
 
 def rate_model(subject: Subject, window: Window, groups: Groups, memory: Memory) -> RateModel:
-    """Make the watch of one subject of the window's sample."""
+    """Make the model of one subject of the window's sample."""
     counted = window.counted(subject, groups, memory)
     events, exposure = _by_day(window.sample.rates[subject], window, counted)
     early = np.arange(window.days) < window.baseline
@@ -170,8 +174,7 @@ def rate_model(subject: Subject, window: Window, groups: Groups, memory: Memory)
 
 
 def _by_day(rates: Rates, window: Window, counted: Floats) -> tuple[Floats, Floats]:
-    used = np.flatnonzero((rates.day >= 0) & (rates.day < window.sample.days))
-    used = used[window.place[rates.day[used]] >= 0]
+    used = window.rows_in(rates.day)
     place = rates.cohort[used].astype(np.intp) * window.days + window.place[rates.day[used]]
     events = np.bincount(place, rates.events[used], counted.size).reshape(counted.shape)
     exposure = np.bincount(place, rates.exposure[used], counted.size).reshape(counted.shape)
@@ -181,35 +184,36 @@ def _by_day(rates: Rates, window: Window, counted: Floats) -> tuple[Floats, Floa
 def _dispersion(groups: Groups, events: Floats, expected: Floats, baseline: int) -> Floats:
     """Return variance over mean by group, of days or of weeks, whichever is more; at least 1."""
     single = np.array(groups.single)
-    found = np.ones(len(single))
-    for length in (1, _WEEK):
+    dispersion = np.ones(len(single))
+    for length in (1, WEEK_DAYS):
         whole = baseline - baseline % length
         if whole < 2 * length:
             continue
-        seen, due = (
+        events_by, expected_by = (
             (groups.members @ part)[:, :whole].reshape(len(single), -1, length).sum(axis=2)
             for part in (events, expected)
         )
-        square, mean = ((seen - due) ** 2).sum(axis=1), due.sum(axis=1)
+        square = ((events_by - expected_by) ** 2).sum(axis=1)
+        mean = expected_by.sum(axis=1)
         parts = whole // length
-        own = _over(square, mean) * parts / (parts - 1)
+        own = ratio(square, mean) * parts / (parts - 1)
         pooled = float(square[single].sum()) / max(float(mean[single].sum()), _HALF)
         pooled *= parts / (parts - 1)
-        found = np.maximum(found, np.maximum(pooled, np.where(single, 1.0, own)))
-    return found
+        dispersion = np.maximum(dispersion, np.maximum(pooled, np.where(single, 1.0, own)))
+    return dispersion
 
 
 def _score(
-    after: Floats, before: Floats, due_after: Floats, due_before: Floats, dispersion: Floats
+    after: Floats,
+    before: Floats,
+    expected_after: Floats,
+    expected_before: Floats,
+    dispersion: Floats,
 ) -> Floats:
-    """Return the normal score of so many events *after*; positive for more than were due."""
-    share = np.clip(_over(due_after, due_after + due_before), 1e-9, 1 - 1e-9)
+    """Return the normal score of so many events *after*; positive for more than expected."""
+    share = np.clip(ratio(expected_after, expected_after + expected_before), 1e-9, 1 - 1e-9)
     late, early = after / dispersion, before / dispersion
     at_least = np.where(late > 0, betainc(np.maximum(late, _TINY), early + 1, share), 1.0)
     more = np.where(early > 0, betainc(late + 1, np.maximum(early, _TINY), share), 0.0)
-    middle = np.clip((at_least + more) / 2, _FURTHEST, 1 - 1e-16)
-    return np.where((due_after > 0) & (due_before > 0), -ndtri(middle), 0.0)
-
-
-def _over(part: Floats, whole: Floats) -> Floats:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    middle = np.clip((at_least + more) / 2, _LEAST_CHANCE, 1 - 1e-16)
+    return np.where((expected_after > 0) & (expected_before > 0), -ndtri(middle), 0.0)

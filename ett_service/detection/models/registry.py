@@ -1,4 +1,8 @@
-"""The registry: which subjects of a sample are modelled, and by which model."""
+"""The registry: every metric with its series model, and which subjects of a sample are searched."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.detection.models.durations import duration_model
@@ -7,23 +11,44 @@ from ett_service.detection.models.ett_ratio import ett_model
 from ett_service.detection.models.failures import rate_model
 from ett_service.detection.models.series_model import SeriesModel
 from ett_service.detection.options import Memory
-from ett_service.detection.panel import Groups
 from ett_service.detection.sample import Sample
-from ett_service.detection.window import Window
+from ett_service.detection.window import Groups, Window
 
 
-def subjects(sample: Sample) -> list[Subject]:
-    """Return what *sample* has values of, in the order of their names."""
-    found = {*sample.durations, *sample.rates}
+@dataclass(frozen=True, slots=True)
+class ObservedMetric:
+    """How a metric is searched."""
+
+    model: Callable[[Subject, Window, Groups, Memory], SeriesModel]
+    prior: float = 1.0  #: the weight of its series; little where it mostly follows from others
+    in_bursts: bool = False  #: whether an outage changes it for days
+
+
+METRICS: Mapping[Metric, ObservedMetric] = MappingProxyType(
+    {
+        Metric.PHASE_SECONDS: ObservedMetric(duration_model),
+        Metric.CHECKPOINT_BLOCKING_SECONDS: ObservedMetric(duration_model),
+        Metric.UNSAVED_SECONDS: ObservedMetric(duration_model, prior=0.15, in_bursts=True),
+        Metric.STAGE_SECONDS: ObservedMetric(duration_model),
+        Metric.FAILURES_PER_GPU_HOUR: ObservedMetric(rate_model, prior=0.2, in_bursts=True),
+        Metric.TIME_TO_START_SECONDS: ObservedMetric(duration_model, prior=0.15),
+        Metric.TIME_TO_RECOVER_SECONDS: ObservedMetric(duration_model, prior=0.15, in_bursts=True),
+        Metric.ETT_RATIO: ObservedMetric(ett_model, prior=0.15, in_bursts=True),
+    }
+)
+"""Every metric; those whose changes may explain others come first."""
+
+PRECEDENCE = tuple(METRICS)
+
+
+def subjects_of(sample: Sample) -> list[Subject]:
+    """Return the subjects that *sample* has values of, in order."""
+    subjects = {*sample.durations, *sample.rates}
     if sample.shares is not None and len(sample.shares.day):
-        found.add(ETT)
-    return sorted(found)
+        subjects.add(ETT)
+    return sorted(subjects)
 
 
 def series_model(subject: Subject, window: Window, groups: Groups, memory: Memory) -> SeriesModel:
-    """Make the watch of one of the ``subjects`` of the window's sample."""
-    if subject.metric is Metric.ETT_RATIO:
-        return ett_model(window, groups, memory)
-    if subject.metric is Metric.FAILURES_PER_GPU_HOUR:
-        return rate_model(subject, window, groups, memory)
-    return duration_model(subject, window, groups, memory)
+    """Make the model of one of the subjects of the window's sample."""
+    return METRICS[subject.metric].model(subject, window, groups, memory)

@@ -1,8 +1,8 @@
-"""What is known of attempts that a change of their durations may go with, by dimension.
+"""Facts of attempts by dimension, with which a change of their durations may be associated.
 
-Job facts and labels are those of the job; version and accelerators the attempt's own. Hosts are
-those that said that the attempt started, and the state of the compile cache is the attribute
-``compile_cache`` of what was told of its compiles.
+Facts and labels are those of the job; version and accelerators are the attempt's own. Hosts are
+those that reported its start, and the state of the compile cache is the attribute
+``compile_cache`` of its compile events.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ AttemptKey: TypeAlias = tuple[str, int]
 
 CACHE = "compile_cache"
 
-_AT_ONCE = 500
+_JOBS_PER_QUERY = 500
 _FACTS = ("code_version", "image", "hardware", "precision", "kind", "team", "model", "cluster")
 _DIFFERENT = "mixed"
 
@@ -44,7 +44,7 @@ class _Job(msgspec.Struct):
     facts: _Facts
 
 
-class _Told(msgspec.Struct):
+class _EventBody(msgspec.Struct):
     launch: str = ""
     attempt: int = 0
     cycle: int | None = None
@@ -52,8 +52,8 @@ class _Told(msgspec.Struct):
     attributes: dict[str, Any] = {}
 
 
-class _Life(NamedTuple):
-    """What events call an attempt by."""
+class _LifeKey(NamedTuple):
+    """The names of an attempt in events."""
 
     launch: str
     attempt: int
@@ -61,8 +61,8 @@ class _Life(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What events told of one attempt."""
+class _Reported:
+    """Hosts and states of the compile cache that an attempt's events report."""
 
     hosts: set[str] = field(default_factory=set)
     caches: set[str] = field(default_factory=set)
@@ -70,7 +70,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFacts:
-    """One attempt's values by dimension; what is unknown is absent or empty."""
+    """An attempt's values by dimension; unknown ones are absent or empty."""
 
     job: str
     number: int
@@ -81,40 +81,42 @@ class AttemptFacts:
 
 
 _job = msgspec.json.Decoder(_Job).decode
-_told = msgspec.json.Decoder(_Told).decode
+_event_body = msgspec.json.Decoder(_EventBody).decode
 
 
 def attempt_facts(
     conn: Connection, project_id: int, wanted: Collection[AttemptKey]
 ) -> dict[AttemptKey, AttemptFacts]:
-    """Read the facts of the *wanted* attempts; those that there are not are absent."""
+    """Read the facts of the *wanted* attempts that there are."""
     jobs = sorted({job for job, _ in wanted})
     chosen = set(wanted)
-    found: dict[AttemptKey, AttemptFacts] = {}
-    for start in range(0, len(jobs), _AT_ONCE):
-        some = jobs[start : start + _AT_ONCE]
-        facts = {name: _job(answer).facts for name, answer in _of_jobs(conn, project_id, some)}
-        seen = _seen(conn, project_id, some)
-        for row in conn.execute(_attempts(project_id, some)):
+    by_attempt: dict[AttemptKey, AttemptFacts] = {}
+    for start in range(0, len(jobs), _JOBS_PER_QUERY):
+        batch = jobs[start : start + _JOBS_PER_QUERY]
+        facts = {name: _job(answer).facts for name, answer in _of_jobs(conn, project_id, batch)}
+        reported = _reported(conn, project_id, batch)
+        for row in conn.execute(_attempts(project_id, batch)):
             if (row.job, row.number) in chosen and row.job in facts:
-                told = seen.get((row.job, _Life(row.launch, row.attempt, row.cycle)), _Seen())
-                found[row.job, row.number] = _facts(row, facts[row.job], told)
-    return found
+                life = row.job, _LifeKey(row.launch, row.attempt, row.cycle)
+                by_attempt[row.job, row.number] = _facts(
+                    row, facts[row.job], reported.get(life, _Reported())
+                )
+    return by_attempt
 
 
-def _facts(row: Any, facts: _Facts, told: _Seen) -> AttemptFacts:
+def _facts(row: Any, facts: _Facts, reported: _Reported) -> AttemptFacts:
     values = {name: getattr(facts, name) or "" for name in _FACTS}
     values |= {
         "code_version": row.code_version or values["code_version"],
         "size": size_of(row.gpus if row.gpus is not None else facts.gpus),
         "start": "restart" if row.number else "first",
-        CACHE: _one_of(told.caches),
+        CACHE: _only_or_mixed(reported.caches),
     }
-    hosts = tuple(sorted(told.hosts))
+    hosts = tuple(sorted(reported.hosts))
     return AttemptFacts(row.job, row.number, row.started_us, values, facts.labels, hosts)
 
 
-def _one_of(states: Iterable[str]) -> str:
+def _only_or_mixed(states: Iterable[str]) -> str:
     several = sorted(states)
     return several[0] if len(several) == 1 else _DIFFERENT if several else ""
 
@@ -133,9 +135,9 @@ def _attempts(project_id: int, jobs: Sequence[str]) -> Select[Any]:
     )
 
 
-def _seen(
+def _reported(
     conn: Connection, project_id: int, jobs: Sequence[str]
-) -> Mapping[tuple[str, _Life], _Seen]:
+) -> Mapping[tuple[str, _LifeKey], _Reported]:
     of_compiles = and_(
         event.c.type.in_((SpanOver.type, PhaseEnded.type)), event.c.body.contains(f'"{CACHE}"')
     )
@@ -144,13 +146,13 @@ def _seen(
         event.c.job.in_(jobs),
         or_(event.c.type == AttemptStarted.type, of_compiles),
     )
-    found: defaultdict[tuple[str, _Life], _Seen] = defaultdict(_Seen)
+    by_life: defaultdict[tuple[str, _LifeKey], _Reported] = defaultdict(_Reported)
     for job, kind, body in conn.execute(statement):
-        told = _told(body)
-        one = found[job, _Life(told.launch, told.attempt, told.cycle or 0)]
-        state = told.attributes.get(CACHE)
-        if kind == AttemptStarted.type and told.host:
-            one.hosts.add(told.host)
+        members = _event_body(body)
+        reported = by_life[job, _LifeKey(members.launch, members.attempt, members.cycle or 0)]
+        state = members.attributes.get(CACHE)
+        if kind == AttemptStarted.type and members.host:
+            reported.hosts.add(members.host)
         if isinstance(state, str):
-            one.caches.add(state)
-    return found
+            reported.caches.add(state)
+    return by_life

@@ -1,6 +1,6 @@
-"""Runs of the detector: which projects were looked at, up to when, and what could not be seen.
+"""Runs of the detector: which projects were searched, up to when, and with what power.
 
-A project is looked at once its first job had begun before.
+A project is searched once its first job has begun.
 """
 
 from collections.abc import Collection
@@ -12,26 +12,26 @@ from sqlalchemy import Connection, and_, bindparam, exists, func, select, update
 from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.schema import detection_run, job, job_ledger, project
 
-_NOTHING = "{}"
+_NO_POWER = "{}"
 
 
 @dataclass(frozen=True, slots=True)
 class DetectionRun:
-    """One run over a project."""
+    """One search of a project."""
 
     project_id: int
-    at_us: int  #: up to when it looked
+    at_us: int  #: up to when it searched
     took_us: int
     epoch: int  #: of the lease that it was written under
-    series: int  #: how many it looked at
-    body: str  #: what it could have seen, as JSON; kept of the latest alone
+    series: int  #: how many it tested
+    body: str  #: its power as JSON; kept of the latest run alone
 
 
 class UnsearchedHistory(NamedTuple):
-    """What there is of a project that was never looked at."""
+    """The history of a project that was never searched."""
 
-    began_us: int  #: its first job
-    received_us: int  #: the job that came in last, of those that had begun by an instant
+    began_us: int  #: start of the first job
+    received_us: int  #: when the last of the jobs that had begun by an instant was received
 
 
 _LATEST = (
@@ -39,14 +39,14 @@ _LATEST = (
     .group_by(detection_run.c.project_id)
     .subquery()
 )
-_LOOKED_AT = exists().where(
+_SEARCHED_UP_TO = exists().where(
     detection_run.c.project_id == project.c.id, detection_run.c.at_us >= bindparam("at_us")
 )
 _HAS_BEGUN = exists().where(
     job_ledger.c.project_id == project.c.id, job_ledger.c.started_us < bindparam("at_us")
 )
-_BEHIND = select(project.c.id).where(~_LOOKED_AT, _HAS_BEGUN).order_by(project.c.id)
-_SEARCHED = select(detection_run.c.at_us).where(
+_BEHIND = select(project.c.id).where(~_SEARCHED_UP_TO, _HAS_BEGUN).order_by(project.c.id)
+_RUNS_OF = select(detection_run.c.at_us).where(
     detection_run.c.project_id == bindparam("of_project")
 )
 _HISTORY = (
@@ -73,28 +73,28 @@ _FORGET_BODIES = (
     .where(
         detection_run.c.project_id == bindparam("of_project"),
         detection_run.c.at_us < bindparam("before_us"),
-        detection_run.c.body != _NOTHING,
+        detection_run.c.body != _NO_POWER,
     )
-    .values(body=_NOTHING)
+    .values(body=_NO_POWER)
 )
 
 
-def behind(conn: Connection, at_us: int) -> list[int]:
-    """Return the projects with jobs of before *at_us* that were not looked at up to then yet."""
+def projects_behind(conn: Connection, at_us: int) -> list[int]:
+    """Return the projects with jobs from before *at_us* that were not searched up to then."""
     return list(conn.execute(_BEHIND, {"at_us": at_us}).scalars())
 
 
 def unsearched(conn: Connection, project_id: int, at_us: int) -> UnsearchedHistory | None:
-    """Tell what there is of a project that is behind; None if it was looked at before."""
+    """Return the history of a project that is behind; None if it was searched before."""
     of = {"of_project": project_id}
-    if conn.execute(_SEARCHED.limit(1), of).first() is not None:
+    if conn.execute(_RUNS_OF.limit(1), of).first() is not None:
         return None
     began_us, received_us = conn.execute(_HISTORY, of | {"at_us": at_us}).one()
     return UnsearchedHistory(began_us, received_us)
 
 
 def add(conn: Connection, run: DetectionRun, now_us: int) -> bool:
-    """Keep a run; False if that instant was looked at before."""
+    """Store a run; False if the project was searched up to that instant before."""
     row = {name: getattr(run, name) for name in DetectionRun.__slots__}
     if not insert_new(conn, detection_run, [row | {"made_us": now_us}]):
         return False

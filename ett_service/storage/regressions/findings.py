@@ -1,137 +1,358 @@
-"""What a run of the detector makes of what was known, written by who holds the lease."""
+"""Stored findings: their rows, the step that a detection run takes, and who is still to hear."""
 
+import hashlib
+import json
+import math
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, or_, select, update
+import msgspec
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, select, update
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Attribution, Finding, State, Verdict
+from ett_service.core.regressions.finding import (
+    Attribution,
+    Finding,
+    RunFinding,
+    Series,
+    State,
+    Triage,
+    Verdict,
+)
 from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
     StateRules,
     Transition,
     advance,
+    is_firing_version,
     transition,
 )
-from ett_service.storage.regressions import rows as regression_rows
-from ett_service.storage.regressions.rows import DETECTOR, Regression
-from ett_service.storage.schema import regression
+from ett_service.storage.schema import (
+    accepted_baseline,
+    detection_run,
+    project,
+    regression,
+    regression_change,
+)
 
-KEPT_IN_MIND_US = 90 * DAY_US
-"""For so long it is known what was resolved: longer than values of its days are looked at."""
+DETECTOR = "detector"
+"""The author of changes that no person made."""
 
-_OPEN = (State.PENDING.value, State.FIRING.value)
+REMEMBERED_US = 90 * DAY_US
+"""How long what was resolved is remembered: longer than any baseline reaches back."""
+
+OPEN = (State.PENDING.value, State.FIRING.value)
+
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TIME_DIGITS, _HASH_DIGITS = 10, 16
 
 
-class NewFinding(NamedTuple):
-    """A finding of a run, and what was worked out beside it."""
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """A stored finding, with what people said of it."""
 
-    finding: Finding
+    project_id: int
+    project: str
+    id: str
+    standing: FindingState  #: inactive where it was pending, and lapsed
     severity: str
     attribution: Attribution
+    notified_version: int  #: the last that receivers were notified of; 0 for none
+    acknowledged_us: int | None
+    acknowledged_by: str | None
+    triage: Triage | None
+    triage_by: str | None
+    triage_us: int | None
+    written_us: int | None  #: when the run was stored since which it fires
+
+    @property
+    def series(self) -> Series:
+        """The series that it was found in."""
+        return self.standing.finding.series
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it fires, or receivers were last notified that it does."""
+        return self.standing.state is State.FIRING or is_firing_version(self.notified_version)
 
 
-_KNOWN = (
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a regression."""
+
+    seq: int
+    at_us: int
+    what: str
+    by: str  #: ``DETECTOR``, the name that somebody gave, or the name of a key
+    why: str
+    version: int
+
+
+WRITTEN_US = (
+    select(detection_run.c.made_us)
+    .where(
+        detection_run.c.project_id == regression.c.project_id,
+        detection_run.c.at_us == regression.c.firing_us,
+    )
+    .scalar_subquery()
+    .label("written_us")
+)
+SELECT: Select[*tuple[Any, ...]] = select(
+    regression, project.c.name.label("project"), WRITTEN_US
+).join(project, project.c.id == regression.c.project_id)
+BY_ID = (regression.c.project_id == bindparam("of_project"), regression.c.id == bindparam("of_id"))
+CHANGES_BY_ID = (
+    regression_change.c.project_id == bindparam("of_project"),
+    regression_change.c.regression_id == bindparam("of_id"),
+)
+_LAST_SEQ = select(func.coalesce(func.max(regression_change.c.seq), 0)).where(*CHANGES_BY_ID)
+_REMEMBERED = (
     select(regression)
     .where(
         regression.c.project_id == bindparam("of_project"),
-        or_(
-            regression.c.state.in_(_OPEN),
-            regression.c.resolved_us >= bindparam("since_us"),
-        ),
+        or_(regression.c.state.in_(OPEN), regression.c.resolved_us >= bindparam("since_us")),
     )
     .order_by(regression.c.pending_us, regression.c.id)
 )
-_ONE = (regression.c.project_id == bindparam("of_project"), regression.c.id == bindparam("of_id"))
-_TOLD = update(regression).where(*_ONE).values(told=bindparam("now_told"))
-_OWED = regression_rows.SELECT.where(
+_ACCEPTED = select(accepted_baseline.c.fingerprint, accepted_baseline.c.since_us).where(
+    accepted_baseline.c.project_id == bindparam("of_project")
+)
+_BY_FINGERPRINT = (
+    select(func.max(regression.c.finding))
+    .where(
+        regression.c.project_id == bindparam("of_project"),
+        regression.c.fingerprint.in_(bindparam("fingerprints", expanding=True)),
+    )
+    .group_by(regression.c.fingerprint)
+)
+_NOTIFIED = update(regression).where(*BY_ID).values(told=bindparam("notified_version"))
+_UNNOTIFIED = SELECT.where(
     regression.c.verdict == Verdict.REGRESSION.value, regression.c.version != regression.c.told
 ).order_by(regression.c.project_id, regression.c.id)
 
 
-def known(conn: Connection, project_id: int, at_us: int) -> dict[FindingKey, FindingState]:
-    """Read what is open or was resolved not long before *at_us*, the latest of each thread."""
-    rows = conn.execute(_KNOWN, _known_of(project_id, at_us))
-    found = [regression_rows.standing(row) for row in rows]
-    return {standing.thread: standing for standing in found}
+def recent_states(conn: Connection, project_id: int, at_us: int) -> dict[FindingKey, FindingState]:
+    """Read what is open, or was resolved not long before *at_us*: the latest of each key."""
+    rows = conn.execute(_REMEMBERED, _remembered_at(project_id, at_us))
+    return {state.key: state for state in map(state_of, rows)}
+
+
+def accepted(conn: Connection, project_id: int) -> dict[Series, int]:
+    """Read since when values may be part of a baseline, of the series that were accepted."""
+    rows = conn.execute(_ACCEPTED, {"of_project": project_id})
+    since_us = {row.fingerprint: row.since_us for row in rows}
+    of = {"of_project": project_id, "fingerprints": [*since_us]}
+    latest: dict[Series, int] = {}
+    for text in conn.execute(_BY_FINGERPRINT, of).scalars():
+        finding = finding_from_json(text)
+        since = since_us[finding.fingerprint]
+        latest[finding.series] = max(since, latest.get(finding.series, since))
+    return latest
 
 
 def record(
-    conn: Connection, project_id: int, at_us: int, found: Iterable[NewFinding], rules: StateRules
+    conn: Connection, project_id: int, at_us: int, findings: Iterable[RunFinding], rules: StateRules
 ) -> None:
     """Take the step of the run at *at_us*, and write what it changes.
 
-    What was known is read here, under the locks of its rows: somebody may have accepted one while
-    the detector was at work.
+    The states before it are read here, under the locks of their rows: somebody may have accepted
+    one of them during the run.
     """
-    seen = {FindingKey(one.finding.fingerprint, one.finding.verdict): one for one in found}
-    rows = conn.execute(_KNOWN.with_for_update(), _known_of(project_id, at_us)).all()
-    read = [(regression_rows.standing(row), row.id) for row in rows]
-    ids = {standing.thread: row_id for standing, row_id in read}
-    before = {standing.thread: standing for standing, _ in read}
-    after = advance(before, (one.finding for one in seen.values()), at_us, rules)
-    for thread in {**before, **after}:
-        was, now = before.get(thread), after.get(thread)
-        if now is not was:
-            changed = _Changed(project_id, ids.get(thread, ""), at_us, transition(was, now))
-            _write(conn, changed, was, now, seen.get(thread))
+    by_key = {FindingKey.of(run_finding.finding): run_finding for run_finding in findings}
+    rows = conn.execute(_REMEMBERED.with_for_update(), _remembered_at(project_id, at_us)).all()
+    ids: dict[FindingKey, str] = {}
+    before: dict[FindingKey, FindingState] = {}
+    for row in rows:
+        state = state_of(row)
+        ids[state.key], before[state.key] = row.id, state
+    after = advance(before, (run_finding.finding for run_finding in by_key.values()), at_us, rules)
+    for key in {**before, **after}:
+        if after.get(key) is not before.get(key):
+            step = _Step(project_id, ids.get(key, ""), at_us, before.get(key), after.get(key))
+            _write(conn, step, by_key.get(key))
 
 
-def owed(conn: Connection) -> list[Regression]:
+def unnotified(conn: Connection) -> list[Regression]:
     """Read the regressions of all projects whose present version receivers do not know."""
-    return [regression_rows.read(row) for row in conn.execute(_OWED)]
+    return [regression_of(row) for row in conn.execute(_UNNOTIFIED)]
 
 
-def tell(conn: Connection, known: Regression) -> None:
-    """Write down that receivers were told of this version, or need not be."""
-    of = {"of_project": known.project_id, "of_id": known.id, "now_told": known.standing.version}
-    conn.execute(_TOLD, of)
+def mark_notified(conn: Connection, stored: Regression) -> None:
+    """Record that receivers were notified of the present version, or need not be."""
+    of = of_id(stored.project_id, stored.id)
+    conn.execute(_NOTIFIED, of | {"notified_version": stored.standing.version})
 
 
-def _known_of(project_id: int, at_us: int) -> dict[str, int]:
-    return {"of_project": project_id, "since_us": at_us - KEPT_IN_MIND_US}
+class _Step(NamedTuple):
+    """The states of one key before and after a run."""
 
-
-class _Changed(NamedTuple):
     project_id: int
-    known_id: str
+    regression_id: str  #: empty where there is none yet
     at_us: int
-    what: Transition | None
+    before: FindingState | None
+    after: FindingState | None
 
 
-def _write(
-    conn: Connection,
-    changed: _Changed,
-    was: FindingState | None,
-    now: FindingState | None,
-    seen: NewFinding | None,
-) -> None:
-    project_id, known_id, at_us, what = changed
-    if now is None:
-        assert was is not None
-        now = replace(was, state=State.INACTIVE, runs=0, last_run_us=at_us)
-    row = regression_rows.values(now)
-    is_of_this_run = was is None or now.finding is not was.finding
-    if seen is not None and is_of_this_run:
+def _write(conn: Connection, step: _Step, run_finding: RunFinding | None) -> None:
+    project_id, regression_id, at_us, before, after = step
+    what = transition(before, after)
+    if after is None:
+        assert before is not None
+        after = replace(before, state=State.INACTIVE, runs=0, last_run_us=at_us)
+    row = columns_of(after)
+    is_of_this_run = before is None or after.finding is not before.finding
+    if run_finding is not None and is_of_this_run:
         row |= {
-            "severity": seen.severity,
-            "attribution": regression_rows.encode(seen.attribution),
+            "severity": run_finding.severity.value,
+            "attribution": to_json(run_finding.attribution),
         }
     if what in {Transition.FIRING, Transition.REOPENED}:
         row |= {"acknowledged_us": None, "acknowledged_by": None}
-    if was is None or was.pending_us != now.pending_us:
-        known_id = regression_rows.new_id(project_id, now.thread, now.pending_us)
-        conn.execute(
-            insert(regression), row | {"project_id": project_id, "id": known_id, "told": 0}
-        )
+    if before is None or before.pending_us != after.pending_us:
+        regression_id = new_id(project_id, after.key, after.pending_us)
+        row |= {"project_id": project_id, "id": regression_id, "told": 0}
+        conn.execute(insert(regression), row)
     else:
-        of = {"of_project": project_id, "of_id": known_id}
-        conn.execute(update(regression).where(*_ONE).values(row), of)
+        of = of_id(project_id, regression_id)
+        conn.execute(update(regression).where(*BY_ID).values(row), of)
     if what is not None:
-        regression_rows.add_change(
-            conn, project_id, known_id, at_us=at_us, what=what.value, by=DETECTOR, why="",
-            version=now.version,
+        add_change(
+            conn, project_id, regression_id, at_us=at_us, what=what.value, by=DETECTOR, why="",
+            version=after.version,
         )  # fmt: skip
+
+
+def _remembered_at(project_id: int, at_us: int) -> dict[str, int]:
+    return {"of_project": project_id, "since_us": at_us - REMEMBERED_US}
+
+
+def of_id(project_id: int, regression_id: str) -> dict[str, Any]:
+    """Return the parameters of ``BY_ID`` and ``CHANGES_BY_ID``."""
+    return {"of_project": project_id, "of_id": regression_id}
+
+
+def add_change(
+    conn: Connection,
+    project_id: int,
+    regression_id: str,
+    *,
+    at_us: int,
+    what: str,
+    by: str,
+    why: str,
+    version: int,
+) -> None:
+    """Record a change; the row of the regression is locked by then."""
+    last_seq = conn.execute(_LAST_SEQ, of_id(project_id, regression_id)).scalar_one()
+    conn.execute(
+        insert(regression_change),
+        {
+            "project_id": project_id,
+            "regression_id": regression_id,
+            "seq": last_seq + 1,
+            "at_us": at_us,
+            "what": what,
+            "by": by,
+            "why": why,
+            "version": version,
+        },
+    )
+
+
+def new_id(project_id: int, key: FindingKey, pending_us: int) -> str:
+    """Return an id like a ULID from what a finding is and when it was first found.
+
+    48 bits of milliseconds and 80 of a hash: ids sort by time, and a repeated run gives the same
+    id.
+    """
+    digest = hashlib.sha256(f"{project_id} {key.fingerprint} {key.verdict}".encode()).digest()
+    hashed = int.from_bytes(digest[:10], "big")
+    return _digits(pending_us // 1_000, _TIME_DIGITS) + _digits(hashed, _HASH_DIGITS)
+
+
+def _digits(value: int, count: int) -> str:
+    digits = ""
+    for _ in range(count):
+        value, digit = divmod(value, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return digits
+
+
+_STATE_COLUMNS = (
+    "runs", "quiet_runs", "pending_us", "onset_us", "baseline_from_us", "baseline_to_us",
+    "last_run_us", "firing_us", "resolved_us", "reopened", "version",
+)  # fmt: skip
+"""Columns that hold a member of ``FindingState`` as it is."""
+
+
+def columns_of(state: FindingState) -> dict[str, Any]:
+    """Return the columns of a finding's state."""
+    finding = state.finding
+    subject = finding.series.subject
+    return {name: getattr(state, name) for name in _STATE_COLUMNS} | {
+        "fingerprint": finding.fingerprint,
+        "metric": subject.metric.value,
+        "phase": subject.phase,
+        "stage": subject.stage,
+        "cause": subject.cause,
+        "cohort": json.dumps(dict(finding.series.cohort), ensure_ascii=False),
+        "verdict": state.verdict.value,
+        "state": state.state.value,
+        "finding": to_json(finding),
+    }
+
+
+def state_of(row: Row[*tuple[Any, ...]]) -> FindingState:
+    """Read the state of a finding from a row."""
+    return FindingState(
+        verdict=Verdict(row.verdict),
+        state=State(row.state),
+        finding=finding_from_json(row.finding),
+        **{name: getattr(row, name) for name in _STATE_COLUMNS},
+    )
+
+
+def regression_of(row: Row[*tuple[Any, ...]]) -> Regression:
+    """Read a regression from a row of ``SELECT``."""
+    return Regression(
+        project_id=row.project_id,
+        project=row.project,
+        id=row.id,
+        standing=state_of(row),
+        severity=row.severity,
+        attribution=attribution_from_json(row.attribution),
+        notified_version=row.told,
+        acknowledged_us=row.acknowledged_us,
+        acknowledged_by=row.acknowledged_by,
+        triage=None if row.triage is None else Triage(row.triage),
+        triage_by=row.triage_by,
+        triage_us=row.triage_us,
+        written_us=row.written_us,
+    )
+
+
+def to_json(value: Any) -> str:
+    """Write a dataclass, or what is made of them, as JSON."""
+    members = _with_text_for_infinity(msgspec.to_builtins(value))
+    return json.dumps(members, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def finding_from_json(text: str) -> Finding:
+    """Read a finding back."""
+    return msgspec.json.decode(text, type=Finding, strict=False)
+
+
+def attribution_from_json(text: str) -> Attribution:
+    """Read an attribution back."""
+    return msgspec.json.decode(text, type=Attribution, strict=False)
+
+
+def _with_text_for_infinity(value: Any) -> Any:
+    """Write numbers that JSON lacks as text, which readers take for numbers again."""
+    if isinstance(value, dict):
+        return {name: _with_text_for_infinity(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_text_for_infinity(member) for member in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

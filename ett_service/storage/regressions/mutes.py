@@ -1,4 +1,4 @@
-"""Who need not be told of what for a while: mutes that people make, and maintenance."""
+"""Mutes: series whose regressions notify nobody for a while, by people or by maintenance."""
 
 import json
 import secrets
@@ -21,7 +21,7 @@ _MOST_WINDOWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Muted:
-    """Series of a project that nobody is told of: of this phase, with these dimensions."""
+    """The muted series of a project: of this phase, with these dimensions."""
 
     cohort: Mapping[str, str]  #: by dimension; empty for all
     phase: str  #: empty for all
@@ -29,10 +29,10 @@ class Muted:
     until_us: int
 
     def covers(self, series: Series, at_us: int) -> bool:
-        """Whether nobody is told of *series* at that instant.
+        """Whether *series* is muted at that instant.
 
-        What concerns more than the cohort that is muted is told: the whole project is not muted
-        with one of its clusters.
+        A series of more than the muted cohort is not: a mute of one cluster does not mute the
+        whole project.
         """
         if not self.from_us <= at_us < self.until_us:
             return False
@@ -42,12 +42,12 @@ class Muted:
 
 @dataclass(frozen=True, slots=True)
 class Mute:
-    """What somebody muted, and why."""
+    """A mute that somebody made."""
 
     project_id: int
     project: str
     id: str
-    muted: Muted  #: until it ended, if it was taken back
+    muted: Muted  #: until the mute was taken back, if it was
     why: str
     made_by: str
     made_us: int
@@ -86,7 +86,7 @@ def add(conn: Connection, project_id: int, muted: Muted, *, by: str, why: str, n
 def take_back(
     conn: Connection, project_id: int, mute_id: str, *, by: str, now_us: int
 ) -> Mute | None:
-    """End a mute now; None where none of that id is still to end."""
+    """End a mute now; None where no mute of that id is still in force."""
     of = {"of_project": project_id, "of_id": mute_id, "of_by": by, "now_us": now_us}
     if not conn.execute(_TAKE_BACK, of).rowcount:
         return None
@@ -101,10 +101,10 @@ def listing(
     limit: int = 1_000,
     after: tuple[int, str] | None = None,
 ) -> list[Mute]:
-    """Read the mutes of these projects (None: of all), those made last first.
+    """Read the mutes of these projects (None: of all), the latest first.
 
-    *at_us* asks for those alone that hold then or later; *after* is ``made_us`` and id of the
-    last of the page before.
+    *at_us* leaves those that hold then or later; *after* is ``made_us`` and id of the last mute
+    of the page before.
     """
     statement = _MUTES
     if project_ids is not None:
@@ -119,24 +119,18 @@ def listing(
 
 
 def muted(conn: Connection, project_id: int, at_us: int) -> list[Muted]:
-    """Return what of a project is muted at that instant, by people or by maintenance.
+    """Return what is muted in a project at that instant, by people or by maintenance.
 
-    A marker of maintenance concerns those dimensions that its labels name.
+    A maintenance marker mutes the dimensions that its labels name.
     """
-    by_people = [one.muted for one in listing(conn, [project_id], at_us=at_us)]
+    muted_series = [mute.muted for mute in listing(conn, [project_id], at_us=at_us)]
     wanted = MarkerFilter(from_us=at_us, to_us=at_us + 1, kind=MarkerKind.MAINTENANCE)
-    found = markers.markers(conn, [project_id], wanted, limit=_MOST_WINDOWS)
-    windows = [
-        Muted(
-            {name: value for name, value in one.labels.items() if name in DIMENSIONS},
-            "",
-            one.at,
-            one.end,
-        )
-        for one in (kept.marker for kept in found)
-        if one.end is not None
-    ]
-    return [one for one in by_people + windows if one.from_us <= at_us < one.until_us]
+    for stored in markers.markers(conn, [project_id], wanted, limit=_MOST_WINDOWS):
+        marker = stored.marker
+        if marker.end is not None:
+            labels = {name: word for name, word in marker.labels.items() if name in DIMENSIONS}
+            muted_series.append(Muted(labels, "", marker.at, marker.end))
+    return [each for each in muted_series if each.from_us <= at_us < each.until_us]
 
 
 def _get(conn: Connection, project_id: int, mute_id: str) -> Mute:

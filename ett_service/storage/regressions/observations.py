@@ -25,8 +25,8 @@ from ett_service.storage.schema import (
 from ett_service.storage.schema.record import EXCLUSION
 
 
-class SeenJob(NamedTuple):
-    """What a job says of itself; empty where it says nothing."""
+class ObservedJob(NamedTuple):
+    """The facts of a job; empty where unknown."""
 
     team: str
     model: str
@@ -37,7 +37,7 @@ class SeenJob(NamedTuple):
     time_to_start_us: int | None
 
 
-class SeenAttempt(NamedTuple):
+class ObservedAttempt(NamedTuple):
     """An attempt that lived in the span."""
 
     job: str
@@ -54,8 +54,8 @@ class SeenAttempt(NamedTuple):
     categories_us: dict[str, int]
 
 
-class SeenStage(NamedTuple):
-    """What an attempt's stream spent on a stage, in all of its spans."""
+class ObservedStage(NamedTuple):
+    """The time that an attempt spent in all spans of a stage."""
 
     job: str
     number: int
@@ -65,8 +65,8 @@ class SeenStage(NamedTuple):
     inclusive_us: int
 
 
-class SeenRecovery(NamedTuple):
-    """A recovery after a failure, once it is over."""
+class ObservedRecovery(NamedTuple):
+    """A recovery after a failure that is over."""
 
     job: str
     resumed: int  #: the attempt that it led to
@@ -74,8 +74,8 @@ class SeenRecovery(NamedTuple):
     us: int
 
 
-class SeenStretch(NamedTuple):
-    """A stretch of an attempt's time that one category owned, such as one stop for a save."""
+class ObservedSegment(NamedTuple):
+    """A segment of an attempt's time in one category, such as one checkpoint."""
 
     job: str
     number: int
@@ -84,29 +84,29 @@ class SeenStretch(NamedTuple):
     ended_us: int
 
 
-class _Lived(msgspec.Struct):
+class _AttemptResult(msgspec.Struct):
     categories_us: dict[str, int]
     loop_started_at: int | None = None
 
 
-class _ObservedFacts(msgspec.Struct):
+class _JobFacts(msgspec.Struct):
     precision: str | None = None
 
 
-class _ObservedJob(msgspec.Struct):
-    facts: _ObservedFacts
+class _JobResult(msgspec.Struct):
+    facts: _JobFacts
 
 
-_lived = msgspec.json.Decoder(_Lived).decode
-_job = msgspec.json.Decoder(_ObservedJob).decode
-_OUTCOMES = {one.value: one for one in Outcome}
+_attempt_result = msgspec.json.Decoder(_AttemptResult).decode
+_job_result = msgspec.json.Decoder(_JobResult).decode
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _FACTS = ("team", "model", "cluster", "hardware", "kind")
 
 
 def jobs(
     conn: Connection, project_id: int, span: Span, *, precision: bool
-) -> Iterator[tuple[str, SeenJob]]:
-    """Yield the jobs that lived in the span; only with *precision* is theirs read."""
+) -> Iterator[tuple[str, ObservedJob]]:
+    """Yield the jobs that lived in the span; their precision is read only where it is wanted."""
     columns = job_ledger.c
     statement: Select[Any] = select(
         columns.job,
@@ -117,17 +117,17 @@ def jobs(
         columns.project_id == project_id, columns.started_us < span[1], columns.ended_us >= span[0]
     )
     for job, to_start_us, team, model, cluster, hardware, kind, *answer in conn.execute(statement):
-        told = _job(answer[0]).facts.precision if answer else None
+        job_precision = _job_result(answer[0]).facts.precision if answer else None
         yield (
             job,
-            SeenJob(
-                team or "", model or "", cluster or "", hardware or "", told or "", kind or "",
-                to_start_us,
+            ObservedJob(
+                team or "", model or "", cluster or "", hardware or "", job_precision or "",
+                kind or "", to_start_us,
             ),
         )  # fmt: skip
 
 
-def attempts(conn: Connection, project_id: int, span: Span) -> Iterator[SeenAttempt]:
+def attempts(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedAttempt]:
     """Yield the attempts that lived in the span, in order of job and number."""
     names = ("job", "number", "started_us", "ended_us", "outcome", "origin", "cause", "gpus",
              "code_version", "unsaved_us", "answer")  # fmt: skip
@@ -139,24 +139,24 @@ def attempts(conn: Connection, project_id: int, span: Span) -> Iterator[SeenAtte
     for row in conn.execute(statement):
         job, number, started_us, ended_us, outcome, origin, cause, gpus, *rest = row
         version, unsaved_us, answer = rest
-        lived = _lived(answer)
-        yield SeenAttempt(
+        result = _attempt_result(answer)
+        yield ObservedAttempt(
             job, number, started_us, ended_us, _OUTCOMES[outcome], origin, cause, gpus,
-            version or "", unsaved_us, lived.loop_started_at, lived.categories_us,
+            version or "", unsaved_us, result.loop_started_at, result.categories_us,
         )  # fmt: skip
 
 
-def stages(conn: Connection, project_id: int, span: Span) -> Iterator[SeenStage]:
+def stages(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedStage]:
     """Yield the stages of these attempts."""
     statement: Select[Any] = (
-        select(*(stage_time.c[name] for name in SeenStage._fields))
+        select(*(stage_time.c[name] for name in ObservedStage._fields))
         .join_from(attempt_ledger, stage_time, _of_the_attempt(stage_time))
         .where(*_lived_in(project_id, span))
     )
-    return (SeenStage._make(row) for row in conn.execute(statement))
+    return (ObservedStage._make(row) for row in conn.execute(statement))
 
 
-def recoveries(conn: Connection, project_id: int, span: Span) -> Iterator[SeenRecovery]:
+def recoveries(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedRecovery]:
     """Yield the recoveries after a failure that ended in the span."""
     ended_us = recovery.c.started_us + recovery.c.us
     statement: Select[Any] = select(
@@ -168,13 +168,13 @@ def recoveries(conn: Connection, project_id: int, span: Span) -> Iterator[SeenRe
         ended_us >= span[0],
         ended_us < span[1],
     )
-    return (SeenRecovery._make(row) for row in conn.execute(statement))
+    return (ObservedRecovery._make(row) for row in conn.execute(statement))
 
 
-def stretches(
+def segments(
     conn: Connection, project_id: int, span: Span, categories: frozenset[Category]
-) -> Iterator[SeenStretch]:
-    """Yield the stretches of these attempts that ended in the span, the open ones left out."""
+) -> Iterator[ObservedSegment]:
+    """Yield the closed segments of these attempts that ended in the span."""
     inside = and_(
         segment.c.project_id == attempt_ledger.c.project_id,
         segment.c.job == attempt_ledger.c.job,
@@ -198,11 +198,11 @@ def stretches(
             ~is_open,
         )
     )  # fmt: skip
-    return (SeenStretch._make(row) for row in conn.execute(statement))
+    return (ObservedSegment._make(row) for row in conn.execute(statement))
 
 
-def open_stretches(conn: Connection, project_id: int, at_us: int) -> Iterator[SeenStretch]:
-    """Yield what each attempt that lived at an instant was doing then; ends are those known now."""
+def open_segments(conn: Connection, project_id: int, at_us: int) -> Iterator[ObservedSegment]:
+    """Yield the segment that each attempt was in at an instant; ends are those known now."""
     runs = attempt_ledger.c.outcome == Outcome.RUNNING.value
     goes_on = and_(runs, segment.c.ended_us == attempt_ledger.c.ended_us)
     around = and_(
@@ -213,7 +213,7 @@ def open_stretches(conn: Connection, project_id: int, at_us: int) -> Iterator[Se
         or_(segment.c.ended_us > at_us, goes_on),
     )
     statement: Select[Any] = (
-        select(*(segment.c[name] for name in SeenStretch._fields))
+        select(*(segment.c[name] for name in ObservedSegment._fields))
         .join_from(attempt_ledger, segment, around)
         .where(
             attempt_ledger.c.project_id == project_id,
@@ -222,13 +222,13 @@ def open_stretches(conn: Connection, project_id: int, at_us: int) -> Iterator[Se
         )
         .order_by(segment.c.started_us, segment.c.job)
     )
-    return (SeenStretch._make(row) for row in conn.execute(statement))
+    return (ObservedSegment._make(row) for row in conn.execute(statement))
 
 
 def exclusions(conn: Connection, project_id: int) -> dict[str, list[Exclusion]]:
-    """Read what was taken out of the fleet's numbers, by job."""
+    """Read what was excluded from the fleet's numbers, by job."""
     statement: Select[Any] = select(correction.c.job, correction.c.from_us, correction.c.to_us)
-    found: dict[str, list[Exclusion]] = {}
+    by_job: dict[str, list[Exclusion]] = {}
     for job, from_us, to_us in conn.execute(
         statement.where(
             correction.c.project_id == project_id,
@@ -236,8 +236,8 @@ def exclusions(conn: Connection, project_id: int) -> dict[str, list[Exclusion]]:
             correction.c.taken_back_us.is_(None),
         )
     ):
-        found.setdefault(job, []).append(Exclusion(from_us, to_us))
-    return found
+        by_job.setdefault(job, []).append(Exclusion(from_us, to_us))
+    return by_job
 
 
 def _lived_in(project_id: int, span: Span) -> tuple[Any, ...]:
@@ -259,21 +259,21 @@ def _of_the_attempt(table: Any) -> Any:
 _MEASURES = tuple(WEIGHTED.categories.values())
 
 
-class DayOfTime(NamedTuple):
-    """What the jobs of a cohort spent in one block of 24 hours."""
+class DailyTime(NamedTuple):
+    """The time of a cohort's jobs in one block of 24 hours."""
 
     day: int
-    labels: tuple[str, ...]  #: of the dimensions that were asked for; empty are unknown
+    labels: tuple[str, ...]  #: of the wanted dimensions; empty where unknown
     other: bool  #: whether the cap on a day's cohorts took the labels away
     us: tuple[float, ...]  #: times accelerators, by category in the order of ``Category``
 
 
-def days_of_time(
+def daily_time(
     conn: Connection, project_id: int, first_us: int, days: int, by: Sequence[str]
-) -> Iterator[DayOfTime]:
-    """Yield what lies in so many blocks of 24 hours from *first_us*, which is on a full hour.
+) -> Iterator[DailyTime]:
+    """Yield the time in this many blocks of 24 hours from *first_us*, which is on a full hour.
 
-    Excluded time is left out. Sums are floats, exact below 2^53.
+    Excluded time does not count. Sums are floats, exact below 2^53.
     """
     table = rollup_hourly if first_us % DAY_US else rollup_daily
     day = ((table.c.start_us - first_us) // DAY_US).label("day")
@@ -301,11 +301,11 @@ def days_of_time(
         )
         .join_from(by_cohort, cohort, by_cohort.c.cohort_id == cohort.c.id)
         .where(cohort.c.excluded.is_(False))
-        .group_by(by_cohort.c.day, *(one.name for one in labels), cohort.c.other)
-        .order_by(by_cohort.c.day, *(one.name for one in labels), cohort.c.other)
+        .group_by(by_cohort.c.day, *(label.name for label in labels), cohort.c.other)
+        .order_by(by_cohort.c.day, *(label.name for label in labels), cohort.c.other)
     )
     width = len(by)
-    for found, *rest in conn.execute(statement):
-        yield DayOfTime(
-            int(found), tuple(rest[:width]), bool(rest[width]), tuple(rest[width + 1 :])
+    for day_number, *rest in conn.execute(statement):
+        yield DailyTime(
+            int(day_number), tuple(rest[:width]), bool(rest[width]), tuple(rest[width + 1 :])
         )

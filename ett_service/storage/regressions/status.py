@@ -9,15 +9,14 @@ from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
 from ett_service.core.regressions.clocks import Moments
 from ett_service.core.regressions.finding import State, Triage, Verdict
 from ett_service.storage.receivers.outbox import DeliveryState
-from ett_service.storage.regressions.rows import WRITTEN_US
+from ett_service.storage.regressions.findings import OPEN, WRITTEN_US
 from ett_service.storage.schema import delivery, detection_run, receiver_health, regression
 
-_OPEN = (State.PENDING.value, State.FIRING.value)
-_TOLD = (Triage.REAL.value, Triage.NOISE.value)
+_TRIAGED_AS = (Triage.REAL.value, Triage.NOISE.value)
 
 
 class Firing(NamedTuple):
-    """A regression that fires."""
+    """A firing regression."""
 
     cohort: Mapping[str, str]  #: values by dimension
     phase: str
@@ -29,18 +28,18 @@ class Firing(NamedTuple):
 class Runs(NamedTuple):
     """The latest run of every project."""
 
-    oldest_us: int  #: up to when the project was looked at that is furthest behind
-    took_us: int  #: all of them together
+    oldest_us: int  #: up to when the project was searched that is furthest behind
+    took_us: int  #: sum over the projects
     series: int
 
 
 class Deliveries(NamedTuple):
-    """What one receiver was sent, and what it still has to be."""
+    """The finished and the pending deliveries of one receiver."""
 
     receiver: str
-    done: Mapping[str, int]  #: those that came to an end in the window, by how
+    done: Mapping[str, int]  #: finished ones in the window, by result
     waiting: int
-    oldest_us: int | None  #: when the oldest waiting one was made
+    oldest_us: int | None  #: when the oldest pending one was made
 
 
 _FIRING = select(
@@ -52,12 +51,12 @@ _FIRING = select(
 ).where(regression.c.state == State.FIRING.value, regression.c.verdict == Verdict.REGRESSION.value)
 _COUNTS = (
     select(regression.c.state, regression.c.verdict, func.count())
-    .where(regression.c.state.in_(_OPEN))
+    .where(regression.c.state.in_(OPEN))
     .group_by(regression.c.state, regression.c.verdict)
 )
 _TRIAGED = (
     select(regression.c.triage, func.count())
-    .where(regression.c.triage.in_(_TOLD), regression.c.triage_us >= bindparam("since_us"))
+    .where(regression.c.triage.in_(_TRIAGED_AS), regression.c.triage_us >= bindparam("since_us"))
     .group_by(regression.c.triage)
 )
 _CLOCKS = select(
@@ -109,12 +108,12 @@ _DISABLED = select(receiver_health.c.name).where(receiver_health.c.disabled_us.i
 
 
 def firing(conn: Connection) -> list[Firing]:
-    """Read the regressions that fire."""
-    found = []
+    """Read the firing regressions."""
+    regressions = []
     for cohort, phase, metric, severity, finding in conn.execute(_FIRING):
         impact = json.loads(finding)["impact"]["gpu_hours_per_week"]
-        found.append(Firing(_values(cohort), phase, metric, severity, impact))
-    return found
+        regressions.append(Firing(_values(cohort), phase, metric, severity, impact))
+    return regressions
 
 
 def _values(cohort: str) -> dict[str, str]:
@@ -122,30 +121,30 @@ def _values(cohort: str) -> dict[str, str]:
 
 
 def counts(conn: Connection) -> dict[tuple[str, str], int]:
-    """Count what is open, by state and verdict."""
+    """Count open findings by state and verdict."""
     return {(state, verdict): count for state, verdict, count in conn.execute(_COUNTS)}
 
 
 def triaged(conn: Connection, since_us: int) -> tuple[int, int]:
-    """Count what people found real since then, and what noise."""
+    """Count the findings triaged as real since then, and those triaged as noise."""
     rows = conn.execute(_TRIAGED, {"since_us": since_us}).all()
-    real, noise = (sum(n for called, n in rows if called == word) for word in _TOLD)
+    real, noise = (sum(count for triage, count in rows if triage == word) for word in _TRIAGED_AS)
     return real, noise
 
 
 def clocks(conn: Connection, since_us: int) -> list[Moments]:
-    """Read those of regressions that fire, or began to since then."""
+    """Read the moments of regressions that fire, or began to since then."""
     return [Moments(*row) for row in conn.execute(_CLOCKS, {"since_us": since_us})]
 
 
 def runs(conn: Connection) -> Runs | None:
-    """Read how the latest runs went; None before the first."""
+    """Read the latest run of every project together; None before the first."""
     oldest_us, took_us, series = conn.execute(_RUNS).one()
     return None if oldest_us is None else Runs(int(oldest_us), int(took_us), int(series))
 
 
 def deliveries(conn: Connection, since_us: int) -> list[Deliveries]:
-    """Read what receivers were sent since then, and what waits, by name."""
+    """Read the deliveries that finished since then, and the pending ones, by receiver."""
     done: dict[str, dict[str, int]] = {}
     for receiver, result, count in conn.execute(_DONE, {"since_us": since_us}):
         done.setdefault(receiver, {})[result] = count
@@ -157,5 +156,5 @@ def deliveries(conn: Connection, since_us: int) -> list[Deliveries]:
 
 
 def disabled(conn: Connection) -> list[str]:
-    """Name the receivers that are sent nothing any more."""
+    """Name the disabled receivers."""
     return sorted(conn.execute(_DISABLED).scalars())

@@ -287,7 +287,7 @@ def test_versions_are_odd_while_it_fires_and_grow_by_one_with_each_step_told(
             what = transition(was, now)
             is_same = was is not None and was.pending_us == now.pending_us
             known = was.version if was is not None and is_same else 0
-            assert now.version - known == (what is not None and what.told)
+            assert now.version - known == (what is not None and what.notifies)
             assert (now.version % 2 == 1) is (now.state is State.FIRING)
 
 

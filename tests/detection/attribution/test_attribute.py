@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from ett_service.core.events import Marker, MarkerKind
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Suspect
-from ett_service.detection.attribution.attribute import MOST, markers_near, ranked_markers
+from ett_service.detection.attribution.attribute import MOST_MARKERS, markers_near, ranked_markers
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.markers import add_marker
 from tests.builders import NOON
@@ -77,5 +77,5 @@ def test_markers_within_three_days_are_read(store: Store, project_id: int) -> No
         nothing = markers_near(conn, project_id + 1, NOON, COHORT, ())
 
     assert [one.id for one in found] == ["m3", "m2", "m4", "m5", "m6"]
-    assert len(found) == MOST
+    assert len(found) == MOST_MARKERS
     assert nothing == ()

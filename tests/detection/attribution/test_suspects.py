@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Suspect
-from ett_service.detection.attribution.dimensions import Bools
 from ett_service.detection.attribution.dimensions import Columns as Cells
-from ett_service.detection.attribution.suspects import alike, suspects
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.attribution.suspects import design_weights, suspects_of
+from ett_service.detection.sample import Flags, Floats, Ints
 
 DAYS, ONSET = 42, 28
 Columns = dict[str, "np.ndarray[tuple[int], np.dtype[np.str_]]"]
@@ -25,7 +24,7 @@ class Fleet:
         self.chance = np.random.default_rng(seed)
         self.day = np.repeat(np.arange(DAYS), a_day)
         self.rows = len(self.day)
-        self.after: Bools = self.day >= ONSET
+        self.after: Flags = self.day >= ONSET
         self.at_us: Ints = (self.day * DAY_US + 3_600_000_000).astype(np.int64)
         self.strata: Ints = self.chance.integers(0, 3, self.rows)
         self.log_us: Floats = self.chance.normal(20, 0.3, self.rows) + 0.7 * self.strata
@@ -38,14 +37,14 @@ class Fleet:
     def drawn(self, name: str, count: int) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
         return np.array([f"{name}-{one}" for one in self.chance.integers(0, count, self.rows)])
 
-    def some(self, part: float) -> Bools:
+    def some(self, part: float) -> Flags:
         return self.chance.random(self.rows) < part
 
-    def plant(self, name: str, value: str, rows: Bools) -> None:
+    def plant(self, name: str, value: str, rows: Flags) -> None:
         self.columns[name] = np.where(rows, value, self.columns[name])
 
     def suspects(self, onset: int = ONSET) -> tuple[Suspect, ...]:
-        return suspects(
+        return suspects_of(
             {name: column.tolist() for name, column in self.columns.items()},
             self.log_us,
             self.after,
@@ -203,7 +202,7 @@ def test_a_host_is_found_among_the_hosts_of_attempts_on_several() -> None:
     fleet.log_us += 0.9 * (fleet.after & slow)
     columns: Cells = {"team": fleet.columns["team"].tolist(), "host": hosts}
 
-    (first, *_) = suspects(columns, fleet.log_us, fleet.after, strata=fleet.strata)
+    (first, *_) = suspects_of(columns, fleet.log_us, fleet.after, strata=fleet.strata)
 
     assert (first.dimension, first.value) == ("host", "node-3")
     assert first.attempts == (fleet.after & slow).sum()
@@ -224,7 +223,7 @@ def test_without_rows_on_both_sides_nothing_is_named(rows: slice) -> None:
     fleet = Fleet(9)
     columns = {name: column[rows].tolist() for name, column in fleet.columns.items()}
 
-    assert suspects(columns, fleet.log_us[rows], fleet.after[rows]) == ()
+    assert suspects_of(columns, fleet.log_us[rows], fleet.after[rows]) == ()
 
 
 @settings(max_examples=20, deadline=None)
@@ -252,12 +251,12 @@ def test_the_order_of_rows_and_the_unit_of_time_change_nothing(
 def test_rows_of_a_unit_count_for_less_the_more_alike_they_are() -> None:
     chance = np.random.default_rng(1)
     units: Ints = np.repeat(np.arange(40), 5)
-    after: Bools = units >= 20
+    after: Flags = units >= 20
     of_unit = chance.normal(0, 1, 40)[units]
 
-    apart = alike(chance.normal(0, 1, 200), units, after)
-    same = alike(of_unit, units, after)
-    single = alike(of_unit, np.arange(200), after)
+    apart = design_weights(chance.normal(0, 1, 200), units, after)
+    same = design_weights(of_unit, units, after)
+    single = design_weights(of_unit, np.arange(200), after)
 
     assert apart.mean() > 0.75
     assert same == pytest.approx(np.full(200, 0.2))
@@ -273,7 +272,7 @@ def test_a_job_with_many_slow_saves_is_one_job() -> None:
     fleet.log_us += 0.6 * (units == first)
     asked = {name: column.tolist() for name, column in fleet.columns.items()}
 
-    many = suspects(asked, fleet.log_us, fleet.after)
-    one = suspects(asked, fleet.log_us, fleet.after, units=units)
+    many = suspects_of(asked, fleet.log_us, fleet.after)
+    one = suspects_of(asked, fleet.log_us, fleet.after, units=units)
 
     assert (many[0].value, one) == ("trainer:2", ())

@@ -5,7 +5,7 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
 from ett_service.core.words import Category
 from ett_service.detection.sample import Sample, Shares
-from tests.detection.made import AS_OF_US, COHORTS, DAYS, day_of, looked_at
+from tests.detection.samples import AS_OF_US, COHORTS, DAYS, day_of, looked_at
 
 ETT = Subject(Metric.ETT_RATIO)
 HELD_US = 1e5 * HOUR_US

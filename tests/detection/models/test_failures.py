@@ -6,7 +6,7 @@ from scipy.stats import poisson
 
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
 from ett_service.detection.sample import Rates, Sample
-from tests.detection.made import AS_OF_US, COHORTS, DAYS, day_of, looked_at
+from tests.detection.samples import AS_OF_US, COHORTS, DAYS, day_of, looked_at
 
 FAILURES = Subject(Metric.FAILURES_PER_GPU_HOUR)
 INFRA = Subject(Metric.FAILURES_PER_GPU_HOUR, cause="infra")

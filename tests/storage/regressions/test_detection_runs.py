@@ -32,7 +32,7 @@ def test_projects_are_behind_that_were_not_looked_at_since(store: Store, project
     add(store, made(project_id, 1))
 
     with store.reading() as conn:
-        behind = [detection_runs.behind(conn, NOON + day * DAY_US) for day in (0, 1, 2)]
+        behind = [detection_runs.projects_behind(conn, NOON + day * DAY_US) for day in (0, 1, 2)]
     assert behind == [[other], [other], [project_id, other]]
 
 
@@ -41,8 +41,8 @@ def test_a_project_is_behind_once_its_first_job_had_begun(store: Store, project_
     keep(store, project_id, "later", calm_job(NOON + 2 * HOUR_US, training=1))
 
     with store.reading() as conn:
-        assert detection_runs.behind(conn, NOON + HOUR_US) == []
-        assert detection_runs.behind(conn, NOON + HOUR_US + 1) == [project_id]
+        assert detection_runs.projects_behind(conn, NOON + HOUR_US) == []
+        assert detection_runs.projects_behind(conn, NOON + HOUR_US + 1) == [project_id]
 
 
 def test_what_there_is_is_told_of_a_project_that_was_never_searched(

@@ -9,10 +9,10 @@ from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import (
-    SeenJob,
-    SeenRecovery,
-    SeenStage,
-    SeenStretch,
+    ObservedJob,
+    ObservedRecovery,
+    ObservedSegment,
+    ObservedStage,
 )
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, event
@@ -69,8 +69,8 @@ def test_jobs_say_what_they_are_and_nothing_where_they_say_nothing(
     with store.reading() as conn:
         found = dict(observations.jobs(conn, project_id, DAY, precision=True))
         without = dict(observations.jobs(conn, project_id, DAY, precision=False))
-    assert found["told"] == SeenJob("t", "m", "c", "H100", "fp8", "", MINUTE)
-    assert found["untold"] == SeenJob("", "", "", "", "", "", 0)
+    assert found["told"] == ObservedJob("t", "m", "c", "H100", "fp8", "", MINUTE)
+    assert found["untold"] == ObservedJob("", "", "", "", "", "", 0)
     assert without["told"] == found["told"]._replace(precision="")
 
 
@@ -82,7 +82,7 @@ def test_a_recovery_is_known_once_its_loop_began(store: Store, project_id: int) 
         [found] = observations.recoveries(conn, project_id, DAY)
         assert list(observations.recoveries(conn, project_id, (NOON, over_at))) == []
         assert list(observations.recoveries(conn, project_id, (over_at, over_at + 1)))
-    assert found == SeenRecovery("fails", 1, over_at, 15 * MINUTE)
+    assert found == ObservedRecovery("fails", 1, over_at, 15 * MINUTE)
 
 
 def test_each_stop_for_a_save_is_one_stretch(store: Store, project_id: int) -> None:
@@ -90,9 +90,9 @@ def test_each_stop_for_a_save_is_one_stretch(store: Store, project_id: int) -> N
     keep(store, project_id, "saves", [*calm_job(NOON, initialising=3, training=90), *saves])
 
     with store.reading() as conn:
-        found = sorted(observations.stretches(conn, project_id, DAY, SAVES))
+        found = sorted(observations.segments(conn, project_id, DAY, SAVES))
         until = (NOON, NOON + 45 * MINUTE)
-        assert len(list(observations.stretches(conn, project_id, until, SAVES))) == 1
+        assert len(list(observations.segments(conn, project_id, until, SAVES))) == 1
     assert [(one.started_us, one.ended_us) for one in found] == [
         (NOON + 20 * MINUTE, NOON + 22 * MINUTE),
         (NOON + 40 * MINUTE, NOON + 45 * MINUTE),
@@ -107,7 +107,7 @@ def test_stages_are_summed_over_an_attempt(store: Store, project_id: int) -> Non
 
     with store.reading() as conn:
         [found] = observations.stages(conn, project_id, DAY)
-    assert found == SeenStage("publishes", 0, "shutdown", "model_publish", 1, 10 * MINUTE)
+    assert found == ObservedStage("publishes", 0, "shutdown", "model_publish", 1, 10 * MINUTE)
 
 
 def test_what_is_open_at_an_instant_is_found_while_it_lasts(store: Store, project_id: int) -> None:
@@ -115,9 +115,9 @@ def test_what_is_open_at_an_instant_is_found_while_it_lasts(store: Store, projec
     _running(store, project_id, "runs", now)
     keep(store, project_id, "over", calm_job(NOON, initialising=3, training=90))
 
-    def found(at: int) -> dict[str, SeenStretch]:
+    def found(at: int) -> dict[str, ObservedSegment]:
         with store.reading() as conn:
-            return {one.job: one for one in observations.open_stretches(conn, project_id, at)}
+            return {one.job: one for one in observations.open_segments(conn, project_id, at)}
 
     earlier, later = found(NOON + 2 * MINUTE), found(NOON + 30 * MINUTE)
     assert (earlier["over"].category, later["over"].category) == (
@@ -135,7 +135,7 @@ def test_a_stretch_that_is_open_is_not_completed(store: Store, project_id: int) 
 
     with store.reading() as conn:
         initialising = frozenset({Category.LAUNCHER_INIT})
-        assert list(observations.stretches(conn, project_id, DAY, initialising)) == []
+        assert list(observations.segments(conn, project_id, DAY, initialising)) == []
 
 
 def test_exclusions_that_stand_are_read_by_job(store: Store, project_id: int) -> None:

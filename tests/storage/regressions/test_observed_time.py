@@ -7,7 +7,7 @@ from ett_service.core.words import Category
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.regressions.observations import DayOfTime, days_of_time
+from ett_service.storage.regressions.observations import DailyTime, daily_time
 from tests.aggregation.deliveries import refreshed
 from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
 from tests.fleet.fleets import LATER, calm_job, keep
@@ -17,9 +17,9 @@ MIDNIGHT = NOON - 12 * HOUR
 PLACES = {category: place for place, category in enumerate(Category)}
 
 
-def _found(store: Store, project_id: int, first_us: int, days: int) -> list[DayOfTime]:
+def _found(store: Store, project_id: int, first_us: int, days: int) -> list[DailyTime]:
     with store.reading() as conn:
-        return list(days_of_time(conn, project_id, first_us, days, ("cluster", "model")))
+        return list(daily_time(conn, project_id, first_us, days, ("cluster", "model")))
 
 
 @pytest.mark.parametrize("first_us", [MIDNIGHT - DAY, NOON - DAY])

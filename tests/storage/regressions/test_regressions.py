@@ -8,14 +8,22 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Finding, Metric, State, Subject, Triage, Verdict
+from ett_service.core.regressions.finding import (
+    Finding,
+    Metric,
+    RunFinding,
+    Severity,
+    State,
+    Subject,
+    Triage,
+    Verdict,
+)
 from ett_service.core.regressions.state import StateRules
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import findings, regressions
-from ett_service.storage.regressions.findings import NewFinding
+from ett_service.storage.regressions.findings import Change, Regression
 from ett_service.storage.regressions.regressions import Act, NotFiring, RegressionFilter
-from ett_service.storage.regressions.rows import Change, Regression
 from tests.builders import NOON
 from tests.regressions import ATTRIBUTION, COHORT, ONSET, finding
 
@@ -45,10 +53,10 @@ _COUNTS: tuple[tuple[int, dict[str, Any]], ...] = (
 
 def run(store: Store, project_id: int, number: int, *found: Finding) -> None:
     """Record what the run of that day found."""
-    stood = [NewFinding(one, "high", ATTRIBUTION) for one in found]
+    stood = [RunFinding(one, Severity.HIGH, ATTRIBUTION) for one in found]
     at_us = NOON + number * DAY_US
     store.write(
-        partial(findings.record, project_id=project_id, at_us=at_us, found=stood, rules=RULES)
+        partial(findings.record, project_id=project_id, at_us=at_us, findings=stood, rules=RULES)
     )
 
 
@@ -90,10 +98,14 @@ def test_a_finding_is_read_as_it_was_found(store: Store, project_id: int) -> Non
 
     known = only(store, project_id)
     standing = known.standing
-    assert (known.project, known.severity, known.attribution) == ("research", "high", ATTRIBUTION)
+    assert (known.project, known.severity, known.attribution) == (
+        "research",
+        Severity.HIGH,
+        ATTRIBUTION,
+    )
     assert (standing.state, standing.finding, standing.version) == (State.FIRING, COMPILE, 1)
     assert (standing.pending_us, standing.firing_us) == (NOON, NOON + DAY_US)
-    assert known.told == 0
+    assert known.notified_version == 0
 
 
 def test_numbers_that_json_has_no_word_for_are_kept(store: Store, project_id: int) -> None:
@@ -240,7 +252,7 @@ def test_what_is_accepted_is_resolved_and_its_baseline_begins_where_it_did(
     assert known.standing.resolved_us == ACT.at_us
     assert happened(store, known)[-1].what == "accepted"
     with store.reading() as conn:
-        assert regressions.accepted(conn, project_id) == {COMPILE.series: ONSET}
+        assert findings.accepted(conn, project_id) == {COMPILE.series: ONSET}
 
 
 def test_an_accepted_improvement_is_a_baseline_of_the_same_series(
@@ -252,7 +264,7 @@ def test_an_accepted_improvement_is_a_baseline_of_the_same_series(
     assert known is not None
     assert known.standing.state is State.INACTIVE
     with store.reading() as conn:
-        assert regressions.accepted(conn, project_id) == {BETTER.series: ONSET}
+        assert findings.accepted(conn, project_id) == {BETTER.series: ONSET}
 
 
 def test_what_is_accepted_again_begins_later(
@@ -266,7 +278,7 @@ def test_what_is_accepted_again_begins_later(
     store.write(lambda conn: regressions.accept(conn, project_id, newest.id, ACT))
 
     with store.reading() as conn:
-        assert regressions.accepted(conn, project_id) == {COMPILE.series: NOON}
+        assert findings.accepted(conn, project_id) == {COMPILE.series: NOON}
 
 
 def test_of_an_unknown_id_nothing_is_done(store: Store, project_id: int) -> None:
@@ -294,8 +306,8 @@ def test_what_was_known_is_told_for_as_long_as_its_days_count(
         run(store, project_id, number, found)
     resolved_us = NOON + 3 * DAY_US
     with store.reading() as conn:
-        soon = findings.known(conn, project_id, resolved_us + HOUR_US)
-        late = findings.known(conn, project_id, resolved_us + 91 * DAY_US)
+        soon = findings.recent_states(conn, project_id, resolved_us + HOUR_US)
+        late = findings.recent_states(conn, project_id, resolved_us + 91 * DAY_US)
 
     assert [one.state for one in soon.values()] == [State.RESOLVED]
     assert late == {}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ett_service.detection.models.level_model import doubt, shift
+from ett_service.detection.models.series_model import interval, medians, shift
 
 
 def test_the_shift_is_the_median_of_all_differences() -> None:
@@ -24,7 +24,7 @@ def test_the_interval_holds_the_truth_in_nineteen_of_twenty_cases() -> None:
     held = 0
     for _ in range(400):
         level = draws.normal(0, 0.1, 42) + 0.4 * late
-        low, high = doubt(level, np.full(42, 100.0), late)
+        low, high = interval(level, np.full(42, 100.0), late)
         middle = level[late].mean() - level[~late].mean()
         held += middle + low <= 0.4 <= middle + high
     assert held >= 0.93 * 400
@@ -33,5 +33,13 @@ def test_the_interval_holds_the_truth_in_nineteen_of_twenty_cases() -> None:
 def test_days_that_differ_more_than_their_values_widen_it() -> None:
     draws = np.random.default_rng(3)
     late = np.arange(42) >= 28
-    calm, wild = (doubt(draws.normal(0, sd, 42), np.full(42, 1e4), late) for sd in (0.01, 0.3))
+    calm, wild = (interval(draws.normal(0, sd, 42), np.full(42, 1e4), late) for sd in (0.01, 0.3))
     assert wild[1] - wild[0] > 5 * (calm[1] - calm[0])
+
+
+def test_medians_are_those_of_each_group() -> None:
+    draws = np.random.default_rng(1)
+    values, group = draws.normal(0, 5, 300), draws.integers(0, 7, 300)
+    found = medians(values, group, 8)
+    assert found[:7] == pytest.approx([np.median(values[group == one]) for one in range(7)])
+    assert np.isnan(found[7])

@@ -8,10 +8,10 @@ import pytest
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, Subject
 from ett_service.core.words import Category
-from ett_service.detection.run import is_old
+from ett_service.detection.run import is_stale
 from ett_service.detection.sample import AttemptValues, Floats, Observed
 from tests.detection.findings import finding, side
-from tests.detection.watched import TO_US, watched
+from tests.detection.observations import TO_US, watched
 
 DAYS = 60
 RECENT = 14
@@ -56,11 +56,11 @@ def _changed(ago: int) -> Observed:
 def test_an_onset_at_the_edge_is_old_if_it_was_so_before(
     subject: Subject, ago: int, placed: int, *, old: bool
 ) -> None:
-    assert is_old(_placed(subject, placed), _changed(ago), TO_US, RECENT) is old
+    assert is_stale(_placed(subject, placed), _changed(ago), TO_US, RECENT) is old
 
 
 def test_of_durations_a_single_day_before_the_edge_tells() -> None:
-    assert is_old(_placed(INIT, 14), _changed(15), TO_US, RECENT)
+    assert is_stale(_placed(INIT, 14), _changed(15), TO_US, RECENT)
 
 
 def _placed(subject: Subject, ago: int) -> Finding:
@@ -77,4 +77,4 @@ def _placed(subject: Subject, ago: int) -> Finding:
 def test_where_nothing_is_known_of_before_nothing_is_called_old() -> None:
     onset_us = TO_US - RECENT * DAY_US
     found = finding(subject=INIT, onset_us=onset_us, before=side(onset_us, onset_us, 1.0))
-    assert not is_old(found, _changed(30), TO_US, RECENT)
+    assert not is_stale(found, _changed(30), TO_US, RECENT)

@@ -67,5 +67,5 @@ def watched(
         time_day=none,
         time_cohort=none,
         time={category: np.array([]) for category in Category},
-        left_out=frozenset(),
+        excluded_days=frozenset(),
     )

@@ -1,0 +1,25 @@
+from ett_service.detection.window import comparable, groups
+from tests.detection.samples import COHORTS
+
+
+def test_each_cohort_each_value_and_the_whole_is_a_group() -> None:
+    found = groups(COHORTS)
+    assert found.names == (*COHORTS, (), (("cluster", "a"),), (("cluster", "b"),))
+    assert found.members.sum(axis=1).tolist() == [1, 1, 1, 1, 4, 2, 2]
+    assert found.single == (True, True, True, True, False, False, False)
+
+
+def test_a_set_of_cohorts_is_there_once() -> None:
+    alone = groups(COHORTS[:1])
+    assert alone.names == (COHORTS[0],)
+    assert groups(COHORTS[:2]).names == (*COHORTS[:2], ())
+
+
+def test_a_project_without_dimensions_is_its_only_cohort() -> None:
+    assert groups([()]).names == ((),)
+
+
+def test_a_cohort_is_comparable_with_what_holds_it() -> None:
+    assert comparable((), COHORTS[0])
+    assert comparable(COHORTS[0], (("cluster", "a"),))
+    assert not comparable(COHORTS[0], (("cluster", "b"),))
