@@ -9,17 +9,14 @@ from ett_service.core.fleet.distribution import place, ratio_place
 from ett_service.core.fleet.totals import FAILURE, JOB_ETT, PHASE
 from ett_service.core.ledger.results import AttemptLedger, JobLedger
 from ett_service.core.ledger.spans import NEVER
-from ett_service.core.words import FAILURES, INFRA_ORIGINS, Category, Outcome
-
-_BEFORE_THE_LOOP = frozenset(
-    {
-        Category.SCHEDULING,
-        Category.HARDWARE_SETUP,
-        Category.LAUNCHER_INIT,
-        Category.PT2_COMPILE,
-    }
+from ett_service.core.words import (
+    BEFORE_THE_LOOP,
+    FAILURES,
+    INFRA_ORIGINS,
+    TIMED,
+    Category,
+    Outcome,
 )
-_TIMED = _BEFORE_THE_LOOP | {Category.SHUTDOWN}
 
 
 class InstantAmount(NamedTuple):
@@ -120,8 +117,8 @@ def _phases(attempt: AttemptLedger) -> Iterator[InstantAmount]:
     over_at = None if attempt.outcome is Outcome.RUNNING else attempt.ended_at
     looped_at = over_at if attempt.loop_started_at is None else attempt.loop_started_at
     for category, us in attempt.categories_us.items():
-        at = looped_at if category in _BEFORE_THE_LOOP else over_at
-        if category in _TIMED and at is not None:
+        at = looped_at if category in BEFORE_THE_LOOP else over_at
+        if category in TIMED and at is not None:
             yield InstantAmount(at, attempt.number, tally=_timed(f"{PHASE}{category}", us))
 
 

@@ -17,13 +17,12 @@ from ett_service.core.fleet.owned_time import OwnedTime
 from ett_service.core.intervals import Interval, merged
 from ett_service.core.ledger.results import AttemptLedger, JobLedger, Recovery
 from ett_service.core.planning.scenario import (
-    CATEGORIES_OF,
     CutCategory,
     CutFailures,
     CutStage,
     Scenario,
 )
-from ett_service.core.words import Category
+from ett_service.core.words import CATEGORIES_OF, Category
 
 _Owned: TypeAlias = Mapping[tuple[int | None, Category], Sequence[Interval]]
 """When an attempt owned time of a category, in order."""
