@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import ColumnElement, Connection
 
 from ett_service.core.ledger.clock import TOLERANCE_US
 from ett_service.ingest.decode import Arrival, Batch
 from ett_service.ingest.refusals import Code, Refusal
-from ett_service.storage.engine.statements import INSERTS, insert_new
+from ett_service.storage.engine.statements import insert_new, replace_rows
 from ett_service.storage.record.events import Content, known_contents, known_offsets
 from ett_service.storage.schema import dirty, event, job, job_history, producer
 
@@ -27,12 +27,11 @@ def lower_offsets(conn: Connection, batch: Batch, project_id: int, now_us: int) 
     known = known_offsets(conn, project_id, seen)
     offset = now_us - batch.sent_at
     lowered = sorted(key for key in seen if _is_news(offset, known.get(key)))
-    if lowered:
-        rows = [
-            {"project_id": project_id, "job": job, "producer": name, "offset_us": offset}
-            for job, name in lowered
-        ]
-        conn.execute(_LOWER[conn.dialect.name], rows)
+    rows = [
+        {"project_id": project_id, "job": job, "producer": name, "offset_us": offset}
+        for job, name in lowered
+    ]
+    replace_rows(conn, producer, rows, where=_is_lower)
     return {key[0] for key in lowered if _matters(offset) or _matters(known.get(key, 0))}
 
 
@@ -44,19 +43,10 @@ def _matters(offset: int) -> bool:
     return abs(offset) > TOLERANCE_US
 
 
-def _lower(dialect: str) -> Executable:
-    """Build the statement that keeps the lesser, whoever of two writers comes first."""
-    into: Any = INSERTS[dialect](producer)
-    sent = into.excluded.offset_us
-    lower: Executable = into.on_conflict_do_update(
-        index_elements=producer.primary_key.columns,
-        set_={"offset_us": sent},
-        where=sent < producer.c.offset_us,
-    )
-    return lower
-
-
-_LOWER: Mapping[str, Executable] = {dialect: _lower(dialect) for dialect in INSERTS}
+def _is_lower(new: Any) -> ColumnElement[bool]:
+    """Keep the lesser offset, whoever of two writers comes first."""
+    is_lower: ColumnElement[bool] = new.offset_us < producer.c.offset_us
+    return is_lower
 
 
 _BITS = 63

@@ -197,13 +197,13 @@ def _drop(conn: Connection, key: JobKey, rows: Iterable[tuple[int, int]]) -> Non
 def _put(
     conn: Connection, key: JobKey, rows: Sequence[tuple[int, int, _Stored | None, Content]]
 ) -> None:
-    said = statements.said(
+    places = statements.nonzero_places(
         map(sub, one.sums, before.content.sums) if before else one.sums
         for _, _, before, one in rows
     )
-    names = (*[MEASURES[place] for place in said], "tallies")
+    names = (*[MEASURES[place] for place in places], "tallies")
     put = [
-        (*key, hour_at, cohort_id, *[one.sums[place] for place in said], one.tallies)
+        (*key, hour_at, cohort_id, *[one.sums[place] for place in places], one.tallies)
         for hour_at, cohort_id, _, one in rows
     ]
     statements.put(conn, contribution, names, put)

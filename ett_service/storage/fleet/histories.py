@@ -15,9 +15,16 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
 from ett_service.core.words import Category, Period
 from ett_service.storage import schema
-from ett_service.storage.fleet.rollups import CohortFilter, Group, Span, conditions, label, start_of
+from ett_service.storage.fleet.rollups import (
+    CohortFilter,
+    Group,
+    Span,
+    contributed,
+    label,
+    start_of,
+)
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.schema import checkpoint, cohort, contribution, project
+from ett_service.storage.schema import checkpoint, contribution
 from ett_service.storage.schema.record import EXCLUSION
 
 T = TypeVar("T")
@@ -69,18 +76,9 @@ def _place(key: JobKey) -> int:
 
 
 def _alive(wanted: CohortFilter, window: Span) -> Select[int, str]:
-    ledger, added, cohort = schema.job_ledger, schema.contribution, schema.cohort
-    adds = (
-        select(added.c.job)
-        .join_from(added, cohort, added.c.cohort_id == cohort.c.id)
-        .join(schema.project, schema.project.c.id == cohort.c.project_id)
-        .where(
-            added.c.project_id == ledger.c.project_id,
-            added.c.job == ledger.c.job,
-            added.c.hour_us >= window[0],
-            added.c.hour_us < window[1],
-            *conditions(wanted),
-        )
+    ledger = schema.job_ledger
+    adds = contributed([contribution.c.job], wanted, window).where(
+        contribution.c.project_id == ledger.c.project_id, contribution.c.job == ledger.c.job
     )
     statement: Select[int, str] = select(ledger.c.project_id, ledger.c.job).where(
         ledger.c.started_us < window[1],
@@ -175,12 +173,10 @@ def cohort_gaps(
     )
     # Distinct, since a job may add to several cohorts of a group in an hour.
     statement = (
-        select(gaps, *labels)
+        contributed([*gaps.c, *labels], wanted)
         .distinct()
-        .join_from(gaps, contribution, in_its_hour)
-        .join(cohort, contribution.c.cohort_id == cohort.c.id)
-        .join(project, project.c.id == cohort.c.project_id)
-        .where(gaps.c.gap_us > 0, *conditions(wanted))
+        .join(gaps, in_its_hour)
+        .where(gaps.c.gap_us > 0)
         .order_by(gaps.c.saved_us.desc())
         .limit(most)
     )

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, case, select
 
 from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import DAY_US
+from ett_service.storage.engine.statements import lift_time_limit
 from ett_service.storage.fleet.contributions import DAY, Content, amounts
 from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Additions, Amounts, day_of
 from ett_service.storage.schema import cohort, cohort_day, contribution, project
@@ -107,8 +108,7 @@ def _stored(conn: Connection, project_id: int, day_us: int) -> dict[Table, Amoun
 
 def _summed(conn: Connection, project_id: int) -> Iterator[tuple[int, dict[Table, Amounts]]]:
     """Sum the contributions of each day that has any; days come in order, one in memory."""
-    if conn.dialect.name == "postgresql":
-        conn.exec_driver_sql("SET LOCAL statement_timeout = 0")  # all of them are sorted at once
+    lift_time_limit(conn)  # all of them are sorted at once
     rows = map(tuple, conn.execute(_ROLLED_UP, {"project_id": project_id}))
     for day_us, of_day in groupby(rows, key=lambda row: day_of(row[0])):
         additions = Additions()

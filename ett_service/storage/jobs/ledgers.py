@@ -22,7 +22,7 @@ from ett_service.core.ledger.results import (
 )
 from ett_service.core.words import Category, Period, Phase
 from ett_service.storage import schema
-from ett_service.storage.engine.statements import replacing
+from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.jobs.ledger_rows import (
     ATTEMPTS,
     CHECKPOINTS,
@@ -135,7 +135,7 @@ def _common_start(before: Sequence[T], after: Sequence[T]) -> int:
 
 
 def _put(conn: Connection, key: JobKey, table: Table, rows: Sequence[Columns]) -> None:
-    conn.execute(replacing(conn.dialect.name, table), [key._asdict() | row for row in rows])
+    replace_rows(conn, table, [key._asdict() | row for row in rows])
 
 
 def head(conn: Connection, key: JobKey) -> Head | None:

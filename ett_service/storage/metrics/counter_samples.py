@@ -5,7 +5,7 @@ One row a job, which nobody else's writes touch; the publisher carries it on to 
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, bindparam, select
@@ -15,7 +15,7 @@ from ett_service.core.fleet.counters import OpenWork, job_counters, open_work
 from ett_service.core.ledger.results import Exclusion, JobLedger
 from ett_service.core.words import label
 from ett_service.storage import schema
-from ett_service.storage.engine.statements import INSERTS, replacing
+from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.record.dirty_marks import JobKey
 
 NOTHING = "{}"
@@ -38,15 +38,6 @@ class CounterSample(NamedTuple):
     running: int
 
 
-def _putting(dialect: str) -> Any:
-    said = replacing(dialect, schema.counted, (*CounterSample._fields, "fresh"))
-    given: dict[str, Any] = {
-        name: bindparam(name) for name in (*JobKey._fields, *CounterSample._fields)
-    }
-    return said.values(given | {"counted": NOTHING, "fresh": 1})
-
-
-_PUT = {dialect: _putting(dialect) for dialect in INSERTS}
 _STORED = select(
     schema.counted.c.job, *(schema.counted.c[name] for name in CounterSample._fields)
 ).where(
@@ -90,9 +81,9 @@ def counter_sample(
 
 def put(conn: Connection, sayings: Iterable[tuple[JobKey, CounterSample]]) -> None:
     """Write what jobs say, for the publisher to find."""
-    rows = [key._asdict() | one._asdict() for key, one in sayings]
-    if rows:
-        conn.execute(_PUT[conn.dialect.name], rows)
+    new = {"counted": NOTHING, "fresh": 1}
+    rows = [key._asdict() | sample._asdict() | new for key, sample in sayings]
+    replace_rows(conn, schema.counted, rows, (*CounterSample._fields, "fresh"))
 
 
 def stored(conn: Connection, project_id: int, jobs: Sequence[str]) -> dict[str, CounterSample]:
