@@ -24,7 +24,7 @@ from ett_service.api.rendering import attempt_answer, job_answer, ledger_answer,
 from ett_service.core.intervals import rfc3339
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import JobState
-from ett_service.fleet.productivity import job_parts, productivity
+from ett_service.fleet.economy import job_parts, productivity
 from ett_service.storage.jobs import ledgers, listing
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey

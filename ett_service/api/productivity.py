@@ -14,7 +14,7 @@ from ett_service.api.jobs import known_ledger
 from ett_service.api.problems import declared
 from ett_service.api.rendering import productivity_answer
 from ett_service.core.intervals import DAY_US, MONDAY_US, rfc3339
-from ett_service.fleet.productivity import job_parts, productivity
+from ett_service.fleet.economy import job_parts, productivity
 from ett_service.fleet.scope import MOST_POINTS, STEPS, BadQuestion
 
 router = APIRouter(

@@ -36,7 +36,7 @@ from ett_service.core.ledger.results import (
 )
 from ett_service.core.planning.definitions import definitions
 from ett_service.core.words import WASTED, Category, JobState, Period
-from ett_service.fleet.productivity import Productivity
+from ett_service.fleet.economy import Productivity
 from ett_service.fleet.uncertainty import Interval
 from ett_service.storage.record.corrections import Correction
 

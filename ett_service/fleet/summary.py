@@ -11,8 +11,7 @@ from sqlalchemy import Connection
 
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.words import Category
-from ett_service.fleet.economy import Cost, Economy, Part
-from ett_service.fleet.productivity import Productivity, productivity
+from ett_service.fleet.economy import Cost, Economy, Part, Productivity, productivity
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import TimeBetween, time_between
 from ett_service.storage.fleet import rollups

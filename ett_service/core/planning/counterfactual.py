@@ -16,12 +16,7 @@ from typing import NamedTuple, TypeAlias
 from ett_service.core.fleet.owned_time import OwnedTime
 from ett_service.core.intervals import Interval, merged
 from ett_service.core.ledger.results import AttemptLedger, JobLedger, Recovery
-from ett_service.core.planning.scenario import (
-    CutCategory,
-    CutFailures,
-    CutStage,
-    Scenario,
-)
+from ett_service.core.planning.scenario import CutCategory, CutFailures, CutStage, Scenario
 from ett_service.core.words import CATEGORIES_OF, Category
 
 _Owned: TypeAlias = Mapping[tuple[int | None, Category], Sequence[Interval]]

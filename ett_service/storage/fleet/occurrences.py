@@ -23,13 +23,7 @@ from ett_service.core.fleet.totals import WEIGHTED
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import FAILURES, Category
 from ett_service.storage.fleet.rollups import CohortFilter, Span, contributed, start_of
-from ett_service.storage.schema import (
-    attempt_ledger,
-    contribution,
-    job_ledger,
-    recovery,
-    segment,
-)
+from ett_service.storage.schema import attempt_ledger, contribution, job_ledger, recovery, segment
 
 
 class Occurrence(NamedTuple):
