@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -94,7 +95,7 @@ class Economy:
 
     def __post_init__(self) -> None:
         prices: dict[str, list[Price]] = {}
-        for price in sorted(self.prices, key=lambda one: one.from_us):
+        for price in sorted(self.prices, key=attrgetter("from_us")):
             prices.setdefault(price.hardware.casefold(), []).append(price)
         peaks = {
             (rate.hardware.casefold(), rate.precision.casefold()): rate.teraflops
@@ -105,7 +106,9 @@ class Economy:
 
     def price(self, hardware: str, at_us: int) -> Fraction | None:
         """Return what an hour of one accelerator cost at an instant; None if nobody said."""
-        begun = [one for one in self._prices.get(hardware.casefold(), ()) if one.from_us <= at_us]
+        begun = [
+            price for price in self._prices.get(hardware.casefold(), ()) if price.from_us <= at_us
+        ]
         return begun[-1].per_gpu_hour if begun else None
 
     def peak_teraflops(self, hardware: str, precision: str) -> float | None:
@@ -114,15 +117,15 @@ class Economy:
 
     def cuts(self, from_us: int, to_us: int) -> list[int]:
         """Return the instants inside a window at which a price begins."""
-        return sorted({one.from_us for one in self.prices if from_us < one.from_us < to_us})
+        return sorted({price.from_us for price in self.prices if from_us < price.from_us < to_us})
 
     def target(self, labels: Mapping[str, str]) -> float | None:
         """Return the target ETT% that names most of a cohort's *labels* and none against them.
 
         Of two that name equally many it is the one that was told first; None without any.
         """
-        fits = [one for one in self.targets if one.where.items() <= labels.items()]
-        best = max(fits, key=lambda one: len(one.where), default=None)
+        fits = [target for target in self.targets if target.where.items() <= labels.items()]
+        best = max(fits, key=lambda target: len(target.where), default=None)
         return None if best is None else best.ett_ratio
 
     def cost(self, parts: Iterable[Part]) -> Cost:
@@ -204,11 +207,11 @@ def job_parts(conn: Connection, project_id: int, job: str, step_us: int = DAY_US
 
     Prices begin at midnight, so that each part has one.
     """
-    found = job_totals(conn, project_id, job, step_us, measures=_MEASURES)
+    by_start = job_totals(conn, project_id, job, step_us, measures=_MEASURES)
     return [
         Part(hardware, precision, start_us or 0, totals)
         for (start_us, (hardware, precision)), totals in sorted(
-            found.items(), key=lambda item: item[0][0] or 0
+            by_start.items(), key=lambda item: item[0][0] or 0
         )
     ]
 

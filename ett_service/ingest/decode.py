@@ -124,10 +124,10 @@ def _type_of(sent: SentEvent) -> str:
 def _id_in(raw: bytes) -> str | None:
     """Return the id of an event that was refused, so that its sender can find it."""
     try:
-        found = _ID.decode(raw).id
+        event_id = _ID.decode(raw).id
     except (msgspec.DecodeError, RecursionError):
         return None
-    return found if found is not None and _CAN_BE_AN_ID.fullmatch(found) else None
+    return event_id if event_id is not None and _CAN_BE_AN_ID.fullmatch(event_id) else None
 
 
 _BATCH = msgspec.json.Decoder(EventBatch)
@@ -222,9 +222,9 @@ def _mended(body: bytes) -> bytes:
 
 
 def _mended_escape(escape: re.Match[bytes]) -> bytes:
-    found = escape[0]
-    is_lone = len(found) == _LONE and _SURROGATE.match(found) is not None
-    return DAMAGED.encode() if is_lone else found
+    written = escape[0]
+    is_lone = len(written) == _LONE and _SURROGATE.match(written) is not None
+    return DAMAGED.encode() if is_lone else written
 
 
 def _envelope(body: bytes) -> EventBatch:
@@ -253,27 +253,27 @@ def _envelope_by_last_keys(body: bytes, error: msgspec.ValidationError) -> Event
 
 def _cut_deep(body: bytes) -> bytes:
     """Return *body* with 0 for what lies far too deep: its event is refused, others are read."""
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     depth = start = 0
     for token in _STRUCTURE.finditer(body):
         if token[0] in b"[{":
             depth += 1
             if depth == _FAR_TOO_DEEP:
-                kept += body[start : token.start()], b"0"
+                pieces += body[start : token.start()], b"0"
         elif token[0] in b"]}":
             if depth == _FAR_TOO_DEEP:
                 start = token.end()
             depth -= 1
-    return b"".join(kept) + (body[start:] if depth < _FAR_TOO_DEEP else b"")
+    return b"".join(pieces) + (body[start:] if depth < _FAR_TOO_DEEP else b"")
 
 
 def _about(headers: Mapping[str, str]) -> EventBatch:
     """Read what the headers say around the events that come one a line."""
-    said: dict[str, object] = {
+    members: dict[str, object] = {
         member: headers[header] for header, member in _HEADERS.items() if header in headers
     }
     try:
-        return msgspec.convert({**said, "events": []}, EventBatch, strict=False)
+        return msgspec.convert({**members, "events": []}, EventBatch, strict=False)
     except msgspec.ValidationError as error:
         fault = fault_of(error)
         raise BadBatch(Refusal(fault.code, fault.pointer)) from error

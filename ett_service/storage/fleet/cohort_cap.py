@@ -124,7 +124,7 @@ def full_days(conn: Connection, most: int) -> list[ProjectDay]:
 def plan(conn: Connection, day: ProjectDay, most: int) -> Moves:
     """Find what keeps the *most* cohorts with the most GPU time, of equal ones the earlier."""
     of_day = _of(day)
-    seen = {cohort_id: bool(kept) for cohort_id, kept in conn.execute(_SEEN, of_day)}
+    seen = {cohort_id: bool(own) for cohort_id, own in conn.execute(_SEEN, of_day)}
     gpu_us: dict[int, int] = {}
     for cohorts_of, table in ((_OWN, rollup_daily), (_IN_OTHER, contribution)):
         gpu_us |= _gpu_time(conn, cohorts_of, table, of_day)
@@ -143,8 +143,8 @@ def move(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int], *, own: b
     """
     taken = {
         cohort_id: bool(excluded)
-        for cohort_id, kept, excluded in _free(conn, day, cohort_ids)
-        if bool(kept) != own
+        for cohort_id, has_own, excluded in _free(conn, day, cohort_ids)
+        if bool(has_own) != own
     }
     additions = Additions()
     for cohort_id, excluded in taken.items():

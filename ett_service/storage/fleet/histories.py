@@ -124,10 +124,10 @@ def _segment(start_at: int, end_at: int, category: str, period: str, number: int
 def _by_job(
     conn: Connection, statement: Select[Any], wanted: dict[str, Any]
 ) -> dict[str, list[tuple[Any, ...]]]:
-    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    by_job: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for job, *rest in conn.execute(statement, wanted):
-        found[job].append(tuple(rest))
-    return found
+        by_job[job].append(tuple(rest))
+    return by_job
 
 
 def _of_jobs(table: Any, *names: str) -> Select[Any]:
@@ -180,10 +180,10 @@ def cohort_gaps(
         .order_by(gaps.c.saved_us.desc())
         .limit(most)
     )
-    found: defaultdict[Group, list[int]] = defaultdict(list)
+    by_group: defaultdict[Group, list[int]] = defaultdict(list)
     for row in conn.execute(statement):
-        found[tuple(row[len(gaps.c) :])].append(row.gap_us)
-    return found
+        by_group[tuple(row[len(gaps.c) :])].append(row.gap_us)
+    return by_group
 
 
 def _gaps(wanted: CohortFilter, window: Span) -> Subquery:

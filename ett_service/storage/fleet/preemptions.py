@@ -93,14 +93,14 @@ def losses(
 
 def _each(wanted: CohortFilter, window: Span, keys: Sequence[ColumnElement[Any]]) -> Subquery:
     """Select the attempts that ended preempted, one a row; 0 for unknown accelerators."""
-    known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
+    is_known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
     of_its_job = and_(
         job_ledger.c.project_id == _preempted.c.project_id, job_ledger.c.job == _preempted.c.job
     )
     return (
         select(
             *(key.label(f"key_{place}") for place, key in enumerate(keys)),
-            case((known, _preempted.c.gpus), else_=0).label("accelerators"),
+            case((is_known, _preempted.c.gpus), else_=0).label("accelerators"),
             _preempted.c.unsaved_us,
             _recovered_us().label("recovered_us"),
         )

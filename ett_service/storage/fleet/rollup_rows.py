@@ -98,12 +98,12 @@ def _rolled_up_days(conn: Connection, project_id: int) -> set[int]:
 def _stored(conn: Connection, project_id: int, day_us: int) -> dict[Table, Amounts]:
     """Read all rollups of a day."""
     of_day = {"project_id": project_id, "since": day_us, "until": day_us + DAY_US}
-    found: dict[Table, Amounts] = {}
+    by_table: dict[Table, Amounts] = {}
     for table, statement in _OF_DAY.items():
         key = len(table.primary_key) - 1
         rows = map(tuple, conn.execute(statement, of_day))
-        found[table] = {row[:key]: row[key:] for row in rows}
-    return found
+        by_table[table] = {row[:key]: row[key:] for row in rows}
+    return by_table
 
 
 def _summed(conn: Connection, project_id: int) -> Iterator[tuple[int, dict[Table, Amounts]]]:

@@ -106,11 +106,11 @@ def events(
     if batches is None:
         rows = conn.execute(_EVENTS, of_the_job)
         return [decode_body(kind, body) for kind, body in rows]
-    found: list[Event] = []
+    decoded: list[Event] = []
     for some in _pieces(batches):
         rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": some})
-        found += [decode_body(kind, body) for kind, body in rows]
-    return found
+        decoded += [decode_body(kind, body) for kind, body in rows]
+    return decoded
 
 
 def offsets(conn: Connection, project_id: int, job: str) -> dict[str, int]:

@@ -78,8 +78,8 @@ def add_marker(
         "made_us": now_us,
     }
     is_new = insert_new(conn, marker, [row]) > 0
-    kept = conn.execute(_ONE, {"of_project": project_id, "name": made.id}).one()
-    return _kept(kept), is_new
+    stored = conn.execute(_ONE, {"of_project": project_id, "name": made.id}).one()
+    return _kept(stored), is_new
 
 
 def delete_marker(conn: Connection, project_id: int, marker_id: str) -> bool:
