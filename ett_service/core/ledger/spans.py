@@ -18,7 +18,7 @@ _CLOSED_BY: dict[Phase, tuple[Phase, ...]] = {
 }
 """The phases whose begin ends a span that was left open."""
 
-_ENDED_BY_PROGRESS = frozenset({Phase.CHECKPOINT_BLOCKING, Phase.EVALUATION, Phase.STALLED})
+_ENDED_BY_PROGRESS = frozenset(ACTIVITIES) - {Phase.PT2_COMPILE}
 
 NEVER = 1 << 62
 """Later than every instant."""
