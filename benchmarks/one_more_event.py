@@ -23,7 +23,7 @@ from typing import Any
 from ett_service.aggregation.job import KeptFold, refresh
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.dirty_marks import JobKey

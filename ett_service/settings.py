@@ -211,8 +211,8 @@ class Settings(BaseModel):
     @field_validator("prices")
     @classmethod
     def _says_each_price_once(cls, prices: tuple[PriceRow, ...]) -> tuple[PriceRow, ...]:
-        told = Counter((row.hardware.casefold(), row.from_) for row in prices)
-        if any(count > 1 for count in told.values()):
+        counts = Counter((row.hardware.casefold(), row.from_) for row in prices)
+        if any(count > 1 for count in counts.values()):
             raise ValueError("two prices of one hardware begin on one day")
         return prices
 
@@ -221,12 +221,12 @@ class Settings(BaseModel):
     def _can_tell_each_receiver(
         cls, receivers: tuple[ReceiverRow, ...], info: ValidationInfo
     ) -> tuple[ReceiverRow, ...]:
-        told = Counter(row.name for row in receivers)
-        if any(count > 1 for count in told.values()):
+        counts = Counter(row.name for row in receivers)
+        if any(count > 1 for count in counts.values()):
             raise ValueError("two receivers have one name")
         detection: DetectionTable = info.data.get("detection", DetectionTable())
-        known = {"project", *detection.cohort}
-        if any(not known.issuperset(row.where) for row in receivers):
+        dimensions = {"project", *detection.cohort}
+        if any(not dimensions.issuperset(row.where) for row in receivers):
             raise ValueError("where may name project and the dimensions of detection.cohort")
         if any(row.format == "pagerduty" and not row.secret for row in receivers):
             raise ValueError("pagerduty needs its routing key as secret")
@@ -302,8 +302,8 @@ def load(environ: Mapping[str, str], file: Path | None = None) -> Loaded:
     path = named or DEFAULT_FILE
     from_file = _read(path) if named or path.is_file() else {}
     from_environment = _variables(environ)
-    known = Settings.model_fields
-    sources = dict.fromkeys(known, "default")
+    names = Settings.model_fields
+    sources = dict.fromkeys(names, "default")
     sources |= dict.fromkeys(from_file, str(path))
     sources |= {name: variable(name) for name in from_environment}
     try:
@@ -340,11 +340,11 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {settings[name]: value for name, value in ours.items() if name in settings}
 
 
-def _refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
-    known = sorted(known)
+def _refuse_unknown(given: Iterable[str], known_names: Iterable[str], where: str) -> None:
+    known_names = sorted(known_names)
     faults = []
-    for name in sorted(set(given) - set(known)):
-        near = difflib.get_close_matches(name, known, n=1)
+    for name in sorted(set(given) - set(known_names)):
+        near = difflib.get_close_matches(name, known_names, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         faults.append(f"{where}{name} is not a setting{meant}")
     if faults:
@@ -356,6 +356,6 @@ def _faults(error: ValidationError, sources: Mapping[str, str]) -> str:
     for fault in error.errors(include_url=False, include_input=False):
         name, *inner = map(str, fault["loc"])
         place = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in inner)
-        said = fault["msg"].removeprefix("Value error, ")
-        lines.append(f"{name}{place} (from {sources[name]}): {said[0].lower()}{said[1:]}")
+        message = fault["msg"].removeprefix("Value error, ")
+        lines.append(f"{name}{place} (from {sources[name]}): {message[0].lower()}{message[1:]}")
     return "\n".join(lines)

@@ -17,7 +17,7 @@ import uvicorn
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState, Notifications, Waker
 from ett_service.core.intervals import SECOND_US
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from ett_service.notifications.guard import Allowed
 from ett_service.notifications.receivers import Directory
 from ett_service.notifications.sender import Sender, Sending

@@ -140,6 +140,8 @@ def _sentence(bar: Bar) -> str:
         ((category, bar.parts.get(category, 0.0)) for category in Category),
         key=lambda part: -part[1],
     )
-    said = ", ".join(f"{category} {percent(part / total)}" for category, part in parts if part > 0)
+    shares = ", ".join(
+        f"{category} {percent(part / total)}" for category, part in parts if part > 0
+    )
     name = f"{bar.name}: " if bar.name else ""
-    return f"{name}{said or 'no time'}."
+    return f"{name}{shares or 'no time'}."

@@ -195,10 +195,10 @@ def _upright(x: float, text: str, dashes: str | None, top: float) -> list[Markup
 def _told(points: Sequence[CurvePoint], intervals: Intervals) -> str:
     nearest = min(points, key=lambda point: abs(point.interval_s - intervals.best))
     low, high = intervals.band
-    said = (
+    sentence = (
         f"Saving every {duration(intervals.best)} wastes least, {percent(nearest.wasted)} of the "
         f"training time; from {duration(low)} to {duration(high)} it is hardly more."
     )
     if intervals.current is None:
-        return said
-    return f"{said} Now it is every {duration(intervals.current)}."
+        return sentence
+    return f"{sentence} Now it is every {duration(intervals.current)}."

@@ -97,10 +97,10 @@ def shortened(text: str, width: float, size: float = FONT_PX) -> str:
     """Return as much of *text* as fits *width*, an ellipsis in place of what does not."""
     if width_of(text, size) <= width:
         return text
-    kept = len(text)
-    while kept and width_of(text[:kept] + "…", size) > width:
-        kept -= 1
-    return text[:kept].rstrip() + "…"
+    length = len(text)
+    while length and width_of(text[:length] + "…", size) > width:
+        length -= 1
+    return text[:length].rstrip() + "…"
 
 
 def number(value: float) -> str:

@@ -56,8 +56,8 @@ def trend(
 
     The axis covers what is there and the target, so it does not begin at 0.
     """
-    known = [point.value for point in points if point.value is not None]
-    covered = known if target is None else [*known, target]
+    values = [point.value for point in points if point.value is not None]
+    covered = values if target is None else [*values, target]
     marks = ticks(min(covered, default=0.0), max(covered, default=1.0))
     across = linear((0, max(len(points) - 1, 1)), (_LEFT, _RIGHT))
     up = linear((marks[0], marks[-1]), (_BOTTOM, _TOP))
@@ -129,10 +129,10 @@ def _labels(
     shown: Callable[[float | None], str],
 ) -> list[Markup]:
     """Name the newest value and the target beside their ends, neither over the other."""
-    known = [(place, point.value) for place, point in enumerate(points) if point.value is not None]
-    if not known:
+    valued = [(place, point.value) for place, point in enumerate(points) if point.value is not None]
+    if not valued:
         return [label((_LEFT + _RIGHT) / 2, _TOP + 20, "no data", text_anchor="middle")]
-    place, value = known[-1]
+    place, value = valued[-1]
     drawn = [label(across(place) + 9, up(value) + 4, shown(value), font_weight="bold")]
     if target is not None:
         y = up(target) + 4
@@ -165,13 +165,13 @@ def _event(event: Event, across: Scale) -> Markup:
 def _told(
     points: Sequence[Point], target: float | None, shown: Callable[[float | None], str]
 ) -> str:
-    known = [(point.name, point.value) for point in points if point.value is not None]
-    if not known:
+    valued = [(point.name, point.value) for point in points if point.value is not None]
+    if not valued:
         return "There are no values."
-    (first, begun), (newest, now) = known[0], known[-1]
-    values = [value for _, value in known]
-    said = (
-        f"{len(known)} values: {shown(begun)} at {first}, {shown(now)} at {newest}, "
+    (first, begun), (newest, now) = valued[0], valued[-1]
+    values = [value for _, value in valued]
+    sentence = (
+        f"{len(valued)} values: {shown(begun)} at {first}, {shown(now)} at {newest}, "
         f"lowest {shown(min(values))}, highest {shown(max(values))}."
     )
-    return said if target is None else f"{said} The target is {shown(target)}."
+    return sentence if target is None else f"{sentence} The target is {shown(target)}."

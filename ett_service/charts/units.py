@@ -86,11 +86,11 @@ ALL = "(all)"
 _RATE_PER = 1_000  # GPU-hours
 
 
-def subject(found: Answer) -> str:
+def subject(finding: Answer) -> str:
     """Name what is watched: the phase and stage if it is the time of one, else the metric."""
-    if found["metric"] in ("phase_seconds", "stage_seconds"):
-        return " / ".join(found[name] for name in ("phase", "stage") if found[name])
-    return " ".join(filter(None, (found["metric"], found["cause"])))
+    if finding["metric"] in ("phase_seconds", "stage_seconds"):
+        return " / ".join(finding[name] for name in ("phase", "stage") if finding[name])
+    return " ".join(filter(None, (finding["metric"], finding["cause"])))
 
 
 def cohort(values: Mapping[str, str]) -> str:
@@ -116,19 +116,21 @@ def factor(ratio: float | None) -> str:
     return NONE if ratio is None else f"x {ratio:.2f}"
 
 
-def level_change(found: Answer) -> str:
+def level_change(finding: Answer) -> str:
     """Show before and after: ``8m 06s -> 13m 24s``."""
-    before, after = (value(found["unit"], found[side]["median"]) for side in ("before", "after"))
+    before, after = (
+        value(finding["unit"], finding[side]["median"]) for side in ("before", "after")
+    )
     return f"{before} -> {after}"
 
 
 def cost(impact: Answer) -> str:
     """Say what a week of it costs, as far as that is known."""
-    said = []
+    costs = []
     if impact["gpu_hours_per_week"] is not None:
-        said.append(f"{amount(impact['gpu_hours_per_week'])} GPU-hours a week")
+        costs.append(f"{amount(impact['gpu_hours_per_week'])} GPU-hours a week")
     if impact["cost_per_week"] is not None:
-        said.append(money(impact["cost_per_week"], impact["currency"] or "") + " a week")
+        costs.append(money(impact["cost_per_week"], impact["currency"] or "") + " a week")
     if impact["ett_points"] is not None:
-        said.append(f"{points(impact['ett_points'] / 100)} of the cohort's ETT%")
-    return ", ".join(said) or "unknown: neither accelerators nor ETT% of it are known"
+        costs.append(f"{points(impact['ett_points'] / 100)} of the cohort's ETT%")
+    return ", ".join(costs) or "unknown: neither accelerators nor ETT% of it are known"

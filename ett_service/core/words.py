@@ -1,6 +1,7 @@
 """The closed lists of words that events, ledgers and answers are written in, and label values."""
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum, auto
 
 
@@ -82,14 +83,6 @@ class Category(Word):
     UNATTRIBUTED = auto()  #: inside an attempt, covered by no span
 
 
-START_CATEGORIES = (
-    Category.SCHEDULING,
-    Category.HARDWARE_SETUP,
-    Category.LAUNCHER_INIT,
-    Category.PT2_COMPILE,
-)
-"""What an attempt passes through before its training loop, in this order."""
-
 WASTED = frozenset(
     {
         Category.REPEATED_TRAINING,
@@ -100,6 +93,29 @@ WASTED = frozenset(
     }
 )
 """Categories that count as wasted inside the period ``training``."""
+
+BEFORE_THE_LOOP = (
+    Category.SCHEDULING,
+    Category.HARDWARE_SETUP,
+    Category.LAUNCHER_INIT,
+    Category.PT2_COMPILE,
+)
+"""What an attempt passes through before its training loop, in this order."""
+
+TIMED = (*BEFORE_THE_LOOP, Category.SHUTDOWN)
+"""The phases whose durations are counted, one an attempt, once the attempt has left them."""
+
+_PHASE_OF: Mapping[str, Phase] = {
+    Category.EFFECTIVE_TRAINING: Phase.TRAIN_LOOP,
+    Category.REPEATED_TRAINING: Phase.TRAIN_LOOP,
+    Category.RECOMPILE: Phase.PT2_COMPILE,
+}
+
+CATEGORIES_OF: Mapping[Phase, tuple[Category, ...]] = {
+    phase: tuple(category for category in Category if _PHASE_OF.get(category, category) == phase)
+    for phase in Phase
+}
+"""The categories that a phase's own time falls in: mostly the one of its name."""
 
 
 class Period(Word):

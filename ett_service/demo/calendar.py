@@ -75,8 +75,8 @@ class Tape:
     def tell(self, kind: str, at: int, **members: object) -> None:
         """Record one event, unless it would come too late."""
         if at <= self.until_us:
-            said = {name: value for name, value in members.items() if value is not None}
-            self.events.append({"type": kind, "at": rfc3339(at), **self._of_all, **said})
+            stated = {name: value for name, value in members.items() if value is not None}
+            self.events.append({"type": kind, "at": rfc3339(at), **self._of_all, **stated})
 
     def span(
         self, phase: str, start: int, end: int, stage: str | None = None, **members: object

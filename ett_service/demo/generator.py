@@ -99,8 +99,8 @@ def generate(*, seed: int, days: int, end_us: int) -> Fleet:
     made = _Making(seed, Almanac(days, end_us))
     stories = sorted(made.stories(), key=lambda story: (story.job.submitted_at, story.job.name))
     markers = list(made.markers())
-    told = truth(seed, made.almanac, made.planted, stories, len(markers))
-    return Fleet(stories, markers, told)
+    answers = truth(seed, made.almanac, made.planted, stories, len(markers))
+    return Fleet(stories, markers, answers)
 
 
 class _Making:
@@ -169,7 +169,9 @@ class _Making:
 
     def markers(self) -> Iterator[dict[str, Any]]:
         """Return the markers that people set, in order of kind, then time."""
-        return (one for one in self._all_markers() if one["at"] <= rfc3339(self.almanac.end_us))
+        return (
+            marker for marker in self._all_markers() if marker["at"] <= rfc3339(self.almanac.end_us)
+        )
 
     def _all_markers(self) -> Iterator[dict[str, Any]]:
         almanac, planted = self.almanac, self.planted

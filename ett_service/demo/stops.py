@@ -28,11 +28,11 @@ class Failure:
     hangs: bool = False  #: nobody notices for a while
 
 
-def _xid(number: int, said: str) -> Members:
+def _xid(number: int, text: str) -> Members:
     return {
         "exit_code": 1,
         "exception": "torch.AcceleratorError",
-        "message": f"NVRM: Xid (PCI:0000:9d:00): {number}, {said}",
+        "message": f"NVRM: Xid (PCI:0000:9d:00): {number}, {text}",
     }
 
 

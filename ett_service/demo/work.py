@@ -38,12 +38,12 @@ class Job:
     def totals(self, step: int) -> dict[str, object]:
         """Return the running totals that the trainer reports after *step*."""
         flops = self.flops_a_step * step
-        known = {
+        amounts = {
             "samples": _SAMPLES_A_GPU * self.gpus * step,
             "tokens": round(flops / (6 * self.model.parameters)),
             "flops": flops,
         }
-        return {name: known[name] for name in known if name in self.model.reports}
+        return {name: amounts[name] for name in amounts if name in self.model.reports}
 
     def facts(self, at: str, code_version: str) -> WireEvent:
         """Return the event that describes the job."""

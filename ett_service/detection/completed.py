@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from ett_service.core.regressions.finding import Metric, Subject
-from ett_service.core.words import FAILURES, START_CATEGORIES, Category, Outcome, Phase
+from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome, Phase
 from ett_service.storage.fleet.rollups import Span
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob, ObservedStage
@@ -30,7 +30,7 @@ def phase_subject(phase: str) -> Subject:
     return Subject(Metric.PHASE_SECONDS, phase)
 
 
-_START = {category.value: phase_subject(category.value) for category in START_CATEGORIES}
+_START = {category.value: phase_subject(category.value) for category in BEFORE_THE_LOOP}
 _LOOP = {category.value: phase_subject(category.value) for category in LOOP_CATEGORIES}
 _SHUTDOWN = phase_subject(Category.SHUTDOWN.value)
 

@@ -124,7 +124,7 @@ def advise(measured: MeasuredCosts, counted: Counted = "all") -> Advice:
         return tuple(curve(training, failures, save.value or 0.0, intervals))
 
     now = points(current)[0] if current and training and save.value else None
-    found = Advice(
+    advice = Advice(
         counted=counted,
         measured=measured,
         save=save,
@@ -135,11 +135,11 @@ def advise(measured: MeasuredCosts, counted: Counted = "all") -> Advice:
         assumption=_assumption(None),
     )
     if best.value is None or save.value is None or mtbf.value is None:
-        return found
+        return advice
     (least,) = points(best.value)
     band = flat_band_seconds(training, failures, save.value)
     return replace(
-        found,
+        advice,
         reason=None,
         assumption=_assumption(best.value / mtbf.value),
         least=least,
@@ -245,8 +245,8 @@ def job_advice(
     conn: Connection, project_id: int, job: str, ledger: JobLedger, counted: Counted = "all"
 ) -> Advice:
     """Advise for one job, from all of its life."""
-    found = job_totals(conn, project_id, job, measures=_MEASURES)
-    sums = sum(found.values(), Totals.ZERO)
+    by_machine = job_totals(conn, project_id, job, measures=_MEASURES)
+    sums = sum(by_machine.values(), Totals.ZERO)
     saves = job_tally(conn, project_id, job, CHECKPOINT_BLOCKING)
     totals = Totals(sums.sums, {CHECKPOINT_BLOCKING: saves})
     gaps_us = job_gaps(ledgers.checkpoints(conn, project_id, job))
@@ -255,7 +255,7 @@ def job_advice(
 
 def job_gaps(checkpoints: Sequence[Checkpoint]) -> list[int]:
     """Return the microseconds between neighbouring checkpoints of each attempt."""
-    ordered = sorted(checkpoints, key=lambda one: (one.number, one.saved_at))
+    ordered = sorted(checkpoints, key=lambda checkpoint: (checkpoint.number, checkpoint.saved_at))
     return [
         later.saved_at - earlier.saved_at
         for earlier, later in pairwise(ordered)
@@ -268,13 +268,13 @@ def fleet_advice(
 ) -> tuple[Advice, list[GroupAdvice]]:
     """Advise for all of *scope*, and for each of its groups, most to gain first."""
     grouped = (*scope.group_by, "other") if scope.group_by else ()
-    found = rollups.totals(conn, scope.cohorts, window, grouped, measures=_MEASURES)
-    together = sum(found.values(), Totals.ZERO)
+    by_place = rollups.totals(conn, scope.cohorts, window, grouped, measures=_MEASURES)
+    together = sum(by_place.values(), Totals.ZERO)
     latest = latest_part(window, together.tally(CHECKPOINT_BLOCKING).n)
     gaps = cohort_gaps(conn, scope.cohorts, latest, scope.group_by)
     length_us = window.to_us - window.from_us
     groups = []
-    for (_, labels), totals in found.items():
+    for (_, labels), totals in by_place.items():
         if not grouped:
             continue
         *values, other = labels

@@ -100,12 +100,12 @@ def changes(
     does, but for the ``code_version``, which nothing had before; a marker of none of the scope's
     jobs is passed over.
     """
-    for kept in marked:
-        narrowed = _narrowed(scope, kept)
+    for change in marked:
+        narrowed = _narrowed(scope, change)
         if narrowed is not None:
-            before, after = sides(kept, among, now_us, reach_us)
+            before, after = sides(change, among, now_us, reach_us)
             yield Change(
-                kept,
+                change,
                 before,
                 after,
                 tuple(_effect(conn, narrowed, kind, before, after) for kind in Kind),
@@ -113,28 +113,28 @@ def changes(
             )
 
 
-def _narrowed(scope: Scope, kept: KeptMarker) -> Scope | None:
+def _narrowed(scope: Scope, change: KeptMarker) -> Scope | None:
     where = dict(scope.where)
-    for name, value in kept.marker.labels.items():
+    for name, value in change.marker.labels.items():
         if name in DIMENSIONS and name != _OF_THE_NEW:
             where[name] = where.get(name, frozenset({value})) & {value}
-    owners = scope.where.get("project", frozenset({kept.project}))
-    if kept.project not in owners or not all(where.values()):
+    owners = scope.where.get("project", frozenset({change.project}))
+    if change.project not in owners or not all(where.values()):
         return None
-    return replace(scope, project_ids=(kept.project_id,), where=where)
+    return replace(scope, project_ids=(change.project_id,), where=where)
 
 
 def sides(
-    kept: KeptMarker, among: Iterable[KeptMarker], now_us: int, reach_us: int = REACH_US
+    change: KeptMarker, among: Iterable[KeptMarker], now_us: int, reach_us: int = REACH_US
 ) -> tuple[Window, Window]:
     """Return the time before and after a marker; a side may be empty.
 
     What lies inside a marker that has an end is on neither side.
     """
-    start, end = kept.marker.at, _end(kept)
+    start, end = change.marker.at, _end(change)
     low, high = start - reach_us, min(end + reach_us, max(end, now_us))
     for other in among:
-        if _alike(other, kept):
+        if _alike(other, change):
             if other.marker.at < start:
                 low = max(low, min(_end(other), start))
             elif other.marker.at > start:
@@ -142,27 +142,29 @@ def sides(
     return Window(low, start), Window(end, high)
 
 
-def _end(kept: KeptMarker) -> int:
-    return kept.marker.at if kept.marker.end is None else kept.marker.end
+def _end(change: KeptMarker) -> int:
+    return change.marker.at if change.marker.end is None else change.marker.end
 
 
-def _alike(one: KeptMarker, other: KeptMarker) -> bool:
-    return _what(one) == _what(other)
+def _alike(change: KeptMarker, other: KeptMarker) -> bool:
+    return _what(change) == _what(other)
 
 
-def _what(kept: KeptMarker) -> tuple[object, ...]:
-    labels = {name: value for name, value in kept.marker.labels.items() if name != _OF_THE_NEW}
-    return (kept.project_id, kept.marker.kind, labels)
+def _what(change: KeptMarker) -> tuple[object, ...]:
+    labels = {name: value for name, value in change.marker.labels.items() if name != _OF_THE_NEW}
+    return (change.project_id, change.marker.kind, labels)
 
 
 class _Sample:
     """Durations of one side."""
 
-    def __init__(self, found: Iterable[Occurrence], stream: int) -> None:
+    def __init__(self, begun: Iterable[Occurrence], stream: int) -> None:
         self._values, self._units = array("q"), array("q")
         self._resampling = Resampling(2, stream)
-        for _, of_job in groupby(found, key=lambda one: (one.project_id, one.job)):
-            values = [one.us for one in of_job]
+        for _, of_job in groupby(
+            begun, key=lambda occurrence: (occurrence.project_id, occurrence.job)
+        ):
+            values = [occurrence.us for occurrence in of_job]
             self._values.extend(values)
             self._units.extend([self._resampling.units] * len(values))
             self._resampling.add((sum(values), len(values)))
@@ -185,24 +187,24 @@ class _Sample:
 
 
 def _effect(conn: Connection, scope: Scope, kind: Kind, before: Window, after: Window) -> Effect:
-    one, other = (
+    base, current = (
         _Sample(occurrences(conn, scope.cohorts, kind, window), stream)
         for stream, window in enumerate((before, after))
     )
-    was, became = one.measured, other.measured
+    was, became = base.measured, current.measured
     return Effect(
         kind,
         was,
         became,
         _less(became.mean_us, was.mean_us),
-        _difference(one.means(), other.means()),
+        _difference(base.means(), current.means()),
         _less(became.median_us, was.median_us),
-        _difference(one.medians(), other.medians()),
+        _difference(base.medians(), current.medians()),
     )
 
 
-def _less(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
+def _less(current: float | None, base: float | None) -> float | None:
+    return None if current is None or base is None else current - base
 
 
 def _difference(before: Floats | None, after: Floats | None) -> Interval | None:
@@ -252,16 +254,18 @@ def waterfall(
     share a stretch, which is that of the last of them.
     """
     inside = {
-        kept.marker.at: kept
-        for kept in sorted(marked, key=lambda one: (one.marker.at, one.marker.id))
-        if window.from_us < kept.marker.at < window.to_us
+        marker.marker.at: marker
+        for marker in sorted(
+            marked, key=lambda occurrence: (occurrence.marker.at, occurrence.marker.id)
+        )
+        if window.from_us < marker.marker.at < window.to_us
     }
     edges = [window.from_us, *inside, window.to_us]
     counts, sums = Counter[int](), Counter[int]()
-    for one in occurrences(conn, scope.cohorts, Kind.TIME_TO_START, window):
-        place = bisect_right(edges, one.at) - 1
+    for occurrence in occurrences(conn, scope.cohorts, Kind.TIME_TO_START, window):
+        place = bisect_right(edges, occurrence.at) - 1
         counts[place] += 1
-        sums[place] += one.us
+        sums[place] += occurrence.us
     return list(_steps([None, *inside.values()], list(pairwise(edges)), counts, sums))
 
 
@@ -272,9 +276,9 @@ def _steps(
     sums: Mapping[int, int],
 ) -> Iterator[Step]:
     level: int | None = None
-    for place, (kept, window) in enumerate(zip(marked, windows, strict=True)):
+    for place, (marker, window) in enumerate(zip(marked, windows, strict=True)):
         n = counts.get(place, 0)
         mean = round(Fraction(sums[place], n)) if n else None
         step = 0 if mean is None or level is None else mean - level
         level = level if mean is None else mean
-        yield Step(kept, Window(*window), n, mean, step)
+        yield Step(marker, Window(*window), n, mean, step)

@@ -80,67 +80,69 @@ class Explanation:
 
 
 def explain(
-    conn: Connection, asked: Comparison, *, most_parts: int = 20, most_jobs: int = 3
+    conn: Connection, comparison: Comparison, *, most_parts: int = 20, most_jobs: int = 3
 ) -> Explanation:
     """Split the change from the base window to the current one by cohort and category."""
-    base, current = (_totals(conn, asked, window) for window in (asked.base, asked.current))
-    split = decompose(
-        {group: asked.times(totals) for group, totals in base.items()},
-        {group: asked.times(totals) for group, totals in current.items()},
+    base, current = (
+        _totals(conn, comparison, window) for window in (comparison.base, comparison.current)
     )
-    told = in_units(split)
-    ranked = sorted(zip(split.parts, told.parts, strict=True), key=_largest_first)
+    split = decompose(
+        {group: comparison.times(totals) for group, totals in base.items()},
+        {group: comparison.times(totals) for group, totals in current.items()},
+    )
+    rounded = in_units(split)
+    ranked = sorted(zip(split.parts, rounded.parts, strict=True), key=_largest_first)
     within: Counter[Category] = Counter()
     for part, units in ranked:
         if part.category is not None:
             within[part.category] += units
     return Explanation(
-        base=_side(asked, asked.base, told.base, base),
-        current=_side(asked, asked.current, told.current, current),
+        base=_side(comparison, comparison.base, rounded.base, base),
+        current=_side(comparison, comparison.current, rounded.current, current),
         mix_units=sum(units for part, units in ranked if part.category is None),
         within_units=within,
-        causes=tuple(_cause(conn, asked, *one, most_jobs) for one in ranked[:most_parts]),
+        causes=tuple(_cause(conn, comparison, *cause, most_jobs) for cause in ranked[:most_parts]),
         rest=len(ranked[most_parts:]),
         rest_units=sum(units for _, units in ranked[most_parts:]),
     )
 
 
-def _totals(conn: Connection, asked: Comparison, window: Window) -> _Fleet:
-    found = rollups.totals(
+def _totals(conn: Connection, comparison: Comparison, window: Window) -> _Fleet:
+    by_place = rollups.totals(
         conn,
-        asked.scope.cohorts,
+        comparison.scope.cohorts,
         window,
-        (*asked.scope.group_by, "other"),
-        measures=asked.measures(Category),
+        (*comparison.scope.group_by, "other"),
+        measures=comparison.measures(Category),
         tallies=False,
     )
-    return {group: found[None, group] for _, group in sorted(found, key=_group)}
+    return {group: by_place[None, group] for _, group in sorted(by_place, key=_group)}
 
 
 def _group(place: rollups.Place) -> Group:
     return place[1]
 
 
-def _side(asked: Comparison, window: Window, units: int, fleet: _Fleet) -> Side:
-    us = sum(sum(asked.times(totals).values()) for totals in fleet.values())
+def _side(comparison: Comparison, window: Window, units: int, fleet: _Fleet) -> Side:
+    us = sum(sum(comparison.times(totals).values()) for totals in fleet.values())
     return Side(window, units, us, sum(totals[JOBS] for totals in fleet.values()))
 
 
-def _largest_first(told: tuple[ChangePart[Group], int]) -> tuple[int, Group, str]:
-    part, units = told
+def _largest_first(ranked: tuple[ChangePart[Group], int]) -> tuple[int, Group, str]:
+    part, units = ranked
     return (-abs(units), part.cohort, part.category or "")
 
 
 def _cause(
-    conn: Connection, asked: Comparison, part: ChangePart[Group], units: int, most_jobs: int
+    conn: Connection, comparison: Comparison, part: ChangePart[Group], units: int, most_jobs: int
 ) -> Cause:
     *values, other = part.cohort
-    group = dict(zip(asked.scope.group_by, values, strict=True))
+    group = dict(zip(comparison.scope.group_by, values, strict=True))
     jobs: list[JobWeight] = []
     if most_jobs and not other:  # what a job adds keeps its own cohort, and is never of `other`
-        measures = asked.measures(Category if part.category is None else [part.category])
-        windows = (asked.base, asked.current)
-        jobs = heaviest(conn, asked.scope.cohorts, group, windows, measures, most_jobs)
+        measures = comparison.measures(Category if part.category is None else [part.category])
+        windows = (comparison.base, comparison.current)
+        jobs = heaviest(conn, comparison.scope.cohorts, group, windows, measures, most_jobs)
     return Cause(
         group, bool(other), part.category, units, float(part.base), float(part.current), tuple(jobs)
     )

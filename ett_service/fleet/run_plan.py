@@ -87,7 +87,7 @@ class Plan:
 
 
 def plan(
-    asked: PlanQuestion, economy: Economy, now_us: int, measured_ett: float | None = None
+    question: PlanQuestion, economy: Economy, now_us: int, measured_ett: float | None = None
 ) -> Plan:
     """Plan a run at the prices of the instant *now_us*.
 
@@ -97,38 +97,40 @@ def plan(
         BadQuestion: Something needed is neither asked nor known, or out of bounds.
     """
     try:
-        return _plan(asked, economy, now_us, measured_ett)
+        return _plan(question, economy, now_us, measured_ett)
     except OutOfDomain as error:
         name = _PARAMETERS.get(error.name, error.name)
         raise BadQuestion(name, "out_of_bounds", f"It must {error.must}.") from error
 
 
-def _plan(asked: PlanQuestion, economy: Economy, now_us: int, measured_ett: float | None) -> Plan:
-    run = _run(asked, economy, measured_ett)
-    price = asked.price
-    if price is None and asked.hardware is not None:
-        known = economy.price(asked.hardware, now_us)
-        price = None if known is None else float(known)
+def _plan(
+    question: PlanQuestion, economy: Economy, now_us: int, measured_ett: float | None
+) -> Plan:
+    run = _run(question, economy, measured_ett)
+    price = question.price
+    if price is None and question.hardware is not None:
+        per_gpu_hour = economy.price(question.hardware, now_us)
+        price = None if per_gpu_hour is None else float(per_gpu_hour)
     ett_from: EttFrom = "ideal" if measured_ett is None else "measured"
     return Plan(
         run=run,
-        ett_from=ett_from if asked.ett is None else "given",
+        ett_from=ett_from if question.ett is None else "given",
         price=price,
-        tokens=asked.tokens,
+        tokens=question.tokens,
         on_demand_cost=None if price is None else on_demand_cost(run, price),
-        spot=_spot_plan(asked, run, price),
+        spot=_spot_plan(question, run, price),
     )
 
 
-def _run(asked: PlanQuestion, economy: Economy, measured_ett: float | None) -> Run:
-    ett = measured_ett if asked.ett is None else asked.ett
-    if asked.ett is None and measured_ett == 0:
+def _run(question: PlanQuestion, economy: Economy, measured_ett: float | None) -> Run:
+    ett = measured_ett if question.ett is None else question.ett
+    if question.ett is None and measured_ett == 0:
         raise BadQuestion("ett", "not_measured", "The cohort has trained nothing: give a share.")
     run = Run(
-        flops=_flops(asked),
-        peak_teraflops=_peak_teraflops(asked, economy),
-        mfu_ratio=asked.mfu,
-        accelerators=asked.accelerators,
+        flops=_flops(question),
+        peak_teraflops=_peak_teraflops(question, economy),
+        mfu_ratio=question.mfu,
+        accelerators=question.accelerators,
         ett_ratio=1.0 if ett is None else ett,
     )
     if run.gpu_hours > MOST_GPU_HOURS:
@@ -138,43 +140,43 @@ def _run(asked: PlanQuestion, economy: Economy, measured_ett: float | None) -> R
     return run
 
 
-def _flops(asked: PlanQuestion) -> float:
-    if asked.flops is not None:
-        return asked.flops
-    if asked.parameters is None or asked.tokens is None:
+def _flops(question: PlanQuestion) -> float:
+    if question.flops is not None:
+        return question.flops
+    if question.parameters is None or question.tokens is None:
         raise BadQuestion("flops", "missing", "Give it, or both `parameters` and `tokens`.")
-    return training_flops(asked.parameters, asked.tokens)
+    return training_flops(question.parameters, question.tokens)
 
 
-def _peak_teraflops(asked: PlanQuestion, economy: Economy) -> float:
-    if asked.peak_teraflops is not None:
-        return asked.peak_teraflops
-    known = None
-    if asked.hardware is not None:
-        known = economy.peak_teraflops(asked.hardware, asked.precision)
-    if known is None:
+def _peak_teraflops(question: PlanQuestion, economy: Economy) -> float:
+    if question.peak_teraflops is not None:
+        return question.peak_teraflops
+    teraflops = None
+    if question.hardware is not None:
+        teraflops = economy.peak_teraflops(question.hardware, question.precision)
+    if teraflops is None:
         raise BadQuestion(
             "peak_teraflops",
             "missing",
             "Give it, or a `hardware` whose peak rate at `precision` is known or in the settings.",
         )
-    return known
+    return teraflops
 
 
-def _spot_plan(asked: PlanQuestion, run: Run, price: float | None) -> SpotPlan | None:
-    if asked.discount is None:
+def _spot_plan(question: PlanQuestion, run: Run, price: float | None) -> SpotPlan | None:
+    if question.discount is None:
         return None
-    if asked.interval_seconds is None and not asked.save_seconds:
+    if question.interval_seconds is None and not question.save_seconds:
         raise BadQuestion(
             "interval_seconds", "missing", "Give it, or `save_seconds`, whose best interval it is."
         )
-    between = asked.seconds_between_interruptions
+    between = question.seconds_between_interruptions
     spot = Spot(
-        discount_ratio=asked.discount,
-        interval_seconds=asked.interval_seconds,
+        discount_ratio=question.discount,
+        interval_seconds=question.interval_seconds,
         mtbi_seconds=math.inf if between is None else between,
-        restart_seconds=asked.restart_seconds,
-        save_seconds=asked.save_seconds,
+        restart_seconds=question.restart_seconds,
+        save_seconds=question.save_seconds,
     )
     hours = spot_gpu_hours(run, spot)
     cost = None if price is None else spot_cost(run, spot, price)

@@ -19,8 +19,8 @@ class BadQuestion(EttError):
         self.parameter = parameter
         self.code = code
         self.allowed = allowed if isinstance(allowed, str) else list(allowed)
-        said = allowed if isinstance(allowed, str) else f"It may be {', '.join(allowed)}."
-        super().__init__(f"`{parameter}`: {code}. {said}")
+        sentence = allowed if isinstance(allowed, str) else f"It may be {', '.join(allowed)}."
+        super().__init__(f"`{parameter}`: {code}. {sentence}")
 
 
 STEPS: dict[str, int] = {"1h": HOUR_US, "1d": DAY_US, "1w": WEEK_US}
@@ -114,7 +114,7 @@ def where(conditions: Sequence[str], parameter: str = "where") -> dict[str, froz
     """
     if len(conditions) > MOST_CONDITIONS:
         raise BadQuestion(parameter, "too_many", f"It may stand {MOST_CONDITIONS} times.")
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    values_of: defaultdict[str, set[str]] = defaultdict(set)
     for condition in conditions:
         name, colon, value = condition.partition(":")
         if not colon:
@@ -124,8 +124,8 @@ def where(conditions: Sequence[str], parameter: str = "where") -> dict[str, froz
             raise BadQuestion(
                 parameter, "bad_value", f"A value has up to {MOST_CHARACTERS} characters, no NUL."
             )
-        found[name].add(value)
-    return {name: frozenset(values) for name, values in found.items()}
+        values_of[name].add(value)
+    return {name: frozenset(values) for name, values in values_of.items()}
 
 
 def _known(name: str, parameter: str) -> None:

@@ -45,12 +45,12 @@ def series(
         BadQuestion: There are more than ``MOST_POINTS`` points.
     """
     starts = bucket_starts(window, step)
-    found = groups(conn, scope, window, economy, step=step, distributions=distributions)
-    if len(found) > MOST_POINTS:
+    by_place = groups(conn, scope, window, economy, step=step, distributions=distributions)
+    if len(by_place) > MOST_POINTS:
         raise BadQuestion("group_by", "too_many_points", f"There are {MOST_POINTS} points at most.")
     if not scope.group_by:
         nothing = together((), scope, economy)
-        found = {(start, ()): found.get((start, ()), nothing) for start in starts}
+        by_place = {(start, ()): by_place.get((start, ()), nothing) for start in starts}
     return [
         FleetStep(
             start_us=start,
@@ -58,7 +58,7 @@ def series(
             partial=start < window.from_us or start + step > window.to_us,
             group=group,
         )
-        for (start, _), group in sorted(found.items(), key=lambda one: one[0])
+        for (start, _), group in sorted(by_place.items(), key=lambda item: item[0])
         if start is not None
     ]
 
@@ -87,12 +87,12 @@ def top_jobs(
     facts = job_sums.facts(conn, keys)
     cuts = economy.cuts(*window)
     begins = [window.from_us, *cuts]
-    found = job_sums.of_jobs(conn, scope.cohorts, window, keys, cuts)
+    by_job = job_sums.of_jobs(conn, scope.cohorts, window, keys, cuts)
     chosen = []
     for key in keys:
         parts = [
             Part(hardware, precision, begins[passed], totals)
-            for (hardware, precision, passed), totals in found[key].items()
+            for (hardware, precision, passed), totals in by_job[key].items()
         ]
         totals = reduce(add, (part.totals for part in parts), Totals.ZERO)
         chosen.append(TopJob(facts[key], totals, economy.cost(parts)))
@@ -115,8 +115,8 @@ def _largest(
 
 def _categories(by: str) -> Sequence[Category]:
     if by == LOST:
-        return [one for one in Category if one is not Category.EFFECTIVE_TRAINING]
-    named = [one for one in Category if by == f"{CATEGORY}{one}"]
+        return [category for category in Category if category is not Category.EFFECTIVE_TRAINING]
+    named = [category for category in Category if by == f"{CATEGORY}{category}"]
     if not named:
         raise BadQuestion(
             "by", "unknown_measure", (LOST, COST, *(f"{CATEGORY}{c}" for c in Category))

@@ -11,8 +11,7 @@ from sqlalchemy import Connection
 
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.words import Category
-from ett_service.fleet.economy import Cost, Economy, Part
-from ett_service.fleet.productivity import Productivity, productivity
+from ett_service.fleet.economy import Cost, Economy, Part, Productivity, productivity
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import TimeBetween, time_between
 from ett_service.storage.fleet import rollups
@@ -51,25 +50,25 @@ def preemptions(
     They are read from the attempts themselves, which know their cohort even where the cap on
     cohorts put its time into ``other``: what has no place of its own goes there.
     """
-    found: defaultdict[Place, Preemption] = defaultdict(Preemption)
+    by_place: defaultdict[Place, Preemption] = defaultdict(Preemption)
     each = losses(conn, scope.cohorts, window, scope.group_by, step)
     for ((bucket, labels), order), loss in each.items():
         place = (bucket, (*labels, "") if scope.group_by else ())
         if place not in places:
             place = (bucket, _other(scope, labels))
-        found[place] = found[place].plus(Preemption({order: loss}))
-    return found
+        by_place[place] = by_place[place].plus(Preemption({order: loss}))
+    return by_place
 
 
 def _other(scope: Scope, labels: Sequence[str]) -> tuple[str, ...]:
     """Name the group of what the cap left over; of all labels it has kept the project."""
     if not scope.group_by:
         return ()
-    kept = (
+    project = (
         label if name == "project" else ""
         for name, label in zip(scope.group_by, labels, strict=True)
     )
-    return (*kept, "1")
+    return (*project, "1")
 
 
 GroupOrder = Literal["weighted", "lost", "name"]
@@ -157,8 +156,8 @@ def summary(
     distributions: bool = True,
 ) -> Summary:
     """Add up a window, in all and by the groups of *scope*, the largest first."""
-    found = groups(conn, scope, window, economy, distributions=distributions)
-    chosen = list(found.values())
+    by_place = groups(conn, scope, window, economy, distributions=distributions)
+    chosen = list(by_place.values())
     total = together(chosen, scope, economy)
     other_cohorts = rollups.cohorts_in_other(conn, scope.cohorts, window)
     shown = sorted(chosen, key=_RANKS[order]) if scope.group_by else []
@@ -180,8 +179,8 @@ def groups(
     """
     grouped = (*scope.group_by, "other") if scope.group_by else ()
     parts = _parts(conn, scope, window, economy, grouped, step)
-    asked = (conn, scope.cohorts, window, grouped, step)
-    counted = rollups.distributions(*asked) if distributions else {}
+    question = (conn, scope.cohorts, window, grouped, step)
+    counted = rollups.distributions(*question) if distributions else {}
     lost = preemptions(conn, scope, window, parts.keys(), step)
     constant = _constant(scope)
     return {
@@ -198,15 +197,15 @@ def groups(
     }
 
 
-def together(found: Iterable[Group], scope: Scope, economy: Economy) -> Group:
+def together(members: Iterable[Group], scope: Scope, economy: Economy) -> Group:
     """Put groups together to one; without any it is one of no time."""
-    found = list(found)
+    members = list(members)
     return Group(
         labels={},
         other=False,
-        parts=[part for group in found for part in group.parts],
-        counted=reduce(add, (group.counted for group in found), Totals.ZERO),
-        preemption=reduce(Preemption.plus, (group.preemption for group in found), NOTHING_LOST),
+        parts=[part for group in members for part in group.parts],
+        counted=reduce(add, (group.counted for group in members), Totals.ZERO),
+        preemption=reduce(Preemption.plus, (group.preemption for group in members), NOTHING_LOST),
         economy=economy,
         where=_constant(scope),
     )
@@ -225,9 +224,9 @@ def _parts(
     added = [name for name in _PRICED_BY if name not in grouped]
     names = (*grouped, *added)
     hardware, precision = map(names.index, _PRICED_BY)
-    found = rollups.totals(conn, scope.cohorts, window, names, step, tallies=False, cuts=cuts)
+    by_place = rollups.totals(conn, scope.cohorts, window, names, step, tallies=False, cuts=cuts)
     parts: defaultdict[rollups.Place, list[Part]] = defaultdict(list)
-    for (bucket, labels), totals in found.items():
+    for (bucket, labels), totals in by_place.items():
         at_us = begins[int(labels[len(names)])] if cuts else window.from_us
         part = Part(labels[hardware], labels[precision], at_us, totals)
         parts[bucket, labels[: len(grouped)]].append(part)

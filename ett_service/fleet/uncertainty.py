@@ -138,8 +138,8 @@ def _middles(ordered: NDArray[np.int64], times: NDArray[np.int16]) -> Floats:
 
 def interval(figures: Floats) -> Interval | None:
     """Return the middle ``CONFIDENCE`` of one figure a draw, leaving out those that are none."""
-    known = figures[np.isfinite(figures)]
-    if not known.size:
+    finite = figures[np.isfinite(figures)]
+    if not finite.size:
         return None
-    low, high = np.percentile(known, [_TAIL_PERCENT, 100 - _TAIL_PERCENT])
+    low, high = np.percentile(finite, [_TAIL_PERCENT, 100 - _TAIL_PERCENT])
     return Interval(float(low), float(high))

@@ -110,8 +110,8 @@ def what_if(
 
 
 def _all_time(conn: Connection, scope: Scope, window: Window) -> Amount:
-    found = rollups.totals(conn, scope.cohorts, window, measures=_MEASURES, tallies=False)
-    totals = sum(found.values(), Totals.ZERO)
+    by_place = rollups.totals(conn, scope.cohorts, window, measures=_MEASURES, tallies=False)
+    totals = sum(by_place.values(), Totals.ZERO)
     return Amount(totals.effective_weighted_us, totals.weighted_us, totals.gpu_us)
 
 
@@ -179,9 +179,9 @@ class _Reading:
         self.weightless += not is_weighted(ledger)
         row: list[int] = [mine.effective_us, mine.us]
         failed = list(self._failed(ledger, exclusions))
-        for found in self._found:
-            row += found.add(ledger, parts)
-            found.failures += sum(found.prevents(attempt) for attempt in failed)
+        for effect in self._found:
+            row += effect.add(ledger, parts)
+            effect.failures += sum(effect.prevents(attempt) for attempt in failed)
         self._resampling.add(row)
 
     def _parts(self, ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Iterator[_Part]:
@@ -220,30 +220,30 @@ class _Reading:
         """Tell what the scenarios gain, where all of the window's time was *before*."""
         draws = self._resampling.draws()
         return [
-            self._gain(found, before, draws, 2 + 2 * place)
-            for place, found in enumerate(self._found)
+            self._gain(effect, before, draws, 2 + 2 * place)
+            for place, effect in enumerate(self._found)
         ]
 
     def _gain(
-        self, found: _Found, before: Amount, draws: Floats | None, column: int
+        self, effect: _Found, before: Amount, draws: Floats | None, column: int
     ) -> ScenarioGain:
         scale = ratio(before.us, self.amount.us)
         held_scale = ratio(before.gpu_us, self.amount.gpu_us)
-        gpu_us = sum(found.gpu_us.values())
-        unpriced = found.gpu_us.get(None, 0)
-        money = sum((price or 0) * us for price, us in found.gpu_us.items()) / HOUR_US
+        gpu_us = sum(effect.gpu_us.values())
+        unpriced = effect.gpu_us.get(None, 0)
+        money = sum((price or 0) * us for price, us in effect.gpu_us.items()) / HOUR_US
         has_price = bool(self._economy.prices) and not unpriced
         return ScenarioGain(
-            scenarios=found.scenarios,
+            scenarios=effect.scenarios,
             after=Amount(
                 before.effective_us,
-                before.us - round(scale * found.weighted_us),
+                before.us - round(scale * effect.weighted_us),
                 before.gpu_us - round(held_scale * gpu_us),
             ),
             gpu_us=round(held_scale * gpu_us),
             money=float(money) * held_scale if has_price else None,
-            failures=found.failures,
-            jobs=found.jobs,
+            failures=effect.failures,
+            jobs=effect.jobs,
             ratio_interval=None if draws is None else _ratio_interval(draws, column),
             gpu_us_interval=(
                 None if draws is None else interval(draws[:, column + 1] * held_scale)
@@ -268,7 +268,7 @@ def _amount(times: Iterable[OwnedTime]) -> Amount:
     return Amount(effective_us, us, gpu_us)
 
 
-def _sum(one: Amount, other: Amount) -> Amount:
+def _sum(amount: Amount, other: Amount) -> Amount:
     return Amount(
-        one.effective_us + other.effective_us, one.us + other.us, one.gpu_us + other.gpu_us
+        amount.effective_us + other.effective_us, amount.us + other.us, amount.gpu_us + other.gpu_us
     )

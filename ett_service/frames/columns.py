@@ -141,8 +141,8 @@ def rollup_columns(group_by: Iterable[str], *, over_time: bool) -> Columns:
 
 def typed(rows: Iterable[Mapping[str, Any]], columns: Columns) -> pd.DataFrame:
     """Make a frame of exactly *columns*; a row may lack some and have others."""
-    kept = [{name: row.get(name) for name in columns} for row in rows]
-    return cast(pd.DataFrame(kept, columns=list(columns), dtype=object), columns)
+    records = [{name: row.get(name) for name in columns} for row in rows]
+    return cast(pd.DataFrame(records, columns=list(columns), dtype=object), columns)
 
 
 def cast(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:

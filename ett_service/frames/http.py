@@ -27,7 +27,7 @@ class HttpSource(Deciding):
 
     def attempts(self, job: str) -> pd.DataFrame:
         """Return a row an attempt of *job*, in order."""
-        found = self.ask(_path(job))["attempts"]
+        answers = self.ask(_path(job))["attempts"]
         rows = [
             {
                 **attempt,
@@ -35,7 +35,7 @@ class HttpSource(Deciding):
                 "seconds": sum(attempt["categories"].values()),
                 "effective_training_seconds": attempt["categories"].get("effective_training", 0.0),
             }
-            for attempt in found
+            for attempt in answers
         ]
         return typed(rows, columns.ATTEMPTS)
 
@@ -90,9 +90,9 @@ class HttpSource(Deciding):
         rows = [_rolled_up(group) for group in groups]
         return typed(rows, columns.rollup_columns(group_by, over_time=step is not None))
 
-    def summary(self, **asked: Any) -> pd.DataFrame:
+    def summary(self, **question: Any) -> pd.DataFrame:
         """Return the same for the window as a whole; see ``Source.summary``."""
-        return self.rollups(step=None, **asked)
+        return self.rollups(step=None, **question)
 
     def markers(self, *, begin: When = None, end: When = None) -> pd.DataFrame:
         """Return what was marked in the window, in order."""
@@ -102,8 +102,8 @@ class HttpSource(Deciding):
 
     def regressions(self, *, begin: When = None, end: When = None, **where: str) -> pd.DataFrame:
         """Return a row a finding; see ``Source.regressions``."""
-        asked = {**checked(where), **window(begin, end)}
-        pages = self.pages("/v1/regressions", "regressions", limit=_PAGE, **asked)
+        query = {**checked(where), **window(begin, end)}
+        pages = self.pages("/v1/regressions", "regressions", limit=_PAGE, **query)
         return found_frame(map(flattened, pages))
 
 
@@ -112,8 +112,12 @@ def ledger_frame(seconds: Mapping[str, float]) -> pd.DataFrame:
     us = {category: round(seconds.get(category, 0.0) * 1e6) for category in Category}
     e2e_us = sum(us.values())
     rows = [
-        {"category": category, "seconds": one / 1e6, "ratio": one / e2e_us if e2e_us else 0.0}
-        for category, one in us.items()
+        {
+            "category": category,
+            "seconds": category_us / 1e6,
+            "ratio": category_us / e2e_us if e2e_us else 0.0,
+        }
+        for category, category_us in us.items()
     ]
     return typed(rows, columns.LEDGER)
 

@@ -43,21 +43,21 @@ def rolled_up(
         FrameError: for an unknown step, dimension or condition.
     """
     _refuse_unknown(step, group_by)
-    kept = _matching(rows, where)
+    chosen = _matching(rows, where)
     begin = pd.Timestamp(window[0])
-    start = pd.to_datetime(kept["start_us"], unit="us", utc=True)
+    start = pd.to_datetime(chosen["start_us"], unit="us", utc=True)
     bucket = _bucket(start, step, begin)
     begins = start == bucket.where(bucket > begin, begin)
-    counted = kept[f"jobs_{first}"].where(begins, kept["jobs_started"])
+    counted = chosen[f"jobs_{first}"].where(begins, chosen["jobs_started"])
     keys = pd.DataFrame(
         {
             "start_at": bucket,
-            **{name: kept[name].replace("", None) for name in group_by},
-            "other": kept["other"].astype(bool),
+            **{name: chosen[name].replace("", None) for name in group_by},
+            "other": chosen["other"].astype(bool),
         }
     )
     by = [*(["start_at"] if step else []), *group_by, *(["other"] if group_by else [])]
-    summed = pd.concat([keys, kept.assign(jobs=counted)[list(_SUMMED)]], axis="columns")
+    summed = pd.concat([keys, chosen.assign(jobs=counted)[list(_SUMMED)]], axis="columns")
     totals = _totals(summed, by)
     if step and not group_by:
         totals = _every_step(totals, step, window)

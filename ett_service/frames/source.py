@@ -106,8 +106,8 @@ def checked(where: Mapping[str, str]) -> Mapping[str, str]:
 
 def found_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """Return rows as the view has them as a frame, those that were found first first."""
-    told = [{**row, **{name: row[name] or None for name in _EMPTY_IS_NONE}} for row in rows]
-    return typed(told, columns.REGRESSIONS).sort_values(_FOUND_IN_ORDER, ignore_index=True)
+    records = [{**row, **{name: row[name] or None for name in _EMPTY_IS_NONE}} for row in rows]
+    return typed(records, columns.REGRESSIONS).sort_values(_FOUND_IN_ORDER, ignore_index=True)
 
 
 def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,8 +152,8 @@ class Asking:
         Raises:
             FrameError: where the server cannot be reached, or refuses.
         """
-        asked = {"project": self._project, **query}
-        written = urlencode({k: v for k, v in asked.items() if v is not None}, doseq=True)
+        parameters = {"project": self._project, **query}
+        written = urlencode({k: v for k, v in parameters.items() if v is not None}, doseq=True)
         url = f"{self._url}{path}" + (f"?{written}" if written else "")
         sent = None if body is None else json.dumps(body).encode()
         method, headers = ("GET", {}) if sent is None else ("POST", _JSON)
@@ -205,7 +205,7 @@ def _refusal(body: bytes, status: int) -> FrameError:
     try:
         problem = json.loads(body)
         faults = [f"{fault['pointer']}: {fault['code']}." for fault in problem.get("errors", ())]
-        said = " ".join(filter(None, [f"{problem['title']}.", problem.get("detail"), *faults]))
+        message = " ".join(filter(None, [f"{problem['title']}.", problem.get("detail"), *faults]))
     except (ValueError, KeyError, TypeError, AttributeError):
-        said = f"the server answered with status {status}"
-    return FrameError(said, "Is the key one that may read this? `ett keys list` shows them.")
+        message = f"the server answered with status {status}"
+    return FrameError(message, "Is the key one that may read this? `ett keys list` shows them.")

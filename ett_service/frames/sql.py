@@ -58,11 +58,11 @@ class SqlSource:
                 f"jobs cannot be filtered by {', '.join(sorted(unknown))}",
                 f"What can be: {', '.join(sorted(_FILTERS))}.",
             )
-        found = self.read(
+        frame = self.read(
             f"SELECT * FROM ett_v_jobs{_where(_equal(where))}",  # noqa: S608 -- names of a closed list
             **where,
         )
-        return cast(found.sort_values("job", ignore_index=True), columns.JOBS)
+        return cast(frame.sort_values("job", ignore_index=True), columns.JOBS)
 
     def attempts(self, job: str) -> pd.DataFrame:
         """Return a row an attempt of *job*, in order."""
@@ -92,41 +92,41 @@ class SqlSource:
         daily = step != "1h" and all((edge - _EPOCH) % _DAY == timedelta(0) for edge in window)
         conditions = ["start_us >= :begin", "start_us < :end", *_equal(self._own)]
         view = f"ett_v_rollup_{'daily' if daily else 'hourly'}"
-        found = self.read(
+        frame = self.read(
             f"SELECT * FROM {view}{_where(conditions)}",  # noqa: S608 -- of two
             **dict(zip(("begin", "end"), map(_us, window), strict=True)),
             **self._own,
         )
         if exclusions == "left_out":
-            found = found[~found["excluded"].astype(bool)]
+            frame = frame[~frame["excluded"].astype(bool)]
         return rolled_up(
-            found, step=step, group_by=group_by, where=where, first="day" if daily else "hour",
+            frame, step=step, group_by=group_by, where=where, first="day" if daily else "hour",
             window=window,
         )  # fmt: skip
 
-    def summary(self, **asked: Any) -> pd.DataFrame:
+    def summary(self, **question: Any) -> pd.DataFrame:
         """Return the same for the window as a whole; see ``Source.summary``."""
-        return self.rollups(step=None, **asked)
+        return self.rollups(step=None, **question)
 
     def markers(self, *, begin: When = None, end: When = None) -> pd.DataFrame:
         """Return what was marked in the window, in order."""
-        asked = {"begin": _maybe_us(begin), "end": _maybe_us(end)}
+        window = {"begin": _maybe_us(begin), "end": _maybe_us(end)}
         conditions = {
             "begin": "coalesce(end_us, at_us) >= :begin",
             "end": "at_us < :end",
         }
-        chosen = [condition for name, condition in conditions.items() if asked[name] is not None]
+        chosen = [condition for name, condition in conditions.items() if window[name] is not None]
         chosen += _equal(self._own)
-        found = self.read(
+        frame = self.read(
             f"SELECT * FROM ett_v_markers{_where(chosen)} ORDER BY at_us, id",  # noqa: S608 -- ours
-            **{name: us for name, us in asked.items() if us is not None},
+            **{name: us for name, us in window.items() if us is not None},
             **self._own,
         )
-        return cast(found, columns.MARKERS)
+        return cast(frame, columns.MARKERS)
 
     def regressions(self, *, begin: When = None, end: When = None, **where: str) -> pd.DataFrame:
         """Return a row a finding; see ``Source.regressions``."""
-        asked = {**self._own, **checked(where)}
+        parameters = {**self._own, **checked(where)}
         edges = {"begin": _maybe_us(begin), "end": _maybe_us(end)}
         conditions = {
             "begin": "(state IN ('pending', 'firing')"
@@ -134,13 +134,13 @@ class SqlSource:
             "end": "onset_us < :end",
         }
         chosen = [condition for name, condition in conditions.items() if edges[name] is not None]
-        chosen += _equal(asked) + ([] if "state" in where else ["state <> 'inactive'"])
-        found = self.read(
+        chosen += _equal(parameters) + ([] if "state" in where else ["state <> 'inactive'"])
+        frame = self.read(
             f"SELECT * FROM ett_v_regressions{_where(chosen)}",  # noqa: S608 -- ours
             **{name: us for name, us in edges.items() if us is not None},
-            **asked,
+            **parameters,
         )
-        return found_frame(found.to_dict("records"))
+        return found_frame(frame.to_dict("records"))
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -160,18 +160,18 @@ class SqlSource:
         Raises:
             FrameError: where there is no such job, or more than one project has it.
         """
-        asked = {"job": job, **self._own}
-        where = _where(_equal(asked))
-        found = self.read(f"SELECT * FROM {view}{where} ORDER BY {order}", **asked)  # noqa: S608 -- ours
-        projects = sorted(set(found["project"]))
+        parameters = {"job": job, **self._own}
+        where = _where(_equal(parameters))
+        frame = self.read(f"SELECT * FROM {view}{where} ORDER BY {order}", **parameters)  # noqa: S608 -- ours
+        projects = sorted(set(frame["project"]))
         if len(projects) > 1:
             raise FrameError(
                 f"several projects have a job {job!r}: {', '.join(projects)}",
                 "Name one: connect(..., project=...).",
             )
-        if found.empty and self.read(f"SELECT 1 FROM ett_v_jobs{where}", **asked).empty:  # noqa: S608 -- ours
+        if frame.empty and self.read(f"SELECT 1 FROM ett_v_jobs{where}", **parameters).empty:  # noqa: S608 -- ours
             raise FrameError(f"there is no job {job!r}", "`jobs()` returns those there are.")
-        return found
+        return frame
 
 
 def _engine(address: str) -> Engine:
@@ -195,8 +195,8 @@ def _read_only(url: URL) -> URL:
     return url.set(database=path.absolute().as_uri(), query=query)
 
 
-def _equal(asked: Iterable[str]) -> list[str]:
-    return [f"{name} = :{name}" for name in asked]
+def _equal(names: Iterable[str]) -> list[str]:
+    return [f"{name} = :{name}" for name in names]
 
 
 def _where(conditions: Sequence[str]) -> str:

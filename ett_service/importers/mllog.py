@@ -116,20 +116,20 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
 def _records(line: str, path: Path, number: int, report: Report) -> Iterator[Record]:
     """Ranks write at once, so one line may hold several records, whole or cut."""
     for marked in re.finditer(_MARK, line):
-        found = _parsed(line, marked.end())
-        if isinstance(found, str):
-            report.skip(path, number, found)
+        record = _parsed(line, marked.end())
+        if isinstance(record, str):
+            report.skip(path, number, record)
             continue
-        at_us = _instant_us(found.get("time_ms"))
+        at_us = _instant_us(record.get("time_ms"))
         if at_us is None:
-            report.skip(path, number, clean(f"{found['key']} has no usable time_ms", 80))
+            report.skip(path, number, clean(f"{record['key']} has no usable time_ms", 80))
         else:
             report.records += 1
-        metadata = found.get("metadata")
+        metadata = record.get("metadata")
         yield Record(
             at_us,
-            found["key"],
-            found.get("value"),
+            record["key"],
+            record.get("value"),
             metadata if isinstance(metadata, dict) else {},
         )
 
@@ -143,12 +143,12 @@ def _parsed(line: str, place: int) -> dict[str, Any] | str:
     if begin < 0 or line[place:begin].strip():
         return "no JSON object after :::MLLOG"
     try:
-        found, _ = _JSON.raw_decode(line, begin)
+        record, _ = _JSON.raw_decode(line, begin)
     except (ValueError, RecursionError):
         return "the JSON after :::MLLOG is cut or broken"
-    if not isinstance(found.get("key"), str):
+    if not isinstance(record.get("key"), str):
         return "a record without a key"
-    return dict(found)
+    return dict(record)
 
 
 def _instant_us(time_ms: object) -> int | None:
@@ -168,9 +168,9 @@ def _take_record(logs: list[Log], record: Record) -> None:
 
 
 def _take_line(logs: list[Log], line: str) -> None:
-    found = _LAUNCHER_LINE.search(line)
-    if found is not None:
-        _take_launcher_line(logs, found)
+    match = _LAUNCHER_LINE.search(line)
+    if match is not None:
+        _take_launcher_line(logs, match)
     is_trace_of_shell = line.startswith("+")
     if not is_trace_of_shell and _ERROR_LINE.search(line, 0, _SEARCHED):
         for errors in (logs[-1].errors, logs[-1].last_errors):
@@ -178,35 +178,35 @@ def _take_line(logs: list[Log], line: str) -> None:
                 errors.append(clean(line, _LONGEST_ERROR))
 
 
-def _take_launcher_line(logs: list[Log], found: re.Match[str]) -> None:
+def _take_launcher_line(logs: list[Log], match: re.Match[str]) -> None:
     log = logs[-1]
-    said = {name: text for name, text in found.groupdict().items() if text is not None}
-    if "trial" in said:
-        trial = (int(said["trial"]), int(said["trials"]))
+    words = {name: text for name, text in match.groupdict().items() if text is not None}
+    if "trial" in words:
+        trial = (int(words["trial"]), int(words["trials"]))
         if log.stopped_us is not None or log.trial not in (None, trial):
             log = _next(logs)
         log.trial = trial
-    elif "start" in said:
-        start_us = int(said["start"]) * 1_000_000
+    elif "start" in words:
+        start_us = int(words["start"]) * 1_000_000
         if log.outer_start_us not in (None, start_us):
             log = _next(logs)
         log.outer_start_us = start_us or None
-    elif "stop" in said:
-        log.outer_stop_us = int(said["stop"]) * 1_000_000 or None
-    elif "sysjson" in said:
-        log.sysjson = log.sysjson or _object(said["sysjson"])
-    elif "dlpal" in said:
-        log.slurm_id, log.nodes, log.system = said["dlpal"], said["nodes"], said["system"]
+    elif "stop" in words:
+        log.outer_stop_us = int(words["stop"]) * 1_000_000 or None
+    elif "sysjson" in words:
+        log.sysjson = log.sysjson or _object(words["sysjson"])
+    elif "dlpal" in words:
+        log.slurm_id, log.nodes, log.system = words["dlpal"], words["nodes"], words["system"]
     else:
-        log.slurm_id = log.slurm_id or said.get("slurm", "") or said.get("step", "")
+        log.slurm_id = log.slurm_id or words.get("slurm", "") or words.get("step", "")
 
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return dict(found) if isinstance(found, dict) else {}
+    return dict(value) if isinstance(value, dict) else {}
 
 
 def _next(logs: list[Log]) -> Log:

@@ -67,10 +67,10 @@ def _logs(paths: Sequence[Path], report: Report) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = sorted(path.rglob(RESULTS))
-        if not found:
+        logs = sorted(path.rglob(RESULTS))
+        if not logs:
             report.miss(path, f"no {RESULTS} in it")
-        yield from found
+        yield from logs
 
 
 def _runs(path: Path, report: Report) -> Iterator[_Placed]:
@@ -95,11 +95,11 @@ def _system_beside(path: Path, report: Report) -> Mapping[str, Any]:
     if not file.is_file():
         return {}
     try:
-        found = json.loads(file.read_text("utf-8-sig", "replace"))
+        description = json.loads(file.read_text("utf-8-sig", "replace"))
     except (OSError, ValueError, RecursionError):
         report.note(file, "not JSON, so the machine is not known")
         return {}
-    return _without_placeholders(found) if isinstance(found, dict) else {}
+    return _without_placeholders(description) if isinstance(description, dict) else {}
 
 
 def _without_placeholders(system: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,8 +220,8 @@ def _facts(run: Run) -> WireEvent:
         "division": _text(log.value("submission_division")),
         "status": _text(log.value("submission_status")),
     }
-    told = {name: value for name, value in facts.items() if value}
-    return {**told, "labels": {name: value for name, value in labels.items() if value}}
+    stated = {name: value for name, value in facts.items() if value}
+    return {**stated, "labels": {name: value for name, value in labels.items() if value}}
 
 
 def _size(system: Mapping[str, Any]) -> dict[str, int]:
@@ -233,8 +233,8 @@ def _size(system: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _leading_int(value: object) -> int:
-    found = re.match(r"\s*(\d{1,7})\b", str(value))
-    return int(found[1]) if found else 0
+    match = re.match(r"\s*(\d{1,7})\b", str(value))
+    return int(match[1]) if match else 0
 
 
 def _settings(log: Log) -> dict[str, Any]:

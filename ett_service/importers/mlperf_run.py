@@ -167,8 +167,8 @@ def _count(value: object) -> int | None:
 
 def samples_done(run: Timeline, log: Log) -> dict[str, int]:
     """Where progress got to by the end of the loop, empty if the log never says."""
-    told = list(progress(run, log))
-    return {name: told[-1][name] for name in ("step", "samples")} if told else {}
+    totals = list(progress(run, log))
+    return {name: totals[-1][name] for name in ("step", "samples")} if totals else {}
 
 
 _LONGEST_MESSAGE: Final = 2000
@@ -198,10 +198,10 @@ def ending(log: Log, *, launcher_saw_it: bool) -> dict[str, Any] | None:
         return {"outcome": "completed", "reason": "missed its quality target"}
     if status is not None:
         return {"outcome": "failed", "reason": clean(f"run_stop with status {status}")}
-    said = _launcher_word(log.errors)
-    if said or launcher_saw_it or any(_RAISED.match(line) for line in log.last_errors):
+    evidence = _launcher_word(log.errors)
+    if evidence or launcher_saw_it or any(_RAISED.match(line) for line in log.last_errors):
         message = "\n".join(log.last_errors or log.errors)[:_LONGEST_MESSAGE]
-        return {"outcome": "failed", **({"message": message} if message else {}), **said}
+        return {"outcome": "failed", **({"message": message} if message else {}), **evidence}
     return None
 
 
@@ -218,14 +218,14 @@ def _status(log: Log) -> str | None:
 
 def _launcher_word(errors: list[str]) -> dict[str, Any]:
     """What Slurm says: the state it ended the step in, and how the first task went."""
-    said: dict[str, Any] = {}
+    evidence: dict[str, Any] = {}
     for line in errors:
         cancelled = _CANCELLED.search(line)
         if cancelled is not None:
-            said.setdefault("scheduler_state", _STATES.get(cancelled["why"], "FAILED"))
-        elif "exit_code" not in said and "signal" not in said:
-            said |= _exit(line)
-    return said | _outcome(said.get("scheduler_state"))
+            evidence.setdefault("scheduler_state", _STATES.get(cancelled["why"], "FAILED"))
+        elif "exit_code" not in evidence and "signal" not in evidence:
+            evidence |= _exit(line)
+    return evidence | _outcome(evidence.get("scheduler_state"))
 
 
 def _exit(line: str) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import ColumnElement, Connection
 
 from ett_service.core.ledger.clock import TOLERANCE_US
 from ett_service.ingest.decode import Arrival, Batch
 from ett_service.ingest.refusals import Code, Refusal
-from ett_service.storage.engine.statements import INSERTS, insert_new
+from ett_service.storage.engine.statements import insert_new, replace_rows
 from ett_service.storage.record.events import Content, known_contents, known_offsets
 from ett_service.storage.schema import dirty, event, job, job_history, producer
 
@@ -24,39 +24,29 @@ def lower_offsets(conn: Connection, batch: Batch, project_id: int, now_us: int) 
         for each in batch.arrivals
         if each.event.producer is not None
     }
-    known = known_offsets(conn, project_id, seen)
+    offsets = known_offsets(conn, project_id, seen)
     offset = now_us - batch.sent_at
-    lowered = sorted(key for key in seen if _is_news(offset, known.get(key)))
-    if lowered:
-        rows = [
-            {"project_id": project_id, "job": job, "producer": name, "offset_us": offset}
-            for job, name in lowered
-        ]
-        conn.execute(_LOWER[conn.dialect.name], rows)
-    return {key[0] for key in lowered if _matters(offset) or _matters(known.get(key, 0))}
+    lowered = sorted(key for key in seen if _is_news(offset, offsets.get(key)))
+    rows = [
+        {"project_id": project_id, "job": job, "producer": name, "offset_us": offset}
+        for job, name in lowered
+    ]
+    replace_rows(conn, producer, rows, where=_is_lower)
+    return {key[0] for key in lowered if _matters(offset) or _matters(offsets.get(key, 0))}
 
 
-def _is_news(offset: int, known: int | None) -> bool:
-    return known is None or (offset < known and (_matters(offset) or _matters(known)))
+def _is_news(offset: int, before: int | None) -> bool:
+    return before is None or (offset < before and (_matters(offset) or _matters(before)))
 
 
 def _matters(offset: int) -> bool:
     return abs(offset) > TOLERANCE_US
 
 
-def _lower(dialect: str) -> Executable:
-    """Build the statement that keeps the lesser, whoever of two writers comes first."""
-    into: Any = INSERTS[dialect](producer)
-    sent = into.excluded.offset_us
-    lower: Executable = into.on_conflict_do_update(
-        index_elements=producer.primary_key.columns,
-        set_={"offset_us": sent},
-        where=sent < producer.c.offset_us,
-    )
-    return lower
-
-
-_LOWER: Mapping[str, Executable] = {dialect: _lower(dialect) for dialect in INSERTS}
+def _is_lower(new: Any) -> ColumnElement[bool]:
+    """Keep the lesser offset, whoever of two writers comes first."""
+    is_lower: ColumnElement[bool] = new.offset_us < producer.c.offset_us
+    return is_lower
 
 
 _BITS = 63
@@ -99,12 +89,12 @@ def accept(conn: Connection, batch: Batch, *, project_id: int, now_us: int) -> V
     insert_new(conn, job, received)
     if batch.history:
         insert_new(conn, job_history, [{"project_id": project_id, "job": name} for name in jobs])
-    kept = _insert(conn, firsts, project_id, number, now_us)
+    before = _insert(conn, firsts, project_id, number, now_us)
     moved = lower_offsets(conn, batch, project_id, now_us)
-    marked = sorted(moved | {name for name, _ in firsts.keys() - kept.keys()})
+    marked = sorted(moved | {name for name, _ in firsts.keys() - before.keys()})
     of_all = {"project_id": project_id, "batch": number, "marked_us": now_us}
     insert_new(conn, dirty, [{**of_all, "job": name} for name in marked])
-    return _verdicts(batch, number, firsts, kept, tuple(marked))
+    return _verdicts(batch, number, firsts, before, tuple(marked))
 
 
 def _firsts(arrivals: Iterable[Arrival]) -> dict[Key, Arrival]:
@@ -141,16 +131,16 @@ def _verdicts(
     batch: Batch,
     number: int,
     firsts: Mapping[Key, Arrival],
-    kept: Mapping[Key, Content],
+    before: Mapping[Key, Content],
     marked: tuple[str, ...],
 ) -> Verdicts:
     conflicts = []
     for each in batch.arrivals:
         key = (each.job, each.event.id)
-        if each.content != kept.get(key, firsts[key].content):
+        if each.content != before.get(key, firsts[key].content):
             pointer = f"/events/{each.index}/id"
             conflicts.append(Refusal(Code.CONFLICT, pointer, each.index, each.event.id))
-    accepted_at = tuple(each.event.at for key, each in firsts.items() if key not in kept)
+    accepted_at = tuple(each.event.at for key, each in firsts.items() if key not in before)
     errors = sorted((*batch.refusals, *conflicts), key=lambda error: error.index or 0)
     return Verdicts(
         batch_id=batch.batch_id or f"{number:016x}",

@@ -2,14 +2,15 @@
 
 import hashlib
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+import zstandard
 
 from ett_service.core.events import EVENT_TYPES, Event
-from ett_service.ingest.limits import Limits, inflate
 from ett_service.ingest.refusals import (
     BadBatch,
     BadEncoding,
@@ -22,7 +23,7 @@ from ett_service.ingest.refusals import (
     fault_of,
 )
 from ett_service.ingest.text import DAMAGED, Frame, parse_instant, read_members, text
-from ett_service.ingest.wire import AnyEvent, EventBatch, SentEvent
+from ett_service.ingest.wire import AnyEvent, EventBatch, Limits, SentEvent
 from ett_service.storage.record.events import encode_body
 
 _LENGTH = 40
@@ -123,10 +124,10 @@ def _type_of(sent: SentEvent) -> str:
 def _id_in(raw: bytes) -> str | None:
     """Return the id of an event that was refused, so that its sender can find it."""
     try:
-        found = _ID.decode(raw).id
+        event_id = _ID.decode(raw).id
     except (msgspec.DecodeError, RecursionError):
         return None
-    return found if found is not None and _CAN_BE_AN_ID.fullmatch(found) else None
+    return event_id if event_id is not None and _CAN_BE_AN_ID.fullmatch(event_id) else None
 
 
 _BATCH = msgspec.json.Decoder(EventBatch)
@@ -221,9 +222,9 @@ def _mended(body: bytes) -> bytes:
 
 
 def _mended_escape(escape: re.Match[bytes]) -> bytes:
-    found = escape[0]
-    is_lone = len(found) == _LONE and _SURROGATE.match(found) is not None
-    return DAMAGED.encode() if is_lone else found
+    written = escape[0]
+    is_lone = len(written) == _LONE and _SURROGATE.match(written) is not None
+    return DAMAGED.encode() if is_lone else written
 
 
 def _envelope(body: bytes) -> EventBatch:
@@ -252,27 +253,27 @@ def _envelope_by_last_keys(body: bytes, error: msgspec.ValidationError) -> Event
 
 def _cut_deep(body: bytes) -> bytes:
     """Return *body* with 0 for what lies far too deep: its event is refused, others are read."""
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     depth = start = 0
     for token in _STRUCTURE.finditer(body):
         if token[0] in b"[{":
             depth += 1
             if depth == _FAR_TOO_DEEP:
-                kept += body[start : token.start()], b"0"
+                pieces += body[start : token.start()], b"0"
         elif token[0] in b"]}":
             if depth == _FAR_TOO_DEEP:
                 start = token.end()
             depth -= 1
-    return b"".join(kept) + (body[start:] if depth < _FAR_TOO_DEEP else b"")
+    return b"".join(pieces) + (body[start:] if depth < _FAR_TOO_DEEP else b"")
 
 
 def _about(headers: Mapping[str, str]) -> EventBatch:
     """Read what the headers say around the events that come one a line."""
-    said: dict[str, object] = {
+    members: dict[str, object] = {
         member: headers[header] for header, member in _HEADERS.items() if header in headers
     }
     try:
-        return msgspec.convert({**said, "events": []}, EventBatch, strict=False)
+        return msgspec.convert({**members, "events": []}, EventBatch, strict=False)
     except msgspec.ValidationError as error:
         fault = fault_of(error)
         raise BadBatch(Refusal(fault.code, fault.pointer)) from error
@@ -303,3 +304,57 @@ def _checked_about(about: EventBatch, frame: Frame) -> int | None:
         return None if about.sent_at is None else parse_instant(about.sent_at)
     except Fault as fault:
         raise BadBatch(Refusal(fault.code, f"/{member}")) from fault
+
+
+#: A few bytes can stand for 128 KiB each, so the cap is looked at every so many.
+_ZSTD_PIECE = 256
+#: What RFC 8878 asks every decoder to take; more would let the sender choose our memory.
+_ZSTD_WINDOW = 8 << 20
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def inflate(body: bytes, encoding: str, limit: int) -> bytes:
+    """Undo one *encoding*, the value of ``Content-Encoding``.
+
+    Raises ``BodyTooLarge`` beyond *limit* bytes, ``BadEncoding`` for what is cut, broken or
+    followed by anything, ``UnsupportedMedia`` for others and for several.
+    """
+    match encoding.strip().lower():
+        case "" | "identity":
+            return body
+        case "gzip":
+            return _gunzip(body, limit)
+        case "zstd":
+            return _unzstd(body, limit)
+        case _:
+            raise UnsupportedMedia("Content-Encoding may be gzip or zstd, once.")
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    stream = zlib.decompressobj(_GZIP)
+    try:
+        inflated = stream.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise BadEncoding("The body is not gzip.") from error
+    if len(inflated) > limit:
+        raise BodyTooLarge("inflated bytes", limit)
+    if not stream.eof or stream.unused_data:
+        raise BadEncoding("The body is cut, or something follows it.")
+    return inflated
+
+
+def _unzstd(body: bytes, limit: int) -> bytes:
+    stream = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+    inflated = bytearray()
+    for start in range(0, len(body), _ZSTD_PIECE):
+        if stream.eof:
+            raise BadEncoding("Something follows the body.")
+        try:
+            inflated += stream.decompress(body[start : start + _ZSTD_PIECE])
+        except zstandard.ZstdError as error:
+            raise BadEncoding("The body is not zstd, or needs too much memory.") from error
+        if len(inflated) > limit:
+            raise BodyTooLarge("inflated bytes", limit)
+    if not stream.eof or stream.unused_data:
+        raise BadEncoding("The body is cut, or something follows it.")
+    return bytes(inflated)

@@ -114,21 +114,21 @@ _OF_MEMBER = {"/id": Code.BAD_ID, "/job": Code.BAD_JOB, "/preempted_by": Code.BA
 
 def fault_of(error: msgspec.ValidationError) -> Fault:
     """Say what *error* is about; the offending value, which its text may hold, is left behind."""
-    said = str(error)
-    place = _PLACE.search(said)
+    message = str(error)
+    place = _PLACE.search(message)
     pointer = _pointer(place[1]) if place else ""
-    said = said[: place.start()] if place else said
-    if named := _NAMED.fullmatch(said):
+    message = message[: place.start()] if place else message
+    if named := _NAMED.fullmatch(message):
         unknown = named[1].endswith("unknown")
         code = Code.UNKNOWN_MEMBER if unknown else Code.MISSING_MEMBER
         return Fault(code, f"{pointer}/{escape(named[2])}")
-    if _BOUND.match(said):
+    if _BOUND.match(message):
         return Fault(Code.OUT_OF_RANGE, pointer)
-    if _SIZE.match(said):
+    if _SIZE.match(message):
         return Fault(_OF_MEMBER.get(pointer, Code.BAD_LENGTH), pointer)
-    if _PATTERN.match(said):
+    if _PATTERN.match(message):
         return Fault(_OF_MEMBER.get(pointer, Code.UNKNOWN_VALUE), pointer)
-    return Fault(_of_value(said, pointer), pointer)
+    return Fault(_of_value(message, pointer), pointer)
 
 
 def escape(name: str) -> str:
@@ -136,8 +136,8 @@ def escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _of_value(said: str, pointer: str) -> Code:
-    if not said.startswith("Invalid"):
+def _of_value(message: str, pointer: str) -> Code:
+    if not message.startswith("Invalid"):
         return Code.WRONG_TYPE
     return {"/type": Code.UNKNOWN_TYPE, "/phase": Code.UNKNOWN_PHASE}.get(
         pointer, Code.UNKNOWN_VALUE
@@ -146,5 +146,5 @@ def _of_value(said: str, pointer: str) -> Code:
 
 def _pointer(path: str) -> str:
     """Turn ``.labels[...]`` into ``/labels``, as it is not said which key, ``.a[1].b`` into all."""
-    known = path.partition("[...]")[0]
-    return _INDEX.sub(r"/\1", known).replace(".", "/")
+    readable, _, _ = path.partition("[...]")
+    return _INDEX.sub(r"/\1", readable).replace(".", "/")

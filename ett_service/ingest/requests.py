@@ -9,9 +9,8 @@ from ett_service.core.events import MarkerKind
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Triage
 from ett_service.core.words import Cause, Origin
-from ett_service.ingest.limits import Limits
 from ett_service.ingest.text import Frame
-from ett_service.ingest.wire import Id, Instant, Labels, Word
+from ett_service.ingest.wire import Id, Instant, Labels, Limits, Word
 
 MOST_WINDOWS = 100
 

@@ -12,9 +12,8 @@ from typing import Any, get_args, get_type_hints
 from msgspec import Struct
 
 from ett_service.core.words import Outcome
-from ett_service.ingest.limits import Limits
 from ett_service.ingest.refusals import Code, Fault, escape
-from ett_service.ingest.wire import MAX_INTEGER
+from ett_service.ingest.wire import MAX_INTEGER, Limits
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

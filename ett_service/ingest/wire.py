@@ -1,15 +1,29 @@
-"""Events as they are written on the wire.
+"""Events as they are written on the wire, and how much of them a sender may send at once.
 
 One struct a type. What the types cannot say ``ett_service.ingest.text`` does, found by the word
 after ``reads``. Where a member is optional, null says the same as leaving it out.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 from ett_service.core.words import Cause, Origin, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a body, a batch and an event may be at most."""
+
+    max_body_bytes: int = 8 << 20
+    max_inflated_bytes: int = 64 << 20
+    max_batch_events: int = 10_000
+    max_event_bytes: int = 16 << 10
+    max_depth: int = 8  #: of objects and lists inside each other, the event being the first
+    max_future_us: int = 86_400_000_000
+
 
 MAX_INTEGER = 2**53 - 1
 _MAX_INT32 = 2**31 - 1

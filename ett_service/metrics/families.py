@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ett_service.core.fleet.counters import BOUNDS_US, DEDUCTIONS, PHASES
-from ett_service.core.words import ORIGIN_OF_CAUSE, Category, Phase
+from ett_service.core.words import ORIGIN_OF_CAUSE, TIMED, Category
 
 
 class Kind(StrEnum):
@@ -53,8 +53,6 @@ class Family:
 
 
 _COHORT = ("cluster", "cohort")
-_TIMED = (Phase.SCHEDULING, Phase.HARDWARE_SETUP, Phase.LAUNCHER_INIT, Phase.PT2_COMPILE,
-          Phase.SHUTDOWN)  # fmt: skip
 _HELD = tuple(
     (phase, held)
     for phase in PHASES
@@ -109,7 +107,7 @@ COUNTERS: tuple[Family, ...] = (
     Family(
         "ett_phase_duration_seconds", Kind.HISTOGRAM, ("cluster", "phase"),
         "What an attempt spent on a phase before its first loop, or on its shutdown.",
-        [(phase,) for phase in _TIMED],
+        [(phase,) for phase in TIMED],
     ),
 )  # fmt: skip
 """Marks: they never go down, whatever is corrected, deleted or restarted."""

@@ -65,9 +65,9 @@ def advice(gathered: Gathered) -> Section:
     groups = gathered.advice["groups"] or [
         {"group": {}, "other": False, **gathered.advice["total"]}
     ]
-    told = [group for group in groups if group["best"]["interval_seconds"] is not None]
-    rows = [_advised(group, gathered) for group in told[:_MOST_COHORTS]]
-    chosen = told[0] if told else None
+    advised = [group for group in groups if group["best"]["interval_seconds"] is not None]
+    rows = [_advised(group, gathered) for group in advised[:_MOST_COHORTS]]
+    chosen = advised[0] if advised else None
     return Section(
         "How often to save",
         () if rows else _why_not(gathered.advice["total"]),

@@ -141,7 +141,7 @@ def _waterfall(steps: list[Answer]) -> Markup | None:
     )
     if begun is None:
         return None
-    known = [step["mean_seconds"] for step in steps if step["mean_seconds"] is not None]
+    levels = [step["mean_seconds"] for step in steps if step["mean_seconds"] is not None]
     moved = [
         Step(step["marker"]["title"], step["step_seconds"])
         for step in steps[begun + 1 :]
@@ -150,9 +150,9 @@ def _waterfall(steps: list[Answer]) -> Markup | None:
     return bridge(
         "waterfall",
         f"Mean time to start of {TREND_WEEKS} weeks, from marker to marker",
-        ("mean time to start", known[0]),
+        ("mean time to start", levels[0]),
         moved,
-        ("now", known[-1]),
+        ("now", levels[-1]),
         unit=SECONDS,
     )
 
@@ -166,29 +166,29 @@ _BREACHED = "late: "
 
 def regressions(gathered: Gathered) -> Section:
     """List the regressions that fired in the week, the dearest first, beside what was promised."""
-    found = gathered.regressions
-    late = sum(_is_late(one) for one in found)
-    said = f"{late} of them took longer than promised, or have by now." if late else ""
+    answers = gathered.regressions
+    late = sum(_is_late(answer) for answer in answers)
+    note = f"{late} of them took longer than promised, or have by now." if late else ""
     nothing = "No regression fired. What the search cannot see: `ett regressions power`."
     return Section(
         "Regressions",
-        () if found else (nothing,),
-        table=table(_REGRESSION_COLUMNS, [_regression_row(one) for one in found]),
-        after=(said,) if said else (),
+        () if answers else (nothing,),
+        table=table(_REGRESSION_COLUMNS, [_regression_row(answer) for answer in answers]),
+        after=(note,) if note else (),
     )
 
 
-def _regression_row(one: Answer) -> tuple[str, ...]:
-    impact, clocks = one["impact"], one["sla"]
+def _regression_row(regression: Answer) -> tuple[str, ...]:
+    impact, clocks = regression["impact"], regression["sla"]
     return (
-        subject(one),
-        cohort(one["cohort"]),
-        level_change(one),
-        one["onset_at"][:10],
+        subject(regression),
+        cohort(regression["cohort"]),
+        level_change(regression),
+        regression["onset_at"][:10],
         amount(impact["gpu_hours_per_week"]),
         money(impact["cost_per_week"], impact["currency"] or ""),
-        _suspect(one["attribution"]["suspects"]),
-        one["state"],
+        _suspect(regression["attribution"]["suspects"]),
+        regression["state"],
         *(_clock(clocks[name]) for name in ("detect", "acknowledge", "resolve")),
     )
 
@@ -203,17 +203,17 @@ def _suspect(suspects: list[Answer]) -> str:
 def _clock(clock: Answer | None) -> str:
     if clock is None:
         return NONE
-    said = f"{_BREACHED if clock['breached'] else ''}{duration(clock['seconds'])}"
-    return f"{said} so far" if clock["runs"] else said
+    length = f"{_BREACHED if clock['breached'] else ''}{duration(clock['seconds'])}"
+    return f"{length} so far" if clock["runs"] else length
 
 
-def _is_late(one: Answer) -> bool:
-    return any(clock is not None and clock["breached"] for clock in one["sla"].values())
+def _is_late(regression: Answer) -> bool:
+    return any(clock is not None and clock["breached"] for clock in regression["sla"].values())
 
 
 def markers(gathered: Gathered) -> Section:
     """List deploys, launches and maintenance of the week, in order."""
-    found = sorted(gathered.markers["markers"], key=lambda marker: (marker["at"], marker["id"]))
+    ordered = sorted(gathered.markers["markers"], key=lambda marker: (marker["at"], marker["id"]))
     rows = [
         (
             _minute(marker["at"]),
@@ -222,7 +222,7 @@ def markers(gathered: Gathered) -> Section:
             marker["title"],
             ", ".join(f"{name}={value}" for name, value in sorted(marker["labels"].items())),
         )
-        for marker in found
+        for marker in ordered
     ]
     note = () if rows else ("Nothing was marked.",)
     return Section("Markers of the week", note, table=table("at|to|kind|what|labels", rows))

@@ -20,12 +20,12 @@ def sentence(gathered: Gathered) -> str:
     if now is None:
         wall = percent(total["ett_ratio_wall"])
         return f"ETT {wall} by wall time: the accelerators of no job are known."
-    said = [f"ETT {percent(now)}", *_against_target(total["target"])]
+    clauses = [f"ETT {percent(now)}", *_against_target(total["target"])]
     if before is None:
-        return ", ".join(said) + "."
+        return ", ".join(clauses) + "."
     why = _why(gathered)
-    said.append(_against_last_week(now - before))
-    return ", ".join(said) + (f"; {why}." if why else ".")
+    clauses.append(_against_last_week(now - before))
+    return ", ".join(clauses) + (f"; {why}." if why else ".")
 
 
 def _against_target(target: Answer | None) -> list[str]:
@@ -131,14 +131,14 @@ def _targets(now: Answer) -> tuple[str, ...]:
 
 def course(gathered: Gathered) -> Section:
     """Draw ETT% of the last weeks, with the target and what was marked this week."""
-    found = [(_week(point["start"]), ett_ratio(point), point) for point in gathered.trend["points"]]
+    weeks = [(_week(point["start"]), ett_ratio(point), point) for point in gathered.trend["points"]]
     target = gathered.now["total"]["target"]
     chart = trend(
         "trend",
-        f"ETT% of {len(found)} weeks",
-        [Point(week.name, ratio) for week, ratio, _ in found],
+        f"ETT% of {len(weeks)} weeks",
+        [Point(week.name, ratio) for week, ratio, _ in weeks],
         target=target and target["ett_ratio"],
-        events=_events(gathered, [week for week, _, _ in found]),
+        events=_events(gathered, [week for week, _, _ in weeks]),
     )
     rows = [
         (
@@ -148,10 +148,10 @@ def course(gathered: Gathered) -> Section:
             count(point["jobs"]),
             count(point["failures"]["total"]),
         )
-        for week, ratio, point in found
+        for week, ratio, point in weeks
     ]
     return Section(
-        f"Trend of {len(found)} weeks",
+        f"Trend of {len(weeks)} weeks",
         chart=chart,
         table=table("week|#ETT%|#GPU-hours|#jobs|#failures", rows),
     )
@@ -163,8 +163,8 @@ def _week(start: str) -> Week:
 
 def _events(gathered: Gathered, weeks: list[Week]) -> list[Event]:
     """Place the first deploy of the week; a chart of weeks has no room for more."""
-    found = [marker for marker in gathered.markers["markers"] if marker["kind"] == "deploy"]
-    if not found or gathered.week not in weeks:
+    deploys = [marker for marker in gathered.markers["markers"] if marker["kind"] == "deploy"]
+    if not deploys or gathered.week not in weeks:
         return []
-    name = found[0]["title"] if len(found) == 1 else f"{len(found)} deploys"
+    name = deploys[0]["title"] if len(deploys) == 1 else f"{len(deploys)} deploys"
     return [Event(weeks.index(gathered.week), name)]

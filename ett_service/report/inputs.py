@@ -83,7 +83,7 @@ def gather(ask: Ask, week: Week, group_by: Sequence[str], scope: Mapping[str, ob
 
 def _regressions(ask: Ask, week: Week, scope: Mapping[str, object]) -> list[Answer]:
     begin, end = week.bounds
-    asked: dict[str, object] = {
+    query: dict[str, object] = {
         "project": scope.get("project"),
         "where": scope.get("where"),
         "verdict": "regression",
@@ -93,8 +93,11 @@ def _regressions(ask: Ask, week: Week, scope: Mapping[str, object]) -> list[Answ
         "sort": "-gpu_hours_per_week",
         "limit": _MOST_REGRESSIONS,
     }
-    found = ask("/v1/regressions", asked)["regressions"]
-    return [ask(f"/v1/regressions/{one['id']}", {"project": one["project"]}) for one in found]
+    listed = ask("/v1/regressions", query)["regressions"]
+    return [
+        ask(f"/v1/regressions/{regression['id']}", {"project": regression["project"]})
+        for regression in listed
+    ]
 
 
 UNKNOWN = "(unknown)"

@@ -113,8 +113,8 @@ def _cohort(group: Answer, gathered: Gathered, whole: float) -> tuple[str, ...]:
     )
 
 
-def _same(one: Answer, other: Answer) -> bool:
-    return bool(one["group"] == other["group"] and one["other"] == other["other"])
+def _same(group: Answer, other: Answer) -> bool:
+    return bool(group["group"] == other["group"] and group["other"] == other["other"])
 
 
 def jobs(gathered: Gathered) -> Section:
@@ -146,16 +146,16 @@ def failures(gathered: Gathered) -> Section:
     """Rank the causes of failures, and tell how often there was one."""
     now, before = gathered.now["total"], gathered.before["total"]
     whole = now["failures"]["total"]
-    last = {_cause(found): found["count"] for found in before["failures"]["by"]}
-    ranked = sorted(now["failures"]["by"], key=lambda found: (-found["count"], _cause(found)))
+    last = {_cause(failure): failure["count"] for failure in before["failures"]["by"]}
+    ranked = sorted(now["failures"]["by"], key=lambda failure: (-failure["count"], _cause(failure)))
     rows = [
         (
-            _cause(found),
-            count(found["count"]),
-            percent(share(found["count"], whole)),
-            count(last.get(_cause(found), 0)),
+            _cause(failure),
+            count(failure["count"]),
+            percent(share(failure["count"], whole)),
+            count(last.get(_cause(failure), 0)),
         )
-        for found in ranked
+        for failure in ranked
     ]
     return Section(
         "Failures by cause",
@@ -164,23 +164,23 @@ def failures(gathered: Gathered) -> Section:
     )
 
 
-def _cause(found: Answer) -> str:
-    return f"{found['origin']}: {found['cause']}"
+def _cause(failure: Answer) -> str:
+    return f"{failure['origin']}: {failure['cause']}"
 
 
 def _rates(now: Answer, whole: int) -> str:
     if not whole:
         low = duration(now["mtbf"]["low"])
         return f"Nothing failed: the mean time between failures is at least {low}."
-    found, mtbf = now["failures"], now["mtbf"]
-    said = (
-        f"{count(whole)} failures, {count(found['infra'])} of them infra"
-        f"{_per(found['per_1000_gpu_hours'], '1,000 GPU-hours')}"
-        f"{_per(found['per_1000_node_days'], '1,000 node-days')}. "
+    counts, mtbf = now["failures"], now["mtbf"]
+    sentence = (
+        f"{count(whole)} failures, {count(counts['infra'])} of them infra"
+        f"{_per(counts['per_1000_gpu_hours'], '1,000 GPU-hours')}"
+        f"{_per(counts['per_1000_node_days'], '1,000 node-days')}. "
         f"Mean time between failures {duration(mtbf['seconds'])}"
     )
     ends = (duration(mtbf["low"]), duration(mtbf["high"]))
-    return f"{said} ({mtbf['confidence']:.0%} interval: {ends[0]} to {ends[1]})."
+    return f"{sentence} ({mtbf['confidence']:.0%} interval: {ends[0]} to {ends[1]})."
 
 
 def _per(rate: float | None, unit: str) -> str:

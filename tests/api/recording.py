@@ -20,7 +20,7 @@ from ett_service.api.app import ROUTERS, create_app
 from ett_service.api.state import AppState, Notifications
 from ett_service.core.intervals import DAY_US
 from ett_service.fleet.economy import Economy, Price, Target
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
 from ett_service.notifications.sender import Outcome, Sender
 from ett_service.storage.engine.migrate import migrate

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from tests.api.conftest import Service

@@ -17,7 +17,7 @@ from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Period
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record.dirty_marks import JobKey

@@ -32,7 +32,7 @@ from ett_service.core.regressions.finding import (
 )
 from ett_service.core.regressions.state import StateRules
 from ett_service.demo.generator import Fleet, generate
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store

@@ -16,7 +16,7 @@ from ett_service.demo.generator import Fleet, generate
 from ett_service.demo.life import Story
 from ett_service.demo.work import Job
 from ett_service.ingest.decode import decode
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 
 END_US = int(datetime(2026, 11, 19, 15, tzinfo=UTC).timestamp()) * 1_000_000
 SEED = 7

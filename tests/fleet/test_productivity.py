@@ -4,8 +4,7 @@ from fractions import Fraction
 import pytest
 
 from ett_service.core.fleet.totals import Totals
-from ett_service.fleet.economy import Economy, Part, PeakRate, Price
-from ett_service.fleet.productivity import productivity
+from ett_service.fleet.economy import Economy, Part, PeakRate, Price, productivity
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ett_service.ingest.decode import Batch, decode
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from tests.importers.imported import Wire, imported, ledgers
 from tests.importers.mllog_text import RUN, START_S, line, written
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from ett_service.ingest.decode import Arrival, Batch, decode
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from tests.builders import NOON, wire
 
 JSON = {"Content-Type": "application/json"}

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ett_service.ingest.limits import Limits
 from ett_service.ingest.refusals import BodyTooLarge
+from ett_service.ingest.wire import Limits
 from tests.builders import NOON, wire
 from tests.ingest.bodies import batch, read
 

@@ -3,10 +3,9 @@ from typing import Annotated
 import pytest
 from msgspec import Meta, Struct
 
-from ett_service.ingest.limits import Limits
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.text import Frame, read_members
-from ett_service.ingest.wire import Instant, Word
+from ett_service.ingest.wire import Instant, Limits, Word
 from tests.builders import NOON
 
 FRAME = Frame(Limits(), NOON)

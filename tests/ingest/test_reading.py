@@ -4,9 +4,9 @@ import pytest
 
 from ett_service.core.words import Outcome
 from ett_service.ingest import text as wire_text
-from ett_service.ingest.limits import Limits
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.text import Frame
+from ett_service.ingest.wire import Limits
 from tests.builders import NOON
 
 FRAME = Frame(Limits(), NOON)

@@ -9,7 +9,7 @@ import pytest
 
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from ett_service.metrics.page import FleetPart
 from ett_service.metrics.text import Form
 from ett_service.storage.engine.store import Store

@@ -32,7 +32,7 @@ from ett_service.core.regressions.finding import (
 )
 from ett_service.core.regressions.state import StateRules
 from ett_service.fleet.economy import Economy, Price, Target
-from ett_service.ingest.limits import Limits
+from ett_service.ingest.wire import Limits
 from ett_service.report.document import Report, Week, html, markdown
 from ett_service.report.inputs import Gathered, gather
 from ett_service.report.weekly import weekly

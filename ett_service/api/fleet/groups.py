@@ -9,19 +9,11 @@ from ett_service.api.answers import Answer, ByCategory, NullIfEmpty, Of, Ratio, 
 from ett_service.api.jobs.answers import ProductivityAnswer
 from ett_service.core.dimensions import Dimension
 from ett_service.core.fleet.totals import FAILURE, MEASURES, PHASE, Totals
-from ett_service.core.words import Category, Cause, Origin, Period, Phase
+from ett_service.core.words import TIMED, Category, Cause, Origin, Period
 from ett_service.fleet.summary import Group
 from ett_service.storage.fleet.preemptions import PreemptionOrder
 
-TIMED_PHASES = (
-    Phase.SCHEDULING,
-    Phase.HARDWARE_SETUP,
-    Phase.LAUNCHER_INIT,
-    Phase.PT2_COMPILE,
-    Phase.SHUTDOWN,
-)
-
-TimedPhase = Annotated[str, Words(tuple(map(str, TIMED_PHASES)))]
+TimedPhase = Annotated[str, Words(tuple(map(str, TIMED)))]
 SecondsOrNone = Annotated[Seconds | None, Field(description="Seconds; null where count is 0.")]
 WeightedSeconds = Annotated[
     Seconds, Field(description="Seconds times accelerators, where those are known.")
@@ -194,7 +186,7 @@ def _distribution(name: str) -> Of:
 def _phases(group: Any) -> Mapping[str, Any] | None:
     if not group.distributions:
         return None
-    return {str(phase): group.totals.tally(f"{PHASE}{phase}") for phase in TIMED_PHASES}
+    return {str(phase): group.totals.tally(f"{PHASE}{phase}") for phase in TIMED}
 
 
 def _whole(group: Any) -> Any:

@@ -19,7 +19,7 @@ from ett_service.core.fleet.distribution import DURATION_BOUNDS_US, SAVE_BOUNDS_
 from ett_service.core.fleet.instant_amounts import instant_amounts
 from ett_service.core.fleet.totals import FAILURE, PHASE
 from ett_service.core.ledger.results import AttemptLedger, JobLedger, Share
-from ett_service.core.words import Category, Outcome, Phase
+from ett_service.core.words import CATEGORIES_OF, Category, Outcome, Phase
 
 PHASES: tuple[str, ...] = (
     *(phase.value for phase in Phase if phase is not Phase.QUEUED),
@@ -52,11 +52,7 @@ _TIMES = {
     "checkpoint_blocking": "checkpoint_blocking_seconds",
 }
 _SILENT = f"{Phase.TRAIN_LOOP}/{Category.STALLED}"
-_OWNERS = {
-    Category.EFFECTIVE_TRAINING: Phase.TRAIN_LOOP.value,
-    Category.REPEATED_TRAINING: Phase.TRAIN_LOOP.value,
-    Category.RECOMPILE: Phase.PT2_COMPILE.value,
-}
+_OWNERS = {category: phase.value for phase, owned in CATEGORIES_OF.items() for category in owned}
 
 
 class Seen(NamedTuple):

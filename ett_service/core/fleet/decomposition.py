@@ -79,7 +79,9 @@ class _Window(Generic[K]):
         self._times = times
         self._us = {cohort: sum(by_category.values()) for cohort, by_category in times.items()}
         self.us = sum(self._us.values())
-        effective_us = sum(one.get(Category.EFFECTIVE_TRAINING, 0) for one in times.values())
+        effective_us = sum(
+            by_category.get(Category.EFFECTIVE_TRAINING, 0) for by_category in times.values()
+        )
         self.ratio = _over(effective_us, self.us)
 
     def weight(self, cohort: K) -> Fraction:
@@ -99,14 +101,14 @@ def _over(us: int, whole_us: int) -> Fraction:
 def _parts(
     cohort: K, before: _Window[K], after: _Window[K], fleet: Fraction
 ) -> Iterator[ChangePart[K]]:
-    known = [window for window in (before, after) if window.knows(cohort)]
-    if not known:
+    windows = [window for window in (before, after) if window.knows(cohort)]
+    if not windows:
         return
     weights = before.weight(cohort), after.weight(cohort)
-    ratios = [window.share(cohort, Category.EFFECTIVE_TRAINING) for window in known]
+    ratios = [window.share(cohort, Category.EFFECTIVE_TRAINING) for window in windows]
     ratio = sum(ratios, _NOTHING) / len(ratios)
     yield ChangePart(cohort, None, (weights[1] - weights[0]) * (ratio - fleet), *weights)
-    if len(known) == 1:
+    if len(windows) == 1:
         return
     weight = sum(weights, _NOTHING) / 2
     for category in Category:

@@ -137,9 +137,9 @@ class Tally:
         return None if bucket is None else value(bucket)
 
 
-def summed(one: Mapping[K, int], other: Mapping[K, int], sign: int) -> dict[K, int]:
+def summed(amounts: Mapping[K, int], other: Mapping[K, int], sign: int) -> dict[K, int]:
     """Add *sign* times the other to the one, key by key; what comes to 0 is absent."""
-    sums = dict(one)
+    sums = dict(amounts)
     for key, amount in other.items():
         left = sums.get(key, 0) + sign * amount
         if left:

@@ -10,9 +10,15 @@ from ett_service.core.fleet.distribution import place, ratio_place
 from ett_service.core.fleet.totals import FAILURE, JOB_ETT, PHASE
 from ett_service.core.ledger.results import AttemptLedger, JobLedger
 from ett_service.core.ledger.spans import NEVER
-from ett_service.core.words import FAILURES, INFRA_ORIGINS, START_CATEGORIES, Category, Outcome
+from ett_service.core.words import (
+    BEFORE_THE_LOOP,
+    FAILURES,
+    INFRA_ORIGINS,
+    TIMED,
+    Category,
+    Outcome,
+)
 
-_TIMED = frozenset({*START_CATEGORIES, Category.SHUTDOWN})
 _STOP = Category.CHECKPOINT_BLOCKING.value
 
 
@@ -130,8 +136,8 @@ def _phases(attempt: AttemptLedger) -> Iterator[InstantAmounts]:
     over_at = None if attempt.outcome is Outcome.RUNNING else attempt.ended_at
     looped_at = over_at if attempt.loop_started_at is None else attempt.loop_started_at
     for category, us in attempt.categories_us.items():
-        at = looped_at if category in START_CATEGORIES else over_at
-        if category in _TIMED and at is not None:
+        at = looped_at if category in BEFORE_THE_LOOP else over_at
+        if category in TIMED and at is not None:
             yield InstantAmounts(at, attempt.number, tally=_timed(f"{PHASE}{category}", us))
 
 

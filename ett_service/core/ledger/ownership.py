@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ett_service.core.intervals import Interval
 from ett_service.core.ledger.spans import NEVER, Closings, Span, end_of
-from ett_service.core.words import Category, Phase
+from ett_service.core.words import CATEGORIES_OF, Category, Phase
 
 Piece = tuple[int, int, Category, int]
 """``(start, end, category, zone)``: a segment whose period the job decides, by its zone."""
@@ -22,15 +22,8 @@ _ANCHOR_EVERY = 16
 _LEFT_LOOSE = 4
 
 _PLAIN = {
-    Phase.QUEUED: Category.RESTART_WAIT,
-    Phase.SCHEDULING: Category.SCHEDULING,
-    Phase.HARDWARE_SETUP: Category.HARDWARE_SETUP,
-    Phase.LAUNCHER_INIT: Category.LAUNCHER_INIT,
-    Phase.CHECKPOINT_BLOCKING: Category.CHECKPOINT_BLOCKING,
-    Phase.EVALUATION: Category.EVALUATION,
-    Phase.STALLED: Category.STALLED,
-    Phase.SHUTDOWN: Category.SHUTDOWN,
-}
+    phase: categories[0] for phase, categories in CATEGORIES_OF.items() if len(categories) == 1
+} | {Phase.QUEUED: Category.RESTART_WAIT}
 
 
 @dataclass(slots=True)

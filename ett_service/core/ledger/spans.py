@@ -18,7 +18,7 @@ _CLOSED_BY: dict[Phase, tuple[Phase, ...]] = {
 }
 """The phases whose begin ends a span that was left open."""
 
-ENDED_BY_PROGRESS = frozenset({Phase.CHECKPOINT_BLOCKING, Phase.EVALUATION, Phase.STALLED})
+ENDED_BY_PROGRESS = frozenset(ACTIVITIES) - {Phase.PT2_COMPILE}
 """Spans that were left open; so are compiles, where they lie in a loop."""
 
 NEVER = 1 << 62

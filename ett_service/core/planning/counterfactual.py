@@ -16,14 +16,8 @@ from typing import NamedTuple, TypeAlias
 from ett_service.core.fleet.owned_time import OwnedTime
 from ett_service.core.intervals import Interval, merged
 from ett_service.core.ledger.results import AttemptLedger, JobLedger, Recovery
-from ett_service.core.planning.scenario import (
-    CATEGORIES_OF,
-    CutCategory,
-    CutFailures,
-    CutStage,
-    Scenario,
-)
-from ett_service.core.words import Category
+from ett_service.core.planning.scenario import CutCategory, CutFailures, CutStage, Scenario
+from ett_service.core.words import CATEGORIES_OF, Category
 
 _Owned: TypeAlias = Mapping[tuple[int | None, Category], Sequence[Interval]]
 """When an attempt owned time of a category, in order."""
@@ -63,11 +57,11 @@ def removals(ledger: JobLedger, scenario: CutFailures) -> list[Removal]:
 
 
 def _owned(ledger: JobLedger, categories: Collection[Category]) -> _Owned:
-    found: dict[tuple[int | None, Category], list[Interval]] = defaultdict(list)
+    owned: dict[tuple[int | None, Category], list[Interval]] = defaultdict(list)
     for start, end, category, _, number in ledger.segments:
         if category in categories:
-            found[number, category].append((start, end))
-    return found
+            owned[number, category].append((start, end))
+    return owned
 
 
 def _gone(
@@ -155,18 +149,18 @@ def stage_us(attempt: AttemptLedger, scenario: CutStage) -> int:
 class _Chances:
     """The chance of each instant to stay: step by step, between the edges of all removals."""
 
-    def __init__(self, found: Sequence[tuple[float, Sequence[Removal]]]) -> None:
-        steps: dict[int, list[int]] = defaultdict(lambda: [0] * len(found))
-        for place, (_, gone) in enumerate(found):
+    def __init__(self, removals: Sequence[tuple[float, Sequence[Removal]]]) -> None:
+        steps: dict[int, list[int]] = defaultdict(lambda: [0] * len(removals))
+        for place, (_, gone) in enumerate(removals):
             for start, end in (interval for removal in gone for interval in removal.intervals):
                 steps[start][place] += 1
                 steps[end][place] -= 1
         self._edges = sorted(steps)
         self._stays = [1.0]
-        counts = [0] * len(found)
+        counts = [0] * len(removals)
         for edge in self._edges:
             counts = [count + step for count, step in zip(counts, steps[edge], strict=True)]
-            chances = (chance**count for (chance, _), count in zip(found, counts, strict=True))
+            chances = (chance**count for (chance, _), count in zip(removals, counts, strict=True))
             self._stays.append(math.prod(chances))
 
     def staying_us(self, start: int, end: int) -> float:

@@ -132,8 +132,8 @@ def on_demand_cost(run: Run, price_an_hour: float) -> float:
 
 def spot_gpu_hours(run: Run, spot: Spot) -> float:
     """Accelerator hours of *run* on *spot* machines; infinite where it never gets through."""
-    kept = spot.kept_ratio
-    return run.gpu_hours / kept if kept else math.inf
+    kept_ratio = spot.kept_ratio
+    return run.gpu_hours / kept_ratio if kept_ratio else math.inf
 
 
 def spot_cost(run: Run, spot: Spot, price_an_hour: float) -> float:

@@ -24,16 +24,10 @@ GRAMMAR = (
 )
 """Every form that :func:`parse` reads. ``halve`` stands for a cut by 50 %."""
 
-CATEGORIES_OF: dict[Phase, tuple[Category, ...]] = {
-    Phase.SCHEDULING: (Category.SCHEDULING,),
-    Phase.HARDWARE_SETUP: (Category.HARDWARE_SETUP,),
-    Phase.LAUNCHER_INIT: (Category.LAUNCHER_INIT,),
-    Phase.PT2_COMPILE: (Category.PT2_COMPILE, Category.RECOMPILE),
-    Phase.CHECKPOINT_BLOCKING: (Category.CHECKPOINT_BLOCKING,),
-    Phase.EVALUATION: (Category.EVALUATION,),
-    Phase.SHUTDOWN: (Category.SHUTDOWN,),
-}
-"""Phases whose stages can be cut, and the categories that their time falls in."""
+CUTTABLE = tuple(
+    phase for phase in Phase if phase not in (Phase.QUEUED, Phase.TRAIN_LOOP, Phase.STALLED)
+)
+"""Phases whose stages can be cut."""
 
 _HALF = Fraction(1, 2)
 _FORM = re.compile(
@@ -70,7 +64,7 @@ class CutCategory:
 class CutStage:
     """A stage of a phase takes so much less."""
 
-    phase: Phase  #: one of ``CATEGORIES_OF``
+    phase: Phase  #: one of ``CUTTABLE``
     stage: str
     share: Fraction
 
@@ -154,8 +148,8 @@ def _category(word: str, share: Fraction) -> Scenario:
 def _stage(words: str, share: Fraction) -> Scenario:
     phase, slash, stage = words.partition("/")
     phase = phase.lower()
-    if not slash or not stage or phase not in CATEGORIES_OF:
-        allowed = ", ".join(CATEGORIES_OF)
+    if not slash or not stage or phase not in CUTTABLE:
+        allowed = ", ".join(CUTTABLE)
         raise UnreadableScenario(
             f"The stage must be named PHASE/STAGE, the phase one of: {allowed}."
         )

@@ -11,7 +11,7 @@ import numpy as np
 from ett_service.core.fleet.decomposition import Decomposition, decompose
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Cohort, Finding, Metric, Subject
-from ett_service.core.words import START_CATEGORIES, Category
+from ett_service.core.words import BEFORE_THE_LOOP, Category
 from ett_service.detection.sample import AttemptValues, Flags, Floats, Held, Ints, Observed
 from ett_service.detection.window import within
 
@@ -216,7 +216,7 @@ MOST_COHORTS = 20
 OTHERS = "others"
 
 _START = Subject(Metric.TIME_TO_START_SECONDS)
-_PHASES = {each.value: Subject(Metric.PHASE_SECONDS, each.value) for each in START_CATEGORIES}
+_PHASES = {each.value: Subject(Metric.PHASE_SECONDS, each.value) for each in BEFORE_THE_LOOP}
 _OF_A_START = frozenset({Metric.PHASE_SECONDS, Metric.STAGE_SECONDS, Metric.TIME_TO_START_SECONDS})
 _UNATTRIBUTED = Category.UNATTRIBUTED.value
 

@@ -14,7 +14,7 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.regressions.finding import Metric, Subject
-from ett_service.core.words import FAILURES, START_CATEGORIES, Category, Outcome
+from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
 from ett_service.detection.completed import completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
@@ -193,7 +193,7 @@ def _count(figures: SetFigures, attempt: ObservedAttempt, job: ObservedJob) -> N
         figures.gpu_hours += max(0, held_us) / HOUR_US * attempt.gpus
         figures.failures += attempt.outcome in FAILURES - {Outcome.PREEMPTED}
     if attempt.loop_started_us is not None:
-        phases = {phase.value: attempt.categories_us.get(phase, 0) for phase in START_CATEGORIES}
+        phases = {phase.value: attempt.categories_us.get(phase, 0) for phase in BEFORE_THE_LOOP}
         us = attempt.loop_started_us - attempt.started_us
         figures.starts_us.append({**phases, _UNATTRIBUTED: us - sum(phases.values())})
         figures.durations_us[ATTEMPT_START].append(us)

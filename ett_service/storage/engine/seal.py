@@ -101,8 +101,8 @@ def _of_file(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        said = error.strerror
-        raise NoSecretKey(f"{path.name} cannot be opened: {said}.") from error
+        reason = error.strerror
+        raise NoSecretKey(f"{path.name} cannot be opened: {reason}.") from error
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_mode & _OF_OTHERS:
             raise NoSecretKey(f"{path.name} can be read by others.", f"Run `chmod 600 {path}`.")

@@ -1,10 +1,28 @@
-"""Statements that both dialects share: inserts, upserts and sums of named columns."""
+"""Statements on both dialects: inserts, upserts, exact sums, and what else differs by dialect."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Executable, Table, bindparam, column, func, select, table
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Integer,
+    Row,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    column,
+    func,
+    literal,
+    select,
+    table,
+    tuple_,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 Rows = Sequence[Mapping[str, Any]]
@@ -19,16 +37,37 @@ INSERTS: Mapping[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
 COPY_FROM = 100
 
 
+Condition: TypeAlias = Callable[[Any], ColumnElement[bool]]
+"""Whether a row that is there already is to be changed, by the columns of the new row."""
+
+
+def replace_rows(
+    conn: Connection,
+    into: Table,
+    rows: Rows,
+    columns: tuple[str, ...] = (),
+    where: Condition | None = None,
+) -> None:
+    """Insert rows, or give *columns* to the row of their primary key *where* that holds.
+
+    By default all columns are given, and to every row that is there.
+    """
+    if rows:
+        conn.execute(_replace(conn.dialect.name, into, columns, where), rows)
+
+
 @cache
-def replacing(
-    dialect: str, into: Table, columns: tuple[str, ...] = ()
-) -> postgresql.Insert | sqlite.Insert:
-    """Build an insert that gives a row that is there already these columns; by default all."""
-    statement = INSERTS[dialect](into)
+def _replace(
+    dialect: str, into: Table, columns: tuple[str, ...], where: Condition | None
+) -> Executable:
+    statement: Any = INSERTS[dialect](into)
     keys = [column.name for column in into.primary_key]
     changed = columns or [column.name for column in into.columns if column.name not in keys]
     given = {name: statement.excluded[name] for name in changed}
-    return statement.on_conflict_do_update(index_elements=keys, set_=given)
+    replacement: Executable = statement.on_conflict_do_update(
+        index_elements=keys, set_=given, where=where and where(statement.excluded)
+    )
+    return replacement
 
 
 def insert_new(conn: Connection, into: Table, rows: Rows) -> int:
@@ -129,7 +168,7 @@ def delete(conn: Connection, table: Table, keys: Sequence[Values]) -> None:
     _execute(conn, _deletion(table, conn.dialect.paramstyle, arrays=arrays), keys, arrays=arrays)
 
 
-def said(rows: Iterable[Iterable[int]]) -> list[int]:
+def nonzero_places(rows: Iterable[Iterable[int]]) -> list[int]:
     """Return the places in which any of the rows has something but 0."""
     return [place for place, column in enumerate(zip(*rows, strict=True)) if any(column)]
 
@@ -203,3 +242,106 @@ def _place(paramstyle: str) -> str:
 def _unnested(table: Table, columns: Iterable[str], paramstyle: str) -> str:
     kinds = [table.c[name].type.compile(_POSTGRESQL) for name in columns]
     return f"unnest({', '.join(f'{_place(paramstyle)}::{kind}[]' for kind in kinds)})"
+
+
+Pair: TypeAlias = tuple[str, str]
+"""Values of two columns of text, such as a job and the id of an event in it."""
+
+
+def among_pairs(
+    conn: Connection,
+    statement: Select[Any],
+    columns: tuple[ColumnElement[str], ColumnElement[str]],
+    pairs: Collection[Pair],
+    parameters: Mapping[str, object],
+) -> Iterable[Row[*tuple[Any, ...]]]:
+    """Read what *statement* selects of the rows whose two columns are among *pairs*."""
+    if not pairs:
+        return ()
+    values: dict[str, object]
+    if conn.dialect.name == "sqlite":
+        values = {"pairs": json.dumps(list(pairs))}
+    else:
+        values = dict(zip(("firsts", "seconds"), map(list, zip(*pairs, strict=True)), strict=True))
+    cut = _among(conn.dialect.name, statement, columns)
+    return conn.execute(cut, {**parameters, **values})
+
+
+@cache
+def _among(
+    dialect: str,
+    statement: Select[Any],
+    columns: tuple[ColumnElement[str], ColumnElement[str]],
+) -> Select[Any]:
+    """Build one statement for any number of pairs, so that it is prepared only once."""
+    return statement.where(tuple_(*columns).in_(_PAIRS[dialect]))
+
+
+def _json_pairs() -> Select[Any]:
+    pairs = func.json_each(bindparam("pairs")).table_valued("value")
+    return select(*(func.json_extract(pairs.c.value, f"$[{place}]") for place in (0, 1)))
+
+
+def _array_pairs() -> Select[Any]:
+    arrays = [bindparam(name, type_=postgresql.ARRAY(Text)) for name in ("firsts", "seconds")]
+    return select(func.unnest(*arrays).table_valued("first", "second").render_derived())
+
+
+_PAIRS = {"sqlite": _json_pairs(), "postgresql": _array_pairs()}
+
+_LOW_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSums:
+    """Sums of 64-bit integers that do not overflow: columns to select, and rows to read.
+
+    SQLite raises an error where a sum passes 64 bits, so there the halves are summed; PostgreSQL
+    sums into a numeric.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[ColumnElement[Any], ...]
+    halves: bool
+
+    @classmethod
+    def of(cls, conn: Connection, amounts: Mapping[str, ColumnElement[Any]]) -> "ExactSums":
+        """Sum each of the named amounts."""
+        halves = conn.dialect.name == "sqlite"
+        sums = [
+            func.sum(half)
+            for amount in amounts.values()
+            for half in (_halves(amount) if halves else (amount,))
+        ]
+        return cls(tuple(amounts), tuple(sums), halves)
+
+    @classmethod
+    def of_products(
+        cls, amounts: Mapping[str, ColumnElement[Any]], factor: ColumnElement[int]
+    ) -> "ExactSums":
+        """Sum each amount times *factor*: in halves on both, as each product may pass 64 bits."""
+        sums = [func.sum(half * factor) for amount in amounts.values() for half in _halves(amount)]
+        return cls(tuple(amounts), tuple(sums), halves=True)
+
+    def read(self, columns: Sequence[Any]) -> dict[str, int]:
+        """Return the sums by name that are not 0, from the *columns* of a row."""
+        if not self.halves:
+            return {
+                name: int(amount)
+                for name, amount in zip(self.names, columns, strict=True)
+                if amount
+            }
+        pairs = zip(self.names, columns[::2], columns[1::2], strict=True)
+        sums = {name: (int(high or 0) << _LOW_BITS) + int(low or 0) for name, high, low in pairs}
+        return {name: amount for name, amount in sums.items() if amount}
+
+
+def _halves(amount: ColumnElement[Any]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    low = (1 << _LOW_BITS) - 1
+    return amount.op(">>")(literal(_LOW_BITS, Integer)), amount.op("&")(low)
+
+
+def lift_time_limit(conn: Connection) -> None:
+    """Let the statements of this transaction take as long as they need."""
+    if conn.dialect.name == "postgresql":
+        conn.exec_driver_sql("SET LOCAL statement_timeout = 0")

@@ -3,7 +3,7 @@
 What jobs contribute keeps its true cohort, so what moves in or out of ``other`` is exact.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -26,10 +26,10 @@ from sqlalchemy import (
 
 from ett_service.core.fleet.totals import GPU_MEASURES, MEASURES
 from ett_service.core.intervals import DAY_US
+from ett_service.storage.engine.statements import ExactSums
 from ett_service.storage.fleet import cohorts
 from ett_service.storage.fleet.contributions import Content, amounts
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies
-from ett_service.storage.fleet.rollups import exact_sum, whole
 from ett_service.storage.schema import cohort, cohort_day, contribution, rollup_daily
 
 
@@ -124,16 +124,14 @@ def full_days(conn: Connection, most: int) -> list[ProjectDay]:
 def plan(conn: Connection, day: ProjectDay, most: int) -> Moves:
     """Find what keeps the *most* cohorts with the most GPU time, of equal ones the earlier."""
     of_day = _of(day)
-    seen = {cohort_id: bool(kept) for cohort_id, kept in conn.execute(_SEEN, of_day)}
-    gpu_us = {
-        cohort_id: whole(parts)
-        for cohorts_of, table in ((_OWN, rollup_daily), (_IN_OTHER, contribution))
-        for cohort_id, *parts in conn.execute(_weighed(conn, cohorts_of, table), of_day)
-    }
-    ranked = sorted(gpu_us, key=lambda one: (-gpu_us[one], one))
+    seen = {cohort_id: bool(own) for cohort_id, own in conn.execute(_SEEN, of_day)}
+    gpu_us: dict[int, int] = {}
+    for cohorts_of, table in ((_OWN, rollup_daily), (_IN_OTHER, contribution)):
+        gpu_us |= _gpu_time(conn, cohorts_of, table, of_day)
+    ranked = sorted(gpu_us, key=lambda cohort_id: (-gpu_us[cohort_id], cohort_id))
     return Moves(
-        out=[one for one in ranked[most:] if seen[one]],
-        back=[one for one in ranked[:most] if not seen[one]],
+        out=[cohort_id for cohort_id in ranked[most:] if seen[cohort_id]],
+        back=[cohort_id for cohort_id in ranked[:most] if not seen[cohort_id]],
         gone=sorted(seen.keys() - gpu_us.keys()),
     )
 
@@ -145,8 +143,8 @@ def move(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int], *, own: b
     """
     taken = {
         cohort_id: bool(excluded)
-        for cohort_id, kept, excluded in _free(conn, day, cohort_ids)
-        if bool(kept) != own
+        for cohort_id, has_own, excluded in _free(conn, day, cohort_ids)
+        if bool(has_own) != own
     }
     additions = Additions()
     for cohort_id, excluded in taken.items():
@@ -167,9 +165,14 @@ def forget(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int]) -> None
         conn.execute(_FORGET, _named(day, free))
 
 
-def _weighed(conn: Connection, own: Select[Any], table: Table) -> Select[Any]:
-    paid: ColumnElement[int] = reduce(add, (table.c[name] for name in GPU_MEASURES))
-    return own.add_columns(*exact_sum(conn, paid)).group_by(cohort_day.c.cohort_id)
+def _gpu_time(
+    conn: Connection, cohorts_of: Select[Any], table: Table, of_day: Mapping[str, Any]
+) -> dict[int, int]:
+    held: ColumnElement[int] = reduce(add, (table.c[name] for name in GPU_MEASURES))
+    sums = ExactSums.of(conn, {"gpu_us": held})
+    statement = cohorts_of.add_columns(*sums.columns).group_by(cohort_day.c.cohort_id)
+    rows = conn.execute(statement, of_day)
+    return {cohort_id: sums.read(columns).get("gpu_us", 0) for cohort_id, *columns in rows}
 
 
 def _free(

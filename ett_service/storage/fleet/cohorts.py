@@ -4,17 +4,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
+from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.schema import cohort, cohort_day
 
 _KEY = ("project_id", *DIMENSIONS, "excluded", "other")
 _FIND = select(cohort.c.id).where(*(cohort.c[name] == bindparam(name) for name in _KEY))
-_INSERT_COHORT = {
-    "sqlite": sqlite.insert(cohort).on_conflict_do_nothing().returning(cohort.c.id),
-    "postgresql": postgresql.insert(cohort).on_conflict_do_nothing().returning(cohort.c.id),
-}
 
 
 def ids(conn: Connection, project_id: int, cohorts: Iterable[Cohort]) -> dict[Cohort, int]:
@@ -36,12 +32,11 @@ def other(conn: Connection, project_id: int, *, excluded: bool) -> int:
 
 
 def _id(conn: Connection, key: Mapping[str, Any]) -> int:
-    found = conn.scalar(_FIND, key)
-    if found is None:
-        found = conn.scalar(_INSERT_COHORT[conn.dialect.name], key)
-    if found is None:  # another writer was first, and has committed
-        found = conn.execute(_FIND, key).scalar_one()
-    return int(found)
+    cohort_id = conn.scalar(_FIND, key)
+    if cohort_id is None:  # unless another writer is first
+        insert_new(conn, cohort, [key])
+        cohort_id = conn.execute(_FIND, key).scalar_one()
+    return int(cohort_id)
 
 
 CohortDay: TypeAlias = tuple[int, int]
@@ -60,10 +55,6 @@ _HELD = (
     .with_for_update(read=True)
 )
 _FULL = select(cohort_day.c.day_us).where(*_of_days, cohort_day.c.kept.is_(False)).distinct()
-_INSERT_COHORT_DAY = {
-    "sqlite": sqlite.insert(cohort_day).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(cohort_day).on_conflict_do_nothing(),
-}
 
 
 def hold(conn: Connection, project_id: int, wanted: Collection[CohortDay]) -> dict[CohortDay, bool]:
@@ -94,7 +85,7 @@ def _insert(conn: Connection, project_id: int, new: Sequence[CohortDay]) -> None
         {"project_id": project_id, "day_us": day, "cohort_id": cohort_id, "kept": day not in full}
         for day, cohort_id in new
     ]
-    conn.execute(_INSERT_COHORT_DAY[conn.dialect.name], rows)
+    insert_new(conn, cohort_day, rows)
 
 
 def _pieces(wanted: Sequence[CohortDay]) -> Iterator[Sequence[CohortDay]]:

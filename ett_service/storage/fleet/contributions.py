@@ -210,7 +210,7 @@ def _columns(
 ) -> tuple[tuple[str, ...], list[tuple[CellChange, Sequence[Any]]]]:
     """Name the columns in which there is something to be said, and give the values of each."""
     written = [(one, one.before, one.after) for one in cells if one.after]
-    said = statements.said(
+    said = statements.nonzero_places(
         map(sub, after.sums, before.content.sums) if before else after.sums
         for _, before, after in written
     )

@@ -15,9 +15,16 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
 from ett_service.core.words import Category, Period
 from ett_service.storage import schema
-from ett_service.storage.fleet.rollups import CohortFilter, Group, Span, conditions, label, start_of
+from ett_service.storage.fleet.rollups import (
+    CohortFilter,
+    Group,
+    Span,
+    contributed,
+    label,
+    start_of,
+)
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.schema import checkpoint, cohort, contribution, project
+from ett_service.storage.schema import checkpoint, contribution
 from ett_service.storage.schema.record import EXCLUSION
 
 T = TypeVar("T")
@@ -69,18 +76,9 @@ def _place(key: JobKey) -> int:
 
 
 def _alive(wanted: CohortFilter, window: Span) -> Select[int, str]:
-    ledger, added, cohort = schema.job_ledger, schema.contribution, schema.cohort
-    adds = (
-        select(added.c.job)
-        .join_from(added, cohort, added.c.cohort_id == cohort.c.id)
-        .join(schema.project, schema.project.c.id == cohort.c.project_id)
-        .where(
-            added.c.project_id == ledger.c.project_id,
-            added.c.job == ledger.c.job,
-            added.c.hour_us >= window[0],
-            added.c.hour_us < window[1],
-            *conditions(wanted),
-        )
+    ledger = schema.job_ledger
+    adds = contributed([contribution.c.job], wanted, window).where(
+        contribution.c.project_id == ledger.c.project_id, contribution.c.job == ledger.c.job
     )
     statement: Select[int, str] = select(ledger.c.project_id, ledger.c.job).where(
         ledger.c.started_us < window[1],
@@ -126,10 +124,10 @@ def _segment(start_at: int, end_at: int, category: str, period: str, number: int
 def _by_job(
     conn: Connection, statement: Select[Any], wanted: dict[str, Any]
 ) -> dict[str, list[tuple[Any, ...]]]:
-    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    by_job: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for job, *rest in conn.execute(statement, wanted):
-        found[job].append(tuple(rest))
-    return found
+        by_job[job].append(tuple(rest))
+    return by_job
 
 
 def _of_jobs(table: Any, *names: str) -> Select[Any]:
@@ -175,19 +173,17 @@ def cohort_gaps(
     )
     # Distinct, since a job may add to several cohorts of a group in an hour.
     statement = (
-        select(gaps, *labels)
+        contributed([*gaps.c, *labels], wanted)
         .distinct()
-        .join_from(gaps, contribution, in_its_hour)
-        .join(cohort, contribution.c.cohort_id == cohort.c.id)
-        .join(project, project.c.id == cohort.c.project_id)
-        .where(gaps.c.gap_us > 0, *conditions(wanted))
+        .join(gaps, in_its_hour)
+        .where(gaps.c.gap_us > 0)
         .order_by(gaps.c.saved_us.desc())
         .limit(most)
     )
-    found: defaultdict[Group, list[int]] = defaultdict(list)
+    by_group: defaultdict[Group, list[int]] = defaultdict(list)
     for row in conn.execute(statement):
-        found[tuple(row[len(gaps.c) :])].append(row.gap_us)
-    return found
+        by_group[tuple(row[len(gaps.c) :])].append(row.gap_us)
+    return by_group
 
 
 def _gaps(wanted: CohortFilter, window: Span) -> Subquery:

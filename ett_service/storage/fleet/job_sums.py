@@ -9,7 +9,6 @@ from sqlalchemy import (
     Connection,
     Float,
     Row,
-    Select,
     and_,
     case,
     cast,
@@ -23,15 +22,15 @@ from sqlalchemy import (
 from ett_service.core.fleet.distribution import Tally
 from ett_service.core.fleet.totals import GPU_MEASURES, MEASURES, PLAIN, WEIGHTED, Totals
 from ett_service.core.words import Category
+from ett_service.storage.engine.statements import ExactSums
 from ett_service.storage.fleet.contributions import decoded
 from ett_service.storage.fleet.rollups import (
     CohortFilter,
     Span,
-    conditions,
-    exact_sum,
+    contributed,
     label,
     start_of,
-    whole,
+    within,
 )
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import cohort, contribution, job_ledger, project
@@ -46,13 +45,10 @@ SUMS: tuple[str, ...] = (
 )
 """What :func:`of_jobs` sums."""
 
+_KEY = (contribution.c.project_id, contribution.c.job)
+
 Rate = tuple[str, int, float]
 """Of hardware, from an instant on: what one microsecond of one accelerator counts for."""
-
-
-_in_cohort = and_(
-    contribution.c.project_id == cohort.c.project_id, contribution.c.cohort_id == cohort.c.id
-)
 
 
 def largest_by_time(
@@ -64,7 +60,7 @@ def largest_by_time(
 ) -> list[JobKey]:
     """Return the jobs with most weighted time in *categories*, the largest first."""
     weighted: ColumnElement[Any] = sum(
-        (contribution.c[WEIGHTED.categories[one]] for one in categories), literal(0)
+        (contribution.c[WEIGHTED.categories[category]] for category in categories), literal(0)
     )
     return _largest(conn, wanted, window, cast(weighted, Float), limit)
 
@@ -76,7 +72,7 @@ def largest_by_rate(
     gpu: ColumnElement[Any] = sum((contribution.c[name] for name in GPU_MEASURES), literal(0))
     begun = [
         (and_(cohort.c.hardware == hardware, contribution.c.hour_us >= from_us), literal(rate))
-        for hardware, from_us, rate in sorted(rates, key=lambda one: -one[1])
+        for hardware, from_us, rate in sorted(rates, key=lambda rate: -rate[1])
     ]
     if not begun:
         return []
@@ -94,25 +90,18 @@ def of_jobs(
     passed: ColumnElement[Any] = sum(
         (case((contribution.c.hour_us >= cut, 1), else_=0) for cut in cuts), literal(0)
     )
-    by = [
-        contribution.c.project_id,
-        contribution.c.job,
-        cohort.c.hardware,
-        cohort.c.precision,
-        passed.label("passed"),
-    ]
-    sums = [column for name in SUMS for column in exact_sum(conn, contribution.c[name])]
-    statement = _of(wanted, window, [*by, *sums]).where(
-        tuple_(contribution.c.project_id, contribution.c.job).in_([tuple(key) for key in keys])
+    by = (*_KEY, cohort.c.hardware, cohort.c.precision)
+    sums = ExactSums.of(conn, {name: contribution.c[name] for name in SUMS})
+    statement = (
+        contributed([*by, passed.label("passed"), *sums.columns], wanted, window)
+        .where(tuple_(*_KEY).in_([tuple(key) for key in keys]))
+        .group_by(*by, "passed")
     )
-    found: defaultdict[JobKey, dict[tuple[str, str, int], Totals]] = defaultdict(dict)
-    for row in conn.execute(statement.group_by(*by[:-1], "passed")):
-        project_id, job, hardware, precision, place, *columns = row
-        width = len(columns) // len(SUMS)
-        amounts = (whole(columns[at * width : (at + 1) * width]) for at in range(len(SUMS)))
-        nonzero = {name: amount for name, amount in zip(SUMS, amounts, strict=True) if amount}
-        found[JobKey(project_id, job)][hardware, precision, place] = Totals(nonzero)
-    return found
+    by_job: defaultdict[JobKey, dict[tuple[str, str, int], Totals]] = defaultdict(dict)
+    for project_id, job, hardware, precision, place, *columns in conn.execute(statement):
+        machine = (hardware, precision, place)
+        by_job[JobKey(project_id, job)][machine] = Totals(sums.read(columns))
+    return by_job
 
 
 def facts(conn: Connection, keys: Iterable[JobKey]) -> Mapping[JobKey, Row[*tuple[Any, ...]]]:
@@ -138,29 +127,15 @@ def _largest(
     amount: ColumnElement[float],
     limit: int,
 ) -> list[JobKey]:
-    key = (contribution.c.project_id, contribution.c.job)
     size = func.sum(amount)
     statement = (
-        _of(wanted, window, key)
-        .group_by(*key)
+        contributed(_KEY, wanted, window)
+        .group_by(*_KEY)
         .having(size > 0)
-        .order_by(size.desc(), *key)
+        .order_by(size.desc(), *_KEY)
         .limit(limit)
     )
     return [JobKey(*row) for row in conn.execute(statement)]
-
-
-def _of(wanted: CohortFilter, window: Span, columns: Iterable[ColumnElement[Any]]) -> Select[Any]:
-    return (
-        select(*columns)
-        .join_from(contribution, cohort, _in_cohort)
-        .join(project, project.c.id == cohort.c.project_id)
-        .where(
-            contribution.c.hour_us >= window[0],
-            contribution.c.hour_us < window[1],
-            *conditions(wanted),
-        )
-    )
 
 
 Machine: TypeAlias = tuple[str, str]
@@ -184,23 +159,17 @@ def job_totals(
     if step_us is not None:
         start = start_of(contribution.c.hour_us, step_us)
     keys = [start.label("start"), cohort.c.hardware, cohort.c.precision]
-    columns = [column for name in measures for column in exact_sum(conn, contribution.c[name])]
+    sums = ExactSums.of(conn, {name: contribution.c[name] for name in measures})
     statement = (
-        select(*keys, *columns)
+        select(*keys, *sums.columns)
         .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
         .where(contribution.c.project_id == project_id, contribution.c.job == job)
         .group_by(*(["start"] if step_us is not None else []), *keys[1:])
     )
-    width = len(columns) // len(measures) if measures else 0
-    found = {}
-    for start_us, hardware, precision, *amounts in conn.execute(statement):
-        sums = {
-            name: whole(amounts[place * width : (place + 1) * width])
-            for place, name in enumerate(measures)
-        }
-        totals = Totals({name: amount for name, amount in sums.items() if amount})
-        found[start_us, (hardware, precision)] = totals
-    return found
+    return {
+        (start_us, (hardware, precision)): Totals(sums.read(columns))
+        for start_us, hardware, precision, *columns in conn.execute(statement)
+    }
 
 
 def job_tally(conn: Connection, project_id: int, job: str, name: str) -> Tally:
@@ -239,22 +208,13 @@ def heaviest(
     *group* gives labels their values. Sums are floats, exact below 2^53: they rank and are read.
     """
     amount = cast(sum((contribution.c[name] for name in measures), start=0), Float)
-    base, current = (func.sum(case((_within(span), amount), else_=0.0)) for span in windows)
+    base, current = (func.sum(case((within(window), amount), else_=0.0)) for window in windows)
     larger = case((base < current, current), else_=base)
     statement = (
-        select(project.c.name, contribution.c.job, base, current)
-        .join_from(cohort, project, project.c.id == cohort.c.project_id)
-        .join(
-            contribution,
-            and_(
-                contribution.c.project_id == cohort.c.project_id,
-                contribution.c.cohort_id == cohort.c.id,
-            ),
-        )
+        contributed([project.c.name, contribution.c.job, base, current], wanted)
         .where(
-            or_(*(_within(span) for span in windows)),
+            or_(*(within(window) for window in windows)),
             *(label(name) == value for name, value in group.items()),
-            *conditions(wanted),
         )
         .group_by(project.c.name, contribution.c.job)
         .having(larger > 0)
@@ -265,7 +225,3 @@ def heaviest(
         JobWeight(owner, job, round(base_us), round(current_us))
         for owner, job, base_us, current_us in conn.execute(statement)
     ]
-
-
-def _within(span: Span) -> ColumnElement[bool]:
-    return and_(contribution.c.hour_us >= span[0], contribution.c.hour_us < span[1])

@@ -22,16 +22,8 @@ from sqlalchemy import (
 from ett_service.core.fleet.totals import WEIGHTED
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import FAILURES, Category
-from ett_service.storage.fleet.rollups import CohortFilter, Span, conditions, start_of
-from ett_service.storage.schema import (
-    attempt_ledger,
-    cohort,
-    contribution,
-    job_ledger,
-    project,
-    recovery,
-    segment,
-)
+from ett_service.storage.fleet.rollups import CohortFilter, Span, contributed, start_of
+from ett_service.storage.schema import attempt_ledger, contribution, job_ledger, recovery, segment
 
 
 class Occurrence(NamedTuple):
@@ -84,11 +76,11 @@ def job_ett(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Jo
     weighted = [contribution.c[name] for name in WEIGHTED.categories.values()]
     effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
     statement = (
-        _in_cohorts(
-            select(func.sum(cast(effective, Float)), func.sum(cast(sum(weighted, start=0), Float))),
+        contributed(
+            [func.sum(cast(effective, Float)), func.sum(cast(sum(weighted, start=0), Float))],
             wanted,
+            window,
         )
-        .where(contribution.c.hour_us >= window[0], contribution.c.hour_us < window[1])
         .group_by(contribution.c.project_id, contribution.c.job)
         .order_by(contribution.c.project_id, contribution.c.job)
     )
@@ -158,19 +150,11 @@ def _begun(
 def _is_wanted(table: Table, wanted: CohortFilter) -> Exists:
     """Whether the job has time in a wanted cohort in the hour in which the row's began."""
     return exists(
-        _in_cohorts(select(contribution.c.job), wanted).where(
+        contributed([contribution.c.job], wanted).where(
             contribution.c.project_id == table.c.project_id,
             contribution.c.job == table.c.job,
             contribution.c.hour_us == start_of(table.c.started_us, HOUR_US),
         )
-    )
-
-
-def _in_cohorts(statement: Select[Any], wanted: CohortFilter) -> Select[Any]:
-    return (
-        statement.join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
-        .join(project, project.c.id == cohort.c.project_id)
-        .where(*conditions(wanted))
     )
 
 

@@ -5,14 +5,11 @@ from enum import StrEnum, auto
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    JSON,
     BigInteger,
     ColumnElement,
     Connection,
-    Integer,
     ScalarSelect,
     Subquery,
-    Text,
     and_,
     case,
     exists,
@@ -25,11 +22,12 @@ from sqlalchemy import cast as sql_cast
 
 from ett_service.core.fleet.cohort import MOST_ACCELERATORS, size_of
 from ett_service.core.words import Outcome
-from ett_service.storage.fleet.rollups import CohortFilter, Place, Span, start_of, whole
+from ett_service.storage.engine.statements import ExactSums
+from ett_service.storage.fleet.rollups import CohortFilter, Place, Span, start_of
 from ett_service.storage.schema import attempt_ledger, correction, job_ledger, project, recovery
 from ett_service.storage.schema.record import EXCLUSION
+from ett_service.storage.schema.view_expressions import json_member
 
-_LOW_BITS = 32
 _GAVE_UP = (Outcome.FAILED, Outcome.LOST)
 
 _preempted = attempt_ledger.alias("preempted")
@@ -72,65 +70,60 @@ def losses(
     failure: of its attempts that had begun by then, the last had ended `failed` or `lost`, or
     came after one that did. Places are those of ``rollups.totals``.
     """
-    keys: list[ColumnElement[Any]] = [_label(conn, name) for name in group_by]
+    keys: list[ColumnElement[Any]] = [_label(name) for name in group_by]
     if step is not None:
         keys.append(start_of(_preempted.c.ended_us, step))
     keys.append(_order())
-    each = _each(conn, wanted, window, keys)
+    each = _each(wanted, window, keys)
     named = [each.c[f"key_{place}"] for place in range(len(keys))]
-    sums = [
-        func.count(),
-        *_weighted(each, each.c.unsaved_us),
-        *_weighted(each, each.c.recovered_us),
-        func.sum(case((each.c.accelerators == 0, 1), else_=0)),
-    ]
-    found = {}
-    for row in conn.execute(select(*named, *sums).group_by(*named)):
+    weighted = ExactSums.of_products(
+        {"unsaved_weighted_us": each.c.unsaved_us, "recovery_weighted_us": each.c.recovered_us},
+        each.c.accelerators,
+    )
+    counts = (func.count(), func.sum(case((each.c.accelerators == 0, 1), else_=0)))
+    by_place = {}
+    for row in conn.execute(select(*named, *counts, *weighted.columns).group_by(*named)):
         *labels, order = row[: len(keys)]
         bucket = None if step is None else labels.pop()
-        count, high, low, more_high, more_low, unweighted = map(int, row[len(keys) :])
-        loss = Loss(count, whole((high, low)), whole((more_high, more_low)), unweighted)
-        found[(bucket, tuple(labels)), PreemptionOrder(order)] = loss
-    return found
+        attempts, unweighted, *columns = row[len(keys) :]
+        loss = Loss(attempts=attempts, unweighted=int(unweighted), **weighted.read(columns))
+        by_place[(bucket, tuple(labels)), PreemptionOrder(order)] = loss
+    return by_place
 
 
-def _each(
-    conn: Connection, wanted: CohortFilter, window: Span, keys: Sequence[ColumnElement[Any]]
-) -> Subquery:
+def _each(wanted: CohortFilter, window: Span, keys: Sequence[ColumnElement[Any]]) -> Subquery:
     """Select the attempts that ended preempted, one a row; 0 for unknown accelerators."""
-    known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
+    is_known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
     of_its_job = and_(
         job_ledger.c.project_id == _preempted.c.project_id, job_ledger.c.job == _preempted.c.job
     )
     return (
         select(
             *(key.label(f"key_{place}") for place, key in enumerate(keys)),
-            case((known, _preempted.c.gpus), else_=0).label("accelerators"),
+            case((is_known, _preempted.c.gpus), else_=0).label("accelerators"),
             _preempted.c.unsaved_us,
             _recovered_us().label("recovered_us"),
         )
         .join_from(_preempted, job_ledger, of_its_job)
         .join(project, project.c.id == _preempted.c.project_id)
-        .where(*_conditions(conn, wanted, window))
+        .where(*_conditions(wanted, window))
         .subquery("each")
     )
 
 
-def _conditions(
-    conn: Connection, wanted: CohortFilter, window: Span
-) -> Iterator[ColumnElement[bool]]:
+def _conditions(wanted: CohortFilter, window: Span) -> Iterator[ColumnElement[bool]]:
     yield _preempted.c.outcome == Outcome.PREEMPTED
     yield _preempted.c.ended_us >= window[0]
     yield _preempted.c.ended_us < window[1]
     if wanted.project_ids is not None:
         yield _preempted.c.project_id.in_(wanted.project_ids)
     for name, values in sorted(wanted.where.items()):
-        yield _label(conn, name).in_(sorted(values))
+        yield _label(name).in_(sorted(values))
     if not wanted.exclusions:
         yield ~_excluded()
 
 
-def _label(conn: Connection, name: str) -> ColumnElement[str]:
+def _label(name: str) -> ColumnElement[str]:
     """Return a label of the cohort in which the end of the attempt lies."""
     if name in ("other", "excluded"):
         return literal("")
@@ -138,16 +131,10 @@ def _label(conn: Connection, name: str) -> ColumnElement[str]:
         return project.c.name
     if name == "size":
         return _size(_preempted.c.gpus)
-    columns = {"code_version": _preempted.c.code_version, "precision": _precision(conn)}
-    return func.coalesce(columns[name] if name in columns else job_ledger.c[name], "")
-
-
-def _precision(conn: Connection) -> ColumnElement[Any]:
-    if conn.dialect.name == "sqlite":
-        return func.json_extract(job_ledger.c.answer, "$.facts.precision", type_=Text)
-    return func.json_extract_path_text(
-        sql_cast(job_ledger.c.answer, JSON), "facts", "precision", type_=Text
-    )
+    if name == "precision":
+        return func.coalesce(json_member(job_ledger.c.answer, "facts", "precision"), "")
+    table = _preempted if name == "code_version" else job_ledger
+    return func.coalesce(table.c[name], "")
 
 
 def _size(accelerators: ColumnElement[int]) -> ColumnElement[str]:
@@ -157,15 +144,6 @@ def _size(accelerators: ColumnElement[int]) -> ColumnElement[str]:
     ]
     countable = accelerators.between(1, MOST_ACCELERATORS)
     return case((countable, case(*buckets)), else_="")
-
-
-def _weighted(
-    each: Subquery, us: ColumnElement[int]
-) -> tuple[ColumnElement[int], ColumnElement[int]]:
-    """Sum microseconds times accelerators in halves, since the product may pass 64 bits."""
-    high = us.op(">>")(literal(_LOW_BITS, Integer))
-    low = us.op("&")((1 << _LOW_BITS) - 1)
-    return func.sum(high * each.c.accelerators), func.sum(low * each.c.accelerators)
 
 
 def _recovered_us() -> ColumnElement[int]:

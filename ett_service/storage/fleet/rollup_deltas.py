@@ -119,7 +119,7 @@ def _write(
     measures = MEASURES_OF[table]
     places: Sequence[int] = range(len(measures))
     if measures is MEASURES:
-        places = statements.said(amounts for _, amounts in changes)
+        places = statements.nonzero_places(amounts for _, amounts in changes)
     rows = [(project_id, *key, *[amounts[place] for place in places]) for key, amounts in changes]
     statements.add(conn, table, tuple([measures[place] for place in places]), rows)
     counter = measures.index(_COUNTER_OF[table])

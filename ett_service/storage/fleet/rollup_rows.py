@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, case, select
 
 from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import DAY_US
+from ett_service.storage.engine.statements import lift_time_limit
 from ett_service.storage.fleet.contributions import DAY, Content, amounts
 from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Additions, Amounts, day_of
 from ett_service.storage.schema import cohort, cohort_day, contribution, project
@@ -97,18 +98,17 @@ def _rolled_up_days(conn: Connection, project_id: int) -> set[int]:
 def _stored(conn: Connection, project_id: int, day_us: int) -> dict[Table, Amounts]:
     """Read all rollups of a day."""
     of_day = {"project_id": project_id, "since": day_us, "until": day_us + DAY_US}
-    found: dict[Table, Amounts] = {}
+    by_table: dict[Table, Amounts] = {}
     for table, statement in _OF_DAY.items():
         key = len(table.primary_key) - 1
         rows = map(tuple, conn.execute(statement, of_day))
-        found[table] = {row[:key]: row[key:] for row in rows}
-    return found
+        by_table[table] = {row[:key]: row[key:] for row in rows}
+    return by_table
 
 
 def _summed(conn: Connection, project_id: int) -> Iterator[tuple[int, dict[Table, Amounts]]]:
     """Sum the contributions of each day that has any; days come in order, one in memory."""
-    if conn.dialect.name == "postgresql":
-        conn.exec_driver_sql("SET LOCAL statement_timeout = 0")  # all of them are sorted at once
+    lift_time_limit(conn)  # all of them are sorted at once
     rows = map(tuple, conn.execute(_ROLLED_UP, {"project_id": project_id}))
     for day_us, of_day in groupby(rows, key=lambda row: day_of(row[0])):
         additions = Additions()

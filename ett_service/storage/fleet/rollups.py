@@ -1,7 +1,7 @@
 """Sums of the rollups over a window of time, by cohort and by step.
 
 Whole days are read from the daily table, and what is left of the window at both ends from the
-hourly one. SQL adds; who asked divides.
+hourly one. SQL adds; who query divides.
 """
 
 from collections import Counter, defaultdict
@@ -15,6 +15,7 @@ from sqlalchemy import (
     Row,
     Select,
     Table,
+    and_,
     case,
     distinct,
     func,
@@ -27,12 +28,11 @@ from ett_service.core.fleet.distribution import Tally
 from ett_service.core.fleet.totals import MEASURES, Totals
 from ett_service.core.intervals import DAY_US, HOUR_US, MONDAY_US
 from ett_service.storage import schema
-from ett_service.storage.schema import cohort, project
+from ett_service.storage.engine.statements import ExactSums
+from ett_service.storage.schema import cohort, contribution, project
 
 JOBS = "jobs"
 """Beside the measures, in every total: how many jobs lived in the bucket, each counted once."""
-
-_LOW_BITS = 32
 
 Group: TypeAlias = tuple[str, ...]
 Place: TypeAlias = tuple[int | None, Group]
@@ -59,24 +59,16 @@ class _Piece(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Adding:
+class _Builder:
     """Totals to which rows are still added."""
 
     sums: Counter[str] = field(default_factory=Counter)
     counts: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     us: Counter[str] = field(default_factory=Counter)
 
-    def add_sums(self, names: Sequence[str], columns: Sequence[Any]) -> None:
-        width = len(columns) // len(names)
-        if width > 1:
-            columns = [whole(columns[at : at + width]) for at in range(0, len(columns), width)]
-        for name, amount in zip(names, columns, strict=True):
-            if amount:
-                self.sums[name] += int(amount)
-
-    def add_tally(self, name: str, place: int, count: int, *us: int) -> None:
+    def add_tally(self, name: str, place: int, count: int, us: int) -> None:
         self.counts[name][place] += int(count)
-        self.us[name] += whole(us)
+        self.us[name] += us
 
     def totals(self) -> Totals:
         tallies = {name: Tally(counts, self.us[name]) for name, counts in self.counts.items()}
@@ -84,7 +76,7 @@ class _Adding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Query:
     """The arguments of :func:`totals`."""
 
     wanted: CohortFilter
@@ -124,14 +116,13 @@ def totals(
     group's last label is how many of them lie at or before its time. Of the sums only *measures*
     are read, and ``JOBS``; without *tallies* no distributions are. What has no time is absent.
     """
-    asked = _Asked(wanted, window, group_by, step, measures, cuts)
-    found: defaultdict[Place, _Adding] = defaultdict(_Adding)
+    query = _Query(wanted, window, group_by, step, measures, cuts)
+    places: defaultdict[Place, _Builder] = defaultdict(_Builder)
     for piece in _pieces(window, step):
-        for row in conn.execute(_summing(conn, piece, asked)):
-            found[asked.place(row)].add_sums((JOBS, *measures), row[asked.width :])
+        _add_sums(conn, piece, query, places)
         if tallies:
-            _count(conn, piece, asked, found)
-    return {place: adding.totals() for place, adding in found.items() if adding.sums}
+            _add_tallies(conn, piece, query, places)
+    return {place: builder.totals() for place, builder in places.items() if builder.sums}
 
 
 def distributions(
@@ -142,18 +133,34 @@ def distributions(
     step: int | None = None,
 ) -> dict[Place, Totals]:
     """Read the tallies of a window alone; for the arguments see :func:`totals`."""
-    asked = _Asked(wanted, window, group_by, step)
-    found: defaultdict[Place, _Adding] = defaultdict(_Adding)
+    query = _Query(wanted, window, group_by, step)
+    places: defaultdict[Place, _Builder] = defaultdict(_Builder)
     for piece in _pieces(window, step):
-        _count(conn, piece, asked, found)
-    return {place: adding.totals() for place, adding in found.items()}
+        _add_tallies(conn, piece, query, places)
+    return {place: builder.totals() for place, builder in places.items()}
 
 
-def _count(
-    conn: Connection, piece: _Piece, asked: _Asked, found: defaultdict[Place, _Adding]
+def _add_sums(
+    conn: Connection, piece: _Piece, query: _Query, places: defaultdict[Place, _Builder]
 ) -> None:
-    for row in conn.execute(_tallying(conn, piece, asked)):
-        found[asked.place(row)].add_tally(*row[asked.width :])
+    table = piece.sums
+    first = _is_first(table, query.window, query.step)
+    jobs = case((first, table.c[piece.jobs]), else_=table.c.jobs_started)
+    sums = ExactSums.of(conn, {JOBS: jobs, **{name: table.c[name] for name in query.measures}})
+    for row in conn.execute(_grouped(table, piece.span, query, [], sums.columns)):
+        places[query.place(row)].sums.update(sums.read(row[query.width :]))
+
+
+def _add_tallies(
+    conn: Connection, piece: _Piece, query: _Query, places: defaultdict[Place, _Builder]
+) -> None:
+    table = piece.tallies
+    keys = [("name", table.c.name), ("place", table.c.place)]
+    length = ExactSums.of(conn, {"us": table.c.us})
+    columns = [func.sum(table.c.count), *length.columns]
+    for row in conn.execute(_grouped(table, piece.span, query, keys, columns)):
+        name, place, count, *us = row[query.width :]
+        places[query.place(row)].add_tally(name, place, count, length.read(us).get("us", 0))
 
 
 def cohorts_in_other(conn: Connection, wanted: CohortFilter, window: Span) -> int:
@@ -204,23 +211,22 @@ def start_of(at_us: ColumnElement[int], step_us: int) -> ColumnElement[int]:
     return at_us - (at_us - MONDAY_US) % step_us
 
 
-def exact_sum(conn: Connection, amount: ColumnElement[int]) -> tuple[ColumnElement[int], ...]:
-    """Sum 64-bit integers without overflow, in one column or two, for :func:`whole`.
+def contributed(
+    columns: Iterable[ColumnElement[Any]], wanted: CohortFilter, window: Span | None = None
+) -> Select[Any]:
+    """Select of the contributions of wanted cohorts, in a *window* of full hours."""
+    statement = (
+        select(*columns)
+        .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
+        .join(project, project.c.id == cohort.c.project_id)
+        .where(*conditions(wanted))
+    )
+    return statement if window is None else statement.where(within(window))
 
-    SQLite raises an error where a sum passes 64 bits, so there the halves are summed; PostgreSQL
-    sums into a numeric.
-    """
-    if conn.dialect.name != "sqlite":
-        return (func.sum(amount),)
-    low = (1 << _LOW_BITS) - 1
-    return func.sum(amount.op(">>")(_LOW_BITS)), func.sum(amount.op("&")(low))
 
-
-def whole(parts: Sequence[Any]) -> int:
-    """Put a sum together from the columns of :func:`exact_sum`."""
-    # Spelled out: a long series asks half a million times.
-    high = int(parts[0] or 0)
-    return high if len(parts) == 1 else (high << _LOW_BITS) + int(parts[1] or 0)
+def within(window: Span) -> ColumnElement[bool]:
+    """Whether a contribution lies in a window of full hours."""
+    return and_(contribution.c.hour_us >= window[0], contribution.c.hour_us < window[1])
 
 
 def _pieces(window: Span, step: int | None) -> Iterator[_Piece]:
@@ -257,52 +263,36 @@ def _is_first(table: Table, window: Span, step: int | None) -> ColumnElement[boo
     return begins if step is None else or_(begins, start == start_of(start, step))
 
 
-def _summing(conn: Connection, piece: _Piece, asked: _Asked) -> Select[Any]:
-    table = piece.sums
-    first = _is_first(table, asked.window, asked.step)
-    jobs = case((first, table.c[piece.jobs]), else_=table.c.jobs_started)
-    amounts = [jobs, *(table.c[name] for name in asked.measures)]
-    columns = [column for amount in amounts for column in exact_sum(conn, amount)]
-    return _grouped(table, piece.span, asked, [], columns)
-
-
-def _tallying(conn: Connection, piece: _Piece, asked: _Asked) -> Select[Any]:
-    table = piece.tallies
-    keys = [("name", table.c.name), ("place", table.c.place)]
-    columns = [func.sum(table.c.count), *exact_sum(conn, table.c.us)]
-    return _grouped(table, piece.span, asked, keys, columns)
-
-
 def _grouped(
     table: Table,
     span: Span,
-    asked: _Asked,
+    query: _Query,
     more: Sequence[tuple[str, ColumnElement[Any]]],
     columns: Sequence[ColumnElement[Any]],
 ) -> Select[Any]:
     """Sum by cohort, and only then by what cohorts are called: numbers are sooner compared."""
-    keys = [*_times(table, asked.step, asked.cuts), *more]
+    keys = [*_times(table, query.step, query.cuts), *more]
     start_us, end_us = span
     wanted = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
     # By name: PostgreSQL takes two equal expressions for two where they hold parameters.
     by_cohort = (
         select(
-            *([table.c.cohort_id] if asked.group_by else []),
+            *([table.c.cohort_id] if query.group_by else []),
             *(key.label(name) for name, key in keys),
             *(column.label(f"sum_{place}") for place, column in enumerate(columns)),
         )
         .where(
-            *_of_projects(table, asked.wanted),
+            *_of_projects(table, query.wanted),
             table.c.start_us >= start_us,
             table.c.start_us < end_us,
-            table.c.cohort_id.in_(wanted.where(*conditions(asked.wanted))),
+            table.c.cohort_id.in_(wanted.where(*conditions(query.wanted))),
         )
-        .group_by(*([table.c.cohort_id] if asked.group_by else []), *(name for name, _ in keys))
+        .group_by(*([table.c.cohort_id] if query.group_by else []), *(name for name, _ in keys))
     )
-    if not asked.group_by:
+    if not query.group_by:
         return by_cohort
     of_cohort = by_cohort.subquery()
-    labels = [label(name).label(f"label_{place}") for place, name in enumerate(asked.group_by)]
+    labels = [label(name).label(f"label_{place}") for place, name in enumerate(query.group_by)]
     times = [of_cohort.c[name] for name, _ in keys]
     sums = [func.sum(of_cohort.c[f"sum_{place}"]) for place in range(len(columns))]
     columns = [*labels, *times, *sums]
@@ -310,7 +300,7 @@ def _grouped(
         select(*columns)
         .join_from(of_cohort, cohort, of_cohort.c.cohort_id == cohort.c.id)
         .join(project, project.c.id == cohort.c.project_id)
-        .group_by(*(each.name for each in labels), *times)
+        .group_by(*(column.name for column in labels), *times)
     )
 
 

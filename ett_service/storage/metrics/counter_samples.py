@@ -5,7 +5,7 @@ One row a job, which nobody else's writes touch; the publisher carries it on to 
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, bindparam, select
@@ -15,7 +15,7 @@ from ett_service.core.fleet.counters import OpenWork, job_counters, open_work
 from ett_service.core.ledger.results import Exclusion, JobLedger
 from ett_service.core.words import label
 from ett_service.storage import schema
-from ett_service.storage.engine.statements import INSERTS, replacing
+from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.jobs.batches import JobBatch, of_jobs
 from ett_service.storage.record.dirty_marks import JobKey
 
@@ -39,15 +39,6 @@ class CounterSample(NamedTuple):
     running: int
 
 
-def _upsert(dialect: str) -> Any:
-    upsert = replacing(dialect, schema.counted, (*CounterSample._fields, "fresh"))
-    values: dict[str, Any] = {
-        name: bindparam(name) for name in (*JobKey._fields, *CounterSample._fields)
-    }
-    return upsert.values(values | {"counted": NOTHING, "fresh": 1})
-
-
-_UPSERT = {dialect: _upsert(dialect) for dialect in INSERTS}
 _STORED = select(
     schema.counted.c.job, *(schema.counted.c[name] for name in CounterSample._fields)
 ).where(*of_jobs(schema.counted))
@@ -88,9 +79,9 @@ def counter_sample(
 
 def put(conn: Connection, samples: Iterable[tuple[JobKey, CounterSample]]) -> None:
     """Write what jobs say, for the publisher to find."""
-    rows = [key._asdict() | sample._asdict() for key, sample in samples]
-    if rows:
-        conn.execute(_UPSERT[conn.dialect.name], rows)
+    new = {"counted": NOTHING, "fresh": 1}
+    rows = [key._asdict() | sample._asdict() | new for key, sample in samples]
+    replace_rows(conn, schema.counted, rows, (*CounterSample._fields, "fresh"))
 
 
 def stored(conn: Connection, batch: JobBatch) -> dict[str, CounterSample]:

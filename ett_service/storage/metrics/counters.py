@@ -13,7 +13,7 @@ from ett_service.core.fleet.counters import OF_A_CLUSTER, Seen, family_of
 from ett_service.core.fleet.distribution import summed
 from ett_service.core.ledger.job_results import MOST
 from ett_service.core.words import OTHER
-from ett_service.storage.engine.statements import insert_new, replacing
+from ett_service.storage.engine.statements import insert_new, replace_rows
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.counter_samples import NOTHING
 from ett_service.storage.metrics.labels import Most
@@ -221,7 +221,7 @@ def put_gauges(conn: Connection, gauges: Mapping[str, Samples], now_us: int) -> 
     }
     body = _encode(finite).decode()
     row = {"name": GAUGES, "revision": 0, "at_us": now_us, "body": body}
-    conn.execute(replacing(conn.dialect.name, published), row)
+    replace_rows(conn, published, [row])
     conn.execute(_PUBLISHED, {"now_us": now_us})
     return True
 
@@ -239,7 +239,7 @@ def _write_counters(conn: Connection, additions: Mapping[Labels, Mapping[str, in
         sums = summed(sums, added, 1)
         marks = marks | {key: amount for key, amount in sums.items() if amount > marks.get(key, 0)}
         rows.append(_counter(labels, sums, marks))
-    conn.execute(replacing(conn.dialect.name, counter), rows)
+    replace_rows(conn, counter, rows)
 
 
 def _counter(labels: Labels, sums: Mapping[str, int], marks: Mapping[str, int]) -> dict[str, Any]:
@@ -271,4 +271,4 @@ def _write_exemplars(conn: Connection, seen: Mapping[Labels, Mapping[str, Exempl
         latest = {key: max(one, kept.get(key, one)) for key, one in of_labels.items()}
         body = _encode(kept | latest).decode()
         rows.append({"cluster": cluster, "cohort": cohort, "body": body})
-    conn.execute(replacing(conn.dialect.name, exemplar), rows)
+    replace_rows(conn, exemplar, rows)

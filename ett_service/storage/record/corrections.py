@@ -132,15 +132,19 @@ def put_verdict(conn: Connection, key: JobKey, number: int, verdict: FailureVerd
     attempt, outcome = attempt_key(conn, key, number)
     if outcome not in FAILURES:
         raise NoFailure(f"Attempt {number} did not fail: its outcome is {outcome}.")
-    said = {
+    row = {
         "kind": VERDICT,
         **attempt._asdict(),
         "origin": verdict.origin.value,
         "cause": verdict.cause.value,
         "why": verdict.why,
     }
-    _put(conn, key, [said], verdict.made_by, verdict.made_at, attempt)
-    return next(one for one in standing(conn, key, VERDICT) if one.attempt == attempt)
+    _put(conn, key, [row], verdict.made_by, verdict.made_at, attempt)
+    return next(
+        standing_verdict
+        for standing_verdict in standing(conn, key, VERDICT)
+        if standing_verdict.attempt == attempt
+    )
 
 
 def put_exclusion(
@@ -157,11 +161,11 @@ def put_exclusion(
     The same again changes nothing. Raises ``NothingThere``.
     """
     _lock(conn, key)
-    said = [
+    rows = [
         {"kind": EXCLUSION, "from_us": window.from_at, "to_us": window.to_at, "why": why}
         for window in sorted(set(windows), key=_in_time)
     ]
-    _put(conn, key, said, made_by, now_us)
+    _put(conn, key, rows, made_by, now_us)
     return standing(conn, key, EXCLUSION)
 
 
@@ -192,20 +196,20 @@ def _lock(conn: Connection, key: JobKey) -> None:
 def _put(
     conn: Connection,
     key: JobKey,
-    said: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
     made_by: str,
     now_us: int,
     attempt: AttemptKey | None = None,
 ) -> None:
-    kind = said[0]["kind"]
+    kind = rows[0]["kind"]
     stands = conn.execute(_STANDS.where(*_is(kind, attempt)), _of(key)).mappings().all()
-    if [{name: row[name] for name in said[0]} for row in stands] == list(said):
+    if [{name: row[name] for name in rows[0]} for row in stands] == list(rows):
         return
     _taken_back(conn, key, kind, made_by, now_us, attempt)
     first = conn.execute(_LAST_ID, _of(key)).scalar_one() + 1
     made = {**key._asdict(), "made_by": made_by, "made_us": now_us}
     conn.execute(
-        insert(correction), [{**made, "id": first + place, **row} for place, row in enumerate(said)]
+        insert(correction), [{**made, "id": first + place, **row} for place, row in enumerate(rows)]
     )
     dirty_marks.mark(conn, key, now_us)
 
@@ -219,12 +223,12 @@ def _taken_back(
     attempt: AttemptKey | None = None,
 ) -> bool:
     statement = update(correction).where(*_STANDING, *_is(kind, attempt))
-    found = conn.execute(
+    count = conn.execute(
         statement.values(taken_back_by=made_by, taken_back_us=now_us), _of(key)
     ).rowcount
-    if found:
+    if count:
         dirty_marks.mark(conn, key, now_us)
-    return found > 0
+    return count > 0
 
 
 def _is(kind: str, attempt: AttemptKey | None) -> Iterable[Any]:

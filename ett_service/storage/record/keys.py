@@ -93,8 +93,8 @@ def create_key(
 def create_project(conn: Connection, name: str, now_us: int) -> int:
     """Return the id of the project *name*, made now unless it exists."""
     insert_new(conn, project, [{"name": name, "created_us": now_us}])
-    found: int = conn.execute(_PROJECT, {"name": name}).scalar_one()
-    return found
+    project_id: int = conn.execute(_PROJECT, {"name": name}).scalar_one()
+    return project_id
 
 
 def find_key(conn: Connection, text: str) -> Key | None:

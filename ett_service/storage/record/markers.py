@@ -12,16 +12,15 @@ from sqlalchemy import (
     Row,
     bindparam,
     delete,
-    exists,
     func,
     select,
     tuple_,
 )
-from sqlalchemy.dialects.postgresql import JSONB
 
 from ett_service.core.events import Marker, MarkerKind
 from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.schema import api_key, marker, project
+from ett_service.storage.schema.view_expressions import json_entry
 
 _ID_LENGTH = 40
 
@@ -79,8 +78,8 @@ def add_marker(
         "made_us": now_us,
     }
     is_new = insert_new(conn, marker, [row]) > 0
-    kept = conn.execute(_ONE, {"of_project": project_id, "name": made.id}).one()
-    return _kept(kept), is_new
+    stored = conn.execute(_ONE, {"of_project": project_id, "name": made.id}).one()
+    return _kept(stored), is_new
 
 
 def delete_marker(conn: Connection, project_id: int, marker_id: str) -> bool:
@@ -101,7 +100,7 @@ def markers(
 
     *after* is the instant and the id of the last one of the page before.
     """
-    statement = _KEPT.where(*_conditions(conn, wanted))
+    statement = _KEPT.where(*_conditions(wanted))
     if project_ids is not None:
         statement = statement.where(marker.c.project_id.in_(project_ids))
     keys = (marker.c.at_us, marker.c.id)
@@ -111,25 +110,19 @@ def markers(
     return [_kept(row) for row in conn.execute(ordered)]
 
 
-def _conditions(conn: Connection, wanted: MarkerFilter) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
+def _conditions(wanted: MarkerFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
     if wanted.from_us is not None:
-        found.append(func.coalesce(marker.c.end_us, marker.c.at_us) >= wanted.from_us)
+        conditions.append(func.coalesce(marker.c.end_us, marker.c.at_us) >= wanted.from_us)
     if wanted.to_us is not None:
-        found.append(marker.c.at_us < wanted.to_us)
+        conditions.append(marker.c.at_us < wanted.to_us)
     if wanted.kind is not None:
-        found.append(marker.c.kind == wanted.kind.value)
+        conditions.append(marker.c.kind == wanted.kind.value)
     if wanted.contains is not None:
-        found.append(marker.c.title.icontains(wanted.contains, autoescape=True))
-    return found + [_labelled(conn, *label) for label in wanted.labels.items()]
-
-
-def _labelled(conn: Connection, name: str, value: str) -> ColumnElement[bool]:
-    if conn.dialect.name == "postgresql":
-        found: ColumnElement[bool] = marker.c.labels.cast(JSONB)[name].astext == value
-        return found
-    label = func.json_each(marker.c.labels).table_valued("key", "value")
-    return exists(select(1).select_from(label).where(label.c.key == name, label.c.value == value))
+        conditions.append(marker.c.title.icontains(wanted.contains, autoescape=True))
+    for name, value in wanted.labels.items():
+        conditions.append(json_entry(marker.c.labels, name) == value)
+    return conditions
 
 
 def _kept(row: Row[*tuple[Any, ...]]) -> KeptMarker:

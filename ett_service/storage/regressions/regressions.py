@@ -18,11 +18,11 @@ from sqlalchemy import (
 from ett_service.core.errors import EttError
 from ett_service.core.regressions.finding import State, Triage
 from ett_service.core.regressions.state import resolved
-from ett_service.storage.engine.statements import replacing
+from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.regressions import findings
 from ett_service.storage.regressions.findings import Change, Regression
 from ett_service.storage.schema import accepted_baseline, api_key, regression, regression_change
-from ett_service.storage.schema.view_expressions import number, told
+from ett_service.storage.schema.view_expressions import json_member, number
 
 
 class NotFiring(EttError):
@@ -111,7 +111,7 @@ def _put_baseline(conn: Connection, stored: Regression, act: Act) -> None:
         "made_by": act.by,
         "made_us": act.at_us,
     }
-    conn.execute(replacing(conn.dialect.name, accepted_baseline), row)
+    replace_rows(conn, accepted_baseline, [row])
 
 
 def _locked(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
@@ -230,7 +230,7 @@ def _conditions(wanted: RegressionFilter) -> list[ColumnElement[bool]]:
     else:
         conditions.append(regression.c.state != State.INACTIVE.value)
     for dimension, values in wanted.where.items():
-        conditions.append(told(regression.c.cohort, dimension).in_(values))
+        conditions.append(json_member(regression.c.cohort, dimension).in_(values))
     if wanted.from_us is not None:
         ended = func.coalesce(regression.c.resolved_us, regression.c.last_run_us)
         conditions.append(or_(regression.c.state.in_(findings.OPEN), ended >= wanted.from_us))

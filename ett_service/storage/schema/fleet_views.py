@@ -14,10 +14,10 @@ from ett_service.storage.schema.view_expressions import (
     divided,
     flag,
     instants,
+    json_member,
     number,
     of_project,
     seconds,
-    told,
 )
 
 
@@ -76,7 +76,7 @@ def regressions() -> Select[*tuple[Any, ...]]:
     return select(
         project.c.name.label("project"),
         *(columns[name] for name in ("id", "fingerprint", *_OF_SUBJECT, "cohort")),
-        *(told(columns.cohort, name).label(name) for name in JOB_DIMENSIONS),
+        *(json_member(columns.cohort, name).label(name) for name in JOB_DIMENSIONS),
         *(columns[name] for name in ("verdict", "state", "severity")),
         *_effect(),
         *_impact(),
@@ -103,7 +103,7 @@ def _effect() -> list[ColumnElement[Any]]:
         for side in ("before", "after")
         for column in (
             _in_its_unit(number(finding, side, "median")).label(f"{side}_median"),
-            cast(told(finding, side, "n"), Integer).label(f"{side}_n"),
+            cast(json_member(finding, side, "n"), Integer).label(f"{side}_n"),
         )
     ]
     return [
@@ -125,14 +125,14 @@ def _impact() -> list[ColumnElement[Any]]:
     numbers = ("gpu_hours_per_week", "ett_points", "cost_per_week")
     return [
         *(number(finding, "impact", name).label(name) for name in numbers),
-        told(finding, "impact", "currency").label("currency"),
+        json_member(finding, "impact", "currency").label("currency"),
     ]
 
 
 def _suspect() -> list[ColumnElement[Any]]:
     first = (regression.c.attribution, "suspects", 0)
     return [
-        told(*first, "dimension").label("suspect_dimension"),
-        told(*first, "value").label("suspect_value"),
+        json_member(*first, "dimension").label("suspect_dimension"),
+        json_member(*first, "value").label("suspect_value"),
         number(*first, "explains").label("suspect_explains"),
     ]

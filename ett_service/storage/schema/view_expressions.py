@@ -1,4 +1,4 @@
-"""What the public views say alike on both engines, though the engines say it differently."""
+"""Expressions that mean the same on both dialects, though each writes them differently."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,10 +27,10 @@ class instant(FunctionElement[Any]):  # noqa: N801 - it is written as the functi
     inherit_cache = True
 
 
-class told(FunctionElement[Any]):  # noqa: N801 - likewise
+class json_member(FunctionElement[Any]):  # noqa: N801 - likewise
     """A member of a JSON text by its names and places, as text; null where there is none."""
 
-    name = "told"
+    name = "json_member"
     type = Text()
     inherit_cache = False  # the path is part of the statement's text
 
@@ -40,9 +40,21 @@ class told(FunctionElement[Any]):  # noqa: N801 - likewise
         self.path = path
 
 
+class json_entry(FunctionElement[Any]):  # noqa: N801 - likewise
+    """The text under a key of a JSON object, whatever the key is; null where there is none."""
+
+    name = "json_entry"
+    type = Text()
+    inherit_cache = True
+
+    def __init__(self, document: ColumnElement[Any], key: str) -> None:
+        """*key* is a parameter of the statement."""
+        super().__init__(document, literal(key, Text()))
+
+
 def number(document: ColumnElement[Any], *path: str | int) -> ColumnElement[float]:
     """Return a number in a JSON text as a double; null where there is none, or no finite one."""
-    value: ColumnElement[Any] = told(document, *path)
+    value: ColumnElement[Any] = json_member(document, *path)
     for word in _NOT_FINITE:
         value = func.nullif(value, word)
     return cast(value, Double)
@@ -90,16 +102,28 @@ def _instant_on_sqlite(element: instant, compiler: SQLCompiler, **kw: Any) -> st
     return f"({to_the_second} || printf('.%06dZ', {rest}))"
 
 
-@compiles(told, "postgresql")
-def _told_on_postgresql(element: told, compiler: SQLCompiler, **kw: Any) -> str:
+@compiles(json_member, "postgresql")
+def _json_member_on_postgresql(element: json_member, compiler: SQLCompiler, **kw: Any) -> str:
     steps = ",".join(map(str, element.path))
     return f"(({compiler.process(element.clauses, **kw)})::jsonb #>> '{{{steps}}}')"
 
 
-@compiles(told, "sqlite")
-def _told_on_sqlite(element: told, compiler: SQLCompiler, **kw: Any) -> str:
+@compiles(json_member, "sqlite")
+def _json_member_on_sqlite(element: json_member, compiler: SQLCompiler, **kw: Any) -> str:
     # Some versions take json_extract in a view for unsafe where schemas are not trusted.
     *outer, last = element.path
     root = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in outer)
     members = f"json_each({compiler.process(element.clauses, **kw)}, '{root}')"
     return f"(SELECT value FROM {members} WHERE key = '{last}')"  # noqa: S608 - a path of ours
+
+
+@compiles(json_entry, "postgresql")
+def _json_entry_on_postgresql(element: json_entry, compiler: SQLCompiler, **kw: Any) -> str:
+    document, key = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"(({document})::jsonb ->> {key})"
+
+
+@compiles(json_entry, "sqlite")
+def _json_entry_on_sqlite(element: json_entry, compiler: SQLCompiler, **kw: Any) -> str:
+    document, key = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"(SELECT value FROM json_each({document}) WHERE key = {key})"  # noqa: S608 - parameters

@@ -54,8 +54,8 @@ _FAILURE_DIMENSIONS = tuple(name for name in JOB_DIMENSIONS if name != "kind")
 _FACTS = (*JOB_COLUMNS, "gpus")
 
 
-def _of_job(one: Any, other: Any) -> ColumnElement[bool]:
-    return and_(one.c.project_id == other.c.project_id, one.c.job == other.c.job)
+def _of_job(rows: Any, other: Any) -> ColumnElement[bool]:
+    return and_(rows.c.project_id == other.c.project_id, rows.c.job == other.c.job)
 
 
 def _excluded(rows: Any, at_us: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -323,8 +323,8 @@ def build(conn: Connection) -> None:
 
 def _grant(conn: Connection) -> None:
     conn.execute(text(_CREATE_READER))
-    known = conn.execute(text("SELECT 1 FROM pg_roles WHERE rolname = :role"), {"role": READER})
-    if known.first() is not None:
+    role = conn.execute(text("SELECT 1 FROM pg_roles WHERE rolname = :role"), {"role": READER})
+    if role.first() is not None:
         conn.execute(text(f"GRANT SELECT ON {', '.join(VIEWS)} TO {READER}"))
 
 

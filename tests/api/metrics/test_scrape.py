@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
-from ett_service.ingest.limits import Limits
 from ett_service.ingest.refusals import Code
+from ett_service.ingest.wire import Limits
 from ett_service.metrics.text import Form
 from ett_service.storage.record.keys import create_key, revoke_key
 from ett_service.storage.schema import published

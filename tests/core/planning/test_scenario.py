@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.core.planning.scenario import (
-    CATEGORIES_OF,
+    CUTTABLE,
     CutCategory,
     CutFailures,
     CutStage,
@@ -22,9 +22,7 @@ _scenarios = st.one_of(
     st.builds(
         CutCategory, st.sampled_from(sorted({*Category} - {Category.EFFECTIVE_TRAINING})), _shares
     ),
-    st.builds(
-        CutStage, st.sampled_from(list(CATEGORIES_OF)), st.from_regex(r"\A\w{1,9}\Z"), _shares
-    ),
+    st.builds(CutStage, st.sampled_from(CUTTABLE), st.from_regex(r"\A\w{1,9}\Z"), _shares),
     st.builds(CutFailures, st.sampled_from([None, *Origin]), st.none(), _shares),
 )
 

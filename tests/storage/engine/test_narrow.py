@@ -51,9 +51,9 @@ def test_no_rows_are_no_statement(store: Store) -> None:
     store.write(lambda conn: statements.add(conn, rollup_daily, NAMES, []))
 
 
-def test_a_column_is_said_where_any_row_has_more_than_0() -> None:
-    assert statements.said([[0, 1, 0], [0, 0, -1]]) == [1, 2]
-    assert statements.said([]) == []
+def test_a_column_is_written_where_any_row_has_other_than_0() -> None:
+    assert statements.nonzero_places([[0, 1, 0], [0, 0, -1]]) == [1, 2]
+    assert statements.nonzero_places([]) == []
 
 
 @pytest.mark.parametrize("count", [1, 3, 100])
