@@ -37,34 +37,45 @@ VERBS: Mapping[str, Verb] = {
     "sync": Verb(
         "send what trainers left unsent", "ett_service.client.command", "add_sync", "sync"
     ),
-    "serve": Verb("serve the API", "ett_service.cli.serve"),
-    "demo": Verb("serve a made-up fleet, to look around in", "ett_service.cli.demo"),
-    "worker": Verb("compute ledgers beside a server", "ett_service.cli.worker"),
-    "migrate": Verb("bring the database to the newest schema", "ett_service.cli.migrate"),
-    "import": Verb("turn logs into events", "ett_service.cli.import_"),
-    "jobs": Verb("list, correct and delete jobs", "ett_service.cli.jobs"),
-    "job": Verb("show one job's ledger", "ett_service.cli.job"),
-    "markers": Verb("record deploys, launches and maintenance", "ett_service.cli.markers"),
-    "fleet": Verb("show where the fleet's time goes", "ett_service.cli.fleet"),
-    "explain": Verb("split a change of ETT%% into its causes", "ett_service.cli.explain"),
-    "changes": Verb("what was before each marker, and what after", "ett_service.cli.changes"),
-    "what-if": Verb("what would have been gained", "ett_service.cli.what_if"),
-    "checkpoint-advice": Verb("find how often to save", "ett_service.cli.checkpoint_advice"),
-    "estimate": Verb("find what a planned run would take", "ett_service.cli.estimate"),
-    "detect": Verb("replay the search for regressions", "ett_service.cli.detect"),
-    "regressions": Verb(
-        "what changed for the worse, why, and what is done about it", "ett_service.cli.regressions"
+    "serve": Verb("serve the API", "ett_service.cli.operations.serve"),
+    "demo": Verb("serve a made-up fleet, to look around in", "ett_service.cli.demo.demo"),
+    "worker": Verb("compute ledgers beside a server", "ett_service.cli.operations.worker"),
+    "migrate": Verb(
+        "bring the database to the newest schema", "ett_service.cli.operations.migrate"
     ),
-    "report": Verb("write up a week of the fleet", "ett_service.cli.report"),
-    "export": Verb("write lists, or the past of the metrics, to files", "ett_service.cli.export"),
-    "rules": Verb("write rules for Prometheus", "ett_service.cli.rules"),
+    "import": Verb("turn logs into events", "ett_service.cli.record.import_"),
+    "jobs": Verb("list, correct and delete jobs", "ett_service.cli.jobs.jobs"),
+    "job": Verb("show one job's ledger", "ett_service.cli.jobs.job"),
+    "markers": Verb("record deploys, launches and maintenance", "ett_service.cli.record.markers"),
+    "fleet": Verb("show where the fleet's time goes", "ett_service.cli.fleet.fleet"),
+    "explain": Verb("split a change of ETT%% into its causes", "ett_service.cli.fleet.explain"),
+    "changes": Verb("what was before each marker, and what after", "ett_service.cli.fleet.changes"),
+    "what-if": Verb("what would have been gained", "ett_service.cli.fleet.what_if"),
+    "checkpoint-advice": Verb("find how often to save", "ett_service.cli.fleet.checkpoint_advice"),
+    "estimate": Verb("find what a planned run would take", "ett_service.cli.fleet.estimate"),
+    "detect": Verb("replay the search for regressions", "ett_service.cli.regressions.detect"),
+    "regressions": Verb(
+        "what changed for the worse, why, and what is done about it",
+        "ett_service.cli.regressions.regressions",
+    ),
+    "report": Verb("write up a week of the fleet", "ett_service.cli.fleet.report"),
+    "export": Verb(
+        "write lists, or the past of the metrics, to files", "ett_service.cli.record.export"
+    ),
+    "rules": Verb("write rules for Prometheus", "ett_service.cli.metrics.rules"),
     "bench": Verb("try detectors on made-up fleets", "ett_service.cli.bench"),
-    "verify": Verb("recompute everything and print the differences", "ett_service.cli.verify"),
-    "recompute": Verb("fold every job anew and rewrite its numbers", "ett_service.cli.recompute"),
+    "verify": Verb(
+        "recompute everything and print the differences", "ett_service.cli.operations.verify"
+    ),
+    "recompute": Verb(
+        "fold every job anew and rewrite its numbers", "ett_service.cli.operations.recompute"
+    ),
     "receivers": Verb("tell people of regressions", "ett_service.cli.receivers"),
-    "keys": Verb("create, list and revoke API keys", "ett_service.cli.keys"),
-    "config": Verb("show or check the settings", "ett_service.cli.config"),
-    "doctor": Verb("find what is wrong with this installation", "ett_service.cli.doctor"),
+    "keys": Verb("create, list and revoke API keys", "ett_service.cli.record.keys"),
+    "config": Verb("show or check the settings", "ett_service.cli.operations.config"),
+    "doctor": Verb(
+        "find what is wrong with this installation", "ett_service.cli.operations.doctor"
+    ),
 }
 
 

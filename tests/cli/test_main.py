@@ -42,7 +42,11 @@ def test_a_verb_without_its_packages_says_how_to_install_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pydantic", None)
-    for name in [name for name in sys.modules if name.startswith("ett_service.cli.con")]:
+    for name in [
+        name
+        for name in sys.modules
+        if name.startswith(("ett_service.cli.con", "ett_service.cli.operations.con"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "ett_service.settings", raising=False)
     assert main(["config", "check"]) == 1

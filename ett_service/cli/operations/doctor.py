@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.checks import EVERYWHERE, Check, Finding, Status
 from ett_service.cli.exits import Exit
+from ett_service.cli.operations.checks import EVERYWHERE, Check, Finding, Status
 
 
 def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,7 +40,7 @@ def _findings(args: argparse.Namespace) -> Iterator[Finding]:
 def _of_the_server() -> tuple[Check, ...]:
     """Import the other checks, which a trainer's image has no packages for."""
     try:
-        module = importlib.import_module("ett_service.cli.server_checks")
+        module = importlib.import_module("ett_service.cli.operations.server_checks")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ett_service"):
             raise

@@ -8,12 +8,12 @@ from sqlalchemy import Connection
 
 from ett_service.cli.arguments import add_json
 from ett_service.cli.configured import add_config, loaded
-from ett_service.cli.detect_answer import Told, told
-from ett_service.cli.detect_tables import write
 from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json
+from ett_service.cli.regressions.detect_answer import Told, told
+from ett_service.cli.regressions.detect_tables import write
 from ett_service.cli.window import instant
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.state import StateRules

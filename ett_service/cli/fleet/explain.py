@@ -7,7 +7,7 @@ from typing import Any
 from ett_service.charts.units import count, percent, points
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit
-from ett_service.cli.fleet import names
+from ett_service.cli.fleet.fleet import names
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask
 from ett_service.cli.window import add_by, add_scope, add_window, instant, scope, window

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from ett_service.charts.units import cohort, cost, duration, factor, level_change, percent, subject
-from ett_service.cli.detect_answer import Told
 from ett_service.cli.output import minute, write_line, write_table
+from ett_service.cli.regressions.detect_answer import Told
 
 _VERDICTS = (
     ("regression", "Regressions"),

@@ -57,7 +57,7 @@ def test_the_factor_that_was_proposed_does(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_guide_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "howto" / "alerts.md").read_text("utf-8")
+    guide = (Path(__file__).parents[3] / "docs" / "howto" / "alerts.md").read_text("utf-8")
     assert main(["rules", "--target", "0.85", "--output", "rules"]) == 0
     assert capsys.readouterr().out.partition("\n\n")[2] in guide
     assert main(["rules", "--target", "0.6"]) == 1

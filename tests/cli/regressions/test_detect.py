@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ett_service.cli.detect_answer import told as told_of
-from ett_service.cli.detect_tables import write
 from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.exits import Exit
 from ett_service.cli.main import main
+from ett_service.cli.regressions.detect_answer import told as told_of
+from ett_service.cli.regressions.detect_tables import write
 from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
 from ett_service.core.regressions.finding import Attribution
 from ett_service.core.regressions.state import StateRules, Transition, step

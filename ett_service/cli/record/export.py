@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ett_service.cli import export_openmetrics
 from ett_service.cli.arguments import add_server
 from ett_service.cli.exits import Exit, Failure
+from ett_service.cli.metrics import openmetrics as export_openmetrics
 from ett_service.cli.output import counted, whole_file
 from ett_service.cli.remote import fetch
 from ett_service.cli.window import add_by, add_scope, add_window, scope, window

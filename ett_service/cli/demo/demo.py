@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ett_service.cli.arguments import add_json
-from ett_service.cli.demo_loading import Teller, keep_alive, load, search
-from ett_service.cli.demo_server import LOG, DemoServer, served
+from ett_service.cli.demo.loading import Teller, keep_alive, load, search
+from ett_service.cli.demo.server import LOG, DemoServer, served
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json, write_line

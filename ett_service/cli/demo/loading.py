@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from ett_service.cli.demo_server import LOG, DemoServer
+from ett_service.cli.demo.server import LOG, DemoServer
 from ett_service.cli.exits import Failure
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet

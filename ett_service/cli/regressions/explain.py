@@ -46,8 +46,9 @@ def _explain(args: argparse.Namespace) -> int:
 
 
 def _write(found: Answer) -> None:
-    where = f"{subject(found)} in {cohort(found['cohort'])}"
-    write_line(f"{where}: {level_change(found)} ({factor(found['ratio'])})")
+    write_line(
+        f"{subject(found)} in {cohort(found['cohort'])}: {level_change(found)} ({factor(found['ratio'])})"
+    )
     write_line(f"{found['verdict']}, {_state(found)}, severity {found['severity']}")
     write_line(f"costs {cost(found['impact'])}")
     write_line()

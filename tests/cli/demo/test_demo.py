@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.cli.demo_loading import Teller, keep_alive, load
-from ett_service.cli.demo_server import served
+from ett_service.cli.demo.loading import Teller, keep_alive, load
+from ett_service.cli.demo.server import served
 from ett_service.cli.exits import Exit, Failure, OutOfReach
 from ett_service.client.transport import request
 from ett_service.core.intervals import rfc3339

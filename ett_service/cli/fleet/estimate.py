@@ -10,8 +10,8 @@ from ett_service.api.projection import scale_answer
 from ett_service.charts.units import amount, count, duration, money, percent
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.configured import add_config, loaded
-from ett_service.cli.estimate_arguments import add_run, add_scales, add_share, add_spot
 from ett_service.cli.exits import Exit, Failure
+from ett_service.cli.fleet.estimate_arguments import add_run, add_scales, add_share, add_spot
 from ett_service.cli.now import now_us
 from ett_service.cli.output import write_json, write_line, write_table
 from ett_service.cli.remote import ask

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from ett_service.charts.units import amount, count, duration, percent
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit, Failure
-from ett_service.cli.fleet import names
+from ett_service.cli.fleet.fleet import names
 from ett_service.cli.output import write_json, write_line, write_table
 from ett_service.cli.remote import ask
 from ett_service.cli.window import add_by, add_scope, add_window, scope, window

@@ -10,7 +10,7 @@ from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.quantities import seconds
-from ett_service.cli.regressions_acts import act_on, told
+from ett_service.cli.regressions.acts import act_on, told
 from ett_service.cli.remote import ask
 from ett_service.core.intervals import SECOND_US, rfc3339
 

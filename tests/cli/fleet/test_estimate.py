@@ -7,7 +7,7 @@ import pytest
 from ett_service.cli.main import main
 from tests.cli.conftest import Served
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CLIMATE = ("estimate", "--flops", "5.04e21", "--mfu", "42%", "--accelerators", "64")
 ON_A100 = (*CLIMATE, "--hardware", "A100")
 PRICES = '[[prices]]\nhardware = "A100"\nfrom = 2020-01-01\nper_gpu_hour = 3.5\n'

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ett_service.cli.export import LISTS
 from ett_service.cli.main import main
+from ett_service.cli.record.export import LISTS
 from tests.cli.conftest import Ett, Served, eventually
 
 DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.corrections import add_acts, run_act
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import clock, minute, percent, write_json, write_line, write_table
+from ett_service.cli.record.corrections import add_acts, run_act
 from ett_service.cli.remote import ask
 
 _PAGE = 1000

@@ -37,7 +37,7 @@ def test_an_empty_list_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_list_longer_than_a_page_is_read_to_its_end(
     served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ett_service.cli.jobs._PAGE", 2)
+    monkeypatch.setattr("ett_service.cli.jobs.jobs._PAGE", 2)
     at = "2026-02-01T00:00:00Z"
     begun = [{"job": f"many-{n}", "type": "attempt_started", "at": at} for n in range(5)]
     served.ask("POST", "/v1/events", {"history": True, "events": begun})

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ett_service.charts.units import NONE, amount, cohort, factor, level_change, subject
-from ett_service.cli import regressions_acts, regressions_mutes
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit
 from ett_service.cli.output import minute, write_json, write_line, write_table
-from ett_service.cli.regressions_compare import add_compare
-from ett_service.cli.regressions_explain import add_explain
-from ett_service.cli.regressions_power import add_power
+from ett_service.cli.regressions import acts as regressions_acts
+from ett_service.cli.regressions import mutes as regressions_mutes
+from ett_service.cli.regressions.compare import add_compare
+from ett_service.cli.regressions.explain import add_explain
+from ett_service.cli.regressions.power import add_power
 from ett_service.cli.remote import ask
 from ett_service.cli.window import instant
 from ett_service.core.regressions.finding import Metric, State, Verdict
