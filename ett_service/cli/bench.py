@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ett_service.cli.arguments import add_json
 from ett_service.cli.bench_table import members, write_results, write_scores
-from ett_service.cli.exits import Exit, Failure
-from ett_service.cli.output import counted, write_json
+from ett_service.cli.output import write_json
+from ett_service.cli.progress import counted
+from ett_service.cli.verb import Exit, Failure, add_json
 from ett_service.trials.bench import CELLS, Plan, causes, scores, try_all
 from ett_service.trials.causes import by_cause
 from ett_service.trials.engines import FAMILIES, engines, frontier

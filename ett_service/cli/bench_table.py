@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ett_service.cli.output import write_line, write_table
+from ett_service.cli.output import write_line
+from ett_service.cli.tables import write_cells
 from ett_service.trials.bench import CELLS, Plan
 from ett_service.trials.engines import OURS, PEERS
 from ett_service.trials.labelled import Result
@@ -27,10 +28,10 @@ def write_scores(plan: Plan, found: Scores, named: Mapping[str, Part]) -> None:
         if (cell, engine.name) in found
     ]
     rows = [(*place, *_shown(place[0], found[place])) for place in places]
-    write_table(COLUMNS, rows, right=COLUMNS[2:])
+    write_cells(COLUMNS, rows, right=COLUMNS[2:])
     if named:
         write_line()
-        write_table(
+        write_cells(
             ("goes with", "named first"),
             [(cause, _part(part)) for cause, part in named.items()],
             right=("named first",),
@@ -124,7 +125,7 @@ def _bounded(part: Part) -> dict[str, Any]:
 def write_results(results: Sequence[Result]) -> None:
     """Print F1 by series and finder."""
     names = [one.finder for one in results]
-    write_table(
+    write_cells(
         ("series", *names),
         [
             (series, *(f"{one.by_series[series]:.2f}" for one in results))

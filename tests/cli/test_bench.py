@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.cli.exits import Exit
+from ett_service.cli.verb import Exit
 from ett_service.trials.otava import FOLDER
 from tests.cli.conftest import Ett
 

@@ -1,11 +1,11 @@
-"""``ett demo``: a service with a fleet of some weeks in it, to look around in."""
+"""``ett demo``: a service with a fleet of some weeks in it, to explore."""
 
-import argparse
 import json
 import signal
 import subprocess
 import sys
 import tempfile
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ett_service.cli.arguments import add_json
-from ett_service.cli.demo.loading import Teller, keep_alive, load, search
-from ett_service.cli.demo.server import LOG, DemoServer, served
-from ett_service.cli.exits import Exit, Failure
-from ett_service.cli.now import now_us
+from ett_service.cli.demo.server import LOG, DemoServer, Narrator, keep_alive, load, search, served
 from ett_service.cli.output import write_json, write_line
+from ett_service.cli.verb import Failure, Verb, add_json, now_us
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.generator import LEAST_DAYS, MOST_DAYS, Fleet, generate
 
@@ -54,69 +51,60 @@ class Demo:
             "database": str(self.server.database),
             "truth": str(self.truth),
             "counts": self.fleet.truth["counts"],
-            "regressions": [one["id"] for one in self.regressions],
+            "regressions": [regression["id"] for regression in self.regressions],
             "seconds": round(self.seconds, 1),
         }
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "demo",
-        help="serve a made-up fleet",
-        description="Make a fleet of known properties, load it through the API and serve it until "
-        "Ctrl-C. The same seed and the same last day give the same fleet.",
-    )
+def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--days", type=number_of_days, default=60, help="length of the fleet (default 60)"
     )
-    parser.add_argument("--seed", type=int, default=7, help="another seed, another fleet")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the fleet (default 7)")
     parser.add_argument(
-        "--end", type=instant, metavar="RFC3339", help="where the fleet ends (default now)"
+        "--end", type=instant, metavar="RFC3339", help="end of the fleet (default now)"
     )
     parser.add_argument(
         "--directory", type=Path, help="keep the database and the truth there (default: neither)"
     )
-    parser.add_argument("--port", type=int, default=0, help="port to serve (default a free one)")
-    parser.add_argument("--no-serve", action="store_true", help="end when the fleet is loaded")
-    add_json(parser)
+    parser.add_argument("--port", type=int, default=0, help="port (default: a free one)")
+    parser.add_argument("--no-serve", action="store_true", help="end once the fleet is loaded")
 
 
-def run(args: argparse.Namespace) -> int:
+def _demo(args: Namespace) -> None:
     """Load the fleet and serve it until SIGINT or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the server would be left behind
     with _folder(args.directory) as folder, loaded(args, folder) as demo:
         if args.json:
             write_json(demo.members())
         else:
-            _tell(demo, is_kept=args.directory is not None, is_served=not args.no_serve)
+            _invite(demo, is_kept=args.directory is not None, is_served=not args.no_serve)
         sys.stdout.flush()  # a reader may be waiting for it
         if not args.no_serve:
             _serve(demo, follows_time=args.end is None)
-    return Exit.DONE
 
 
 @contextmanager
-def loaded(args: argparse.Namespace, folder: Path) -> Iterator[Demo]:
+def loaded(args: Namespace, folder: Path) -> Iterator[Demo]:
     """Make the fleet in *folder* and serve it until the block ends. Raises ``Failure``."""
-    teller = Teller()
+    narrator = Narrator()
     end_us = args.end or now_us()
     with served(folder, args.port) as server:
         fleet = generate(seed=args.seed, days=args.days, end_us=end_us)
         counts = fleet.truth["counts"]
-        teller.say(
+        narrator.say(
             f"a fleet of {args.days} days is made: {counts['jobs']:,} jobs, "
             f"{counts['attempts']:,} attempts, {counts['events']:,} events"
         )
         (folder / TRUTH).write_text(json.dumps(fleet.truth, indent=2) + "\n")
-        load(server, fleet, teller)
-        regressions = search(server, teller)
+        load(server, fleet, narrator)
+        regressions = search(server, narrator)
         if args.end is not None:
             at = rfc3339(end_us)
-            teller.say(f"they are as of now; `ett detect --at {at}` is as of the fleet's end")
+            narrator.say(f"they are as of now; `ett detect --at {at}` is as of the fleet's end")
         read_key = server.make_key("to look around", ["read"])
         write_key = server.make_key("for a trainer", ["read", "write"])
-        yield Demo(server, fleet, read_key, write_key, regressions, teller.seconds)
+        yield Demo(server, fleet, read_key, write_key, regressions, narrator.seconds)
 
 
 def _serve(demo: Demo, *, follows_time: bool) -> None:
@@ -134,7 +122,7 @@ def _serve(demo: Demo, *, follows_time: bool) -> None:
         write_line()
 
 
-def _tell(demo: Demo, *, is_kept: bool, is_served: bool) -> None:
+def _invite(demo: Demo, *, is_kept: bool, is_served: bool) -> None:
     counts = demo.fleet.truth["counts"]
     lines = [f"{counts['jobs']:,} jobs are loaded, {demo.seconds:.0f} s after the start."]
     if is_kept or is_served:
@@ -142,13 +130,13 @@ def _tell(demo: Demo, *, is_kept: bool, is_served: bool) -> None:
     if is_kept:
         lines += [f"again     cd {demo.server.folder} && ett serve"]
     if is_served:
-        lines += _invitation(demo)
-        lines += ["Ctrl-C ends it" + ("." if is_kept else ", and nothing is kept.")]
+        lines += _examples(demo)
+        lines += ["Ctrl-C ends the demo" + ("." if is_kept else ", and nothing is kept.")]
     for line in lines:
         write_line(line)
 
 
-def _invitation(demo: Demo) -> list[str]:
+def _examples(demo: Demo) -> list[str]:
     newest = demo.fleet.stories[-1].job.name
     return [
         f"address   {demo.server.url}/docs",
@@ -160,28 +148,28 @@ def _invitation(demo: Demo) -> list[str]:
         "  ett explain --by team",
         f"  ett job {newest}",
         "  ett regressions list",
-        *(f"  ett regressions explain {one['id']}" for one in demo.regressions[:1]),
+        *(f"  ett regressions explain {regression['id']}" for regression in demo.regressions[:1]),
         "",
     ]
 
 
 @contextmanager
-def _folder(given: Path | None) -> Iterator[Path]:
-    if given is None:
-        with tempfile.TemporaryDirectory(prefix="ett-demo-") as made:
-            yield Path(made)
+def _folder(chosen: Path | None) -> Iterator[Path]:
+    if chosen is None:
+        with tempfile.TemporaryDirectory(prefix="ett-demo-") as temporary:
+            yield Path(temporary)
         return
-    if given.exists() and any(given.iterdir()):
-        raise Failure(f"{given} is not empty", "Name a new directory, or leave --directory out.")
-    given.mkdir(parents=True, exist_ok=True)
-    yield given.absolute()
+    if chosen.exists() and any(chosen.iterdir()):
+        raise Failure(f"{chosen} is not empty", "Name a new directory, or leave --directory out.")
+    chosen.mkdir(parents=True, exist_ok=True)
+    yield chosen.absolute()
 
 
 def number_of_days(text: str) -> int:
     """Read the length of a fleet."""
     days = int(text)
     if not LEAST_DAYS <= days <= MOST_DAYS:
-        raise argparse.ArgumentTypeError(f"must be from {LEAST_DAYS} to {MOST_DAYS}")
+        raise ArgumentTypeError(f"must be from {LEAST_DAYS} to {MOST_DAYS}")
     return days
 
 
@@ -189,7 +177,15 @@ def instant(text: str) -> int:
     """Read an instant, in microseconds since the Unix epoch."""
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
-        raise argparse.ArgumentTypeError("needs an offset, such as Z")
+        raise ArgumentTypeError("needs an offset, such as Z")
     if at.year < _FIRST_YEAR or at > datetime.now(UTC):
-        raise argparse.ArgumentTypeError(f"must lie between the year {_FIRST_YEAR} and now")
+        raise ArgumentTypeError(f"must lie between the year {_FIRST_YEAR} and now")
     return round(at.timestamp() * 1_000_000)
+
+
+VERB = Verb(
+    description="Make a fleet of known properties, load it through the API and serve it until "
+    "Ctrl-C. The same seed and the same end give the same fleet.",
+    options=(_options, add_json),
+    run=_demo,
+)

@@ -1,35 +1,58 @@
 """``ett changes``: what was done to the fleet, and what is associated with it."""
 
-import argparse
-from collections.abc import Callable, Iterator, Mapping
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ett_service.charts.bridge import SECONDS, Step, bridge
 from ett_service.charts.palette import standalone
 from ett_service.charts.units import count, duration, longer, percent, points
-from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.exits import Exit, Failure
-from ett_service.cli.output import minute, write_json, write_line, write_table
+from ett_service.cli.arguments import asked_scope, asked_window, scope, server, window
+from ett_service.cli.output import NONE, conditions, minute, write_line
 from ett_service.cli.remote import PATIENT_S, ask
-from ett_service.cli.window import add_scope, add_window, scope, window
-
-Answer = Mapping[str, Any]
-
-_NUMBERS = ("before", "n", "after", "n", "difference")
+from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.verb import Failure, Verb
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "changes",
-        help="what was before each marker, and what after it",
-        epilog="Examples: `ett changes`, `ett changes --from 60d --kind launch -o launches.svg`.",
-    )
+def _marker(step: Answer) -> str:
+    return step["marker"]["title"] if step["marker"] else NONE
+
+
+def _points(difference: float | None) -> str:
+    return points(None if difference is None else difference / 100)
+
+
+def _interval(bounds: Answer | None, show: Callable[[float | None], str]) -> str:
+    return NONE if bounds is None else f"{show(bounds['low'])} to {show(bounds['high'])}"
+
+
+_EFFECTS = (
+    text("mean of", "measure"),
+    number("before"),
+    number("n", "n_before"),
+    number("after"),
+    number("n", "n_after"),
+    number("difference"),
+    text("95% interval", "interval"),
+)
+_STEPS = (
+    text("since", "from", minute),
+    number("mean time to start", "mean_seconds", duration),
+    number("n", "n", count),
+    number("step", "step_seconds", longer),
+    text("marker", _marker),
+)
+
+
+def _options(parser: ArgumentParser) -> None:
     parser.add_argument("--kind", help="only markers of this kind, as deploy or launch")
-    parser.add_argument("--marker", metavar="ID", help="only this one")
+    parser.add_argument("--marker", metavar="ID", help="only this marker")
     parser.add_argument(
-        "--reach-days", type=int, metavar="N", help="how far to look from a marker (default 14)"
+        "--reach-days",
+        type=int,
+        metavar="N",
+        help="days to compare on either side of a marker (default 14)",
     )
     parser.add_argument(
         "-o",
@@ -38,17 +61,12 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         metavar="FILE",
         help="draw the mean time to start from marker to marker into this SVG file",
     )
-    add_window(parser)
-    add_scope(parser)
-    add_server(parser)
-    add_json(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print what each marker is associated with, the latest first, and draw what was asked for."""
+def _changes(args: Namespace) -> Any:
     query = {
-        **window(args),
-        **scope(args),
+        **asked_window(args),
+        **asked_scope(args),
         "kind": args.kind,
         "marker": args.marker,
         "reach_days": args.reach_days,
@@ -56,93 +74,64 @@ def run(args: argparse.Namespace) -> int:
     answer = ask(args, "/v1/fleet/changes", query, timeout_s=PATIENT_S)
     if args.output is not None:
         _draw(answer["waterfall"], args.output)
-    if args.json:
-        write_json(answer)
-    else:
-        _write(answer)
-    return Exit.DONE
+    return answer
 
 
-def _write(answer: Answer) -> None:
+def _write(answer: Answer, _args: Namespace) -> None:
     if not answer["changes"]:
-        write_line("No markers in this window. `ett markers add` records what is done.")
+        write_line("No markers in this window. `ett markers add` adds one.")
     for change in answer["changes"]:
         marker = change["marker"]
-        labels = " ".join(f"{name}:{value}" for name, value in marker["labels"].items())
+        labels = conditions(marker["labels"])
         write_line(
             f"{minute(marker['at'])}  {marker['kind']}  {marker['title']}  {labels}".rstrip()
         )
-        write_table(
-            ("mean of", *_NUMBERS, "95% interval"), list(_rows(change)), right=set(_NUMBERS)
-        )
+        write_table(_EFFECTS, _effects(change))
         write_line()
-    _write_steps(answer["waterfall"])
+    total = answer["waterfall"]["change_seconds"]
+    write_table(_STEPS, answer["waterfall"]["steps"], last=("in all", "", "", longer(total), ""))
     write_line()
     write_line(answer["note"])
 
 
-def _rows(change: Answer) -> Iterator[tuple[str, ...]]:
+def _effects(change: Answer) -> Iterator[Answer]:
     for effect in change["effects"]:
-        yield (
-            effect["measure"],
-            *_side(effect["before"]),
-            *_side(effect["after"]),
-            longer(effect["difference_seconds"]),
-            _interval(effect["difference_interval"], longer),
-        )
+        before, after = effect["before"], effect["after"]
+        yield {
+            "measure": effect["measure"],
+            "before": duration(before["mean_seconds"]),
+            "n_before": count(before["n"]),
+            "after": duration(after["mean_seconds"]),
+            "n_after": count(after["n"]),
+            "difference": longer(effect["difference_seconds"]),
+            "interval": _interval(effect["difference_interval"], longer),
+        }
     ett = change["ett"]
-    yield (
-        "ETT%",
-        percent(ett["before"]),
-        "",
-        percent(ett["after"]),
-        "",
-        _points(ett["points"]),
-        _interval(ett["points_interval"], _points),
-    )
-
-
-def _side(side: Answer) -> tuple[str, str]:
-    return duration(side["mean_seconds"]), count(side["n"])
-
-
-def _points(difference: float | None) -> str:
-    return points(None if difference is None else difference / 100)
-
-
-def _interval(bounds: Answer | None, shown: Callable[[float | None], str]) -> str:
-    return "-" if bounds is None else f"{shown(bounds['low'])} to {shown(bounds['high'])}"
-
-
-def _write_steps(waterfall: Answer) -> None:
-    numbers = ("mean time to start", "n", "step")
-    write_table(
-        ("since", *numbers, "marker"),
-        [
-            (
-                minute(step["from"]),
-                duration(step["mean_seconds"]),
-                count(step["n"]),
-                longer(step["step_seconds"]),
-                _name(step),
-            )
-            for step in waterfall["steps"]
-        ],
-        right=numbers,
-        last=("in all", "", "", longer(waterfall["change_seconds"]), ""),
-    )
-
-
-def _name(step: Answer) -> str:
-    return step["marker"]["title"] if step["marker"] else "-"
+    yield {
+        "measure": "ETT%",
+        "before": percent(ett["before"]),
+        "n_before": "",
+        "after": percent(ett["after"]),
+        "n_after": "",
+        "difference": _points(ett["points"]),
+        "interval": _interval(ett["points_interval"], _points),
+    }
 
 
 def _draw(waterfall: Answer, file: Path) -> None:
-    known = [step for step in waterfall["steps"] if step["n"]]
-    if not known:
-        raise Failure("No job began in this window: there is nothing to draw.")
-    first, last = known[0]["mean_seconds"], known[-1]["mean_seconds"]
-    steps = [Step(_name(step), step["step_seconds"]) for step in known[1:]]
+    steps = [step for step in waterfall["steps"] if step["n"]]
+    if not steps:
+        raise Failure("No job began in this window, so there is nothing to draw.")
+    first, last = steps[0]["mean_seconds"], steps[-1]["mean_seconds"]
+    bars = [Step(_marker(step), step["step_seconds"]) for step in steps[1:]]
     title = "Mean time to start, from marker to marker"
-    drawn = bridge("changes", title, ("before", first), steps, ("now", last), unit=SECONDS)
-    file.write_text(standalone(drawn), "utf-8")
+    drawing = bridge("changes", title, ("before", first), bars, ("now", last), unit=SECONDS)
+    file.write_text(standalone(drawing), "utf-8")
+
+
+VERB = Verb(
+    epilog="Examples: `ett changes`, `ett changes --from 60d --kind launch -o launches.svg`.",
+    options=(_options, window, scope, server),
+    run=_changes,
+    write=_write,
+)

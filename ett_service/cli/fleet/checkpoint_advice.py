@@ -1,126 +1,98 @@
 """``ett checkpoint-advice``: how often a job, or each cohort, should save."""
 
-import argparse
-from collections.abc import Mapping, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
 from ett_service.charts.units import amount, count, duration, percent
-from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.exits import Exit, Failure
-from ett_service.cli.fleet.fleet import names
-from ett_service.cli.output import write_json, write_line, write_table
-from ett_service.cli.remote import ask
-from ett_service.cli.window import add_by, add_scope, add_window, scope, window
+from ett_service.cli.arguments import asked_scope, asked_window, by, scope, server, window
+from ett_service.cli.fleet.fleet import group_columns
+from ett_service.cli.output import write_line
+from ett_service.cli.remote import ask, of_project, place
+from ett_service.cli.tables import Answer, number, text, write_pairs, write_table
+from ett_service.cli.verb import Failure, Verb
 from ett_service.report.advice import VERDICTS
 
-Answer = Mapping[str, Any]
+
+def _verdict(advice: Answer) -> str:
+    return advice["reason"] or VERDICTS[advice["verdict"]]
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "checkpoint-advice",
-        help="find how often to save",
-        epilog="Examples: `ett checkpoint-advice llm-70b`, `ett checkpoint-advice --by model`.",
-    )
-    parser.add_argument("job", nargs="?", help="one job, over all its life; else the fleet")
-    add_by(parser)
-    add_window(parser)
-    add_scope(parser)
+_GROUP = (
+    number("failures", "n.failures", count),
+    number("saves", "n.saves", count),
+    number("a save", "save_seconds.value", duration),
+    number("now", "current.interval_seconds", duration),
+    number("best", "best.interval_seconds", duration),
+    number("WTT% now", "current.wasted_ratio", percent),
+    number("at best", "best.wasted_ratio", percent),
+    number("GPU-h to gain", "gain.gpu_hours", amount),
+    text("verdict", _verdict),
+)
+_CURVE = (
+    number("interval", "interval_seconds", duration),
+    number("unsaved", "unsaved_ratio", percent),
+    number("blocking", "blocking_ratio", percent),
+    number("WTT%", "wasted_ratio", percent),
+)
+
+
+def _job(parser: ArgumentParser) -> None:
+    parser.add_argument("job", nargs="?", help="a job, over all its life; default: the fleet")
+
+
+def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--failures", choices=("all", "infra"), help="which failures count (default all)"
+        "--failures", choices=("all", "infra"), help="failures to count (default all)"
     )
-    add_server(parser)
-    add_json(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the advice for a job, or for the fleet and its groups.
+def _advice(args: Namespace) -> Any:
+    """Return the advice for a job, or for the fleet and its groups.
 
     Raises:
         Failure: where a window or a group is asked of one job.
     """
-    answer = _of_job(args) if args.job else _of_fleet(args)
-    if args.json:
-        write_json(answer)
-    elif args.job:
-        _write_one(answer, args.job)
-    else:
-        _write_groups(answer)
-    return Exit.DONE
-
-
-def _of_job(args: argparse.Namespace) -> Answer:
+    if not args.job:
+        query = {**asked_window(args), **asked_scope(args), "group_by": args.by}
+        return ask(args, "/v1/fleet/checkpoint-advice", {**query, "failures": args.failures})
     if args.by or args.begin or args.end or args.where or args.exclusions:
         raise Failure(
-            "a job is advised by all of its life",
+            "the advice for a job covers all of its life",
             "Leave out --by, --from, --to, --where and --exclusions, or the job.",
         )
-    path = f"/v1/jobs/{quote(args.job, safe='')}/checkpoint-advice"
-    answer: Answer = ask(args, path, {"project": args.project, "failures": args.failures})
-    return answer
+    path = place("/v1/jobs/{}/checkpoint-advice", args.job)
+    return ask(args, path, of_project(args, failures=args.failures))
 
 
-def _of_fleet(args: argparse.Namespace) -> Answer:
-    query = {**window(args), **scope(args), "group_by": args.by, "failures": args.failures}
-    answer: Answer = ask(args, "/v1/fleet/checkpoint-advice", query)
-    return answer
-
-
-def _write_groups(answer: Answer) -> None:
-    if not answer["groups"]:
+def _write(answer: Answer, args: Namespace) -> None:
+    if args.job:
+        _write_one(answer, args.job)
+    elif not answer["groups"]:
         _write_one(answer["total"], "the fleet")
-        return
-    numbers = ("failures", "saves", "a save", "now", "best", "WTT% now", "at best", "GPU-h to gain")
-    write_table(
-        (*answer["group_by"], *numbers, "verdict"),
-        [
-            (*names(group, answer["group_by"]), *_numbers(group), _verdict(group))
-            for group in answer["groups"]
-        ],
-        right=numbers,
-    )
-    write_line()
-    write_line(f"Assumed: {answer['total']['assumption']}")
-
-
-def _numbers(group: Answer) -> list[str]:
-    best, current, gain = group["best"], group["current"], group["gain"]
-    return [
-        count(group["n"]["failures"]),
-        count(group["n"]["saves"]),
-        duration(group["save_seconds"]["value"]),
-        duration(current and current["interval_seconds"]),
-        duration(best["interval_seconds"]),
-        percent(current and current["wasted_ratio"]),
-        percent(best["wasted_ratio"]),
-        amount(gain and gain["gpu_hours"]),
-    ]
-
-
-def _verdict(group: Answer) -> str:
-    return group["reason"] or VERDICTS[group["verdict"]]
+    else:
+        write_table((*group_columns(answer["group_by"]), *_GROUP), answer["groups"])
+        write_line()
+        write_line(f"Assumed: {answer['total']['assumption']}")
 
 
 def _write_one(advice: Answer, name: str) -> None:
-    best, current, band = advice["best"], advice["current"], advice["flat_band"]
+    best, current, gain = advice["best"], advice["current"], advice["gain"]
+    band, save, mtbf = advice["flat_band"], advice["save_seconds"], advice["mtbf_seconds"]
     write_line(f"{name}: {_verdict(advice)}")
-    rows: Sequence[tuple[str, str]] = [
-        ("save every", _estimate(best["interval_seconds"], best)),
-        ("hardly worse from", "-" if band is None else _span(band)),
-        ("now", duration(current and current["interval_seconds"])),
-        ("wasted now", percent(current and current["wasted_ratio"])),
-        ("wasted at best", percent(best["wasted_ratio"])),
-        ("GPU-hours to gain", amount(advice["gain"] and advice["gain"]["gpu_hours"])),
-        (
-            "a save stops the loop",
-            _estimate(advice["save_seconds"]["value"], advice["save_seconds"]),
-        ),
-        ("between failures", _estimate(advice["mtbf_seconds"]["value"], advice["mtbf_seconds"])),
-        ("measured", _counts(advice["n"])),
-    ]
-    write_table(("", ""), rows)
+    write_pairs(
+        {
+            "save every": _estimate(best["interval_seconds"], best),
+            "about as good": "-" if band is None else _span(band),
+            "now": duration(current and current["interval_seconds"]),
+            "wasted now": percent(current and current["wasted_ratio"]),
+            "wasted at best": percent(best["wasted_ratio"]),
+            "GPU-hours to gain": amount(gain and gain["gpu_hours"]),
+            "checkpoint blocking": _estimate(save["value"], save),
+            "time between failures": _estimate(mtbf["value"], mtbf),
+            "measured": _counts(advice["n"]),
+        }
+    )
     _write_curve(advice["curve"])
     write_line()
     write_line(f"Assumed: {advice['assumption']}")
@@ -147,20 +119,14 @@ def _counts(counts: Answer) -> str:
 
 
 def _write_curve(curve: Sequence[Answer]) -> None:
-    if not curve:
-        return
-    write_line()
-    numbers = ("interval", "unsaved", "blocking", "WTT%")
-    write_table(
-        numbers,
-        [
-            (
-                duration(point["interval_seconds"]),
-                percent(point["unsaved_ratio"]),
-                percent(point["blocking_ratio"]),
-                percent(point["wasted_ratio"]),
-            )
-            for point in curve[::2]
-        ],
-        right=numbers,
-    )
+    if curve:
+        write_line()
+        write_table(_CURVE, curve[::2])
+
+
+VERB = Verb(
+    epilog="Examples: `ett checkpoint-advice llm-70b`, `ett checkpoint-advice --by model`.",
+    options=(_job, by, window, scope, _options, server),
+    run=_advice,
+    write=_write,
+)

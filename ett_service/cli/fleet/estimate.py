@@ -1,27 +1,35 @@
 """``ett estimate``: what a planned run would take, on demand, on spot machines and by scale."""
 
-import argparse
-from collections.abc import Mapping
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ett_service.api.estimate_answers import estimate_answer
 from ett_service.api.projection import scale_answer
 from ett_service.charts.units import amount, count, duration, money, percent
-from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.configured import add_config, loaded
-from ett_service.cli.exits import Exit, Failure
-from ett_service.cli.fleet.estimate_arguments import add_run, add_scales, add_share, add_spot
-from ett_service.cli.now import now_us
-from ett_service.cli.output import write_json, write_line, write_table
+from ett_service.cli.arguments import amount as an_amount
+from ett_service.cli.arguments import (
+    asked_scope,
+    asked_window,
+    config,
+    scope,
+    seconds,
+    server,
+    share,
+    whole,
+    wholes,
+    window,
+)
+from ett_service.cli.local import loaded
+from ett_service.cli.output import write_line
 from ett_service.cli.remote import ask
-from ett_service.cli.window import scope, window
+from ett_service.cli.tables import Answer, Column, number, text, write_table
+from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.fleet.economy import Economy
 from ett_service.fleet.projection import Input, Inputs, ScalePoint, project
 from ett_service.fleet.run_plan import PlanQuestion, plan
 from ett_service.fleet.scope import BadQuestion
-
-Answer = Mapping[str, Any]
 
 _FLAGS = {
     "ett": "--ett",
@@ -30,28 +38,70 @@ _FLAGS = {
     "interval_seconds": "--interval",
     "save_seconds": "--save",
 }
+_ORIGINS = {"given": "given", "measured": "measured", "ideal": "nothing lost"}
 _HOUR = 3600
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "estimate",
-        help="find what a planned run would take",
-        epilog="Example: `ett estimate --parameters 7e9 --tokens 2e12 --hardware H100 --mfu 40%% "
-        "--accelerators 512 --ett 90%%`. Needs no server but for --measured.",
+def _run_options(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("the run")
+    group.add_argument("--accelerators", type=whole, required=True, metavar="N")
+    group.add_argument(
+        "--mfu", type=share, required=True, help="share of the peak rate while it trains"
     )
-    add_run(parser)
-    add_share(parser)
-    add_spot(parser)
-    add_scales(parser)
-    add_config(parser)
-    add_server(parser)
-    add_json(parser)
+    group.add_argument(
+        "--flops", type=an_amount, help="operations in all (default 6 x parameters x tokens)"
+    )
+    group.add_argument("--parameters", type=whole)
+    group.add_argument("--tokens", type=whole)
+    group.add_argument("--hardware", help="accelerator, for its price and peak rate")
+    group.add_argument("--precision", default="bf16", help="for the peak rate (default bf16)")
+    group.add_argument(
+        "--peak-teraflops", type=an_amount, help="of an accelerator (default: of the hardware)"
+    )
+    group.add_argument(
+        "--price", type=an_amount, help="of an accelerator hour (default: today's in the settings)"
+    )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the estimate, and one for each scale.
+def _ett_options(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("effective training time")
+    group.add_argument(
+        "--ett", type=share, metavar="SHARE", help="ETT%% (default 100%%: nothing is lost)"
+    )
+    group.add_argument(
+        "--measured", action="store_true", help="use the fleet's ETT%%, asked of the server"
+    )
+
+
+def _spot_options(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("spot machines (durations as 90s, 10m, 6h, 1d)")
+    group.add_argument("--discount", type=share, metavar="SHARE", help="off the on-demand price")
+    group.add_argument(
+        "--interrupted-every", type=seconds, metavar="TIME", help="on average (default: never)"
+    )
+    group.add_argument(
+        "--restart", type=seconds, default=0.0, metavar="TIME", help="until it trains again"
+    )
+    group.add_argument(
+        "--interval", type=seconds, metavar="TIME", help="between checkpoints (default: the best)"
+    )
+    group.add_argument(
+        "--save", type=seconds, default=0.0, metavar="TIME", help="checkpoint blocking of a save"
+    )
+
+
+def _scale_options(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("other scales, with --restart, --interval and --save")
+    group.add_argument(
+        "--scale", type=wholes, metavar="N,N,...", help="numbers of accelerators to project to"
+    )
+    group.add_argument(
+        "--failures-per-node-day", type=an_amount, metavar="RATE", help="Llama 3 had 0.0038"
+    )
+
+
+def _run(args: Namespace) -> Any:
+    """Return the estimate, and one for each scale.
 
     Raises:
         Failure: where something needed is missing or impossible.
@@ -63,15 +113,13 @@ def run(args: argparse.Namespace) -> int:
             answer["scales"] = _scales(args, economy, at_us)
     except BadQuestion as bad:
         flag = _FLAGS.get(bad.parameter, "--" + bad.parameter.replace("_", "-"))
-        raise Failure(f"{flag}: {bad.allowed}", "`ett estimate --help` explains all.") from bad
-    if args.json:
-        write_json(answer)
-    else:
-        _write(answer)
-    return Exit.DONE
+        raise Failure(
+            f"{flag}: {bad.allowed}", "`ett estimate --help` explains the arguments."
+        ) from bad
+    return answer
 
 
-def _question(args: argparse.Namespace) -> PlanQuestion:
+def _question(args: Namespace) -> PlanQuestion:
     return PlanQuestion(
         accelerators=args.accelerators,
         mfu=args.mfu,
@@ -92,18 +140,18 @@ def _question(args: argparse.Namespace) -> PlanQuestion:
 
 
 def _estimate(
-    args: argparse.Namespace, asked: PlanQuestion, economy: Economy, at_us: int
+    args: Namespace, question: PlanQuestion, economy: Economy, at_us: int
 ) -> dict[str, Any]:
     measured, jobs = None, None
     if args.measured and args.ett is None:
-        query = {**window(args), **scope(args), "distributions": "false"}
+        query = {**asked_window(args), **asked_scope(args), "distributions": "false"}
         total = ask(args, "/v1/fleet/summary", query)["total"]
         measured, jobs = total["ett_ratio"], total["jobs"]
-    found = plan(asked, economy, at_us, measured)
-    return estimate_answer(found, economy.currency, jobs).model_dump(mode="json")
+    run_plan = plan(question, economy, at_us, measured)
+    return estimate_answer(run_plan, economy.currency, jobs).model_dump(mode="json")
 
 
-def _scales(args: argparse.Namespace, economy: Economy, at_us: int) -> list[dict[str, Any]]:
+def _scales(args: Namespace, economy: Economy, at_us: int) -> list[dict[str, Any]]:
     if args.failures_per_node_day is None:
         raise BadQuestion("failures_per_node_day", "missing", "Give it with --scale.")
     inputs = Inputs(
@@ -116,58 +164,65 @@ def _scales(args: argparse.Namespace, economy: Economy, at_us: int) -> list[dict
     return [_scale(args, point, economy, at_us) for point in project(inputs, args.scale)]
 
 
-def _scale(
-    args: argparse.Namespace, point: ScalePoint, economy: Economy, at_us: int
-) -> dict[str, Any]:
-    asked = replace(
+def _scale(args: Namespace, point: ScalePoint, economy: Economy, at_us: int) -> dict[str, Any]:
+    question = replace(
         _question(args), accelerators=point.accelerators, ett=point.ett_ratio, discount=None
     )
     if point.ett_ratio == 0:
         machines = {"gpu_hours": None, "wall_hours": None, "cost": None}
     else:
-        found = estimate_answer(plan(asked, economy, at_us), economy.currency)
-        machines = found.on_demand.model_dump(mode="json")
+        answer = estimate_answer(plan(question, economy, at_us), economy.currency)
+        machines = answer.on_demand.model_dump(mode="json")
     return {**scale_answer(point).model_dump(mode="json"), "on_demand": machines}
 
 
-def _write(answer: Answer) -> None:
-    origin = {"given": "given", "measured": "measured", "ideal": "as if nothing were lost"}
+def _hours(hours: float | None) -> str:
+    return duration(None if hours is None else hours * _HOUR)
+
+
+def _machines(currency: str, member: str = "") -> tuple[Column, ...]:
+    """Return the columns of what machines take; *member* of a row holds it."""
+    return (
+        number("GPU-h", f"{member}gpu_hours", amount),
+        number("takes", f"{member}wall_hours", _hours),
+        number("cost", f"{member}cost", partial(money, currency=currency)),
+    )
+
+
+_SCALE = (
+    number("accelerators", "accelerators", count),
+    number("fails every", "mtbf_seconds", duration),
+    number("saves every", "interval_seconds", duration),
+    number("ETT%", "ett_ratio", percent),
+)
+
+
+def _write(answer: Answer, _args: Namespace) -> None:
     jobs = f" over {count(answer['measured_jobs'])} jobs" if answer["measured_jobs"] else ""
     write_line(
         f"{answer['flops']:.4g} operations at {percent(answer['mfu'])} of "
         f"{amount(answer['peak_teraflops'])} teraflops a second, on "
         f"{count(answer['accelerators'])} accelerators; ETT {percent(answer['ett_ratio'])} "
-        f"({origin[answer['ett_from']]}{jobs})"
+        f"({_ORIGINS[answer['ett_from']]}{jobs})"
     )
     write_line()
     spot, currency = answer["spot"], answer["currency"]
-    rows = [("on demand", answer["on_demand"])] + ([("spot", spot)] if spot else [])
-    write_table(
-        ("", "GPU-h", "takes", "cost"),
-        [(name, *_machines(machines, currency)) for name, machines in rows],
-        right=("GPU-h", "takes", "cost"),
-    )
+    rows = [{"name": "on demand", **answer["on_demand"]}]
+    rows += [{"name": "spot", **spot}] if spot else []
+    write_table((text("", "name"), *_machines(currency)), rows)
     if spot:
         _write_spot(spot, currency)
     if answer["cost_per_million_tokens"] is not None:
-        write_line(
-            f"{currency} {answer['cost_per_million_tokens']:.4g} a million tokens, on demand"
-        )
+        price = answer["cost_per_million_tokens"]
+        write_line(f"{currency} {price:.4g} per million tokens, on demand")
     if answer["on_demand"]["cost"] is None:
-        write_line("No price: name one with --price, or in the settings.")
+        write_line("No price is known. Give one with --price or in the settings.")
     if answer.get("scales"):
-        _write_scales(answer["scales"], currency)
+        write_line()
+        write_table((*_SCALE, *_machines(currency, "on_demand.")), answer["scales"])
+        write_line("ETT% by scale counts the losses to failures, restarts and saves alone.")
     write_line()
     write_line(f"Assumed: {answer['assumption']}")
-
-
-def _machines(machines: Answer, currency: str) -> tuple[str, str, str]:
-    wall = machines["wall_hours"]
-    return (
-        amount(machines["gpu_hours"]),
-        duration(None if wall is None else wall * _HOUR),
-        money(machines["cost"], currency),
-    )
 
 
 def _write_spot(spot: Answer, currency: str) -> None:
@@ -179,9 +234,12 @@ def _write_spot(spot: Answer, currency: str) -> None:
     )
     even = spot["break_even_seconds_between_interruptions"]
     if even is None:
-        write_line("Spot costs more than demand even if it is never interrupted.")
+        write_line("Spot costs more than on demand, even without interruptions.")
     elif spot["gpu_hours"] is None:
-        write_line(f"It never gets through; spot pays from {duration(even)} apart on.")
+        write_line(
+            f"The run never completes on spot. Spot pays from {duration(even)} between "
+            "interruptions on."
+        )
     else:
         saved = "" if spot["saved"] is None else f"saves {money(spot['saved'], currency)}; it "
         write_line(f"Spot {saved}pays from {duration(even)} between interruptions on.")
@@ -191,21 +249,19 @@ def _or_never(length: float | None) -> str:
     return "(never)" if length is None else duration(length)
 
 
-def _write_scales(scales: list[Answer], currency: str) -> None:
-    columns = ("accelerators", "fails every", "saves every", "ETT%", "GPU-h", "takes", "cost")
-    write_line()
-    write_table(
-        columns,
-        [
-            (
-                count(scale["accelerators"]),
-                duration(scale["mtbf_seconds"]),
-                duration(scale["interval_seconds"]),
-                percent(scale["ett_ratio"]),
-                *_machines(scale["on_demand"], currency),
-            )
-            for scale in scales
-        ],
-        right=columns,
-    )
-    write_line("ETT% by scale: what failures, restarts and saves leave, and nothing else lost.")
+VERB = Verb(
+    epilog="Example: `ett estimate --parameters 7e9 --tokens 2e12 --hardware H100 --mfu 40%% "
+    "--accelerators 512 --ett 90%%`. Only --measured needs a server.",
+    options=(
+        _run_options,
+        _ett_options,
+        window,
+        scope,
+        _spot_options,
+        _scale_options,
+        config,
+        server,
+    ),
+    run=_run,
+    write=_write,
+)

@@ -1,18 +1,15 @@
-"""``ett export openmetrics``: the past of the fleet's counters, for Prometheus."""
+"""``ett export openmetrics``: the history of the fleet's counters, for Prometheus."""
 
-import argparse
 import re
 import sys
-from contextlib import closing
-from pathlib import Path
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from ett_service.aggregation.past import told
-from ett_service.cli.configured import add_config, loaded
-from ett_service.cli.exits import Exit, Failure
-from ett_service.cli.now import now_us
-from ett_service.cli.output import counted, whole_file
-from ett_service.cli.quantities import seconds
-from ett_service.cli.window import instant
+from ett_service.cli.arguments import config, instant, output, seconds
+from ett_service.cli.local import opened_for_reading
+from ett_service.cli.output import whole_file
+from ett_service.cli.progress import counted
+from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.fleet.counter_history import Steps, counter_steps
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.ledger.spans import NEVER
@@ -22,47 +19,35 @@ from ett_service.ingest.text import parse_instant
 from ett_service.metrics.backfill import Past, Scope
 from ett_service.metrics.families import COUNTERS
 from ett_service.settings import Settings
-from ett_service.storage.engine.store import open_for_reading
+from ett_service.storage.engine.store import Readable
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.labels import Most
-
-WHAT = "openmetrics"
 
 _MOST_STEPS = 100_000
 _SHORTEST_S = 60
 _LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)=(.+)", re.ASCII | re.DOTALL)
-_TAKEN = frozenset({"le", "quantile", *(name for family in COUNTERS for name in family.labels)})
+_OWN_LABELS = frozenset(
+    {"le", "quantile", *(name for family in COUNTERS for name in family.labels)}
+)
 
 
-def add_parser(whats: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare what is exported."""
-    parser = whats.add_parser(
-        WHAT,
-        help="the past of the fleet's counters, for Prometheus",
-        description="Writes the counters of /metrics as they would have been read in the past. "
-        "It reads the database that the settings name and asks no server; one may run meanwhile.",
-        epilog="Example: `ett export openmetrics --label job=ett -o past.om`, then `promtool tsdb "
-        "create-blocks-from --max-block-duration=2000h openmetrics past.om DIR`. "
-        "docs/howto/backfill-prometheus.md tells more.",
-    )
+def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="jobs that move the live counters, too, not only those sent as history: right for "
-        "the time before the first scrape",
+        help="export jobs that move the live counters, too, and not only those sent as history: "
+        "right for the time before the first scrape",
     )
+    for flag, dest, summary in (
+        ("--from", "begin", "first sample (default: the first)"),
+        ("--to", "end", "last sample (default: now)"),
+    ):
+        parser.add_argument(flag, dest=dest, type=_at_us, metavar="WHEN", help=summary)
     parser.add_argument(
-        "--from",
-        dest="begin",
-        type=_at_us,
-        metavar="WHEN",
-        help="first sample (default: the first)",
-    )
-    parser.add_argument(
-        "--to", dest="end", type=_at_us, metavar="WHEN", help="last sample (default: now)"
-    )
-    parser.add_argument(
-        "--step", type=_step_us, default="1h", help="between samples, as 15m or 1h (default 1h)"
+        "--step",
+        type=_step_us,
+        default="1h",
+        help="time between samples, as 15m or 1h (default 1h)",
     )
     parser.add_argument(
         "--label",
@@ -71,26 +56,26 @@ def add_parser(whats: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         type=_label,
         default=[],
         metavar="NAME=VALUE",
-        help="on every sample, as job=ett; may be given several times",
+        help="label on every sample, as job=ett; may be repeated",
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: standard out")
-    add_config(parser)
+    output(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write the past; a FILE is there when it is whole, and not before."""
-    settings = loaded(args).settings
+def _export(args: Namespace) -> None:
+    """Write the samples; a FILE appears when it is complete, and not before."""
+    only_history = not args.all
     now = now_us()
     last_at = min(now if args.end is None else args.end, now)
     steps = Steps(args.step, last_at - last_at % SECOND_US)
-    past = _read(settings, now, steps, only_history=not args.all)
+    with opened_for_reading(args) as (settings, store):
+        past = _read(settings, store, now, steps, only_history=only_history)
     scope = Scope(
         steps,
         -NEVER if args.begin is None else args.begin,
         dict(args.labels),
         settings.metrics.cohort_histograms,
     )
-    _refuse_nothing(past, scope, only_history=not args.all)
+    _refuse_nothing(past, scope, only_history=only_history)
     pieces = (piece.encode() for piece in past.text(scope))
     if args.output is None:
         sys.stdout.buffer.writelines(pieces)
@@ -98,18 +83,18 @@ def run(args: argparse.Namespace) -> int:
     else:
         with whole_file(args.output) as file:
             file.writelines(pieces)
-    return Exit.DONE
 
 
-def _read(settings: Settings, now: int, steps: Steps, *, only_history: bool) -> Past:
+def _read(
+    settings: Settings, store: Readable, now: int, steps: Steps, *, only_history: bool
+) -> Past:
     past = Past()
-    with closing(open_for_reading(settings.database_url)) as store:
-        jobs = told(store, now, settings.limits, only_history=only_history)
-        for ledger, exclusions in counted(jobs, "jobs read"):
-            labels = label(ledger.facts.cluster), label(ledger.facts.model)
-            past.add(labels, counter_steps(ledger, steps, exclusions))
-        with store.reading() as conn:
-            live = counter_labels.read(conn)
+    jobs = told(store, now, settings.limits, only_history=only_history)
+    for ledger, exclusions in counted(jobs, "jobs read"):
+        labels = label(ledger.facts.cluster), label(ledger.facts.model)
+        past.add(labels, counter_steps(ledger, steps, exclusions))
+    with store.reading() as conn:
+        live = counter_labels.read(conn)
     past.fold(Most(settings.metrics.clusters, settings.metrics.cohorts), live)
     return past
 
@@ -117,12 +102,12 @@ def _read(settings: Settings, now: int, steps: Steps, *, only_history: bool) -> 
 def _refuse_nothing(past: Past, scope: Scope, *, only_history: bool) -> None:
     first_at = past.first_at
     if first_at is None:
-        hint = "Jobs that were not sent as history come with --all." if only_history else ""
-        raise Failure("there is nothing to write", hint)
+        hint = "--all exports jobs that were not sent as history, too." if only_history else ""
+        raise Failure("there is nothing to export", hint)
     begins = max(first_at, scope.from_at)
     if (scope.steps.last_at - begins) // scope.steps.step_us > _MOST_STEPS:
         raise Failure(
-            f"the first job lies at {rfc3339(begins)}, more than {_MOST_STEPS:,} steps ago",
+            f"the first job began at {rfc3339(begins)}, more than {_MOST_STEPS:,} steps ago",
             "Name a later --from, or a longer --step.",
         )
 
@@ -131,7 +116,7 @@ def _at_us(text: str) -> int:
     try:
         return parse_instant(instant(text).replace(" ", "T"))
     except Fault:
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"{text!r} is not an instant, as 2026-03-01T00:00:00Z or 60d"
         ) from None
 
@@ -139,14 +124,26 @@ def _at_us(text: str) -> int:
 def _step_us(text: str) -> int:
     length = seconds(text)
     if length < _SHORTEST_S or length % _SHORTEST_S:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes, as 15m or 1h")
+        raise ArgumentTypeError(f"{text!r} is not a number of minutes, as 15m or 1h")
     return int(length) * SECOND_US
 
 
 def _label(text: str) -> tuple[str, str]:
-    found = _LABEL.fullmatch(text)
-    if found is None or found[1].startswith("__"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a label, as job=ett")
-    if found[1] in _TAKEN:
-        raise argparse.ArgumentTypeError(f"the metrics have a label {found[1]!r} of their own")
-    return found[1], label(found[2])
+    parts = _LABEL.fullmatch(text)
+    if parts is None or parts[1].startswith("__"):
+        raise ArgumentTypeError(f"{text!r} is not a label, as job=ett")
+    if parts[1] in _OWN_LABELS:
+        raise ArgumentTypeError(f"the metrics have a label {parts[1]!r} of their own")
+    return parts[1], label(parts[2])
+
+
+ACT = Verb(
+    summary="history of the fleet's counters, for Prometheus",
+    description="Write the counters of /metrics as they would have been scraped in the past. "
+    "It reads the database that the settings name and asks no server; one may run meanwhile.",
+    epilog="Example: `ett export openmetrics --label job=ett -o past.om`, then `promtool tsdb "
+    "create-blocks-from --max-block-duration=2000h openmetrics past.om DIR`. "
+    "docs/howto/backfill-prometheus.md explains more.",
+    options=(_options, config),
+    run=_export,
+)

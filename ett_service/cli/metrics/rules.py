@@ -1,32 +1,25 @@
 """``ett rules``: recording and alert rules for Prometheus, computed for a target."""
 
-import argparse
 import math
-import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from fractions import Fraction
 from pathlib import Path
 
-from ett_service.cli.exits import Exit
-from ett_service.cli.output import write_line, write_table
+from ett_service.cli.output import write_line
+from ett_service.cli.tables import Column, text, write_table
+from ett_service.cli.verb import Verb
 from ett_service.metrics.rules.files import files, one_file, prometheus_rule
-from ett_service.metrics.rules.objective import BUDGET_DAYS, Objective, decimal, percent
+from ett_service.metrics.rules.objective import BUDGET_DAYS, Burn, Objective, decimal, percent
 from ett_service.metrics.rules.rule import Links
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "rules",
-        help="write rules for Prometheus",
-        epilog="Examples: `ett rules --target 0.85 --output /etc/prometheus/rules/ett`, "
-        "`ett rules --kubernetes | kubectl apply -f -`.",
-    )
+def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         type=_number,
         default=Fraction(9, 10),
         metavar="RATIO",
-        help=f"the ETT that {BUDGET_DAYS} days are to have at least (default 0.9)",
+        help=f"least ETT ratio of {BUDGET_DAYS} days (default 0.9)",
     )
     for name, default, severity in (("fast", "3", "page"), ("slow", "1.3", "ticket")):
         parser.add_argument(
@@ -34,14 +27,14 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
             type=_number,
             default=Fraction(default),
             metavar="X",
-            help=f"so many times too fast the budget burns for a {severity} (default {default})",
+            help=f"burn rate of the budget that is worth a {severity} (default {default})",
         )
     defaults = Links()
     parser.add_argument(
         "--runbook-url",
         default=defaults.runbooks,
         metavar="URL",
-        help=f"where docs/runbooks is served (default {defaults.runbooks})",
+        help=f"address of docs/runbooks (default {defaults.runbooks})",
     )
     parser.add_argument(
         "--dashboard-url",
@@ -51,56 +44,47 @@ def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     )
     written = parser.add_mutually_exclusive_group()
     written.add_argument(
-        "--output", type=Path, metavar="DIR", help="write files (default: all rules to stdout)"
+        "--output", type=Path, metavar="DIR", help="write files there (default: print all rules)"
     )
     written.add_argument(
-        "--kubernetes", action="store_true", help="write a PrometheusRule of the operator instead"
+        "--kubernetes", action="store_true", help="print a PrometheusRule of the operator instead"
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write the rules; with a folder, print at what the alerts on the budget fire."""
+def _rules(args: Namespace) -> str | None:
+    """Return the rules; with a folder, write them there and print when the budget alerts fire."""
     objective = Objective(args.target, args.fast_factor, args.slow_factor)
     links = Links(args.runbook_url, args.dashboard_url)
     if args.output is None:
         form = prometheus_rule if args.kubernetes else one_file
-        sys.stdout.write(form(objective, links))
-        return Exit.DONE
-    for name, text in files(objective, links).items():
+        return form(objective, links)
+    for name, content in files(objective, links).items():
         path = args.output / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        path.write_text(content, "utf-8")
         write_line(str(path))
     write_line()
-    _write_burns(objective)
-    return Exit.DONE
+    write_table(_burn_columns(objective), objective.burns)
+    return None
 
 
-def _write_burns(objective: Objective) -> None:
-    columns = (
-        "alert",
-        "severity",
-        "burns",
-        "over",
-        "and",
-        "fires above",
-        "gone in",
-        "gone by then",
+def _burn_columns(objective: Objective) -> tuple[Column, ...]:
+    def threshold(burn: Burn) -> str:
+        return f"{percent(objective.fires_at(burn))} ineffective"
+
+    def days(burn: Burn) -> str:
+        return f"{float(BUDGET_DAYS / burn.factor):.3g}d"
+
+    return (
+        text("alert", lambda burn: burn.name),
+        text("severity", lambda burn: burn.severity),
+        text("burn rate", lambda burn: f"{decimal(burn.factor)}x"),
+        text("long window", lambda burn: burn.long),
+        text("short window", lambda burn: burn.short),
+        text("fires above", threshold),
+        text("budget lasts", days),
+        text("budget spent by then", lambda burn: percent(burn.budget_share)),
     )
-    rows = [
-        (
-            burn.name,
-            burn.severity,
-            f"{decimal(burn.factor)}x",
-            burn.long,
-            burn.short,
-            f"{percent(objective.fires_at(burn))} ineffective",
-            f"{float(BUDGET_DAYS / burn.factor):.3g}d",
-            percent(burn.budget_share),
-        )
-        for burn in objective.burns
-    ]
-    write_table(columns, rows)
 
 
 def _number(text: str) -> Fraction:
@@ -109,4 +93,12 @@ def _number(text: str) -> Fraction:
             return Fraction(text)
     except ValueError:
         pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no number, such as 0.9")
+    raise ArgumentTypeError(f"{text!r} is not a number, as 0.9")
+
+
+VERB = Verb(
+    epilog="Examples: `ett rules --target 0.85 --output /etc/prometheus/rules/ett`, "
+    "`ett rules --kubernetes | kubectl apply -f -`.",
+    options=(_options,),
+    run=_rules,
+)

@@ -1,13 +1,13 @@
-"""What ``ett doctor`` looks at where the server's packages are installed."""
+"""What ``ett doctor`` checks where the server's packages are installed."""
 
-import argparse
 import shutil
 import sqlite3
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from ett_service.cli.configured import loaded
-from ett_service.cli.operations.checks import Check, Finding, Status
+from ett_service.cli.local import loaded
+from ett_service.cli.operations.doctor import Check, Finding, Status
 from ett_service.core.errors import EttError
 from ett_service.logs import redact
 from ett_service.storage.engine.store import open_for_reading
@@ -18,18 +18,18 @@ _FULL = 64 << 20  #: bytes below which the next commits are in danger
 _NEARLY_FULL = 1 << 30
 
 
-def sqlite(_: argparse.Namespace) -> Iterator[Finding]:
-    """Tell SQLite's version and whether its write-ahead log can lose a commit."""
-    found = f"version {sqlite3.sqlite_version}"
+def sqlite(_: Namespace) -> Iterator[Finding]:
+    """Check whether SQLite's write-ahead log can lose a commit."""
+    sqlite_version = f"version {sqlite3.sqlite_version}"
     if sqlite3.sqlite_version_info >= _SAFE_SQLITE:
-        yield Finding("sqlite", Status.OK, found)
+        yield Finding("sqlite", Status.OK, sqlite_version)
         return
     todo = "Nothing, as long as no other program writes or checkpoints the database's file."
-    yield Finding("sqlite", Status.WARN, f"{found}, whose log tolerates one writer only", todo)
+    yield Finding("sqlite", Status.WARN, f"{sqlite_version} tolerates one writer only", todo)
 
 
-def database(args: argparse.Namespace) -> Iterator[Finding]:
-    """Tell whether the settings hold, and the database that they name is there and current."""
+def database(args: Namespace) -> Iterator[Finding]:
+    """Check whether the settings are valid, and their database is there and current."""
     try:
         settings = loaded(args).settings
     except EttError as error:
@@ -44,7 +44,7 @@ def database(args: argparse.Namespace) -> Iterator[Finding]:
     except EttError as error:
         yield Finding("database", Status.FAIL, str(error), error.hint)
     else:
-        yield Finding("database", Status.OK, f"{redact(url)} answers and has the newest schema")
+        yield Finding("database", Status.OK, f"{redact(url)} answers and has the latest schema")
 
 
 def _disk(folder: Path) -> Finding:
@@ -53,13 +53,13 @@ def _disk(folder: Path) -> Finding:
     except OSError as error:
         todo = "Make the folder, or name another in database_url."
         return Finding("disk", Status.FAIL, str(error), todo)
-    found = f"{free >> 20} MiB free at {folder}"
+    space = f"{free >> 20} MiB free at {folder}"
     todo = "Make room: without it no event can be accepted."
     if free < _FULL:
-        return Finding("disk", Status.FAIL, found, todo)
+        return Finding("disk", Status.FAIL, space, todo)
     if free < _NEARLY_FULL:
-        return Finding("disk", Status.WARN, found, todo)
-    return Finding("disk", Status.OK, found)
+        return Finding("disk", Status.WARN, space, todo)
+    return Finding("disk", Status.OK, space)
 
 
 OF_THE_SERVER: tuple[Check, ...] = (sqlite, database)

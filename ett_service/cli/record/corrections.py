@@ -1,199 +1,190 @@
 """``ett jobs verdict | exclude | include | corrections | delete``: corrects the record of a job."""
 
-import argparse
 import sys
-from collections.abc import Callable, Mapping
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
-from urllib.parse import quote
 
-from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.exits import Exit
-from ett_service.cli.output import minute, write_json, write_line, write_table
-from ett_service.cli.remote import ask
+from ett_service.cli.arguments import WHY, named, project, server
+from ett_service.cli.output import author, minute, or_dash, write_line
+from ett_service.cli.remote import ask, listed, of_project, place, without_none
+from ett_service.cli.tables import Answer, text, write_table
+from ett_service.cli.verb import Exit, Verb
 from ett_service.core.words import Cause, Origin
 
-_PAGE = 1000
-_WHY = "for who reads the history: why"
 _INSTANT = "(RFC 3339 with an offset)"
+_JOB = named("job", "the job's name")
+_SHARED = (project, server)
 
 
-def add_acts(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``ett jobs`` does beside listing."""
-    acts = parser.add_subparsers(dest="act", metavar="[ACT]", title="instead of listing")
-    declared = (
-        _declare_verdict(acts),
-        _declare_exclude(acts),
-        acts.add_parser("include", help="take an exclusion back"),
-        acts.add_parser("corrections", help="who corrected what about a job, and why"),
-        _declare_delete(acts),
-    )
-    for act in declared[:-1]:
-        act.add_argument("job", help="the job's name")
-    for act in declared:
-        act.add_argument("--project", help="another project than the key's own")
-        add_server(act)
-        add_json(act)
-    # The number follows the job that it counts in.
-    declared[0].add_argument("number", type=int, help="of the attempt, as `ett job` shows it")
+def _path(args: Namespace, resource: str = "") -> str:
+    return place("/v1/jobs/{}", args.job) + resource
 
 
-def _declare_verdict(acts: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = acts.add_parser("verdict", help="say what a failure was")
-    said = parser.add_mutually_exclusive_group(required=True)
-    said.add_argument("--cause", choices=[cause.value for cause in Cause])
-    said.add_argument("--take-back", action="store_true", help="let the rules judge again")
+def _verdict_options(parser: ArgumentParser) -> None:
+    parser.add_argument("number", type=int, help="of the attempt, as `ett job` shows it")
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--cause", choices=[cause.value for cause in Cause])
+    choice.add_argument("--take-back", action="store_true", help="let the rules decide again")
     parser.add_argument(
         "--origin",
         choices=[origin.value for origin in Origin],
-        help="default: the one that the cause commonly has",
+        help="default: the usual origin of the cause",
     )
-    parser.add_argument("--why", help=_WHY)
-    return parser
+    parser.add_argument("--why", help=WHY)
 
 
-def _declare_exclude(acts: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = acts.add_parser(
-        "exclude", help="leave a job, or a window of it, out of the fleet's numbers"
-    )
-    parser.add_argument("--from", help=f"begin of the window {_INSTANT}; default the job's")
-    parser.add_argument("--to", help=f"end of the window {_INSTANT}; default the job's")
+def _judge(args: Namespace) -> Any:
+    path = _path(args, f"/attempts/{args.number}/verdict")
+    if args.take_back:
+        return ask(args, path, of_project(args), method="DELETE")
+    body = without_none({"cause": args.cause, "origin": args.origin, "why": args.why})
+    return ask(args, path, of_project(args), method="PUT", body=body)
+
+
+def _write_verdict(verdict: Answer | None, args: Namespace) -> None:
+    if verdict is None:
+        write_line(f"The rules decide about attempt {args.number} of {args.job} again.")
+    else:
+        cause = f"{verdict['origin']}: {verdict['cause']}"
+        write_line(f"Attempt {args.number} of {args.job}: {cause}.")
+
+
+def _exclude_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--from", help=f"begin of the window {_INSTANT}; default: the job's")
+    parser.add_argument("--to", help=f"end of the window {_INSTANT}; default: the job's")
     parser.add_argument(
         "--window",
         action="append",
         type=_window,
         dest="windows",
         metavar="FROM/TO",
-        help="instead of these: one of several windows; either end may be left out",
+        help="one of several windows, instead of --from and --to; either end may be left out",
     )
-    parser.add_argument("--why", required=True, help=_WHY)
-    return parser
-
-
-def _declare_delete(acts: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = acts.add_parser("delete", help="delete jobs for good")
-    parser.add_argument("jobs", nargs="+", metavar="JOB", help="the job's name")
-    parser.add_argument("--yes", action="store_true", help="without it only what would go is told")
-    return parser
-
-
-def run_act(args: argparse.Namespace) -> int:
-    """Do what was asked for."""
-    acts: dict[str, Callable[[argparse.Namespace], int]] = {
-        "verdict": _judge,
-        "exclude": _exclude,
-        "include": _include,
-        "corrections": _show,
-        "delete": _delete,
-    }
-    return acts[args.act](args)
-
-
-def _judge(args: argparse.Namespace) -> int:
-    place = f"attempts/{args.number}/verdict"
-    if args.take_back:
-        _ask(args, place, method="DELETE")
-        return _told(args, None, f"The rules judge attempt {args.number} of {args.job} again.")
-    said = {"cause": args.cause, "origin": args.origin, "why": args.why}
-    given = {name: value for name, value in said.items() if value is not None}
-    made = _ask(args, place, method="PUT", body=given)
-    return _told(
-        args, made, f"Attempt {args.number} of {args.job}: {made['origin']}: {made['cause']}."
-    )
-
-
-def _exclude(args: argparse.Namespace) -> int:
-    window = {"from": getattr(args, "from"), "to": args.to}
-    said = {**window, "windows": args.windows, "why": args.why}
-    made = _ask(args, "exclusion", method="PUT", body=said)
-    return _told(args, made, f"{args.job} is left out of the fleet's numbers.")
-
-
-def _include(args: argparse.Namespace) -> int:
-    _ask(args, "exclusion", method="DELETE")
-    return _told(args, None, f"{args.job} counts again.")
-
-
-def _show(args: argparse.Namespace) -> int:
-    found: list[dict[str, Any]] = []
-    cursor = None
-    while True:
-        page = _ask(args, "corrections", {"limit": _PAGE, "cursor": cursor})
-        found += page["corrections"]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-    if args.json:
-        write_json(found)
-    elif not found:
-        write_line(f"Nobody corrected anything about {args.job}.")
-    else:
-        columns = ("correction", "of", "made (UTC)", "by", "taken back (UTC)", "by", "why")
-        write_table(columns, map(_row, found))
-    return Exit.DONE
-
-
-def _row(one: Mapping[str, Any]) -> tuple[object, ...]:
-    if one["kind"] == "verdict":
-        of = f"{one['launch'] or '-'}/{one['attempt']}/{one['cycle']}"
-        said = f"verdict {one['origin']}: {one['cause']}"
-    else:
-        of = f"{minute(one['from'])} to {minute(one['to'])}"
-        said = "exclusion"
-    return (
-        said,
-        of,
-        minute(one["made_at"]),
-        one["made_by_name"] or one["made_by"],
-        minute(one["taken_back_at"]),
-        one["taken_back_by_name"] or one["taken_back_by"] or "-",
-        one["why"],
-    )
-
-
-def _delete(args: argparse.Namespace) -> int:
-    # Asked of all before any goes: a mistyped name must not leave half of them deleted.
-    answers = [_deletion(args, job, dry_run=True) for job in args.jobs]
-    if args.yes:
-        answers = [_deletion(args, job, dry_run=False) for job in args.jobs]
-    if args.json:
-        write_json(answers)
-    else:
-        columns = ("job", "events", "attempts", "corrections")
-        write_table(columns, [[told[name] for name in columns] for told in answers])
-    if args.yes:
-        return Exit.DONE
-    sys.stderr.write("Nothing was deleted. --yes deletes this; there is no way back.\n")
-    return Exit.USAGE
-
-
-def _deletion(args: argparse.Namespace, job: str, *, dry_run: bool) -> Any:
-    query = {"project": args.project, "dry_run": "true" if dry_run else None}
-    return ask(args, f"/v1/jobs/{quote(job, safe='')}", query, method="DELETE")
-
-
-def _ask(
-    args: argparse.Namespace,
-    place: str,
-    query: Mapping[str, object] | None = None,
-    *,
-    method: str = "GET",
-    body: object = None,
-) -> Any:
-    path = f"/v1/jobs/{quote(args.job, safe='')}/{place}"
-    asked = {"project": args.project, **(query or {})}
-    return ask(args, path, asked, method=method, body=body)
+    parser.add_argument("--why", required=True, help=WHY)
 
 
 def _window(text: str) -> dict[str, str | None]:
     begin, slash, end = text.partition("/")
     if not slash:
-        raise argparse.ArgumentTypeError("FROM/TO is needed")
+        raise ArgumentTypeError(f"{text!r} is not FROM/TO")
     return {"from": begin or None, "to": end or None}
 
 
-def _told(args: argparse.Namespace, answer: object, line: str) -> int:
-    if args.json:
-        write_json(answer)
+def _exclude(args: Namespace) -> Any:
+    window = {"from": getattr(args, "from"), "to": args.to}
+    body = {**window, "windows": args.windows, "why": args.why}
+    return ask(args, _path(args, "/exclusion"), of_project(args), method="PUT", body=body)
+
+
+def _write_excluded(_exclusions: Any, args: Namespace) -> None:
+    write_line(f"{args.job} is excluded from the fleet's numbers.")
+
+
+def _include(args: Namespace) -> Any:
+    return ask(args, _path(args, "/exclusion"), of_project(args), method="DELETE")
+
+
+def _write_included(_nothing: Any, args: Namespace) -> None:
+    write_line(f"{args.job} counts again.")
+
+
+def _subject(correction: Answer) -> str:
+    if correction["kind"] == "verdict":
+        return f"{correction['launch'] or '-'}/{correction['attempt']}/{correction['cycle']}"
+    return f"{minute(correction['from'])} to {minute(correction['to'])}"
+
+
+def _text(correction: Answer) -> str:
+    if correction["kind"] == "verdict":
+        return f"verdict {correction['origin']}: {correction['cause']}"
+    return "exclusion"
+
+
+_CORRECTIONS = (
+    text("correction", _text),
+    text("of", _subject),
+    text("made (UTC)", "made_at", minute),
+    text("by", partial(author, member="made_by")),
+    text("taken back (UTC)", "taken_back_at", minute),
+    text("by", partial(author, member="taken_back_by"), or_dash),
+    text("why"),
+)
+
+
+def _corrections(args: Namespace) -> Any:
+    return listed(args, _path(args, "/corrections"), "corrections", of_project(args))
+
+
+def _write_corrections(corrections: list[Any], args: Namespace) -> None:
+    if corrections:
+        write_table(_CORRECTIONS, corrections)
     else:
-        write_line(line)
-    return Exit.DONE
+        write_line(f"The record of {args.job} has no corrections.")
+
+
+def _delete_options(parser: ArgumentParser) -> None:
+    parser.add_argument("jobs", nargs="+", metavar="JOB", help="the job's name")
+    parser.add_argument("--yes", action="store_true", help="delete; without it, show what would go")
+
+
+def _delete(args: Namespace) -> list[Any]:
+    # Asked of all before any goes: a mistyped name must not leave half of them deleted.
+    deletions = [_deletion(args, job, dry_run="true") for job in args.jobs]
+    return [_deletion(args, job) for job in args.jobs] if args.yes else deletions
+
+
+def _deletion(args: Namespace, job: str, dry_run: str | None = None) -> Any:
+    query = of_project(args, dry_run=dry_run)
+    return ask(args, place("/v1/jobs/{}", job), query, method="DELETE")
+
+
+_DELETIONS = (text("job"), text("events"), text("attempts"), text("corrections"))
+
+
+def _write_deletions(deletions: list[Any], _args: Namespace) -> None:
+    write_table(_DELETIONS, deletions)
+
+
+def _deleted(_deletions: Any, args: Namespace) -> Exit:
+    if args.yes:
+        return Exit.DONE
+    sys.stderr.write("Nothing was deleted. --yes deletes these jobs; they cannot be restored.\n")
+    return Exit.USAGE
+
+
+ACTS: Mapping[str, Verb] = {
+    "verdict": Verb(
+        summary="set the cause of a failure",
+        options=(_JOB, _verdict_options, *_SHARED),
+        run=_judge,
+        write=_write_verdict,
+    ),
+    "exclude": Verb(
+        summary="exclude a job, or windows of it, from the fleet's numbers",
+        options=(_JOB, _exclude_options, *_SHARED),
+        run=_exclude,
+        write=_write_excluded,
+    ),
+    "include": Verb(
+        summary="take an exclusion back",
+        options=(_JOB, *_SHARED),
+        run=_include,
+        write=_write_included,
+    ),
+    "corrections": Verb(
+        summary="show who corrected what about a job, and why",
+        options=(_JOB, *_SHARED),
+        run=_corrections,
+        write=_write_corrections,
+    ),
+    "delete": Verb(
+        summary="delete jobs for good",
+        options=(_delete_options, *_SHARED),
+        run=_delete,
+        write=_write_deletions,
+        exit_code=_deleted,
+    ),
+}
+"""What ``ett jobs`` does beside listing."""

@@ -1,25 +1,24 @@
 """``ett import``: logs of other programs, as events to the server or to standard output."""
 
-import argparse
 import json
 import sys
 import uuid
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Timer
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.exits import Exit, Failure
+from ett_service.cli.arguments import server
 from ett_service.cli.output import shown, write_json, write_line
 from ett_service.cli.remote import ask
+from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import Importer, Report, WireEvent, batches
 
@@ -33,10 +32,10 @@ _PATIENCE_S = 1.0
 
 
 @dataclass(slots=True)
-class Sent:
-    """What became of the events."""
+class Tally:
+    """What became of the events that were read."""
 
-    jobs: dict[str, None] = field(default_factory=dict)  #: names, in the order of their coming
+    jobs: dict[str, None] = field(default_factory=dict)  #: names, in order of appearance
     events: int = 0
     accepted: int = 0
     duplicate: int = 0
@@ -44,22 +43,15 @@ class Sent:
     codes: Counter[str] = field(default_factory=Counter)  #: why events were rejected
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("import", help="turn logs into events")
-    formats = parser.add_subparsers(dest="format", metavar="FORMAT", required=True)
-    for name, (summary, _) in FORMATS.items():
-        asked = formats.add_parser(name, help=summary, description=f"Import {summary}.")
-        asked.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="file or folder")
-        asked.add_argument("--job", metavar="NAME", help="make all runs attempts of this job")
-        asked.add_argument(
-            "--dry-run", action="store_true", help="print the events, one a line; send nothing"
-        )
-        add_server(asked)
-        add_json(asked)
+def _options(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="file or folder")
+    parser.add_argument("--job", metavar="NAME", help="make all runs attempts of this job")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the events, one a line; send nothing"
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def _import(args: Namespace) -> None:
     """Read the logs, send what they say, and report what could not be read.
 
     Raises:
@@ -67,40 +59,41 @@ def run(args: argparse.Namespace) -> int:
     """
     _, read = FORMATS[args.format]
     events, report = read(args.paths, args.job)
-    sent = Sent()
-    with _progress(report, sent):
-        for batch in batches(_counted(events, sent), _BATCH):
+    tally = Tally()
+    with _progress(report, tally):
+        for batch in batches(_counted(events, tally), _BATCH):
             if args.dry_run:
                 for event in batch:
                     print(json.dumps(event, ensure_ascii=False))
             else:
-                _send(args, batch, sent)
+                _send(args, batch, tally)
     _complain(report)
-    if not sent.events:
+    if not tally.events:
         raise Failure("nothing could be read", "Check that the paths are logs of this format.")
     if not args.dry_run:
-        _summarize(args, report, sent)
-    if sent.rejected:
-        codes = ", ".join(f"{code} ({count})" for code, count in sent.codes.most_common())
-        raise Failure(f"the server refused {sent.rejected} events: {codes}", "The others stand.")
-    return Exit.DONE
+        _summarize(args, report, tally)
+    if tally.rejected:
+        codes = ", ".join(f"{code} ({count})" for code, count in tally.codes.most_common())
+        raise Failure(
+            f"the server refused {tally.rejected} events: {codes}", "The others are stored."
+        )
 
 
-def _counted(events: Iterator[WireEvent], sent: Sent) -> Iterator[WireEvent]:
+def _counted(events: Iterator[WireEvent], tally: Tally) -> Iterator[WireEvent]:
     for event in events:
-        sent.events += 1
-        sent.jobs[event["job"]] = None
+        tally.events += 1
+        tally.jobs[event["job"]] = None
         yield event
 
 
-def _send(args: argparse.Namespace, batch: list[WireEvent], sent: Sent) -> None:
+def _send(args: Namespace, batch: list[WireEvent], tally: Tally) -> None:
     body = {"batch_id": str(uuid.uuid4()), "history": True, "events": batch}
     answer = ask(args, "/v1/events", method="POST", body=body)
     try:
-        sent.accepted += answer["accepted"]
-        sent.duplicate += answer["duplicate"]
-        sent.rejected += answer["rejected"]
-        sent.codes.update(error["code"] for error in answer["errors"])
+        tally.accepted += answer["accepted"]
+        tally.duplicate += answer["duplicate"]
+        tally.rejected += answer["rejected"]
+        tally.codes.update(error["code"] for error in answer["errors"])
     except (KeyError, TypeError):
         raise Failure(
             "what answered is not an ett server",
@@ -118,33 +111,32 @@ def _complain(report: Report) -> None:
         print(f"ett: {shown(line)}", file=sys.stderr)
 
 
-def _summarize(args: argparse.Namespace, report: Report, sent: Sent) -> None:
-    told: dict[str, Any] = {**asdict(report), **asdict(sent), "jobs": list(sent.jobs)}
+def _summarize(args: Namespace, report: Report, tally: Tally) -> None:
     if args.json:
-        write_json(told)
+        write_json({**asdict(report), **asdict(tally), "jobs": list(tally.jobs)})
         return
-    for job in sent.jobs:
+    for job in tally.jobs:
         write_line(job)
     print(
-        f"{report.files} files, {len(sent.jobs)} jobs: {sent.accepted} events accepted, "
-        f"{sent.duplicate} known already, {sent.rejected} refused",
+        f"{report.files} files, {len(tally.jobs)} jobs: {tally.accepted} events accepted, "
+        f"{tally.duplicate} duplicates, {tally.rejected} refused",
         file=sys.stderr,
     )
 
 
 @contextmanager
-def _progress(report: Report, sent: Sent) -> Iterator[None]:
+def _progress(report: Report, tally: Tally) -> Iterator[None]:
     """Show on a terminal how far it is, once that takes longer than people like to wait."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
         return
 
-    def told() -> Text:
-        return Text(f"{report.files} files, {report.records} records, {sent.events} events")
+    def counts() -> Text:
+        return Text(f"{report.files} files, {report.records} records, {tally.events} events")
 
     live = Live(
-        get_renderable=told,
+        get_renderable=counts,
         console=console,
         transient=True,
         redirect_stdout=False,  # it may be a pipe, and is data
@@ -158,3 +150,17 @@ def _progress(report: Report, sent: Sent) -> Iterator[None]:
         patience.cancel()
         patience.join()
         live.stop()
+
+
+VERB = Verb(
+    acts_dest="format",
+    acts={
+        name: Verb(
+            summary=summary,
+            description=f"Import {summary}.",
+            options=(_options, server, add_json),
+            run=_import,
+        )
+        for name, (summary, _) in FORMATS.items()
+    },
+)

@@ -1,158 +1,23 @@
 """``ett regressions compare``: two sets of jobs side by side, and a gate on what got worse."""
 
-import argparse
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ett_service.charts.units import NONE, count, percent, value
-from ett_service.cli.exits import Exit
-from ett_service.cli.output import write_json, write_line, write_table
-from ett_service.cli.remote import PATIENT_S, ask
-from ett_service.cli.window import instant
-from ett_service.core.regressions.finding import Unit
+from ett_service.cli.arguments import project, server, when
+from ett_service.cli.output import write_line
+from ett_service.cli.remote import PATIENT_S, ask, of_project
+from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.verb import Exit, Verb
 
-Answer = Mapping[str, Any]
-
-_NUMBERS = ("base", "n", "with", "n", "factor", "p", "smallest seen")
+_SETS = {"base": "the baseline", "with": "what is compared with it"}
 
 
-def add_compare(acts: Any) -> argparse.ArgumentParser:
-    """Declare the act; ``of_act`` is what runs it."""
-    parser: argparse.ArgumentParser = acts.add_parser(
-        "compare",
-        help="compare two sets of jobs directly",
-        epilog="Examples: `ett regressions compare --base code_version:4.1 --with "
-        "code_version:4.2`, `ett regressions compare --with 'job:nightly-*' --with-from 2d "
-        "--base 'job:nightly-*' --fail-over 1.1`.",
-    )
-    parser.set_defaults(of_act=run)
-    for name, what in (("base", "what is compared with"), ("with", "what is compared")):
-        dest = f"{name}_set"
-        parser.add_argument(
-            f"--{name}",
-            dest=dest,
-            action="append",
-            default=[],
-            metavar="DIMENSION:VALUE",
-            help=f"{what}: a dimension's value, or job:PATTERN; may stand several times",
-        )
-        for edge, dest_edge in (("from", "begin"), ("to", "end")):
-            parser.add_argument(
-                f"--{name}-{edge}",
-                dest=f"{name}_{dest_edge}",
-                type=instant,
-                metavar="WHEN",
-                help=f"of attempts that start {'before' if edge == 'to' else 'at or after'}",
-            )
-    parser.add_argument(
-        "--fail-over",
-        type=_factor,
-        metavar="FACTOR",
-        help="exit with 3 if a figure is worse by more than this, as 1.1, and surely worse",
-    )
-    parser.add_argument(
-        "--only",
-        action="append",
-        metavar="FIGURE",
-        help="only this figure, as launcher_init; may stand several times",
-    )
-    return parser
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print what differs and what does not; the gate looks at what is printed."""
-    query = {
-        "base": args.base_set,
-        "base_from": args.base_begin,
-        "base_to": args.base_end,
-        "with": args.with_set,
-        "with_from": args.with_begin,
-        "with_to": args.with_end,
-        "project": args.project,
-    }
-    answer = ask(args, "/v1/regressions/compare", query, timeout_s=PATIENT_S)
-    figures = [one for one in answer["compared"] if not args.only or one["figure"] in args.only]
-    if args.json:
-        write_json({**answer, "compared": figures})
-    else:
-        _write(answer, figures)
-    empty = [name for name in ("base", "with") if not answer[name]["attempts"]]
-    for name in empty:
-        print(f"The set {name} holds no attempts.", file=sys.stderr)
-    gate = _gate(args, figures)
-    return Exit.GATE if empty and args.fail_over is not None else gate
-
-
-def _gate(args: argparse.Namespace, figures: list[Answer]) -> Exit:
-    missing = set(args.only or ()) - {one["figure"] for one in figures}
-    for name in sorted(missing):
-        print(f"Neither set has the figure {name}.", file=sys.stderr)
-    if args.fail_over is None:
-        return Exit.DONE
-    over = [
-        one
-        for one in figures
-        if one["outcome"] == "worse" and (one["worse_by"] or math.inf) > args.fail_over
-    ]
-    for one in over:
-        print(
-            f"{one['figure']} is worse by {_factor_shown(one['worse_by'])}, over "
-            f"{args.fail_over:g}.",
-            file=sys.stderr,
-        )
-    return Exit.GATE if over or missing else Exit.DONE
-
-
-def _write(answer: Answer, figures: list[Answer]) -> None:
-    for name in ("base", "with"):
-        write_line(f"{name}  {_told(answer[name])}")
-    write_line()
-    write_table(
-        ("figure", *_NUMBERS[:5], "95% interval", *_NUMBERS[5:], "outcome"),
-        [_row(one) for one in figures],
-        right=_NUMBERS,
-    )
-    if answer["start_shares"]:
-        shares = ", ".join(
-            f"{name} {percent(share)}" for name, share in answer["start_shares"].items()
-        )
-        write_line()
-        write_line(f"Of the change of attempt_start: {shares}")
-    write_line()
-    for one in answer["unlike"]:
-        write_line(
-            f"The sets differ in {one['dimension']}: {one['base'] or 'unknown'} against "
-            f"{one['with'] or 'unknown'} ({percent(one['apart'])} of the attempts)"
-        )
-    write_line(answer["note"])
-
-
-def _told(one: Answer) -> str:
-    """Say what a set was asked for, and how much there is of it."""
-    asked = " ".join(_conditions(one)) or "everything"
-    return f"{asked}: {count(one['attempts'])} attempts of {count(one['job_count'])} jobs"
-
-
-def _conditions(one: Answer) -> Iterator[str]:
-    for name, values in one["where"].items():
-        yield from (f"{name}:{value}" for value in values)
-    yield from (f"job:{pattern}" for pattern in one["jobs"])
-    yield from (f"{edge} {one[edge][:19]}" for edge in ("from", "to") if one[edge])
-
-
-def _row(one: Answer) -> tuple[str, ...]:
-    return (
-        one["figure"],
-        *_level(one["base"], one["unit"]),
-        *_level(one["with"], one["unit"]),
-        _factor_shown(one["ratio"]),
-        _interval(one["ratio_interval"]),
-        NONE if one["p_corrected"] is None else f"{one['p_corrected']:.2g}",
-        _factor_shown(one["smallest_ratio"]),
-        one["outcome"].replace("_", " "),
-    )
+def _factor_shown(factor: float | None) -> str:
+    return NONE if factor is None else f"{factor:.2f}x"
 
 
 def _interval(bounds: Answer | None) -> str:
@@ -162,19 +27,145 @@ def _interval(bounds: Answer | None) -> str:
     return f"{_factor_shown(bounds['low'])} to {high}"
 
 
-def _level(level: Answer, unit: Unit) -> tuple[str, str]:
-    return value(unit, level["value"]), count(level["n"])
+def _level(name: str) -> Callable[[Answer], str]:
+    def level(figure: Answer) -> str:
+        return value(figure["unit"], figure[name]["value"])
+
+    return level
 
 
-def _factor_shown(factor: float | None) -> str:
-    return NONE if factor is None else f"{factor:.2f}x"
+def _p(corrected: float | None) -> str:
+    return NONE if corrected is None else f"{corrected:.2g}"
+
+
+_FIGURES = (
+    text("figure"),
+    number("base", _level("base")),
+    number("n", "base.n", count),
+    number("with", _level("with")),
+    number("n", "with.n", count),
+    number("factor", "ratio", _factor_shown),
+    text("95% interval", "ratio_interval", _interval),
+    number("p", "p_corrected", _p),
+    number("detectable", "smallest_ratio", _factor_shown),
+    text("outcome", "outcome", lambda outcome: outcome.replace("_", " ")),
+)
+
+
+def _options(parser: ArgumentParser) -> None:
+    for name, meaning in _SETS.items():
+        parser.add_argument(
+            f"--{name}",
+            dest=f"{name}_set",
+            action="append",
+            default=[],
+            metavar="DIMENSION:VALUE",
+            help=f"{meaning}: a dimension's value, or job:PATTERN; may be repeated",
+        )
+        when(parser, f"--{name}-from", f"{name}_begin", "attempts that start at or after")
+        when(parser, f"--{name}-to", f"{name}_end", "attempts that start before")
+    parser.add_argument(
+        "--fail-over",
+        type=_factor,
+        metavar="FACTOR",
+        help="exit 3 if a figure is significantly worse, and by more than this, as 1.1",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="FIGURE",
+        help="only this figure, as launcher_init; may be repeated",
+    )
 
 
 def _factor(text: str) -> float:
     try:
-        value = float(text)
+        factor = float(text)
     except ValueError:
-        value = math.nan
-    if not 1 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a factor from 1, as 1.1")
-    return value
+        factor = math.nan
+    if not 1 <= factor < math.inf:
+        raise ArgumentTypeError(f"{text!r} is not a factor from 1, as 1.1")
+    return factor
+
+
+def _compare(args: Namespace) -> Any:
+    query = of_project(args)
+    for name in _SETS:
+        query[name] = getattr(args, f"{name}_set")
+        query[f"{name}_from"] = getattr(args, f"{name}_begin")
+        query[f"{name}_to"] = getattr(args, f"{name}_end")
+    answer = ask(args, "/v1/regressions/compare", query, timeout_s=PATIENT_S)
+    figures = answer["compared"]
+    if args.only:
+        figures = [figure for figure in figures if figure["figure"] in args.only]
+    return {**answer, "compared": figures}
+
+
+def _gate(answer: Answer, args: Namespace) -> Exit:
+    """Fail where a figure is too much worse, or where there is nothing to compare."""
+    gated = args.fail_over is not None
+    faults = 0
+    for fault in _faults(answer, args):
+        faults += 1
+        print(fault, file=sys.stderr)
+    return Exit.GATE if gated and faults else Exit.DONE
+
+
+def _faults(answer: Answer, args: Namespace) -> Iterator[str]:
+    figures = answer["compared"]
+    for name in _SETS:
+        if not answer[name]["attempts"]:
+            yield f"The set {name} has no attempts."
+    for name in sorted(set(args.only or ()) - {figure["figure"] for figure in figures}):
+        yield f"Neither set has the figure {name}."
+    for figure in figures if args.fail_over is not None else ():
+        factor = figure["worse_by"]
+        if figure["outcome"] == "worse" and (factor or math.inf) > args.fail_over:
+            shown = _factor_shown(factor)
+            yield f"{figure['figure']} is worse by {shown}, over {args.fail_over:g}."
+
+
+def _write(answer: Answer, _args: Namespace) -> None:
+    for name in _SETS:
+        write_line(f"{name}  {_set(answer[name])}")
+    write_line()
+    write_table(_FIGURES, answer["compared"])
+    if answer["start_shares"]:
+        shares = ", ".join(
+            f"{name} {percent(share)}" for name, share in answer["start_shares"].items()
+        )
+        write_line()
+        write_line(f"Of the change of attempt_start: {shares}")
+    write_line()
+    for difference in answer["unlike"]:
+        write_line(
+            f"The sets differ in {difference['dimension']}: {difference['base'] or 'unknown'} "
+            f"against {difference['with'] or 'unknown'} ({percent(difference['apart'])} of the "
+            "attempts)"
+        )
+    write_line(answer["note"])
+
+
+def _set(jobs: Answer) -> str:
+    """Describe a set: its conditions, and how much there is of it."""
+    chosen = " ".join(_conditions(jobs)) or "everything"
+    return f"{chosen}: {count(jobs['attempts'])} attempts of {count(jobs['job_count'])} jobs"
+
+
+def _conditions(jobs: Answer) -> Iterator[str]:
+    for name, values in jobs["where"].items():
+        yield from (f"{name}:{value}" for value in values)
+    yield from (f"job:{pattern}" for pattern in jobs["jobs"])
+    yield from (f"{edge} {jobs[edge][:19]}" for edge in ("from", "to") if jobs[edge])
+
+
+ACT = Verb(
+    summary="compare two sets of jobs directly",
+    epilog="Examples: `ett regressions compare --base code_version:4.1 --with "
+    "code_version:4.2`, `ett regressions compare --with 'job:nightly-*' --with-from 2d "
+    "--base 'job:nightly-*' --fail-over 1.1`.",
+    options=(_options, project, server),
+    run=_compare,
+    write=_write,
+    exit_code=_gate,
+)

@@ -1,4 +1,4 @@
-"""What ``ett detect`` says, as JSON: named and in units as the API says it of regressions."""
+"""The answer of ``ett detect`` as JSON, with the names and units of the API's regressions."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -19,23 +19,23 @@ from ett_service.detection.backtest import Backtest, Course
 from ett_service.detection.completed import OpenPhase
 from ett_service.detection.options import Power
 
-Told: TypeAlias = dict[str, Any]
+Members: TypeAlias = dict[str, Any]
 
 
-def told(
-    project: str, runs_at: Sequence[int], found: Backtest, hanging: Iterable[OpenPhase]
-) -> Told:
-    """Say what the runs found in a project."""
-    courses = sorted(found.courses, key=_by_time)
+def answer_of(
+    project: str, runs_at: Sequence[int], replayed: Backtest, open_phases: Iterable[OpenPhase]
+) -> Members:
+    """Return what the runs found in a project."""
+    courses = sorted(replayed.courses, key=_by_time)
     return {
         "project": project,
         "from": rfc3339(runs_at[0]),
         "at": rfc3339(runs_at[-1]),
         "runs": len(runs_at),
-        "series": found.last.series,
-        "found": [_course(one) for one in courses],
-        "open_phases": [_open(one) for one in hanging],
-        "power": [_power(one) for one in found.last.power],
+        "series": replayed.last.series,
+        "found": [_course(course) for course in courses],
+        "open_phases": [_open(phase) for phase in open_phases],
+        "power": [_power(power) for power in replayed.last.power],
     }
 
 
@@ -43,7 +43,7 @@ def _by_time(course: Course) -> tuple[int, str, str]:
     return course.standing.pending_us, course.standing.verdict, course.standing.finding.fingerprint
 
 
-def _course(course: Course) -> Told:
+def _course(course: Course) -> Members:
     standing, finding = course.standing, course.found.finding
     return {
         "fingerprint": finding.fingerprint,
@@ -62,7 +62,7 @@ def _course(course: Course) -> Told:
     }
 
 
-def _effect(finding: Finding) -> Told:
+def _effect(finding: Finding) -> Members:
     unit = finding.series.subject.metric.unit
     return {
         "unit": unit,
@@ -74,18 +74,18 @@ def _effect(finding: Finding) -> Told:
         "q": finding.q,
         "gates": [
             {
-                "name": one.name,
-                "value": _finite(one.value),
-                "limit": one.limit,
-                "passed": one.passed,
+                "name": gate.name,
+                "value": _finite(gate.value),
+                "limit": gate.limit,
+                "passed": gate.passed,
             }
-            for one in finding.gates
+            for gate in finding.gates
         ],
         "impact": _impact(finding.impact),
     }
 
 
-def _series(subject: Subject, cohort: Cohort) -> Told:
+def _series(subject: Subject, cohort: Cohort) -> Members:
     return {
         "metric": subject.metric.value,
         "phase": subject.phase or None,
@@ -95,7 +95,7 @@ def _series(subject: Subject, cohort: Cohort) -> Told:
     }
 
 
-def _side(side: Side, unit: Unit) -> Told:
+def _side(side: Side, unit: Unit) -> Members:
     scale = SECOND_US if unit == "seconds" else 1
     return {
         "n": side.n,
@@ -107,7 +107,7 @@ def _side(side: Side, unit: Unit) -> Told:
     }
 
 
-def _impact(impact: Impact) -> Told:
+def _impact(impact: Impact) -> Members:
     return {
         "gpu_hours_per_week": impact.gpu_hours_per_week,
         "ett_points": impact.ett_points,
@@ -116,47 +116,52 @@ def _impact(impact: Impact) -> Told:
     }
 
 
-def _attribution(found: Attribution) -> Told:
+def _attribution(attribution: Attribution) -> Members:
     return {
-        "phase_shares": dict(found.phase_shares),
-        "cohort_shares": dict(found.cohort_shares),
+        "phase_shares": dict(attribution.phase_shares),
+        "cohort_shares": dict(attribution.cohort_shares),
         "suspects": [
-            {"dimension": one.dimension, "value": one.value, "explains": one.explains}
-            for one in found.suspects
+            {"dimension": suspect.dimension, "value": suspect.value, "explains": suspect.explains}
+            for suspect in attribution.suspects
         ],
         "markers": [
-            {"id": one.id, "kind": one.kind, "title": one.title, "at": rfc3339(one.at_us)}
-            for one in found.markers
+            {
+                "id": marker.id,
+                "kind": marker.kind,
+                "title": marker.title,
+                "at": rfc3339(marker.at_us),
+            }
+            for marker in attribution.markers
         ],
-        "examples": [{"job": job, "number": number} for job, number in found.examples],
-        "within_points": found.within_points,
-        "mix_points": found.mix_points,
+        "examples": [{"job": job, "number": number} for job, number in attribution.examples],
+        "within_points": attribution.within_points,
+        "mix_points": attribution.mix_points,
     }
 
 
-def _open(one: OpenPhase) -> Told:
+def _open(phase: OpenPhase) -> Members:
     return {
-        "cohort": dict(one.cohort),
-        "phase": one.phase,
-        "job": one.job,
-        "number": one.number,
-        "seconds": one.age_us / SECOND_US,
-        "p99_seconds": None if one.p99_us is None else one.p99_us / SECOND_US,
-        "stuck": one.stuck,
+        "cohort": dict(phase.cohort),
+        "phase": phase.phase,
+        "job": phase.job,
+        "number": phase.number,
+        "seconds": phase.age_us / SECOND_US,
+        "p99_seconds": None if phase.p99_us is None else phase.p99_us / SECOND_US,
+        "stuck": phase.stuck,
     }
 
 
-def _power(one: Power) -> Told:
+def _power(power: Power) -> Members:
     return {
-        **_series(one.subject, one.cohort),
-        "recent": one.recent,
-        "baseline": one.baseline,
-        "smallest": one.smallest,
+        **_series(power.subject, power.cohort),
+        "recent": power.recent,
+        "baseline": power.baseline,
+        "smallest": power.smallest,
     }
 
 
-def _interval(finding: Finding) -> Told | None:
-    """Return both bounds; None where before is 0, for JSON has no word for what follows."""
+def _interval(finding: Finding) -> Members | None:
+    """Return both bounds; None where the level before is 0, as JSON has no infinity."""
     low, high = _finite(finding.low), _finite(finding.high)
     return None if low is None or high is None else {"low": low, "high": high}
 

@@ -1,12 +1,11 @@
 """``ett regressions explain``: a finding, and the numbers behind its verdict, on one screen."""
 
-import argparse
-from collections.abc import Iterable, Mapping
+from argparse import Namespace
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from ett_service.charts.units import (
-    Answer,
     cohort,
     cost,
     count,
@@ -18,155 +17,143 @@ from ett_service.charts.units import (
     subject,
     value,
 )
-from ett_service.cli.exits import Exit
-from ett_service.cli.output import minute, write_json, write_line, write_table
-from ett_service.cli.remote import ask
+from ett_service.cli.arguments import ID, named, project, server
+from ett_service.cli.output import NONE, author, minute, write_line
+from ett_service.cli.remote import ask, of_project, place
+from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.verb import Verb
 
 _MOST_SHARES = 5
 
 
-def add_explain(acts: Any) -> argparse.ArgumentParser:
-    """Declare the act."""
-    parser: argparse.ArgumentParser = acts.add_parser(
-        "explain", help="everything about one, and the numbers behind its verdict"
+def _four_digits(figure: float | None) -> str:
+    return NONE if figure is None else f"{figure:.4g}"
+
+
+def _progress(clock: Answer) -> str:
+    return ", ".join(
+        word for word, holds in (("so far", clock["runs"]), ("late", clock["breached"])) if holds
     )
-    parser.set_defaults(of_act=_explain)
-    parser.add_argument("id", help="as `list` shows it")
-    return parser
 
 
-def _explain(args: argparse.Namespace) -> int:
-    path = f"/v1/regressions/{quote(args.id, safe='')}"
-    found = ask(args, path, {"project": args.project})
-    if args.json:
-        write_json(found)
-    else:
-        _write(found)
-    return Exit.DONE
+_GATES = (
+    text("condition", "name"),
+    number("is", "value", _four_digits),
+    number("limit", "limit", _four_digits),
+    text("passed", "passed", lambda passed: "yes" if passed else "no"),
+)
+_SUSPECTS = (
+    text("associated with", lambda suspect: f"{suspect['dimension']}:{suspect['value']}"),
+    number("explains", "explains", percent),
+    number("attempts", "attempts", count),
+    text("first seen (UTC)", "first_seen_at", minute),
+)
+_MARKERS = (text("marker near the onset", "title"), text("kind"), text("at (UTC)", "at", minute))
+_CLOCKS = (
+    text("time", "name"),
+    number("took", "seconds", duration),
+    number("objective", "limit_seconds", duration),
+    text("", _progress),
+)
+_HISTORY = (
+    text("at (UTC)", "at", minute),
+    text("what"),
+    text("by", partial(author, member="by")),
+    text("why"),
+)
 
 
-def _write(found: Answer) -> None:
+def _explain(args: Namespace) -> Any:
+    return ask(args, place("/v1/regressions/{}", args.id), of_project(args))
+
+
+def _write(finding: Answer, _args: Namespace) -> None:
+    ratio = factor(finding["ratio"])
     write_line(
-        f"{subject(found)} in {cohort(found['cohort'])}: {level_change(found)} ({factor(found['ratio'])})"
+        f"{subject(finding)} in {cohort(finding['cohort'])}: {level_change(finding)} ({ratio})"
     )
-    write_line(f"{found['verdict']}, {_state(found)}, severity {found['severity']}")
-    write_line(f"costs {cost(found['impact'])}")
+    write_line(f"{finding['verdict']}, {_state(finding)}, severity {finding['severity']}")
+    write_line(f"costs {cost(finding['impact'])}")
     write_line()
-    _write_sides(found)
-    _write_gates(found)
-    _write_power(found)
-    _write_attribution(found)
-    _write_clocks(found["sla"])
-    _write_history(found)
+    _write_sides(finding)
+    write_table(_GATES, finding["gates"])
+    _write_power(finding["power"])
+    _write_attribution(finding["attribution"])
+    if finding["sla"] is not None:
+        clocks = {name: clock for name, clock in finding["sla"].items() if clock is not None}
+        write_table(_CLOCKS, [{"name": f"to {name}", **clock} for name, clock in clocks.items()])
+        write_line()
+    write_table(_HISTORY, finding["history"])
+    for mute in finding["mutes"]:
+        until = f"{mute['id']} until {minute(mute['until'])}: {mute['why']}"
+        write_line(f"muted by {author(mute, 'made_by')}, {until}")
 
 
-def _state(found: Answer) -> str:
-    said = [f"{found['state']}, since about {minute(found['onset_at'])} (UTC)"]
-    if found["reopened"]:
-        said.append(f"reopened {count(found['reopened'])} times")
-    if found["acknowledged_at"]:
-        said.append(f"acknowledged by {_who(found, 'acknowledged_by')}")
-    if found["triage"]:
-        said.append(f"{_who(found, 'triage_by')} says {found['triage']}")
-    if found["muted_until"]:
-        said.append(f"muted until {minute(found['muted_until'])}")
-    return ", ".join(said)
+def _state(finding: Answer) -> str:
+    parts = [f"{finding['state']}, since about {minute(finding['onset_at'])} (UTC)"]
+    if finding["reopened"]:
+        parts.append(f"reopened {count(finding['reopened'])} times")
+    if finding["acknowledged_at"]:
+        parts.append(f"acknowledged by {author(finding, 'acknowledged_by')}")
+    if finding["triage"]:
+        parts.append(f"triaged as {finding['triage']} by {author(finding, 'triage_by')}")
+    if finding["muted_until"]:
+        parts.append(f"muted until {minute(finding['muted_until'])}")
+    return ", ".join(parts)
 
 
-def _who(found: Answer, member: str) -> str:
-    name: str = found[f"{member}_name"] or found[member]
-    return name
-
-
-def _write_sides(found: Answer) -> None:
-    unit = found["unit"]
-    write_table(
-        ("", "n", "days", "median", "p90", "from (UTC)", "to (UTC)"),
-        [
-            (
-                name,
-                count(side["n"]),
-                count(side["days"]),
-                value(unit, side["median"]),
-                value(unit, side["p90"]),
-                minute(side["from"]),
-                minute(side["to"]),
-            )
-            for name, side in (("before", found["before"]), ("after", found["after"]))
-        ],
-        right=("n", "days", "median", "p90"),
+def _write_sides(finding: Answer) -> None:
+    show = partial(value, finding["unit"])
+    columns = (
+        text("", "name"),
+        number("n", "n", count),
+        number("days", "days", count),
+        number("median", "median", show),
+        number("p90", "p90", show),
+        text("from (UTC)", "from", minute),
+        text("to (UTC)", "to", minute),
     )
-    bounds = found["interval"]
-    between = "unknown" if bounds is None else f"x {bounds['low']:.2f} to x {bounds['high']:.2f}"
-    write_line(f"95% interval {between}; p {found['p']:.2g}, among all series q {found['q']:.2g}")
+    write_table(columns, [{"name": side, **finding[side]} for side in ("before", "after")])
+    bounds = finding["interval"]
+    interval = "unknown" if bounds is None else f"x {bounds['low']:.2f} to x {bounds['high']:.2f}"
+    p, q = finding["p"], finding["q"]
+    write_line(f"95% interval {interval}; p {p:.2g}, q {q:.2g} among all series")
     write_line()
 
 
-def _write_gates(found: Answer) -> None:
-    write_table(
-        ("condition", "is", "limit", "passed"),
-        [
-            (
-                gate["name"],
-                "-" if gate["value"] is None else f"{gate['value']:.4g}",
-                f"{gate['limit']:.4g}",
-                "yes" if gate["passed"] else "no",
-            )
-            for gate in found["gates"]
-        ],
-        right=("is", "limit"),
-    )
-
-
-def _write_power(found: Answer) -> None:
-    power = found["power"]
+def _write_power(power: Answer | None) -> None:
     if power is None:
-        write_line("The last search did not look here.")
+        write_line("The last search did not cover this series.")
     else:
-        sizes = f"with {count(power['recent'])} against {count(power['baseline'])} values"
-        seen = "no change" if power["smallest"] is None else f"a change {factor(power['smallest'])}"
-        write_line(f"The last search could see {seen} here, {sizes}.")
+        sizes = f"{count(power['recent'])} recent and {count(power['baseline'])} earlier values"
+        smallest = power["smallest"]
+        least = "no change" if smallest is None else f"a change {factor(smallest)}"
+        write_line(f"The last search could detect {least} here, with {sizes}.")
     write_line()
 
 
-def _write_attribution(found: Answer) -> None:
-    said = found["attribution"]
+def _write_attribution(attribution: Answer) -> None:
     for name in ("phase", "cohort"):
-        if shares := said[f"{name}_shares"]:
+        if shares := attribution[f"{name}_shares"]:
             write_line(f"by {name}: {_shares(shares)}")
-    if said["within_points"] is not None and said["mix_points"] is not None:
-        within, mix = points(said["within_points"] / 100), points(said["mix_points"] / 100)
-        write_line(f"ETT%: {within} within cohorts, {mix} by other jobs")
-    if not said["suspects"]:
-        write_line("associated with: none of what was looked at explains half of it")
+    within, mix = attribution["within_points"], attribution["mix_points"]
+    if within is not None and mix is not None:
+        write_line(f"ETT%: {points(within / 100)} within cohorts, {points(mix / 100)} by job mix")
+    if attribution["suspects"]:
+        write_table(_SUSPECTS, attribution["suspects"])
     else:
-        write_table(
-            ("associated with", "explains", "attempts", "first seen (UTC)"),
-            [
-                (
-                    f"{one['dimension']}:{one['value']}",
-                    percent(one["explains"]),
-                    count(one["attempts"]),
-                    minute(one["first_seen_at"]),
-                )
-                for one in said["suspects"]
-            ],
-            right=("explains", "attempts"),
-        )
-    if beside := said["side_by_side"]:
+        write_line("associated with: no value of a dimension explains half of it")
+    if pair := attribution["side_by_side"]:
         write_line(
-            f"side by side after the onset: {beside['dimension']}:{beside['value']} "
-            f"({count(beside['attempts'])}) against {beside['against'] or 'all others'} "
-            f"({count(beside['against_attempts'])}): {factor(beside['ratio'])}, p {beside['p']:.2g}"
+            f"side by side after the onset: {pair['dimension']}:{pair['value']} "
+            f"({count(pair['attempts'])}) against {pair['against'] or 'all others'} "
+            f"({count(pair['against_attempts'])}): {factor(pair['ratio'])}, p {pair['p']:.2g}"
         )
-    if said["markers"]:
-        write_table(
-            ("marker near the onset", "kind", "at (UTC)"),
-            [(one["title"], one["kind"], minute(one["at"])) for one in said["markers"]],
-        )
-    if said["examples"]:
-        shown = ", ".join(f"{one['job']} ({one['number']})" for one in said["examples"])
-        write_line(f"attempts that show it: {shown}")
+    if attribution["markers"]:
+        write_table(_MARKERS, attribution["markers"])
+    if examples := attribution["examples"]:
+        attempts = ", ".join(f"{example['job']} ({example['number']})" for example in examples)
+        write_line(f"example attempts: {attempts}")
     write_line()
 
 
@@ -177,38 +164,9 @@ def _shares(shares: Mapping[str, float]) -> str:
     return f"{shown}, and {count(rest)} more" if rest > 0 else shown
 
 
-def _write_clocks(sla: Answer | None) -> None:
-    if sla is None:
-        return
-    rows = [(f"to {name}", clock) for name, clock in sla.items() if clock is not None]
-    write_table(
-        ("time", "took", "promised", ""),
-        [
-            (name, duration(clock["seconds"]), duration(clock["limit_seconds"]), _kept(clock))
-            for name, clock in rows
-        ],
-        right=("took", "promised"),
-    )
-    write_line()
-
-
-def _kept(clock: Answer) -> str:
-    said = ["so far"] if clock["runs"] else []
-    return ", ".join([*said, *(["late"] if clock["breached"] else [])])
-
-
-def _write_history(found: Answer) -> None:
-    write_table(
-        ("at (UTC)", "what", "by", "why"),
-        [
-            (minute(one["at"]), one["what"], one["by_name"] or one["by"], one["why"])
-            for one in found["history"]
-        ],
-    )
-    _write_mutes(found["mutes"])
-
-
-def _write_mutes(mutes: Iterable[Answer]) -> None:
-    for mute in mutes:
-        said = f"{mute['id']} until {minute(mute['until'])}: {mute['why']}"
-        write_line(f"muted by {mute['made_by_name'] or mute['made_by']}, {said}")
+ACT = Verb(
+    summary="show all about a finding, and the numbers behind its verdict",
+    options=(named("id", ID), project, server),
+    run=_explain,
+    write=_write,
+)

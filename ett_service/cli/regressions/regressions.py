@@ -1,70 +1,73 @@
 """``ett regressions``: what changed for the worse, why, and what is done about it."""
 
-import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
-from ett_service.charts.units import NONE, amount, cohort, factor, level_change, subject
-from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.exits import Exit
-from ett_service.cli.output import minute, write_json, write_line, write_table
-from ett_service.cli.regressions import acts as regressions_acts
-from ett_service.cli.regressions import mutes as regressions_mutes
-from ett_service.cli.regressions.compare import add_compare
-from ett_service.cli.regressions.explain import add_explain
-from ett_service.cli.regressions.power import add_power
-from ett_service.cli.remote import ask
-from ett_service.cli.window import instant
+from ett_service.charts.units import amount, cohort, count, duration, factor, level_change, subject
+from ett_service.cli.arguments import instant as rfc3339
+from ett_service.cli.arguments import project, server, whole
+from ett_service.cli.output import minute, or_dash, write_line
+from ett_service.cli.regressions import compare, explain, triage
+from ett_service.cli.remote import listed, of_project, pages
+from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.verb import Exit, Verb
 from ett_service.core.regressions.finding import Metric, State, Verdict
 
-_PAGE = 1000
-_FILTERS = ("state", "verdict", "metric", "phase", "where", "from", "to", "project")
-_COLUMNS = ("id", "verdict", "state", "severity", "what", "cohort", "before -> after", "ratio",
-            "GPU-h a week", "since (UTC)", "triage")  # fmt: skip
-_NUMBERS = ("ratio", "GPU-h a week")
+_PATH = "/v1/regressions"
+_POWER = f"{_PATH}/power"
+_SHARED = (project, server)
+_FILTERS = ("state", "verdict", "metric", "phase", "where", "from", "to", "project", "sort")
 _EMPTY = (
-    "Nothing was found. `ett regressions power` tells what could have been, and when the last "
-    "search was."
+    "No findings. `ett regressions power` shows how small a change the last search could detect, "
+    "and when that was."
 )
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "regressions",
-        help="what changed for the worse, why, and what is done about it",
-        epilog="Examples: `ett regressions list --state firing`, `ett regressions explain ID`.",
-    )
-    acts = parser.add_subparsers(dest="act", metavar="ACT", required=True)
-    declared = (
-        _add_list(acts),
-        add_explain(acts),
-        add_compare(acts),
-        add_power(acts),
-        *regressions_acts.add_acts(acts),
-        *regressions_mutes.add_acts(acts),
-    )
-    for act in declared:
-        act.add_argument("--project", help="one project, for a key that may name others")
-        add_server(act)
-        add_json(act)
+def _state(finding: Answer) -> str:
+    return f"{finding['state']}{' (muted)' if finding['muted_until'] else ''}"
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do what was asked for; each act says itself what runs it."""
-    code: int = args.of_act(args)
-    return code
+_FINDINGS = (
+    text("id"),
+    text("verdict"),
+    text("state", _state),
+    text("severity"),
+    text("what", subject),
+    text("cohort", "cohort", cohort),
+    text("before -> after", level_change),
+    number("ratio", "ratio", factor),
+    number("GPU-h a week", "impact.gpu_hours_per_week", amount),
+    text("since (UTC)", "onset_at", minute),
+    text("triage", "triage", or_dash),
+)
 
 
-def _add_list(acts: Any) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = acts.add_parser("list", help="print findings, latest first")
-    parser.set_defaults(of_act=_list)
+def _smallest(row: Answer) -> str:
+    return "none" if row["smallest"] is None else factor(row["smallest"])
+
+
+_SERIES = (
+    text("cohort", "cohort", cohort),
+    text("what", subject),
+    number("recent", "recent", count),
+    number("before", "baseline", count),
+    number("smallest", _smallest),
+)
+
+
+def _values(words: type[StrEnum]) -> list[str]:
+    return [word.value for word in words]
+
+
+def _list_options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--state", action="append", choices=_words(State), help="default all but inactive"
+        "--state", action="append", choices=_values(State), help="default: all but inactive"
     )
-    parser.add_argument("--verdict", action="append", choices=_words(Verdict))
-    parser.add_argument("--metric", choices=_words(Metric))
+    parser.add_argument("--verdict", action="append", choices=_values(Verdict))
+    parser.add_argument("--metric", choices=_values(Metric))
     parser.add_argument("--phase", help="only of this phase")
     parser.add_argument(
         "--where",
@@ -72,76 +75,103 @@ def _add_list(acts: Any) -> argparse.ArgumentParser:
         metavar="DIMENSION:VALUE",
         help="only of cohorts with this value, as model:llm-70b",
     )
-    parser.add_argument("--from", type=instant, help="only those not resolved before (RFC 3339)")
-    parser.add_argument("--to", type=instant, help="only those that set in before (RFC 3339)")
-    parser.add_argument("--sort", help="member, `-` in front: largest first (default -pending_at)")
-    parser.add_argument("--limit", type=_count, default=50, metavar="N", help="default 50")
+    parser.add_argument("--from", type=rfc3339, help="only those not resolved before this instant")
+    parser.add_argument("--to", type=rfc3339, help="only those with an onset before this instant")
+    parser.add_argument(
+        "--sort", help="member to sort by; `-` in front: largest first (default -pending_at)"
+    )
+    parser.add_argument("--limit", type=whole, default=50, metavar="N", help="default 50")
     parser.add_argument(
         "--fail-on",
         choices=("pending", "firing"),
-        help="exit with 3 if a regression that is not muted fires (pending: or may soon)",
+        help="exit 3 if a regression that is not muted is firing (pending: or pending)",
     )
-    return parser
 
 
-def _words(kind: type[State] | type[Verdict] | type[Metric]) -> list[str]:
-    return [one.value for one in kind]
+def _list(args: Namespace) -> list[Any]:
+    return listed(args, _PATH, "regressions", _query(args), args.limit)
 
 
-def _list(args: argparse.Namespace) -> int:
-    query = {name: getattr(args, name) for name in (*_FILTERS, "sort")}
-    found = list(_rows(args, query, args.limit))
-    if args.json:
-        write_json(found)
-    elif not found:
-        write_line(_EMPTY)
+def _query(args: Namespace) -> Mapping[str, Any]:
+    return {name: getattr(args, name) for name in _FILTERS}
+
+
+def _write_list(findings: list[Any], _args: Namespace) -> None:
+    if findings:
+        write_table(_FINDINGS, findings)
     else:
-        write_table(_COLUMNS, map(_row, found), right=_NUMBERS)
-    return Exit.DONE if args.fail_on is None else _gate(args, query)
+        write_line(_EMPTY)
 
 
-def _gate(args: argparse.Namespace, query: Mapping[str, Any]) -> int:
-    """Fail if any of what was asked for, shown or not, is in a state that must not be."""
+def _gate(_findings: Any, args: Namespace) -> Exit:
+    """Fail if any finding that matches, shown or not, is in a state that must not be."""
+    if args.fail_on is None:
+        return Exit.DONE
     states = ["firing"] if args.fail_on == "firing" else ["pending", "firing"]
-    asked = {**query, "state": states, "verdict": ["regression"]}
-    failing = [row for row in _rows(args, asked) if row["muted_until"] is None]
+    query = {**_query(args), "state": states, "verdict": ["regression"]}
+    regressions = listed(args, _PATH, "regressions", query)
+    failing = sum(regression["muted_until"] is None for regression in regressions)
     if not failing:
         return Exit.DONE
-    sys.stderr.write(f"Regressions {' or '.join(states)}, and not muted: {len(failing)}.\n")
+    sys.stderr.write(f"Regressions {' or '.join(states)}, and not muted: {failing}.\n")
     return Exit.GATE
 
 
-def _rows(
-    args: argparse.Namespace, query: Mapping[str, Any], most: int | None = None
-) -> Iterator[dict[str, Any]]:
-    left, cursor = most, None
-    while left is None or left > 0:
-        limit = _PAGE if left is None else min(_PAGE, left)
-        page = ask(args, "/v1/regressions", {**query, "limit": limit, "cursor": cursor})
-        yield from page["regressions"]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            return
-        left = None if left is None else left - len(page["regressions"])
+def _power_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--where", action="append", metavar="DIMENSION:VALUE")
+    parser.add_argument("--metric", help="only of this metric")
+    parser.add_argument("--phase", help="only of this phase")
 
 
-def _row(found: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        found["id"],
-        found["verdict"],
-        found["state"] + (" (muted)" if found["muted_until"] else ""),
-        found["severity"],
-        subject(found),
-        cohort(found["cohort"]),
-        level_change(found),
-        factor(found["ratio"]),
-        amount(found["impact"]["gpu_hours_per_week"]),
-        minute(found["onset_at"]),
-        found["triage"] or NONE,
-    )
+def _power(args: Namespace) -> Any:
+    query = of_project(args, where=args.where, metric=args.metric, phase=args.phase)
+    answers = list(pages(args, _POWER, "power", query))
+    return {
+        "runs": answers[0]["runs"],
+        "power": [series for answer in answers for series in answer["power"]],
+    }
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("a whole number from 1 is needed")
-    return int(text)
+def _write_power(answer: Answer, _args: Namespace) -> None:
+    if not answer["runs"]:
+        write_line("No search has run yet. `ett detect` runs one now, and stores nothing.")
+        return
+    for run in answer["runs"]:
+        write_line(
+            f"{run['project']}: searched up to {minute(run['at'])} (UTC), "
+            f"{count(run['series'])} series in {duration(run['took_seconds'])}"
+        )
+    write_line()
+    rows = sorted(answer["power"], key=_by_power)
+    write_table(_SERIES, rows)
+    blind = sum(row["smallest"] is None for row in rows)
+    if blind:
+        write_line(f"In {count(blind)} of {count(len(rows))} series no change can be detected.")
+
+
+def _by_power(row: Answer) -> tuple[bool, float]:
+    smallest = row["smallest"]
+    return smallest is None, 0.0 if smallest is None else abs(smallest - 1)
+
+
+VERB = Verb(
+    epilog="Examples: `ett regressions list --state firing`, `ett regressions explain ID`.",
+    acts={
+        "list": Verb(
+            summary="list findings, latest first",
+            options=(_list_options, *_SHARED),
+            run=_list,
+            write=_write_list,
+            exit_code=_gate,
+        ),
+        "explain": explain.ACT,
+        "compare": compare.ACT,
+        "power": Verb(
+            summary="show how small a change the last search could detect",
+            options=(_power_options, *_SHARED),
+            run=_power,
+            write=_write_power,
+        ),
+        **triage.ACTS,
+    },
+)

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.cli.demo.loading import Teller, keep_alive, load
-from ett_service.cli.demo.server import served
-from ett_service.cli.exits import Exit, Failure, OutOfReach
+from ett_service.cli.demo.server import Narrator, keep_alive, load, served
+from ett_service.cli.verb import Exit, Failure, OutOfReach
 from ett_service.client.transport import request
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import MINUTE
@@ -76,7 +75,7 @@ def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) ->
     lines: list[str] = []
     for line in process.stdout:
         lines.append(line)
-        if line.startswith("Ctrl-C ends it"):
+        if line.startswith("Ctrl-C ends the demo"):
             break
     said = "".join(lines)
     (address,) = re.findall(r"^address +(\S+)/docs$", said, re.MULTILINE)
@@ -101,7 +100,7 @@ def test_what_runs_at_its_end_is_kept_running(tmp_path: Path, small: Fleet) -> N
     assert running
     part = replace(small, stories=running, truth={"counts": _counts(running)}, markers=[])
     with served(tmp_path, 0) as server:
-        load(server, part, Teller())
+        load(server, part, Narrator())
         later = END_US + 12 * MINUTE
         keep_alive(server, part, later)
         name = running[0].job.name
@@ -120,7 +119,7 @@ def test_events_that_are_refused_stop_it(tmp_path: Path, small: Fleet) -> None:
         served(tmp_path, 0) as server,
         pytest.raises(Failure, match="refused 1 events, the first with out_of_range"),
     ):
-        load(server, part, Teller())
+        load(server, part, Narrator())
 
 
 def _counts(stories: Sequence[object]) -> dict[str, int]:

@@ -25,7 +25,7 @@ def test_an_estimate_needs_no_server(capsys: pytest.CaptureFixture[str]) -> None
     said = capsys.readouterr().out
     assert "on demand  10,684  6d 23h  USD 37,393" in said
     assert "spot       10,684  6d 23h  USD 13,088" in said
-    assert "ETT 100.0% (as if nothing were lost)" in said
+    assert "ETT 100.0% (nothing lost)" in said
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_interruptions_take_time_from_spot_machines(capsys: pytest.CaptureFixtur
     assert "Interruptions every 8h 00m leave 94.8% of the time" in said
     assert "with a checkpoint every 15m 20s." in said
     assert "between interruptions on." in said
-    assert "No price: name one with --price, or in the settings." in said
+    assert "No price is known. Give one with --price or in the settings." in said
 
 
 def test_other_scales_follow_from_the_rate_of_failures(capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,4 +68,4 @@ def test_the_guide_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> 
 def test_what_is_no_number_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["rules", "--target", text])
-    assert "is no number, such as 0.9" in capsys.readouterr().err
+    assert "is not a number, as 0.9" in capsys.readouterr().err

@@ -66,7 +66,7 @@ def test_an_exclusion_is_shown_with_its_window_and_taken_back(
     window = ("--from", "2026-03-01T08:02:00Z", "--to", "2026-03-01T08:05:00Z")
 
     assert main(["jobs", "exclude", job, *window, "--why", "a drill"]) == 0
-    assert capsys.readouterr().out == "excluded is left out of the fleet's numbers.\n"
+    assert capsys.readouterr().out == "excluded is excluded from the fleet's numbers.\n"
     main(["job", job])
     shown = r"2026-03-01 08:02:00 +2026-03-01 08:05:00 +.+ +a drill\n"
     assert re.search(shown, capsys.readouterr().out)
@@ -110,7 +110,7 @@ def test_a_job_without_corrections_says_so(
     told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["jobs", "corrections", told("untouched")]) == 0
-    assert capsys.readouterr().out == "Nobody corrected anything about untouched.\n"
+    assert capsys.readouterr().out == "The record of untouched has no corrections.\n"
 
 
 def test_what_is_refused_is_told_in_one_line(

@@ -59,7 +59,7 @@ def test_without_an_instant_it_is_now_and_json_is_the_answer(
 def test_a_list_longer_than_a_page_is_read_to_its_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ett_service.cli.record.markers._PAGE", 2)
+    monkeypatch.setattr("ett_service.cli.remote._PAGE", 2)
     for number in range(5):
         add(f"Many {number}", "--at", f"2025-01-01T00:00:0{number}Z")
     titles = [marker["title"] for marker in listed(capsys, "--q", "many")]

@@ -75,7 +75,7 @@ def test_a_gate_on_a_set_without_attempts_is_not_met(capsys: pytest.CaptureFixtu
     sets = ["--base", "code_version:1", "--with", "code_version:no-such"]
     assert main(["regressions", "compare", *sets]) == 0
     assert main(["regressions", "compare", *sets, "--fail-over", "1.1"]) == 3
-    assert "The set with holds no attempts." in capsys.readouterr().err
+    assert "The set with has no attempts." in capsys.readouterr().err
 
 
 def test_json_is_the_answer_with_the_figures_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ett_service.cli.detection_plan import plan_of
-from ett_service.cli.exits import Exit
+from ett_service.app import detection_plan
 from ett_service.cli.main import main
-from ett_service.cli.regressions.detect_answer import told as told_of
-from ett_service.cli.regressions.detect_tables import write
+from ett_service.cli.regressions.detect import write_project
+from ett_service.cli.regressions.detect_answer import answer_of
+from ett_service.cli.verb import Exit
 from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
 from ett_service.core.regressions.finding import Attribution
 from ett_service.core.regressions.state import StateRules, Transition, step
@@ -125,7 +125,7 @@ def test_tables_name_what_alerts_its_cause_and_what_cannot_be_seen(ett: Ett, fil
     assert f"associated with code_version {NEW}" in research
     assert f"near the deploy 'Release {NEW}'" in research
     hanging = done.stdout.partition("Project hanging")[2].partition("Project")[0]
-    assert "Nothing is found." in hanging
+    assert "No findings." in hanging
     assert "stalled" in hanging
     assert "yes" in hanging
 
@@ -156,7 +156,7 @@ def test_the_plan_is_that_of_the_settings() -> None:
         ),
         prices=(PriceRow.model_validate(_PRICE),),
     )  # fmt: skip
-    plan = plan_of(settings)
+    plan = detection_plan(settings)
     assert (plan.cohort, plan.strata) == (("team",), ())
     options = plan.options
     assert (options.recent_days, options.baseline_days, options.q) == (7, 21, 0.01)
@@ -170,9 +170,9 @@ def test_what_began_with_nothing_has_no_factor(capsys: pytest.CaptureFixture[str
     assert standing is not None
     course = Course(standing, RunFinding(new, Severity.LOW, Attribution({}, {})), END)
     course.steps.append((END, Transition.PENDING))
-    answer = told_of("research", [END], Backtest([course], [RunResult((), (), 1)]), [])
+    answer = answer_of("research", [END], Backtest([course], [RunResult((), (), 1)]), [])
 
     assert answer["found"][0]["ratio"] is answer["found"][0]["interval"] is None
     assert "Infinity" not in json.dumps(answer)
-    write(answer, power=False)
+    write_project(answer, with_power=False)
     assert "pending" in capsys.readouterr().out

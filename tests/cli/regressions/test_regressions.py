@@ -117,14 +117,14 @@ def test_one_is_explained_on_a_screen(served: Found, capsys: pytest.CaptureFixtu
         r"regression, firing, since about 2026-02-21 12:00:00 \(UTC\).*, severity high",
         r"costs 212 GPU-hours a week, USD 742 a week, -0.6 pt of the cohort's ETT%",
         r"before +140 +28 +8m 06s +11m 42s",
-        r"95% interval x 1.48 to x 1.84; p 3.1e-09, among all series q 4.5e-07",
+        r"95% interval x 1.48 to x 1.84; p 3.1e-09, q 4.5e-07 among all series",
         r"effect +1.65 +1.15 +yes",
         r"any_day +- +0.05 +no",
-        r"The last search could see a change x 1.22 here, with 68 against 140 values.",
+        r"The last search could detect a change x 1.22 here, with 68 recent and 140 earlier ",
         r"by phase: pt2_compile 88.0%, launcher_init 12.0%",
         r"image:trainer:2.14 +97.0% +45 +2026-02-21 12:10:00",
         r"Trainer 2.14 +deploy +2026-02-21 11:00:00",
-        r"attempts that show it: run-42 \(3\), run 57 \(1\)",
+        r"example attempts: run-42 \(3\), run 57 \(1\)",
         r"to detect +8d 00h +4d 00h +late",
         r"2026-03-01 12:00:00 +firing +detector",
     ):
@@ -142,7 +142,7 @@ def test_what_people_say_is_kept(served: Found, capsys: pytest.CaptureFixture[st
     line = said(capsys, "triage", served.failures, "real", "--why", "bad cables")
     assert line == f"{served.failures} is real.\n"
     screen = said(capsys, "explain", served.failures)
-    assert "acknowledged by test, test says real" in screen
+    assert "acknowledged by test, triaged as real by test" in screen
     assert re.search(r"triaged_real +test +bad cables", screen)
     accepted = told(capsys, "accept", served.better, "--why", "larger batches")
     assert accepted["state"] == "resolved"
@@ -157,8 +157,8 @@ def test_parts_of_a_project_are_muted_by_name(
     assert "mutes cluster:a, pt2_compile until" in line
     assert mute in said(capsys, "mutes")
     assert f"muted by test, {mute} until" in said(capsys, "explain", served.compiles)
-    assert said(capsys, "unmute", mute) == f"{mute} is over.\n"
-    assert "Nobody muted anything." in said(capsys, "mutes")
+    assert said(capsys, "unmute", mute) == f"{mute} has ended.\n"
+    assert "No mutes." in said(capsys, "mutes")
     assert told(capsys, "mutes", "--over")[0]["id"] == mute
     said(capsys, "mute", *until, code=1)
     said(capsys, "mute", served.compiles, "--all", *until, code=1)
@@ -169,8 +169,8 @@ def test_what_could_have_been_seen_is_told(capsys: pytest.CaptureFixture[str]) -
     assert table.startswith("research: searched up to 2026-03-02 12:00:00 (UTC), 9 series in 2.0s")
     rows = table.splitlines()[3:]
     assert re.match(r"\(all\) +ett_ratio +14 +28 +x 0.98", rows[0])
-    assert re.match(r"cluster:a model:rare +pt2_compile +3 +9 +nothing", rows[2])
-    assert rows[3] == "In 1 of 3 no change could have been seen."
+    assert re.match(r"cluster:a model:rare +pt2_compile +3 +9 +none", rows[2])
+    assert rows[3] == "In 1 of 3 series no change can be detected."
     assert len(told(capsys, "power", "--where", "model:llm-70b")["power"]) == 1
 
 
