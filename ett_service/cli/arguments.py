@@ -160,12 +160,12 @@ def named(name: str, summary: str) -> Callable[[ArgumentParser], None]:
     return declare
 
 
-def asked_window(args: Namespace) -> dict[str, object]:
+def window_query(args: Namespace) -> dict[str, object]:
     """Return the window as the API's parameters."""
     return {"from": args.begin, "to": args.end}
 
 
-def asked_scope(args: Namespace) -> dict[str, object]:
+def scope_query(args: Namespace) -> dict[str, object]:
     """Return the scope as the API's parameters."""
     return {"where": args.where, "project": args.project, "exclusions": args.exclusions}
 

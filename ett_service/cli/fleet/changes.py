@@ -8,7 +8,7 @@ from typing import Any
 from ett_service.charts.bridge import SECONDS, Step, bridge
 from ett_service.charts.palette import standalone
 from ett_service.charts.units import count, duration, longer, percent, points
-from ett_service.cli.arguments import asked_scope, asked_window, scope, server, window
+from ett_service.cli.arguments import scope, scope_query, server, window, window_query
 from ett_service.cli.output import NONE, conditions, minute, write_line
 from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.tables import Answer, number, text, write_table
@@ -65,8 +65,8 @@ def _options(parser: ArgumentParser) -> None:
 
 def _changes(args: Namespace) -> Any:
     query = {
-        **asked_window(args),
-        **asked_scope(args),
+        **window_query(args),
+        **scope_query(args),
         "kind": args.kind,
         "marker": args.marker,
         "reach_days": args.reach_days,

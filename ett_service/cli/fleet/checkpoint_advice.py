@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ett_service.charts.units import amount, count, duration, percent
-from ett_service.cli.arguments import asked_scope, asked_window, by, scope, server, window
+from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import write_line
 from ett_service.cli.remote import ask, of_project, place
@@ -54,7 +54,7 @@ def _advice(args: Namespace) -> Any:
         Failure: where a window or a group is asked of one job.
     """
     if not args.job:
-        query = {**asked_window(args), **asked_scope(args), "group_by": args.by}
+        query = {**window_query(args), **scope_query(args), "group_by": args.by}
         return ask(args, "/v1/fleet/checkpoint-advice", {**query, "failures": args.failures})
     if args.by or args.begin or args.end or args.where or args.exclusions:
         raise Failure(

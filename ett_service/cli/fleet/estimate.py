@@ -10,16 +10,16 @@ from ett_service.api.projection import scale_answer
 from ett_service.charts.units import amount, count, duration, money, percent
 from ett_service.cli.arguments import amount as an_amount
 from ett_service.cli.arguments import (
-    asked_scope,
-    asked_window,
     config,
     scope,
+    scope_query,
     seconds,
     server,
     share,
     whole,
     wholes,
     window,
+    window_query,
 )
 from ett_service.cli.local import loaded
 from ett_service.cli.output import write_line
@@ -144,7 +144,7 @@ def _estimate(
 ) -> dict[str, Any]:
     measured, jobs = None, None
     if args.measured and args.ett is None:
-        query = {**asked_window(args), **asked_scope(args), "distributions": "false"}
+        query = {**window_query(args), **scope_query(args), "distributions": "false"}
         total = ask(args, "/v1/fleet/summary", query)["total"]
         measured, jobs = total["ett_ratio"], total["jobs"]
     run_plan = plan(question, economy, at_us, measured)

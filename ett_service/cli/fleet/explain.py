@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from ett_service.charts.units import count, percent, points
-from ett_service.cli.arguments import asked_scope, asked_window, by, scope, server, when, window
+from ett_service.cli.arguments import by, scope, scope_query, server, when, window, window_query
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask
@@ -41,8 +41,8 @@ def _options(parser: ArgumentParser) -> None:
 
 def _explain(args: Namespace) -> Any:
     query = {
-        **asked_window(args),
-        **asked_scope(args),
+        **window_query(args),
+        **scope_query(args),
         "base_from": args.base_begin,
         "base_to": args.base_end,
         "group_by": args.by,

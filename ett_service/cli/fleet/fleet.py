@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
-from ett_service.cli.arguments import asked_scope, asked_window, by, scope, server, window
+from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask, fetch
 from ett_service.cli.tables import Answer, Column, cells, number, text, write_table
@@ -54,7 +54,7 @@ def _options(parser: ArgumentParser) -> None:
 
 def _fleet(args: Namespace) -> Any:
     """Return the answer, or the server's CSV."""
-    query = {**asked_window(args), **asked_scope(args), "group_by": args.by}
+    query = {**window_query(args), **scope_query(args), "group_by": args.by}
     path = "/v1/fleet/series" if args.step else "/v1/fleet/summary"
     query |= {"step": args.step} if args.step else {"sort": "lost"}
     if args.csv:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ett_service.charts.units import percent
-from ett_service.cli.arguments import asked_scope, output, scope, server
+from ett_service.cli.arguments import output, scope, scope_query, server
 from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.verb import Exit, Verb
 from ett_service.report.document import Report, Week, html, markdown
@@ -45,7 +45,7 @@ class _Weekly:
 def _report(args: Namespace) -> _Weekly:
     week = args.week or Week.holding(datetime.now(UTC)).before()
     by = [name.strip() for name in args.by.split(",") if name.strip()]
-    gathered = gather(partial(_patiently, args), week, by, asked_scope(args))
+    gathered = gather(partial(_patiently, args), week, by, scope_query(args))
     return _Weekly(weekly(gathered), gathered.now["total"])
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from ett_service.charts.units import amount, count, money, percent, points
-from ett_service.cli.arguments import asked_scope, asked_window, scope, server, window
+from ett_service.cli.arguments import scope, scope_query, server, window, window_query
 from ett_service.cli.output import NONE, minute, write_line
 from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.tables import Answer, cells, number, text, write_table
@@ -22,7 +22,7 @@ def _options(parser: ArgumentParser) -> None:
 
 
 def _what_if(args: Namespace) -> Any:
-    query = {**asked_window(args), **asked_scope(args), "scenario": args.scenario}
+    query = {**window_query(args), **scope_query(args), "scenario": args.scenario}
     return ask(args, "/v1/what-if", query, timeout_s=PATIENT_S)
 
 

@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 
-from ett_service import app
+from ett_service.app import serve, worker
 from ett_service.cli.arguments import config
 from ett_service.cli.local import loaded
 from ett_service.cli.verb import Verb, now_us
@@ -24,7 +24,7 @@ def _serve(args: Namespace) -> None:
     """Serve until SIGINT or SIGTERM."""
     settings = loaded(args, {"ETT_HOST": args.host, "ETT_PORT": args.port}).settings
     configure(settings.log_level, settings.log_format)
-    app.serve(settings, now_us)
+    serve(settings, now_us)
 
 
 def _work(args: Namespace) -> None:
@@ -32,13 +32,13 @@ def _work(args: Namespace) -> None:
     settings = loaded(args).settings
     configure(settings.log_level, settings.log_format)
     with closing(open_store(settings.database_url)) as store:
-        worker = app.worker(settings, store, now_us)
+        running = worker(settings, store, now_us)
         # Blocked before the threads begin, which inherit it: the signals come to sigwait alone.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
-        worker.start()
+        running.start()
         sys.stderr.write("The worker is running; Ctrl-C stops it.\n")
         signal.sigwait(_STOP)
-        worker.stop()
+        running.stop()
 
 
 SERVE = Verb(options=(_options, config), run=_serve)

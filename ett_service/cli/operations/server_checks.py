@@ -25,7 +25,9 @@ def sqlite(_: Namespace) -> Iterator[Finding]:
         yield Finding("sqlite", Status.OK, sqlite_version)
         return
     todo = "Nothing, as long as no other program writes or checkpoints the database's file."
-    yield Finding("sqlite", Status.WARN, f"{sqlite_version} tolerates one writer only", todo)
+    yield Finding(
+        "sqlite", Status.WARN, f"{sqlite_version}; its log tolerates one writer only", todo
+    )
 
 
 def database(args: Namespace) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ett_service.cli.arguments import asked_scope, asked_window, by, output, scope, server, window
+from ett_service.cli.arguments import by, output, scope, scope_query, server, window, window_query
 from ett_service.cli.metrics import openmetrics
 from ett_service.cli.output import whole_file
 from ett_service.cli.progress import counted
@@ -39,7 +39,7 @@ def _of_job(args: Namespace) -> Query:
 
 
 def _of_fleet(args: Namespace) -> Query:
-    return {**asked_window(args), **asked_scope(args), "group_by": args.by}
+    return {**window_query(args), **scope_query(args), "group_by": args.by}
 
 
 def _of_series(args: Namespace) -> Query:
@@ -53,7 +53,7 @@ def _of_jobs(args: Namespace) -> Query:
             "jobs are filtered by one value of each member",
             "Write --where team:a --where state:finished; `ett jobs --help` lists the members.",
         )
-    return {**asked_window(args), **filters, "project": args.project, "sort": "job"}
+    return {**window_query(args), **filters, "project": args.project, "sort": "job"}
 
 
 LISTS: Mapping[str, Listing] = {
