@@ -1,25 +1,20 @@
 """Effective Training Time of a fleet of training jobs. In a trainer: ``import ett_service as ett``.
 
 What is here is the client, on the standard library alone. It never raises into the trainer, never
-blocks it and never needs the network.
+blocks it and never needs the network. It is imported with the first use of one of its names, so
+that the command line and the service start without it.
 """
 
-from ett_service.client import __version__
-from ett_service.client.checkpoint import checkpoint, restored
-from ett_service.client.loop import data, train_loop
-from ett_service.client.phase import phase, stage
-from ett_service.client.session import end, flush, init, step
+TYPE_CHECKING = False  # that of ``typing``, whose import takes longer than all else here
 
-__all__ = [
-    "__version__",
-    "checkpoint",
-    "data",
-    "end",
-    "flush",
-    "init",
-    "phase",
-    "restored",
-    "stage",
-    "step",
-    "train_loop",
-]
+if TYPE_CHECKING:
+    from ett_service.client.surface import *  # noqa: F403 -- the names stand there, once
+else:
+
+    def __getattr__(name: str) -> object:
+        from ett_service.client import surface  # noqa: PLC0415 -- with the first use
+
+        globals().update({public: getattr(surface, public) for public in surface.__all__})
+        if name in surface.__all__ or name == "__all__":
+            return getattr(surface, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

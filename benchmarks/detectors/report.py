@@ -8,7 +8,8 @@ from benchmarks.detectors.fleets.scenario import ScenarioKind
 from benchmarks.detectors.labelled import FinderScores
 from benchmarks.detectors.runner import CELLS, BenchPlan
 from benchmarks.detectors.scoring import EXPECTED, CellScore, Proportion, alerts_are_right
-from ett_service.cli.output import write_line, write_table
+from ett_service.cli.output import write_line
+from ett_service.cli.tables import write_cells
 
 Scores = Mapping[tuple[str, str], CellScore]
 """By the names of a cell and of an engine."""
@@ -28,10 +29,10 @@ def write_scores(plan: BenchPlan, scores: Scores, causes: Mapping[str, Proportio
         if (cell, engine.name) in scores
     ]
     rows = [(cell, engine, *_row(cell, scores[cell, engine])) for cell, engine in names]
-    write_table(COLUMNS, rows, right=COLUMNS[2:])
+    write_cells(COLUMNS, rows, right=COLUMNS[2:])
     if causes:
         write_line()
-        write_table(
+        write_cells(
             ("goes with", "named first"),
             [(cause, _with_bounds(named)) for cause, named in causes.items()],
             right=("named first",),
@@ -130,7 +131,7 @@ def _proportion_json(proportion: Proportion) -> dict[str, Any]:
 def write_labelled(scores: Sequence[FinderScores]) -> None:
     """Print F1 by series and finder."""
     names = [of_finder.finder for of_finder in scores]
-    write_table(
+    write_cells(
         ("series", *names),
         [
             (series, *(f"{of_finder.by_series[series]:.2f}" for of_finder in scores))

@@ -1,82 +1,246 @@
-"""``ett jobs``: which jobs there are, with their headline numbers, and what is done to them."""
+"""``ett jobs`` lists jobs; ``ett job`` shows where the time of one went, and what broke."""
 
-import argparse
-from collections.abc import Mapping
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
-from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.corrections import add_acts, run_act
-from ett_service.cli.exits import Exit
-from ett_service.cli.output import clock, minute, percent, write_json, write_line, write_table
-from ett_service.cli.remote import ask
+from ett_service.charts.units import amount, count
+from ett_service.cli.arguments import named, project, server, whole
+from ett_service.cli.output import author, clock, minute, or_dash, percent, write_line
+from ett_service.cli.record.corrections import ACTS
+from ett_service.cli.remote import ask, listed, of_project, place
+from ett_service.cli.tables import Answer, Column, cells, number, text, write_pairs, write_table
+from ett_service.cli.verb import Verb
 
-_PAGE = 1000
 _FILTERS = {
     **{name: f"only of this {name}" for name in ("team", "model", "cluster", "hardware", "kind")},
     "state": "only in this state: queued, running, interrupted or finished",
     "from": "only alive at or after this instant (RFC 3339)",
     "to": "only begun before this instant (RFC 3339)",
-    "q": "only with this text in their key or name",
-    "project": "of another project than the key's own",
+    "q": "only with this text in the key or name",
+    "project": "project, for a key that may use several",
 }
-_COLUMNS = ("job", "state", "ETT%", "E2E", "time to start", "failures", "gpus", "began (UTC)")
-_NUMBERS = ("ETT%", "E2E", "time to start", "failures", "gpus")
+
+_JOBS = (
+    text("job"),
+    text("state"),
+    number("ETT%", "ett_ratio", percent),
+    number("E2E", "e2e_seconds", clock),
+    number("time to start", "time_to_start_seconds", clock),
+    number("failures"),
+    number("gpus"),
+    text("began (UTC)", "started_at", minute),
+)
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("jobs", help="list jobs")
+def _list_options(parser: ArgumentParser) -> None:
     for name, summary in _FILTERS.items():
         parser.add_argument(f"--{name}", help=summary)
-    parser.add_argument("--sort", default="-started_at", help="member, `-` in front: largest first")
-    parser.add_argument("--limit", type=_count, default=50, metavar="N", help="default 50")
-    add_server(parser)
-    add_json(parser)
-    add_acts(parser)
+    parser.add_argument(
+        "--sort", default="-started_at", help="member to sort by; `-` in front: largest first"
+    )
+    parser.add_argument("--limit", type=whole, default=50, metavar="N", help="default 50")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the jobs, newest first unless asked otherwise, or do what was asked for."""
-    if args.act:
-        return run_act(args)
-    jobs = _jobs(args)
-    if args.json:
-        write_json(jobs)
-    elif not jobs:
-        write_line("No job yet. `ett run --job NAME -- COMMAND` makes one.")
-    else:
-        write_table(_COLUMNS, map(_row, jobs), right=_NUMBERS)
-    return Exit.DONE
-
-
-def _jobs(args: argparse.Namespace) -> list[dict[str, Any]]:
+def _jobs(args: Namespace) -> list[Any]:
     query = {name: getattr(args, name) for name in (*_FILTERS, "sort")}
-    jobs: list[dict[str, Any]] = []
-    cursor = None
-    while len(jobs) < args.limit:
-        limit = min(_PAGE, args.limit - len(jobs))
-        page = ask(args, "/v1/jobs", {**query, "limit": limit, "cursor": cursor})
-        jobs += page["jobs"]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-    return jobs
+    return listed(args, "/v1/jobs", "jobs", query, args.limit)
 
 
-def _row(job: Mapping[str, Any]) -> tuple[object, ...]:
-    return (
-        job["job"],
-        job["state"],
-        percent(job["ett_ratio"]),
-        clock(job["e2e_seconds"]),
-        clock(job["time_to_start_seconds"]),
-        job["failures"],
-        job["gpus"],
-        minute(job["started_at"]),
+def _write_jobs(jobs: list[Any], _args: Namespace) -> None:
+    if jobs:
+        write_table(_JOBS, jobs)
+    else:
+        write_line("No jobs. `ett run --job NAME -- COMMAND` records one.")
+
+
+JOBS = Verb(
+    options=(_list_options, server),
+    run=_jobs,
+    write=_write_jobs,
+    acts=ACTS,
+    acts_title="instead of listing",
+)
+
+
+MICROSECONDS = 1_000_000
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * MICROSECONDS)
+
+
+def _exact(us: int) -> str:
+    whole, part = divmod(us, MICROSECONDS)
+    return f"{whole}.{part:06}"
+
+
+def _seconds(seconds: float) -> str:
+    return _exact(_us(seconds))
+
+
+def _cause(attempt: Answer) -> str:
+    cause = f"{attempt['origin']}: {attempt['cause']}" if attempt["origin"] else "-"
+    verdict = attempt["verdict"]
+    if verdict is None:
+        return cause
+    return f"{cause} (verdict; the rules: {verdict['rules_origin']}: {verdict['rules_cause']})"
+
+
+def _evidence(attempt: Answer) -> str:
+    if not attempt["evidence"]:
+        return attempt["reason"] or "-"
+    return f"{attempt['evidence']['rule']}: {attempt['evidence']['text']}"
+
+
+def _position(attempt: Answer) -> str:
+    return f"{attempt['launch'] or '-'}/{attempt['attempt']}/{attempt['cycle']}"
+
+
+def _lasted(attempt: Answer) -> str:
+    return clock(sum(attempt["categories"].values()))
+
+
+def _from_to(recovery: Answer) -> str:
+    return f"{recovery['interrupted']} -> {or_dash(recovery['resumed'])}"
+
+
+def _spent(parts: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {seconds:.1f}" for name, seconds in parts.items())
+
+
+def _inferred(gap: Answer) -> str:
+    event = f" (event {gap['event_id']})" if gap["event_id"] else ""
+    return f"{gap['detail']}{event}"
+
+
+_HEADLINE = (
+    text("ETT%", "ett_ratio", percent),
+    text("E2E", "e2e_seconds", clock),
+    text("time to start", "time_to_start_seconds", clock),
+    text("failures"),
+    text("of them infra", "infra_failures"),
+    text("wasted", "wasted_ratio", percent),
+    text("unsaved training", "unsaved_training_seconds", clock),
+)
+_LEDGER = (
+    text("category", itemgetter(0)),
+    number("seconds", itemgetter(1), _exact),
+    number("share", itemgetter(2), percent),
+)
+_RATES = (
+    text("while training", itemgetter(0)),
+    number("total", itemgetter(1), count),
+    number("per second", itemgetter(2), amount),
+    number("per accelerator", itemgetter(3), amount),
+)
+_ATTEMPTS = (
+    number("attempt", "number"),
+    text("launch/attempt/cycle", _position),
+    text("began (UTC)", "started_at", minute),
+    number("lasted", _lasted),
+    number("gpus"),
+    text("outcome"),
+    text("cause", _cause),
+    text("evidence", _evidence),
+)
+_RECOVERIES = (
+    text("recovery", _from_to),
+    number("seconds", "seconds", _seconds),
+    text("spent on", "parts", _spent),
+    number("stalled before", "stalled_seconds", _seconds),
+    number("repeated after", "repeated_seconds", _seconds),
+)
+_EXCLUSIONS = (
+    text("excluded from (UTC)", "from", minute),
+    text("to (UTC)", "to", minute),
+    text("by", partial(author, member="made_by")),
+    text("why"),
+)
+_GAPS = (
+    text("gap", "kind"),
+    text("attempt", "number", or_dash),
+    text("from", "started_at", or_dash),
+    text("to", "ended_at", or_dash),
+    text("what was inferred", _inferred),
+)
+
+
+def _job(args: Namespace) -> Any:
+    return ask(args, place("/v1/jobs/{}", args.name), of_project(args))
+
+
+def _write_job(job: Answer, _args: Namespace) -> None:
+    so_far = ", numbers so far" if job["provisional"] else ""
+    write_line(f"{job['job']}: {job['state']}{so_far}")
+    write_table(_HEADLINE, [job])
+    _write_ledger(job)
+    _write_productivity(job["productivity"])
+    _write_section(_ATTEMPTS, job["attempts"])
+    _write_section(_RECOVERIES, job["recoveries"])
+    _write_section(_EXCLUSIONS, job["exclusions"])
+    _write_quality(job["quality"])
+
+
+def _write_section(columns: Sequence[Column], rows: Sequence[Answer]) -> None:
+    if rows:
+        write_line()
+        write_table(columns, rows)
+
+
+def _write_ledger(job: Answer) -> None:
+    e2e_us = _us(job["e2e_seconds"])
+    spent_us = {name: _us(seconds) for name, seconds in job["categories"].items()}
+    write_line()
+    write_table(
+        _LEDGER,
+        [(name, us, us / e2e_us) for name, us in spent_us.items() if us],
+        last=cells(_LEDGER, ("E2E", sum(spent_us.values()), 1.0 if e2e_us else None)),
     )
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("a whole number from 1 is needed")
-    return int(text)
+def _write_productivity(productivity: Answer) -> None:
+    rates = [
+        (
+            unit,
+            productivity[unit],
+            productivity[f"{unit}_per_second"],
+            productivity[f"{unit}_per_second_per_accelerator"],
+        )
+        for unit in ("tokens", "samples")
+        if productivity[unit]
+    ]
+    if not rates and productivity["mfu"] is None:
+        return
+    write_line()
+    write_table(_RATES, rates)
+    write_line(
+        f"MFU {percent(productivity['mfu'])}; ETT% x MFU {percent(productivity['useful_ratio'])}"
+    )
+
+
+def _write_quality(quality: Answer) -> None:
+    write_line()
+    write_pairs(
+        {
+            "unattributed": percent(quality["unattributed_ratio"]),
+            "inferred ends": quality["inferred_ends"],
+            "ends without begin": quality["ends_without_begin"],
+            "clamped spans": quality["clamped_spans"],
+            "clock flags": quality["clock_flags"],
+            "missing phases": ", ".join(quality["missing_phases"]) or "none",
+            "accelerators": "unknown" if quality["gpus_unknown"] else "known",
+        },
+        heading="quality",
+    )
+    # A missing phase has no place in time, and is named above.
+    _write_section(_GAPS, [gap for gap in quality["gaps"] if gap["kind"] != "missing_phase"])
+
+
+JOB = Verb(
+    options=(named("name", "the job's name"), project, server),
+    run=_job,
+    write=_write_job,
+)

@@ -1,7 +1,7 @@
 """``ett``: finds the verb, runs it, and says of every failure what went wrong and what to try.
 
-It starts on the standard library alone. A verb's module is imported when the verb is asked for,
-so only those that need the server's packages miss them.
+It starts on the standard library alone. Only the chosen verb's module is imported, so a verb
+needs no packages but its own.
 """
 
 import argparse
@@ -11,69 +11,102 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
+from typing import Any
 
-from ett_service.cli.exits import Exit, Failure
+from ett_service.cli.verb import Exit, Failure, Verb, perform
+from ett_service.client import __version__
 from ett_service.core.errors import EttError
 
 INSTALL = "pip install 'ett-service[server]'"
 _INTERRUPTED = 130  # what shells report of a command that SIGINT ended
 
+Subparsers = Any  # argparse gives their type no public name
+
 
 @dataclass(frozen=True, slots=True)
-class Verb:
-    """Where a verb lives: ``add_parser(subparsers)`` and ``run(args) -> int`` of a module."""
+class Entry:
+    """A line of the list of verbs: a line of help, and where its ``Verb`` is."""
+
+    summary: str
+    module: str  #: of this package
+    name: str = "VERB"
+
+    def declare(self, word: str, verbs: Subparsers) -> None:
+        """Import the module, and add the verb's parser."""
+        verb: Verb = getattr(importlib.import_module(f"ett_service.cli.{self.module}"), self.name)
+        verb.declare(
+            verbs.add_parser(
+                word, help=self.summary, description=verb.description, epilog=verb.epilog
+            )
+        )
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Run what *args* chose."""
+        return perform(args)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainEntry:
+    """A verb of a package that knows no ``Verb``: two functions of a module."""
 
     summary: str
     module: str
-    add_parser: str = "add_parser"
-    run: str = "run"
+    adds: str
+    runs: str
+
+    def declare(self, _word: str, verbs: Subparsers) -> None:
+        """Import the module, and add the verb's parser."""
+        getattr(importlib.import_module(self.module), self.adds)(verbs)
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Run it."""
+        code: int = getattr(importlib.import_module(self.module), self.runs)(args)
+        return code
 
 
-VERBS: Mapping[str, Verb] = {
-    "run": Verb(
-        "run a command as an attempt of a job", "ett_service.client.command", "add_run", "run"
+_CLIENT = "ett_service.client.command"
+
+VERBS: Mapping[str, Entry | PlainEntry] = {
+    "run": PlainEntry("run a command as an attempt of a job", _CLIENT, "add_run", "run"),
+    "sync": PlainEntry("send the events that trainers left unsent", _CLIENT, "add_sync", "sync"),
+    "serve": Entry("serve the API", "operations.serve", "SERVE"),
+    "demo": Entry("serve a made-up fleet to explore", "demo.demo"),
+    "worker": Entry("compute ledgers beside a server", "operations.serve", "WORKER"),
+    "migrate": Entry("migrate the database to the latest schema", "operations.database", "MIGRATE"),
+    "import": Entry("import logs of other programs as events", "record.import_"),
+    "jobs": Entry("list, correct and delete jobs", "jobs", "JOBS"),
+    "job": Entry("show the ledger of a job", "jobs", "JOB"),
+    "markers": Entry("record deploys, launches and maintenance", "record.markers"),
+    "fleet": Entry("show where the fleet's time goes", "fleet.fleet"),
+    "explain": Entry("break a change of ETT%% down into its causes", "fleet.explain"),
+    "changes": Entry("compare the fleet before and after markers", "fleet.changes"),
+    "what-if": Entry("estimate what an improvement would have gained", "fleet.what_if"),
+    "checkpoint-advice": Entry("recommend a checkpoint interval", "fleet.checkpoint_advice"),
+    "estimate": Entry("estimate time and cost of a planned run", "fleet.estimate"),
+    "detect": Entry("backtest the search for regressions", "regressions.detect"),
+    "regressions": Entry("list, explain, triage and mute regressions", "regressions.regressions"),
+    "report": Entry("write the weekly report of the fleet", "fleet.report"),
+    "export": Entry("export lists and the history of metrics", "record.export"),
+    "rules": Entry("write alerting and recording rules for Prometheus", "metrics.rules"),
+    "verify": Entry("recompute everything and show differences", "operations.database", "VERIFY"),
+    "recompute": Entry(
+        "recompute every job and rewrite its numbers", "operations.database", "RECOMPUTE"
     ),
-    "sync": Verb(
-        "send what trainers left unsent", "ett_service.client.command", "add_sync", "sync"
-    ),
-    "serve": Verb("serve the API", "ett_service.cli.serve"),
-    "demo": Verb("serve a made-up fleet, to look around in", "ett_service.cli.demo"),
-    "worker": Verb("compute ledgers beside a server", "ett_service.cli.worker"),
-    "migrate": Verb("bring the database to the newest schema", "ett_service.cli.migrate"),
-    "import": Verb("turn logs into events", "ett_service.cli.import_"),
-    "jobs": Verb("list, correct and delete jobs", "ett_service.cli.jobs"),
-    "job": Verb("show one job's ledger", "ett_service.cli.job"),
-    "markers": Verb("record deploys, launches and maintenance", "ett_service.cli.markers"),
-    "fleet": Verb("show where the fleet's time goes", "ett_service.cli.fleet"),
-    "explain": Verb("split a change of ETT%% into its causes", "ett_service.cli.explain"),
-    "changes": Verb("what was before each marker, and what after", "ett_service.cli.changes"),
-    "what-if": Verb("what would have been gained", "ett_service.cli.what_if"),
-    "checkpoint-advice": Verb("find how often to save", "ett_service.cli.checkpoint_advice"),
-    "estimate": Verb("find what a planned run would take", "ett_service.cli.estimate"),
-    "detect": Verb("replay the search for regressions", "ett_service.cli.detect"),
-    "regressions": Verb(
-        "what changed for the worse, why, and what is done about it", "ett_service.cli.regressions"
-    ),
-    "report": Verb("write up a week of the fleet", "ett_service.cli.report"),
-    "export": Verb("write lists, or the past of the metrics, to files", "ett_service.cli.export"),
-    "rules": Verb("write rules for Prometheus", "ett_service.cli.rules"),
-    "verify": Verb("recompute everything and print the differences", "ett_service.cli.verify"),
-    "recompute": Verb("fold every job anew and rewrite its numbers", "ett_service.cli.recompute"),
-    "receivers": Verb("tell people of regressions", "ett_service.cli.receivers"),
-    "keys": Verb("create, list and revoke API keys", "ett_service.cli.keys"),
-    "config": Verb("show or check the settings", "ett_service.cli.config"),
-    "doctor": Verb("find what is wrong with this installation", "ett_service.cli.doctor"),
+    "receivers": Entry("manage who is notified of regressions", "receivers"),
+    "keys": Entry("create, list and revoke API keys", "record.keys"),
+    "config": Entry("show or check the settings", "operations.config"),
+    "doctor": Entry("diagnose this installation", "operations.doctor"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; see ``Exit``."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    chosen = next((word for word in given if not word.startswith("-")), "")
+    words = list(sys.argv[1:] if argv is None else argv)
+    chosen = next((word for word in words if not word.startswith("-")), "")
     try:
         with _flushed():
-            return _run(given, chosen)
+            args = parser(chosen).parse_args(words)
+            return VERBS[args.verb].run(args)
     except BrokenPipeError:
         # The reader has had enough; without this the interpreter complains while it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -88,32 +121,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
 
 
+def parser(chosen: str) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the arguments of the *chosen* verb."""
+    root = argparse.ArgumentParser(
+        prog="ett",
+        description="Where the time of your training jobs goes.",
+        epilog="`ett VERB --help` explains a verb's arguments. Exit codes: docs/operations.md.",
+    )
+    root.add_argument("--version", action="version", version=f"ett {__version__}")
+    verbs = root.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, entry in VERBS.items():
+        if name == chosen:
+            entry.declare(name, verbs)
+        else:
+            verbs.add_parser(name, help=entry.summary, add_help=False)
+    return root
+
+
 @contextmanager
 def _flushed() -> Iterator[None]:
-    """Write what is buffered while failures of it can still be told."""
+    """Write what is buffered while its failure can still be reported."""
     try:
         yield
     finally:
         sys.stdout.flush()
-
-
-def _run(given: Sequence[str], chosen: str) -> int:
-    parser = argparse.ArgumentParser(
-        prog="ett",
-        description="What your training jobs spend their time on.",
-        epilog="`ett VERB --help` tells a verb's arguments. Exit codes: docs/operations.md.",
-    )
-    parser.add_argument("--version", action="version", version=f"ett {version('ett-service')}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, verb in VERBS.items():
-        if name == chosen:
-            getattr(importlib.import_module(verb.module), verb.add_parser)(verbs)
-        else:
-            verbs.add_parser(name, help=verb.summary, add_help=False)
-    args = parser.parse_args(given)
-    verb = VERBS[args.verb]
-    code: int = getattr(importlib.import_module(verb.module), verb.run)(args)
-    return code
 
 
 def _explained(

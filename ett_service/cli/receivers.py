@@ -1,207 +1,167 @@
-"""``ett receivers``: whom to tell of regressions, and whether that works."""
+"""``ett receivers``: who is notified of regressions, and whether that works."""
 
-import argparse
 import sys
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from ett_service.cli.arguments import add_json, add_server
-from ett_service.cli.exits import Exit, Failure
-from ett_service.cli.output import minute, write_json, write_line, write_table
-from ett_service.cli.remote import ask
+from ett_service.cli.arguments import named, pair, project, server
+from ett_service.cli.output import conditions, minute, or_dash, write_line
+from ett_service.cli.remote import ask, of_project, place
+from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.verb import Exit, Failure, Verb
 from ett_service.notifications.receivers import Format
 
-_PAGE = 1000
+_MOST = 1000
 _STATES = ("waiting", "repeating", "sent", "dead", "superseded")
 _PATIENT_S = 60.0  # a receiver under test may take its time
+_SHARED = (project, server)
+_NAMED = (named("name", "name, as `list` shows it"), *_SHARED)
+
+_RECEIVERS = (
+    text("name"),
+    text("from", "project", lambda name: name or "settings"),
+    text("format"),
+    text("host", "host", or_dash),
+    text("where", "where", lambda where: conditions(where) or "all"),
+    text("state"),
+    number("failures"),
+    number("pending", "waiting"),
+    number("dead"),
+)
 
 
-def add_parser(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("receivers", help="tell people of regressions")
-    acts = parser.add_subparsers(
-        dest="act", metavar="add|test|list|remove|rotate|deliveries|replay", required=True
-    )
-    _declare_add(acts.add_parser("add", help="make a receiver; prints what signs, this once"))
-    acts.add_parser("list", help="print all receivers and how they do")
-    for act, summary in (
-        ("test", "send a message that is marked as a test"),
-        ("remove", "forget a receiver, and give up what waits for it"),
-        ("rotate", "make a new secret; the former one signs for a day yet"),
-        ("deliveries", "print what became of messages, latest first"),
-        ("replay", "send the messages again that were given up"),
-    ):
-        acts.add_parser(act, help=summary).add_argument("name", help="as `list` shows it")
-    acts.choices["deliveries"].add_argument(
-        "--state", action="append", choices=_STATES, help="only those; may be given several times"
-    )
-    acts.choices["deliveries"].add_argument(
-        "--limit", type=int, default=100, help=f"up to {_PAGE} (default 100)"
-    )
-    for act_parser in acts.choices.values():
-        act_parser.add_argument("--project", help="another project than the key's own")
-        add_server(act_parser)
-        add_json(act_parser)
+def _last_try(delivery: Answer) -> str:
+    if not delivery["tried"]:
+        return "-"
+    last = delivery["tried"][-1]
+    return f"{last['status'] or ''} {last['said']}".strip()
 
 
-def _declare_add(parser: argparse.ArgumentParser) -> None:
+_DELIVERIES = (
+    text("id"),
+    text("series", "fingerprint"),
+    number("version", "state_version"),
+    text("state"),
+    text("made (UTC)", "made_at", minute),
+    text("next (UTC)", "due_at", minute),
+    number("failed", "failed_tries"),
+    text("last", _last_try),
+)
+
+
+def _path(args: Namespace, act: str = "") -> str:
+    return place("/v1/receivers/{}", args.name) + act
+
+
+def _add_options(parser: ArgumentParser) -> None:
     parser.add_argument("name", help="up to 63 of a-z, 0-9 and -")
     parser.add_argument(
-        "address", help="where to post to; - reads it from standard input, as it may be a secret"
+        "address", help="address to post to; - reads it from standard input, as it may be a secret"
     )
-    parser.add_argument("--format", choices=[one.value for one in Format], default="generic")
+    parser.add_argument("--format", choices=[member.value for member in Format], default="generic")
     parser.add_argument(
-        "--routing-key-file", type=Path, metavar="FILE", help="of PagerDuty: what holds its key"
+        "--routing-key-file", type=Path, metavar="FILE", help="file with PagerDuty's routing key"
     )
     parser.add_argument(
         "--where",
         action="append",
-        type=_condition,
+        type=pair,
         default=[],
         metavar="DIMENSION:VALUE",
-        help="tell it only of what concerns these",
+        help="notify it only about this part of the fleet",
     )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do one of them."""
-    acts: dict[str, Callable[[argparse.Namespace], int | None]] = {
-        "add": _add,
-        "list": _list,
-        "test": _test,
-        "remove": _remove,
-        "rotate": _rotate,
-        "deliveries": _deliveries,
-        "replay": _replay,
-    }
-    return acts[args.act](args) or Exit.DONE
-
-
-def _add(args: argparse.Namespace) -> None:
-    sent = {
+def _add(args: Namespace) -> Any:
+    body = {
         "name": args.name,
         "url": sys.stdin.readline().strip() if args.address == "-" else args.address,
         "format": args.format,
         "where": dict(args.where),
-        "routing_key": _held(args.routing_key_file),
+        "routing_key": _content(args.routing_key_file),
     }
-    made = ask(args, "/v1/receivers", _asked(args), method="POST", body=sent)
-    if args.json:
-        write_json(made)
-    elif made["secret"] is None:
-        write_line(f"{made['name']} is told from now on.")
+    return ask(args, "/v1/receivers", of_project(args), method="POST", body=body)
+
+
+def _write_added(receiver: Answer, _args: Namespace) -> None:
+    if receiver["secret"] is None:
+        write_line(f"{receiver['name']} is notified from now on.")
     else:
-        write_line(made["secret"])
+        _write_secret(receiver, _args)
 
 
-def _list(args: argparse.Namespace) -> None:
-    found = ask(args, "/v1/receivers", _asked(args))["receivers"]
-    if args.json:
-        write_json(found)
-    elif not found:
-        write_line("No receiver yet. `ett receivers add NAME ADDRESS` makes one.")
+def _write_secret(receiver: Answer, _args: Namespace) -> None:
+    write_line(receiver["secret"])
+
+
+def _list(args: Namespace) -> Any:
+    return ask(args, "/v1/receivers", of_project(args))["receivers"]
+
+
+def _write_list(receivers: list[Any], _args: Namespace) -> None:
+    if receivers:
+        write_table(_RECEIVERS, receivers)
     else:
-        columns = (
-            "name",
-            "from",
-            "format",
-            "host",
-            "where",
-            "state",
-            "failures",
-            "waiting",
-            "dead",
-        )
-        write_table(columns, map(_row, found), right=("failures", "waiting", "dead"))
+        write_line("No receivers. `ett receivers add NAME ADDRESS` adds one.")
 
 
-def _row(receiver: dict[str, Any]) -> tuple[object, ...]:
-    return (
-        receiver["name"],
-        receiver["project"] or "settings",
-        receiver["format"],
-        receiver["host"] or "-",
-        " ".join(f"{name}:{value}" for name, value in receiver["where"].items()) or "all",
-        receiver["state"],
-        receiver["failures"],
-        receiver["waiting"],
-        receiver["dead"],
+def _test(args: Namespace) -> Any:
+    path = _path(args, "/test")
+    return ask(args, path, of_project(args), method="POST", timeout_s=_PATIENT_S)
+
+
+def _write_test(trial: Answer, _args: Namespace) -> None:
+    write_line(trial["outcome"])
+    if trial["status"] is not None and trial["said"]:
+        write_line(f"The receiver answered: {trial['said']}")
+
+
+def _delivered(trial: Answer, _args: Namespace) -> Exit:
+    return Exit.DONE if trial["delivered"] else Exit.FAILED
+
+
+def _remove(args: Namespace) -> Any:
+    ask(args, _path(args), of_project(args), method="DELETE")
+    return {"name": args.name, "removed": True}
+
+
+def _write_removed(_answer: Any, args: Namespace) -> None:
+    write_line(f"{args.name} is removed.")
+
+
+def _rotate(args: Namespace) -> Any:
+    return ask(args, _path(args, "/rotate"), of_project(args), method="POST")
+
+
+def _deliveries_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--state", action="append", choices=_STATES, help="only in this state; may be repeated"
     )
+    parser.add_argument("--limit", type=int, default=100, help=f"up to {_MOST} (default 100)")
 
 
-def _test(args: argparse.Namespace) -> int:
-    told = ask(args, _path(args, "/test"), _asked(args), method="POST", timeout_s=_PATIENT_S)
-    if args.json:
-        write_json(told)
+def _deliveries(args: Namespace) -> Any:
+    query = of_project(args, state=args.state, limit=args.limit)
+    return ask(args, _path(args, "/deliveries"), query)["deliveries"]
+
+
+def _write_deliveries(deliveries: list[Any], _args: Namespace) -> None:
+    if deliveries:
+        write_table(_DELIVERIES, deliveries)
     else:
-        write_line(told["outcome"])
-        if told["status"] is not None and told["said"]:
-            write_line(f"It said: {told['said']}")
-    return Exit.DONE if told["delivered"] else Exit.FAILED
+        write_line("No deliveries.")
 
 
-def _remove(args: argparse.Namespace) -> None:
-    ask(args, _path(args), _asked(args), method="DELETE")
-    if args.json:
-        write_json({"name": args.name, "removed": True})
-    else:
-        write_line(f"{args.name} is told no more.")
+def _replay(args: Namespace) -> Any:
+    return ask(args, _path(args, "/replay"), of_project(args), method="POST")
 
 
-def _rotate(args: argparse.Namespace) -> None:
-    made = ask(args, _path(args, "/rotate"), _asked(args), method="POST")
-    if args.json:
-        write_json(made)
-    else:
-        write_line(made["secret"])
+def _write_replayed(answer: Answer, _args: Namespace) -> None:
+    write_line(f"{answer['replayed']} deliveries are sent again.")
 
 
-def _deliveries(args: argparse.Namespace) -> None:
-    wanted = {**_asked(args), "state": args.state, "limit": args.limit}
-    found = ask(args, _path(args, "/deliveries"), wanted)["deliveries"]
-    if args.json:
-        write_json(found)
-    elif not found:
-        write_line("Nothing was to be told.")
-    else:
-        columns = ("id", "series", "version", "state", "made (UTC)", "next (UTC)", "failed", "last")
-        write_table(columns, map(_delivery_row, found), right=("version", "failed"))
-
-
-def _delivery_row(delivery: dict[str, Any]) -> tuple[object, ...]:
-    last = delivery["tried"][-1] if delivery["tried"] else None
-    said = "-" if last is None else f"{last['status'] or ''} {last['said']}".strip()
-    return (
-        delivery["id"],
-        delivery["fingerprint"],
-        delivery["state_version"],
-        delivery["state"],
-        minute(delivery["made_at"]),
-        minute(delivery["due_at"]),
-        delivery["failed_tries"],
-        said,
-    )
-
-
-def _replay(args: argparse.Namespace) -> None:
-    told = ask(args, _path(args, "/replay"), _asked(args), method="POST")
-    if args.json:
-        write_json(told)
-    else:
-        write_line(f"{told['replayed']} are sent again.")
-
-
-def _path(args: argparse.Namespace, act: str = "") -> str:
-    return f"/v1/receivers/{quote(args.name, safe='')}{act}"
-
-
-def _asked(args: argparse.Namespace) -> dict[str, object]:
-    return {"project": args.project}
-
-
-def _held(file: Path | None) -> str:
+def _content(file: Path | None) -> str:
     if file is None:
         return ""
     try:
@@ -212,8 +172,50 @@ def _held(file: Path | None) -> str:
         ) from error
 
 
-def _condition(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not name or not colon:
-        raise argparse.ArgumentTypeError("DIMENSION:VALUE is needed")
-    return name, value
+VERB = Verb(
+    acts={
+        "add": Verb(
+            summary="add a receiver and print its signing secret, this once",
+            options=(_add_options, *_SHARED),
+            run=_add,
+            write=_write_added,
+        ),
+        "list": Verb(
+            summary="list all receivers and their state",
+            options=_SHARED,
+            run=_list,
+            write=_write_list,
+        ),
+        "test": Verb(
+            summary="send a test message",
+            options=_NAMED,
+            run=_test,
+            write=_write_test,
+            exit_code=_delivered,
+        ),
+        "remove": Verb(
+            summary="remove a receiver, with its pending deliveries",
+            options=_NAMED,
+            run=_remove,
+            write=_write_removed,
+        ),
+        "rotate": Verb(
+            summary="make a new secret; the former one still signs for a day",
+            options=_NAMED,
+            run=_rotate,
+            write=_write_secret,
+        ),
+        "deliveries": Verb(
+            summary="list deliveries, latest first",
+            options=(*_NAMED, _deliveries_options),
+            run=_deliveries,
+            write=_write_deliveries,
+        ),
+        "replay": Verb(
+            summary="send dead deliveries again",
+            options=_NAMED,
+            run=_replay,
+            write=_write_replayed,
+        ),
+    },
+)

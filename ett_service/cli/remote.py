@@ -1,20 +1,21 @@
-"""Asks the running server, and turns its refusals into failures that say what to try."""
+"""Calls the running server, and turns its refusals into failures that say what to try."""
 
-import argparse
 import json
-from collections.abc import Mapping
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from ett_service.cli.arguments import DEFAULT_URL
-from ett_service.cli.exits import Failure, NotAllowed, OutOfReach
+from ett_service.cli.verb import Failure, NotAllowed, OutOfReach
 from ett_service.client.transport import Response, Unreachable, request
-
-_ANSWER_LIMIT = 1 << 30
-_TIMEOUT_S = 30.0
 
 PATIENT_S = 300.0
 """How long to wait for an answer that is computed from the ledgers of many jobs."""
+
+_ANSWER_LIMIT = 1 << 30
+_TIMEOUT_S = 30.0
+_PAGE = 1000
 
 _NO_KEY = 401
 _FORBIDDEN = 403
@@ -24,7 +25,7 @@ _SERVER_FAILED = 500
 
 
 def ask(
-    args: argparse.Namespace,
+    args: Namespace,
     path: str,
     query: Mapping[str, object] | None = None,
     *,
@@ -41,11 +42,11 @@ def ask(
         NotAllowed: where the key is missing, unknown or may not do this.
         Failure: where the server refused for any other reason.
     """
-    answer = fetch(args, path, query, method=method, body=body, timeout_s=timeout_s)
-    if not answer.body:
+    response = fetch(args, path, query, method=method, body=body, timeout_s=timeout_s)
+    if not response.body:
         return None
     try:
-        return json.loads(answer.body)
+        return json.loads(response.body)
     except ValueError:
         raise Failure(
             f"{args.url or DEFAULT_URL} did not answer with JSON",
@@ -54,7 +55,7 @@ def ask(
 
 
 def fetch(
-    args: argparse.Namespace,
+    args: Namespace,
     path: str,
     query: Mapping[str, object] | None = None,
     *,
@@ -62,28 +63,70 @@ def fetch(
     body: object = None,
     timeout_s: float = _TIMEOUT_S,
 ) -> Response:
-    """Send one request, as ``ask`` does, and return the answer as it came.
+    """Send one request, as ``ask`` does, and return the response as it came.
 
     Raises what ``ask`` raises.
     """
     url = (args.url or DEFAULT_URL).rstrip("/")
-    asked = {name: value for name, value in (query or {}).items() if value is not None}
-    written = urlencode(asked, doseq=True)
+    written = urlencode(without_none(query or {}), doseq=True)
     address = url + path + (f"?{written}" if written else "")
-    answer = _exchange(method, address, args, body, timeout_s)
-    if answer.status >= _REFUSED:
-        raise _refusal(answer, args)
-    return answer
+    response = _exchange(method, address, args, body, timeout_s)
+    if response.status >= _REFUSED:
+        raise _refusal(response, args)
+    return response
 
 
-def _exchange(
-    method: str, url: str, args: argparse.Namespace, body: object, timeout_s: float
-) -> Response:
-    sent = None if body is None else json.dumps(body).encode()
+def pages(
+    args: Namespace,
+    path: str,
+    member: str,
+    query: Mapping[str, object],
+    limit: int | None = None,
+) -> Iterator[Any]:
+    """Yield the pages of a list, whose rows are in *member*: *limit* rows together at most."""
+    cursor, left = None, limit
+    while left is None or left > 0:
+        size = _PAGE if left is None else min(_PAGE, left)
+        page = ask(args, path, {**query, "limit": size, "cursor": cursor})
+        yield page
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return
+        left = None if left is None else left - len(page[member])
+
+
+def listed(
+    args: Namespace,
+    path: str,
+    member: str,
+    query: Mapping[str, object],
+    limit: int | None = None,
+) -> list[Any]:
+    """Return the rows of all pages of a list."""
+    return [row for page in pages(args, path, member, query, limit) for row in page[member]]
+
+
+def place(template: str, *names: str) -> str:
+    """Fill a path's braces with names, whatever characters they have."""
+    return template.format(*(quote(name, safe="") for name in names))
+
+
+def of_project(args: Namespace, **more: object) -> dict[str, object]:
+    """Return a query for the project that *args* name."""
+    return {"project": args.project, **more}
+
+
+def without_none(members: Mapping[str, object]) -> dict[str, object]:
+    """Leave out what is None."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _exchange(method: str, url: str, args: Namespace, body: object, timeout_s: float) -> Response:
+    content = None if body is None else json.dumps(body).encode()
     headers = {} if body is None else {"Content-Type": "application/json"}
     try:
         return request(
-            method, url, args.key, sent, headers, timeout=timeout_s, answer_limit=_ANSWER_LIMIT
+            method, url, args.key, content, headers, timeout=timeout_s, answer_limit=_ANSWER_LIMIT
         )
     except Unreachable as error:
         raise OutOfReach(
@@ -92,40 +135,39 @@ def _exchange(
         ) from error
 
 
-def _refusal(answer: Response, args: argparse.Namespace) -> Failure:
-    said = _said(answer)
-    if answer.status == _NO_KEY:
-        hint = "The server knows no such key; `ett keys list` shows those it has."
+def _refusal(response: Response, args: Namespace) -> Failure:
+    message = _message(response)
+    if response.status == _NO_KEY:
+        hint = "The server does not know this key. `ett keys list` shows the keys it has."
         if not args.key:
             hint = "Name a key with --key or ETT_API_KEY; `ett keys create` makes one."
-        return NotAllowed(said, hint)
-    if answer.status == _FORBIDDEN:
-        return NotAllowed(said, "`ett keys create --scope ...` makes a key that may.")
-    if answer.status == _NOT_FOUND:
+        return NotAllowed(message, hint)
+    if response.status == _FORBIDDEN:
+        return NotAllowed(message, "`ett keys create --scope ...` makes a key that may.")
+    if response.status == _NOT_FOUND:
         return Failure(
-            said,
-            "`ett jobs`, and `ett VERB list` as `ett keys list`, show what there is.",
+            message, "`ett jobs`, and `ett VERB list` as `ett keys list`, show what there is."
         )
-    if answer.status < _SERVER_FAILED:
-        return Failure(said, "`ett VERB --help` tells what may be asked.")
-    request_id = answer.headers.get("x-request-id", "unknown")
-    return Failure(said, f"The server's log has more under request id {request_id}.")
+    if response.status < _SERVER_FAILED:
+        return Failure(message, "`ett VERB --help` explains the arguments.")
+    request_id = response.headers.get("x-request-id", "unknown")
+    return Failure(message, f"The server's log has more under request id {request_id}.")
 
 
-def _said(answer: Response) -> str:
+def _message(response: Response) -> str:
     try:
-        problem = json.loads(answer.body)
+        problem = json.loads(response.body)
         detail = problem.get("detail")
-        faults = [_fault(one, is_explained=bool(detail)) for one in problem.get("errors", ())]
+        faults = [_fault(fault, detail) for fault in problem.get("errors", ())]
         return " ".join(filter(None, [f"{problem['title']}.", detail, *faults]))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"the server answered with status {answer.status}"
+        return f"the server answered with status {response.status}"
 
 
-def _fault(fault: Mapping[str, Any], *, is_explained: bool) -> str:
-    said = f"{fault['pointer']}: {fault['code']}."
+def _fault(fault: Mapping[str, Any], detail: str | None) -> str:
+    text = f"{fault['pointer']}: {fault['code']}."
     allowed = fault.get("allowed")
-    if is_explained or not allowed:
-        return said
+    if detail or not allowed:
+        return text
     words = allowed if isinstance(allowed, str) else f"It may be {', '.join(allowed)}"
-    return f"{said} {words.removesuffix('.')}."
+    return f"{text} {words.removesuffix('.')}."

@@ -18,7 +18,7 @@ from tests.cli.conftest import Ett, Served
     [
         ("", {}, 2, "arguments are required: VERB", "usage: ett"),
         ("serv", {}, 2, "invalid choice: 'serv'", "serve"),
-        ("jobs --limit 0", {}, 2, "a whole number from 1 is needed", "usage: ett jobs"),
+        ("jobs --limit 0", {}, 2, "is not a whole number from 1", "usage: ett jobs"),
         ("keys create --project p --scope all", {}, 2, "invalid choice: 'all'", "admin"),
         ("config check", {"ETT_PROT": "1"}, 1, "ETT_PROT is not a setting", "mean ETT_PORT?"),
         ("config check", {"ETT_PORT": "x"}, 1, "port (from ETT_PORT)", "docs/operations.md"),
@@ -117,7 +117,7 @@ def test_revoking_a_key_that_is_not_there_is_a_failure(ett: Ett) -> None:
     main(["migrate"])
     done = ett("keys", "revoke", "ett_00000000")
     assert done.returncode == 1
-    assert "no key that stands begins with ett_00000000" in done.stderr
+    assert "no active key begins with ett_00000000" in done.stderr
     assert "ett keys list" in done.stderr
 
 

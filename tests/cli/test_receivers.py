@@ -81,13 +81,13 @@ def test_a_receiver_is_added_tried_rotated_and_removed(run: Any) -> None:
     with receiving(reply(200, b"ok")) as hook:
         secret = run("add", "oncall", hook.url, "--where", "model:llm-70b").strip()
         assert secret.startswith("whsec_")
-        assert run("test", "oncall").splitlines()[1] == "It said: ok"
+        assert run("test", "oncall").splitlines()[1] == "The receiver answered: ok"
         assert run("rotate", "oncall").strip() not in {"", secret}
     (row,) = [line for line in run("list").splitlines() if line.startswith("oncall")]
     assert row.split() == [
         *("oncall", "default", "generic", "127.0.0.1", "model:llm-70b", "working", "0", "0", "0")
     ]
-    assert run("deliveries", "oncall") == "Nothing was to be told.\n"
+    assert run("deliveries", "oncall") == "No deliveries.\n"
     assert run("replay", "oncall") == "0 are sent again.\n"
     assert run("remove", "oncall") == "oncall is told no more.\n"
     assert "No such receiver." in run("test", "oncall", code=1)
@@ -98,7 +98,7 @@ def test_a_test_that_fails_says_so_and_is_told_by_the_exit_code(run: Any) -> Non
         run("add", "oncall", hook.url)
         said = run("test", "oncall", code=1).splitlines()
     assert said[0].startswith("It refused: it answered 503 within")
-    assert said[1] == "It said: later"
+    assert said[1] == "The receiver answered: later"
 
 
 def test_an_address_and_a_routing_key_need_not_stand_on_the_command_line(
@@ -109,7 +109,7 @@ def test_an_address_and_a_routing_key_need_not_stand_on_the_command_line(
     with receiving() as hook:
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{hook.url}\n"))
         said = run(*("add", "duty", "-", "--format", "pagerduty", "--routing-key-file", str(held)))
-        assert said == "duty is told from now on.\n"
+        assert said == "duty is notified from now on.\n"
         run("test", "duty")
     assert json.loads(hook.requests[0].body)["routing_key"] == "R0UT1NG"
 
@@ -117,7 +117,7 @@ def test_an_address_and_a_routing_key_need_not_stand_on_the_command_line(
 def test_where_no_receiver_may_be_is_said(run: Any) -> None:
     said = run("add", "oncall", "https://169.254.169.254/", code=1)
     assert "link-local" in said
-    assert "DIMENSION:VALUE is needed" in _usage("add", "a", "https://a.example", "--where", "x")
+    assert "not NAME:VALUE" in _usage("add", "a", "https://a.example", "--where", "x")
     assert "cannot be read" in run(
         "add", "a", "https://a.example", "--routing-key-file", "nothing", code=1
     )

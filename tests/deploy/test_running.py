@@ -108,7 +108,7 @@ def _leave_key(deployment: Deployment, file: Path) -> str:
 
 
 def test_migrations_run_again_and_change_nothing(deployment: Deployment) -> None:
-    assert "newest schema" in deployment.once("ett", "migrate", name="migrate")
+    assert "latest schema" in deployment.once("ett", "migrate", name="migrate")
 
 
 def test_the_service_owns_its_tables_and_is_no_superuser(deployment: Deployment) -> None:

@@ -11,7 +11,8 @@ from socket import socket
 import pytest
 from standardwebhooks import Webhook
 
-from ett_service.cli.working import worker
+from ett_service.app import worker
+from ett_service.cli.verb import now_us
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.notifications.notice import Status
 from ett_service.notifications.receivers import Directory, Format
@@ -276,7 +277,7 @@ def test_the_worker_of_the_settings_tells_the_receivers_of_the_settings(
         settings = Settings.model_validate(
             {"database_url": store.url, "receivers": [row], "detection": {"enabled": False}}
         )
-        with running(worker(settings, store)):
+        with running(worker(settings, store, now_us)):
             put(store, project_id, ["a"], NOON)
             assert eventually(lambda: len(web.requests) == 1)
 

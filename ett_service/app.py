@@ -1,0 +1,182 @@
+"""The one place where parts are put together: what ``serve``, ``worker`` and ``detect`` stand on.
+
+It reads no clock: entry points hand theirs in.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from importlib.metadata import version
+from ipaddress import ip_address
+
+from ett_service.api.state import AppState, Notifications
+from ett_service.core.dimensions import DIMENSIONS
+from ett_service.core.intervals import SECOND_US
+from ett_service.core.regressions.state import StateRules
+from ett_service.detection.options import Options, Plan
+from ett_service.ingest.wire import Limits
+from ett_service.metrics.gauges import GaugeOptions
+from ett_service.notifications.guard import Allowed
+from ett_service.notifications.receivers import Directory
+from ett_service.notifications.schedule import Schedule
+from ett_service.notifications.sender import Sender, Sending
+from ett_service.settings import Settings
+from ett_service.storage.engine import migrate, sqlite
+from ett_service.storage.engine.seal import Keyring
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.metrics.labels import Most
+from ett_service.worker.deliver import Delivering
+from ett_service.worker.ledgers import Beside, Worker
+from ett_service.worker.metrics import Publication
+from ett_service.worker.notify import Audience
+from ett_service.worker.regressions import Detecting, Evaluating
+
+Clock = Callable[[], int]
+"""Tells the time in microseconds since the Unix epoch."""
+
+
+def serve(settings: Settings, now_us: Clock) -> None:
+    """Serve the API until SIGINT or SIGTERM, with a worker inside where the settings ask for one.
+
+    Raises:
+        EttError: The database cannot be opened.
+        OSError: The address cannot be listened on.
+    """
+    from ett_service.api.serve import serve  # noqa: PLC0415 -- the web framework is for it alone
+
+    serve(settings, application(settings, now_us))
+
+
+@contextmanager
+def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
+    """Open what the API stands on, with a worker inside where the settings ask for one.
+
+    A SQLite file that is not there yet is made.
+    """
+    _make_file(settings.database_url)
+    with closing(open_store(settings.database_url)) as store:
+        inner = worker(settings, store, now_us) if settings.embedded_worker else None
+        state = AppState(
+            store=store,
+            now_us=now_us,
+            limits=_limits(settings),
+            worker=inner,
+            version=version("ett-service"),
+            open_metrics=settings.open_metrics or _is_loopback(settings.host),
+            cohort_histograms=settings.metrics.cohort_histograms,
+            body_deadline_s=settings.body_deadline_seconds,
+            economy=settings.economy,
+            sla=settings.sla,
+            notifications=notifications(settings),
+        )
+        if inner is None:
+            yield state
+            return
+        inner.start()
+        try:
+            yield state
+        finally:
+            inner.stop()
+
+
+def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
+    """Make the worker of a store; it is still to be started."""
+    limits, metrics = settings.limits, settings.metrics
+    notified = notifications(settings)
+    beside: list[Beside] = [_delivering(settings, store, notified)]
+    if settings.detection.enabled:
+        beside.append(_evaluating(settings, store, notified))
+    return Worker(
+        store,
+        now_us,
+        limits,
+        poll_seconds=settings.worker_poll_seconds,
+        cohorts_a_day=settings.cohorts_a_day,
+        publication=Publication(
+            every_us=round(metrics.every_seconds * SECOND_US),
+            most=Most(metrics.clusters, metrics.cohorts),
+            asked=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
+        ),
+        beside=beside,
+    )
+
+
+def notifications(settings: Settings) -> Notifications:
+    """Return who is notified of regressions, and what sends to them."""
+    alerting = settings.alerting
+    sending = Sending(
+        connect_seconds=alerting.connect_seconds,
+        total_seconds=alerting.total_seconds,
+        resend_us=round(alerting.resend_seconds * SECOND_US),
+        allowed=Allowed.of(settings.webhook_allow),
+    )
+    keyring = Keyring(settings.secret_key.get_secret_value(), settings.database_url)
+    return Notifications(
+        directory=Directory(settings.told, keyring),
+        sender=lambda: Sender(sending),
+        public_url=settings.public_url,
+    )
+
+
+def detection_plan(settings: Settings) -> Plan:
+    """Return how regressions are searched for; each project is searched by itself."""
+    detection = settings.detection
+    return Plan(
+        cohort=tuple(name for name in detection.cohort if name in DIMENSIONS),
+        strata=tuple(name for name in detection.strata if name in DIMENSIONS),
+        options=Options(
+            recent_days=detection.recent_days,
+            baseline_days=detection.baseline_days,
+            effect_floor=detection.effect_floor,
+            impact_floor=detection.impact_floor,
+            q=detection.q,
+        ),
+        economy=settings.economy,
+    )
+
+
+def _delivering(settings: Settings, store: Store, notified: Notifications) -> Delivering:
+    alerting = settings.alerting
+    schedule = Schedule(
+        steps_us=tuple(round(seconds * SECOND_US) for seconds in alerting.retry_seconds),
+        resend_us=round(alerting.resend_seconds * SECOND_US),
+    )
+    return Delivering(store, notified.directory, notified.sender(), schedule)
+
+
+def _evaluating(settings: Settings, store: Store, notified: Notifications) -> Evaluating:
+    detection = settings.detection
+    detecting = Detecting(
+        plan=detection_plan(settings),
+        rules=StateRules(runs=detection.runs),
+        audience=Audience(notified.directory, notified.public_url),
+        every_us=round(detection.every_seconds * SECOND_US),
+        settle_us=round(detection.settle_seconds * SECOND_US),
+        lease_seconds=settings.alerting.lease_seconds,
+    )
+    return Evaluating(store, detecting)
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        max_body_bytes=settings.max_body_bytes,
+        max_inflated_bytes=settings.max_inflated_bytes,
+        max_batch_events=settings.max_batch_events,
+        max_event_bytes=settings.max_event_bytes,
+        max_depth=settings.max_depth,
+        max_future_us=settings.max_future_seconds * SECOND_US,
+    )
+
+
+def _make_file(url: str) -> None:
+    address = migrate.address(url)
+    if address.get_backend_name() == "sqlite" and not sqlite.path_of(address).exists():
+        migrate.migrate(url)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

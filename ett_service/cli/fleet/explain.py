@@ -1,0 +1,83 @@
+"""``ett explain``: why ETT% changed from one window to another."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from ett_service.charts.units import count, percent, points
+from ett_service.cli.arguments import by, scope, scope_query, server, when, window, window_query
+from ett_service.cli.fleet.fleet import group_columns
+from ett_service.cli.output import minute, write_line
+from ett_service.cli.remote import ask
+from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.verb import Verb
+
+
+def _points(change: float) -> str:
+    return points(change / 100)
+
+
+def _names(jobs: list[Answer]) -> str:
+    return ", ".join(job["job"] for job in jobs)
+
+
+_PART = (
+    text("part"),
+    number("change", "points", _points),
+    number("before", "base", percent),
+    number("now", "current", percent),
+    text("largest jobs", "jobs", _names),
+)
+
+
+def _options(parser: ArgumentParser) -> None:
+    summary = "window to compare with (default: as long, right before)"
+    when(parser, "--base-from", "base_begin", summary)
+    when(parser, "--base-to", "base_end", summary)
+    parser.add_argument(
+        "--weighting", choices=("accelerators", "wall"), help="default accelerators"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="number of parts (default 20)")
+
+
+def _explain(args: Namespace) -> Any:
+    query = {
+        **window_query(args),
+        **scope_query(args),
+        "base_from": args.base_begin,
+        "base_to": args.base_end,
+        "group_by": args.by,
+        "weighting": args.weighting,
+        "limit": args.limit,
+    }
+    return ask(args, "/v1/fleet/explain", query)
+
+
+def _write(answer: Answer, _args: Namespace) -> None:
+    for side in (answer["base"], answer["current"]):
+        write_line(
+            f"{minute(side['from'])} to {minute(side['to'])} (UTC): "
+            f"ETT {percent(side['ett_ratio'])}, {count(side['jobs'])} jobs"
+        )
+    if not answer["comparable"]:
+        write_line("One of the two windows has no time, so they cannot be compared.")
+        return
+    write_line(
+        f"Change {_points(answer['change_points'])}: {_points(answer['mix_points'])} by mix, "
+        f"{_points(answer['within_points'])} within cohorts"
+    )
+    write_line()
+    groups, rest = group_columns(answer["group_by"]), answer["rest"]
+    smaller = (f"{count(rest['parts'])} smaller", *[""] * len(groups), _points(rest["points"]))
+    write_table(
+        (*groups, *_PART),
+        answer["parts"],
+        last=(*smaller, "", "", "") if rest["parts"] else None,
+    )
+
+
+VERB = Verb(
+    epilog="Examples: `ett explain`, `ett explain --by team,model --from 14d`.",
+    options=(by, window, _options, scope, server),
+    run=_explain,
+    write=_write,
+)

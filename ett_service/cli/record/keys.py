@@ -1,0 +1,146 @@
+"""``ett keys``: who may do what in which project.
+
+It opens the database itself, so that the first key needs none. Where a server holds the file,
+``--url`` asks the server instead, with a key of scope ``admin``.
+"""
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from ett_service.cli.arguments import config, named
+from ett_service.cli.local import loaded, opened_for_reading
+from ett_service.cli.output import minute, write_line
+from ett_service.cli.remote import ask, place
+from ett_service.cli.tables import text, write_table
+from ett_service.cli.verb import Failure, Verb, now_us
+from ett_service.core.intervals import rfc3339
+from ett_service.storage.engine.errors import StoreInUse
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.record.keys import SCOPES, create_key, list_keys, revoke_key
+
+T = TypeVar("T")
+
+_COLUMNS = (
+    text("prefix"),
+    text("project"),
+    text("name"),
+    text("scopes", "scopes", " ".join),
+    text("created (UTC)", "created_at", minute),
+    text("revoked (UTC)", "revoked_at", minute),
+)
+
+
+def _server(parser: ArgumentParser) -> None:
+    parser.add_argument("--url", help="ask this server instead of opening the database")
+    parser.add_argument(
+        "--key",
+        default=os.environ.get("ETT_API_KEY") or None,
+        help="key of scope admin for that server (ETT_API_KEY)",
+    )
+
+
+def _create_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--project", required=True, help="project, which is made if it is new")
+    parser.add_argument("--name", default="unnamed", help="what the key is for")
+    parser.add_argument(
+        "--scope",
+        action="append",
+        choices=SCOPES,
+        required=True,
+        help="what the key may do; repeat it for several scopes",
+    )
+
+
+def _create(args: Namespace) -> Mapping[str, Any]:
+    wanted = {"project": args.project, "name": args.name, "scopes": sorted(set(args.scope))}
+    if args.url:
+        key = ask(args, "/v1/keys", method="POST", body=wanted)["key"]
+    else:
+        key = _write(args, lambda conn: create_key(conn, **wanted, now_us=now_us()))
+    return {**wanted, "key": key}
+
+
+def _write_created(created: Any, _args: Namespace) -> None:
+    write_line(created["key"])
+
+
+def _list(args: Namespace) -> Any:
+    if args.url:
+        return ask(args, "/v1/keys")["keys"]
+    with opened_for_reading(args) as (_, store), store.reading() as conn:
+        keys = list_keys(conn)
+    return [
+        {
+            "prefix": key.prefix,
+            "project": key.project,
+            "name": key.name,
+            "scopes": sorted(key.scopes),
+            "created_at": rfc3339(key.created_at),
+            "revoked_at": None if key.revoked_at is None else rfc3339(key.revoked_at),
+        }
+        for key in keys
+    ]
+
+
+def _write_list(keys: Any, _args: Namespace) -> None:
+    write_table(_COLUMNS, keys)
+
+
+def _revoke(args: Namespace) -> Any:
+    if args.url:
+        ask(args, place("/v1/keys/{}", args.prefix), method="DELETE")
+    elif not _write(args, lambda conn: revoke_key(conn, args.prefix, now_us())):
+        raise Failure(
+            f"no active key begins with {args.prefix}",
+            "`ett keys list` shows the prefixes; a revoked key stays revoked.",
+        )
+    return {"prefix": args.prefix, "revoked": True}
+
+
+def _write_revoked(_answer: Any, args: Namespace) -> None:
+    write_line(f"{args.prefix} is revoked.")
+
+
+def _write(args: Namespace, work: Callable[[Connection], T]) -> T:
+    try:
+        store = open_store(loaded(args).settings.database_url)
+    except StoreInUse as error:
+        raise Failure(
+            str(error),
+            "A server holds the file; ask it: --url ADDRESS --key KEY, with a key of scope admin.",
+        ) from error
+    with closing(store):
+        return store.write(work)
+
+
+VERB = Verb(
+    acts={
+        "create": Verb(
+            summary="create a key and print it, this once",
+            options=(_create_options, _server, config),
+            run=_create,
+            write=_write_created,
+        ),
+        "list": Verb(
+            summary="list all keys, without their secrets",
+            options=(_server, config),
+            run=_list,
+            write=_write_list,
+        ),
+        "revoke": Verb(
+            summary="revoke a key, at once",
+            options=(
+                named("prefix", "its first twelve characters, as `list` shows them"),
+                _server,
+                config,
+            ),
+            run=_revoke,
+            write=_write_revoked,
+        ),
+    },
+)

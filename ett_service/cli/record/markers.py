@@ -1,0 +1,105 @@
+"""``ett markers``: deploys, launches and maintenance windows, beside which numbers are read."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from ett_service.cli.arguments import ID, named, pair, project, server
+from ett_service.cli.output import conditions, minute, or_dash, write_line
+from ett_service.cli.remote import ask, listed, of_project, place
+from ett_service.cli.tables import text, write_table
+from ett_service.cli.verb import Verb, now_us
+from ett_service.core.events import MarkerKind
+from ett_service.core.intervals import rfc3339
+
+_KINDS = tuple(kind.value for kind in MarkerKind)
+_SHARED = (project, server)
+_FILTERS = ("from", "to", "kind", "q", "label")
+
+_COLUMNS = (
+    text("id"),
+    text("at (UTC)", "at", minute),
+    text("end (UTC)", "end", minute),
+    text("kind"),
+    text("labels", "labels", lambda labels: or_dash(conditions(labels))),
+    text("title"),
+)
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("title", help="what was done, in a few words")
+    parser.add_argument("--kind", choices=_KINDS, required=True)
+    parser.add_argument("--at", help="begin (RFC 3339 with an offset); default: now")
+    parser.add_argument("--end", help="end, of what took time")
+    parser.add_argument(
+        "--label", action="append", type=pair, default=[], metavar="NAME:VALUE", dest="labels"
+    )
+    parser.add_argument("--id", help="an id of your own; adding it again changes nothing")
+
+
+def _add(args: Namespace) -> Any:
+    body = {
+        "at": args.at or rfc3339(now_us()),
+        "end": args.end,
+        "kind": args.kind,
+        "title": args.title,
+        "labels": dict(args.labels),
+        "id": args.id,
+    }
+    return ask(args, "/v1/markers", of_project(args), method="POST", body=body)
+
+
+def _write_added(marker: Any, _args: Namespace) -> None:
+    write_line(marker["id"])
+
+
+def _list_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--from", help="only those that end at or after this instant (RFC 3339)")
+    parser.add_argument("--to", help="only those that begin before this instant (RFC 3339)")
+    parser.add_argument("--kind", choices=_KINDS)
+    parser.add_argument("--q", help="only with this text in the title")
+    parser.add_argument("--label", action="append", metavar="NAME:VALUE")
+
+
+def _list(args: Namespace) -> Any:
+    filters = {name: getattr(args, name) for name in _FILTERS}
+    return listed(args, "/v1/markers", "markers", of_project(args, **filters))
+
+
+def _write_list(markers: list[Any], _args: Namespace) -> None:
+    if markers:
+        write_table(_COLUMNS, markers)
+    else:
+        write_line("No markers. `ett markers add --kind deploy TITLE` adds one.")
+
+
+def _delete(args: Namespace) -> Any:
+    ask(args, place("/v1/markers/{}", args.id), of_project(args), method="DELETE")
+    return {"id": args.id, "deleted": True}
+
+
+def _write_deleted(_answer: Any, args: Namespace) -> None:
+    write_line(f"{args.id} is deleted.")
+
+
+VERB = Verb(
+    acts={
+        "add": Verb(
+            summary="add a marker",
+            options=(_add_options, *_SHARED),
+            run=_add,
+            write=_write_added,
+        ),
+        "list": Verb(
+            summary="print markers, latest first",
+            options=(_list_options, *_SHARED),
+            run=_list,
+            write=_write_list,
+        ),
+        "delete": Verb(
+            summary="delete a marker",
+            options=(named("id", ID), *_SHARED),
+            run=_delete,
+            write=_write_deleted,
+        ),
+    },
+)

@@ -1,0 +1,171 @@
+"""``ett regressions compare``: two sets of jobs side by side, and a gate on what got worse."""
+
+import math
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ett_service.charts.units import NONE, count, percent, value
+from ett_service.cli.arguments import project, server, when
+from ett_service.cli.output import write_line
+from ett_service.cli.remote import PATIENT_S, ask, of_project
+from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.verb import Exit, Verb
+
+_SETS = {"base": "the baseline", "with": "what is compared with it"}
+
+
+def _factor_shown(factor: float | None) -> str:
+    return NONE if factor is None else f"{factor:.2f}x"
+
+
+def _interval(bounds: Answer | None) -> str:
+    if bounds is None or (not bounds["low"] and bounds["high"] is None):
+        return NONE
+    high = "any" if bounds["high"] is None else _factor_shown(bounds["high"])
+    return f"{_factor_shown(bounds['low'])} to {high}"
+
+
+def _level(name: str) -> Callable[[Answer], str]:
+    def level(figure: Answer) -> str:
+        return value(figure["unit"], figure[name]["value"])
+
+    return level
+
+
+def _p(corrected: float | None) -> str:
+    return NONE if corrected is None else f"{corrected:.2g}"
+
+
+_FIGURES = (
+    text("figure"),
+    number("base", _level("base")),
+    number("n", "base.n", count),
+    number("with", _level("with")),
+    number("n", "with.n", count),
+    number("factor", "ratio", _factor_shown),
+    text("95% interval", "ratio_interval", _interval),
+    number("p", "p_corrected", _p),
+    number("detectable", "smallest_ratio", _factor_shown),
+    text("outcome", "outcome", lambda outcome: outcome.replace("_", " ")),
+)
+
+
+def _options(parser: ArgumentParser) -> None:
+    for name, meaning in _SETS.items():
+        parser.add_argument(
+            f"--{name}",
+            dest=f"{name}_set",
+            action="append",
+            default=[],
+            metavar="DIMENSION:VALUE",
+            help=f"{meaning}: a dimension's value, or job:PATTERN; may be repeated",
+        )
+        when(parser, f"--{name}-from", f"{name}_begin", "attempts that start at or after")
+        when(parser, f"--{name}-to", f"{name}_end", "attempts that start before")
+    parser.add_argument(
+        "--fail-over",
+        type=_factor,
+        metavar="FACTOR",
+        help="exit 3 if a figure is significantly worse, and by more than this, as 1.1",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="FIGURE",
+        help="only this figure, as launcher_init; may be repeated",
+    )
+
+
+def _factor(text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = math.nan
+    if not 1 <= factor < math.inf:
+        raise ArgumentTypeError(f"{text!r} is not a factor from 1, as 1.1")
+    return factor
+
+
+def _compare(args: Namespace) -> Any:
+    query = of_project(args)
+    for name in _SETS:
+        query[name] = getattr(args, f"{name}_set")
+        query[f"{name}_from"] = getattr(args, f"{name}_begin")
+        query[f"{name}_to"] = getattr(args, f"{name}_end")
+    answer = ask(args, "/v1/regressions/compare", query, timeout_s=PATIENT_S)
+    figures = answer["compared"]
+    if args.only:
+        figures = [figure for figure in figures if figure["figure"] in args.only]
+    return {**answer, "compared": figures}
+
+
+def _gate(answer: Answer, args: Namespace) -> Exit:
+    """Fail where a figure is too much worse, or where there is nothing to compare."""
+    gated = args.fail_over is not None
+    faults = 0
+    for fault in _faults(answer, args):
+        faults += 1
+        print(fault, file=sys.stderr)
+    return Exit.GATE if gated and faults else Exit.DONE
+
+
+def _faults(answer: Answer, args: Namespace) -> Iterator[str]:
+    figures = answer["compared"]
+    for name in _SETS:
+        if not answer[name]["attempts"]:
+            yield f"The set {name} has no attempts."
+    for name in sorted(set(args.only or ()) - {figure["figure"] for figure in figures}):
+        yield f"Neither set has the figure {name}."
+    for figure in figures if args.fail_over is not None else ():
+        factor = figure["worse_by"]
+        if figure["outcome"] == "worse" and (factor or math.inf) > args.fail_over:
+            shown = _factor_shown(factor)
+            yield f"{figure['figure']} is worse by {shown}, over {args.fail_over:g}."
+
+
+def _write(answer: Answer, _args: Namespace) -> None:
+    for name in _SETS:
+        write_line(f"{name}  {_set(answer[name])}")
+    write_line()
+    write_table(_FIGURES, answer["compared"])
+    if answer["start_shares"]:
+        shares = ", ".join(
+            f"{name} {percent(share)}" for name, share in answer["start_shares"].items()
+        )
+        write_line()
+        write_line(f"Of the change of attempt_start: {shares}")
+    write_line()
+    for difference in answer["unlike"]:
+        write_line(
+            f"The sets differ in {difference['dimension']}: {difference['base'] or 'unknown'} "
+            f"against {difference['with'] or 'unknown'} ({percent(difference['apart'])} of the "
+            "attempts)"
+        )
+    write_line(answer["note"])
+
+
+def _set(jobs: Answer) -> str:
+    """Describe a set: its conditions, and how much there is of it."""
+    chosen = " ".join(_conditions(jobs)) or "everything"
+    return f"{chosen}: {count(jobs['attempts'])} attempts of {count(jobs['job_count'])} jobs"
+
+
+def _conditions(jobs: Answer) -> Iterator[str]:
+    for name, values in jobs["where"].items():
+        yield from (f"{name}:{value}" for value in values)
+    yield from (f"job:{pattern}" for pattern in jobs["jobs"])
+    yield from (f"{edge} {jobs[edge][:19]}" for edge in ("from", "to") if jobs[edge])
+
+
+ACT = Verb(
+    summary="compare two sets of jobs directly",
+    epilog="Examples: `ett regressions compare --base code_version:4.1 --with "
+    "code_version:4.2`, `ett regressions compare --with 'job:nightly-*' --with-from 2d "
+    "--base 'job:nightly-*' --fail-over 1.1`.",
+    options=(_options, project, server),
+    run=_compare,
+    write=_write,
+    exit_code=_gate,
+)

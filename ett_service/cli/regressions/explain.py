@@ -1,0 +1,172 @@
+"""``ett regressions explain``: a finding, and the numbers behind its verdict, on one screen."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ett_service.charts.units import (
+    cohort,
+    cost,
+    count,
+    duration,
+    factor,
+    level_change,
+    percent,
+    points,
+    subject,
+    value,
+)
+from ett_service.cli.arguments import ID, named, project, server
+from ett_service.cli.output import NONE, author, minute, write_line
+from ett_service.cli.remote import ask, of_project, place
+from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.verb import Verb
+
+_MOST_SHARES = 5
+
+
+def _four_digits(figure: float | None) -> str:
+    return NONE if figure is None else f"{figure:.4g}"
+
+
+def _progress(clock: Answer) -> str:
+    return ", ".join(
+        word for word, holds in (("so far", clock["runs"]), ("late", clock["breached"])) if holds
+    )
+
+
+_GATES = (
+    text("condition", "name"),
+    number("is", "value", _four_digits),
+    number("limit", "limit", _four_digits),
+    text("passed", "passed", lambda passed: "yes" if passed else "no"),
+)
+_SUSPECTS = (
+    text("associated with", lambda suspect: f"{suspect['dimension']}:{suspect['value']}"),
+    number("explains", "explains", percent),
+    number("attempts", "attempts", count),
+    text("first seen (UTC)", "first_seen_at", minute),
+)
+_MARKERS = (text("marker near the onset", "title"), text("kind"), text("at (UTC)", "at", minute))
+_CLOCKS = (
+    text("time", "name"),
+    number("took", "seconds", duration),
+    number("objective", "limit_seconds", duration),
+    text("", _progress),
+)
+_HISTORY = (
+    text("at (UTC)", "at", minute),
+    text("what"),
+    text("by", partial(author, member="by")),
+    text("why"),
+)
+
+
+def _explain(args: Namespace) -> Any:
+    return ask(args, place("/v1/regressions/{}", args.id), of_project(args))
+
+
+def _write(finding: Answer, _args: Namespace) -> None:
+    ratio = factor(finding["ratio"])
+    write_line(
+        f"{subject(finding)} in {cohort(finding['cohort'])}: {level_change(finding)} ({ratio})"
+    )
+    write_line(f"{finding['verdict']}, {_state(finding)}, severity {finding['severity']}")
+    write_line(f"costs {cost(finding['impact'])}")
+    write_line()
+    _write_sides(finding)
+    write_table(_GATES, finding["gates"])
+    _write_power(finding["power"])
+    _write_attribution(finding["attribution"])
+    if finding["sla"] is not None:
+        clocks = {name: clock for name, clock in finding["sla"].items() if clock is not None}
+        write_table(_CLOCKS, [{"name": f"to {name}", **clock} for name, clock in clocks.items()])
+        write_line()
+    write_table(_HISTORY, finding["history"])
+    for mute in finding["mutes"]:
+        until = f"{mute['id']} until {minute(mute['until'])}: {mute['why']}"
+        write_line(f"muted by {author(mute, 'made_by')}, {until}")
+
+
+def _state(finding: Answer) -> str:
+    parts = [f"{finding['state']}, since about {minute(finding['onset_at'])} (UTC)"]
+    if finding["reopened"]:
+        parts.append(f"reopened {count(finding['reopened'])} times")
+    if finding["acknowledged_at"]:
+        parts.append(f"acknowledged by {author(finding, 'acknowledged_by')}")
+    if finding["triage"]:
+        parts.append(f"triaged as {finding['triage']} by {author(finding, 'triage_by')}")
+    if finding["muted_until"]:
+        parts.append(f"muted until {minute(finding['muted_until'])}")
+    return ", ".join(parts)
+
+
+def _write_sides(finding: Answer) -> None:
+    show = partial(value, finding["unit"])
+    columns = (
+        text("", "name"),
+        number("n", "n", count),
+        number("days", "days", count),
+        number("median", "median", show),
+        number("p90", "p90", show),
+        text("from (UTC)", "from", minute),
+        text("to (UTC)", "to", minute),
+    )
+    write_table(columns, [{"name": side, **finding[side]} for side in ("before", "after")])
+    bounds = finding["interval"]
+    interval = "unknown" if bounds is None else f"x {bounds['low']:.2f} to x {bounds['high']:.2f}"
+    p, q = finding["p"], finding["q"]
+    write_line(f"95% interval {interval}; p {p:.2g}, q {q:.2g} among all series")
+    write_line()
+
+
+def _write_power(power: Answer | None) -> None:
+    if power is None:
+        write_line("The last search did not cover this series.")
+    else:
+        sizes = f"{count(power['recent'])} recent and {count(power['baseline'])} earlier values"
+        smallest = power["smallest"]
+        least = "no change" if smallest is None else f"a change {factor(smallest)}"
+        write_line(f"The last search could detect {least} here, with {sizes}.")
+    write_line()
+
+
+def _write_attribution(attribution: Answer) -> None:
+    for name in ("phase", "cohort"):
+        if shares := attribution[f"{name}_shares"]:
+            write_line(f"by {name}: {_shares(shares)}")
+    within, mix = attribution["within_points"], attribution["mix_points"]
+    if within is not None and mix is not None:
+        write_line(f"ETT%: {points(within / 100)} within cohorts, {points(mix / 100)} by job mix")
+    if attribution["suspects"]:
+        write_table(_SUSPECTS, attribution["suspects"])
+    else:
+        write_line("associated with: no value of a dimension explains half of it")
+    if pair := attribution["side_by_side"]:
+        write_line(
+            f"side by side after the onset: {pair['dimension']}:{pair['value']} "
+            f"({count(pair['attempts'])}) against {pair['against'] or 'all others'} "
+            f"({count(pair['against_attempts'])}): {factor(pair['ratio'])}, p {pair['p']:.2g}"
+        )
+    if attribution["markers"]:
+        write_table(_MARKERS, attribution["markers"])
+    if examples := attribution["examples"]:
+        attempts = ", ".join(f"{example['job']} ({example['number']})" for example in examples)
+        write_line(f"example attempts: {attempts}")
+    write_line()
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    largest = sorted(shares.items(), key=lambda item: -abs(item[1]))
+    shown = ", ".join(f"{name} {percent(share)}" for name, share in largest[:_MOST_SHARES])
+    rest = len(largest) - _MOST_SHARES
+    return f"{shown}, and {count(rest)} more" if rest > 0 else shown
+
+
+ACT = Verb(
+    summary="show all about a finding, and the numbers behind its verdict",
+    options=(named("id", ID), project, server),
+    run=_explain,
+    write=_write,
+)

@@ -1,0 +1,177 @@
+"""``ett regressions``: what changed for the worse, why, and what is done about it."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from ett_service.charts.units import amount, cohort, count, duration, factor, level_change, subject
+from ett_service.cli.arguments import instant as rfc3339
+from ett_service.cli.arguments import project, server, whole
+from ett_service.cli.output import minute, or_dash, write_line
+from ett_service.cli.regressions import compare, explain, triage
+from ett_service.cli.remote import listed, of_project, pages
+from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.verb import Exit, Verb
+from ett_service.core.regressions.finding import Metric, State, Verdict
+
+_PATH = "/v1/regressions"
+_POWER = f"{_PATH}/power"
+_SHARED = (project, server)
+_FILTERS = ("state", "verdict", "metric", "phase", "where", "from", "to", "project", "sort")
+_EMPTY = (
+    "No findings. `ett regressions power` shows how small a change the last search could detect, "
+    "and when that was."
+)
+
+
+def _state(finding: Answer) -> str:
+    return f"{finding['state']}{' (muted)' if finding['muted_until'] else ''}"
+
+
+_FINDINGS = (
+    text("id"),
+    text("verdict"),
+    text("state", _state),
+    text("severity"),
+    text("what", subject),
+    text("cohort", "cohort", cohort),
+    text("before -> after", level_change),
+    number("ratio", "ratio", factor),
+    number("GPU-h a week", "impact.gpu_hours_per_week", amount),
+    text("since (UTC)", "onset_at", minute),
+    text("triage", "triage", or_dash),
+)
+
+
+def _smallest(row: Answer) -> str:
+    return "none" if row["smallest"] is None else factor(row["smallest"])
+
+
+_SERIES = (
+    text("cohort", "cohort", cohort),
+    text("what", subject),
+    number("recent", "recent", count),
+    number("before", "baseline", count),
+    number("smallest", _smallest),
+)
+
+
+def _values(words: type[StrEnum]) -> list[str]:
+    return [word.value for word in words]
+
+
+def _list_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--state", action="append", choices=_values(State), help="default: all but inactive"
+    )
+    parser.add_argument("--verdict", action="append", choices=_values(Verdict))
+    parser.add_argument("--metric", choices=_values(Metric))
+    parser.add_argument("--phase", help="only of this phase")
+    parser.add_argument(
+        "--where",
+        action="append",
+        metavar="DIMENSION:VALUE",
+        help="only of cohorts with this value, as model:llm-70b",
+    )
+    parser.add_argument("--from", type=rfc3339, help="only those not resolved before this instant")
+    parser.add_argument("--to", type=rfc3339, help="only those with an onset before this instant")
+    parser.add_argument(
+        "--sort", help="member to sort by; `-` in front: largest first (default -pending_at)"
+    )
+    parser.add_argument("--limit", type=whole, default=50, metavar="N", help="default 50")
+    parser.add_argument(
+        "--fail-on",
+        choices=("pending", "firing"),
+        help="exit 3 if a regression that is not muted is firing (pending: or pending)",
+    )
+
+
+def _list(args: Namespace) -> list[Any]:
+    return listed(args, _PATH, "regressions", _query(args), args.limit)
+
+
+def _query(args: Namespace) -> Mapping[str, Any]:
+    return {name: getattr(args, name) for name in _FILTERS}
+
+
+def _write_list(findings: list[Any], _args: Namespace) -> None:
+    if findings:
+        write_table(_FINDINGS, findings)
+    else:
+        write_line(_EMPTY)
+
+
+def _gate(_findings: Any, args: Namespace) -> Exit:
+    """Fail if any finding that matches, shown or not, is in a state that must not be."""
+    if args.fail_on is None:
+        return Exit.DONE
+    states = ["firing"] if args.fail_on == "firing" else ["pending", "firing"]
+    query = {**_query(args), "state": states, "verdict": ["regression"]}
+    regressions = listed(args, _PATH, "regressions", query)
+    failing = sum(regression["muted_until"] is None for regression in regressions)
+    if not failing:
+        return Exit.DONE
+    sys.stderr.write(f"Regressions {' or '.join(states)}, and not muted: {failing}.\n")
+    return Exit.GATE
+
+
+def _power_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--where", action="append", metavar="DIMENSION:VALUE")
+    parser.add_argument("--metric", help="only of this metric")
+    parser.add_argument("--phase", help="only of this phase")
+
+
+def _power(args: Namespace) -> Any:
+    query = of_project(args, where=args.where, metric=args.metric, phase=args.phase)
+    answers = list(pages(args, _POWER, "power", query))
+    return {
+        "runs": answers[0]["runs"],
+        "power": [series for answer in answers for series in answer["power"]],
+    }
+
+
+def _write_power(answer: Answer, _args: Namespace) -> None:
+    if not answer["runs"]:
+        write_line("No search has run yet. `ett detect` runs one now, and stores nothing.")
+        return
+    for run in answer["runs"]:
+        write_line(
+            f"{run['project']}: searched up to {minute(run['at'])} (UTC), "
+            f"{count(run['series'])} series in {duration(run['took_seconds'])}"
+        )
+    write_line()
+    rows = sorted(answer["power"], key=_by_power)
+    write_table(_SERIES, rows)
+    blind = sum(row["smallest"] is None for row in rows)
+    if blind:
+        write_line(f"In {count(blind)} of {count(len(rows))} series no change can be detected.")
+
+
+def _by_power(row: Answer) -> tuple[bool, float]:
+    smallest = row["smallest"]
+    return smallest is None, 0.0 if smallest is None else abs(smallest - 1)
+
+
+VERB = Verb(
+    epilog="Examples: `ett regressions list --state firing`, `ett regressions explain ID`.",
+    acts={
+        "list": Verb(
+            summary="list findings, latest first",
+            options=(_list_options, *_SHARED),
+            run=_list,
+            write=_write_list,
+            exit_code=_gate,
+        ),
+        "explain": explain.ACT,
+        "compare": compare.ACT,
+        "power": Verb(
+            summary="show how small a change the last search could detect",
+            options=(_power_options, *_SHARED),
+            run=_power,
+            write=_write_power,
+        ),
+        **triage.ACTS,
+    },
+)

@@ -1,0 +1,175 @@
+"""``ett regressions triage | acknowledge | accept | mute | unmute | mutes``: what people do."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ett_service.charts.units import cohort
+from ett_service.cli.arguments import ID, WHY, named, pair, project, seconds, server
+from ett_service.cli.output import author, minute, write_line
+from ett_service.cli.remote import ask, listed, of_project, place, without_none
+from ett_service.cli.tables import Answer, text, write_table
+from ett_service.cli.verb import Failure, Verb, now_us
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.core.regressions.finding import Triage
+
+_MUTES = "/v1/regressions/mutes"
+_SHARED = (project, server)
+_FINDING = named("id", ID)
+
+_COLUMNS = (
+    text("id"),
+    text("cohort", "cohort", cohort),
+    text("phase", "phase", lambda phase: phase or "(all)"),
+    text("from (UTC)", "from", minute),
+    text("until (UTC)", "until", minute),
+    text("by", partial(author, member="made_by")),
+    text("why"),
+)
+
+
+def _why(parser: ArgumentParser) -> None:
+    parser.add_argument("--why", help=WHY)
+
+
+def _needed_why(parser: ArgumentParser) -> None:
+    parser.add_argument("--why", required=True, help=WHY)
+
+
+def _post(args: Namespace, act: str, body: Mapping[str, object]) -> Any:
+    path = place("/v1/regressions/{}", args.id) + f"/{act}"
+    return ask(args, path, of_project(args), method="POST", body=without_none(body))
+
+
+def _verdict(parser: ArgumentParser) -> None:
+    parser.add_argument("verdict", choices=[word.value for word in Triage])
+
+
+def _triage(args: Namespace) -> Any:
+    return _post(args, "triage", {"verdict": args.verdict, "why": args.why})
+
+
+def _write_triage(_answer: Any, args: Namespace) -> None:
+    write_line(f"{args.id} is {args.verdict}.")
+
+
+def _acknowledge(args: Namespace) -> Any:
+    return _post(args, "acknowledge", {"why": args.why})
+
+
+def _write_acknowledged(answer: Answer, args: Namespace) -> None:
+    write_line(f"{args.id} is acknowledged by {author(answer, 'acknowledged_by')}.")
+
+
+def _accept(args: Namespace) -> Any:
+    return _post(args, "accept", {"why": args.why})
+
+
+def _write_accepted(_answer: Any, args: Namespace) -> None:
+    write_line(f"{args.id} is accepted: its current level is the new baseline.")
+
+
+def _mute_options(parser: ArgumentParser) -> None:
+    parser.add_argument("id", nargs="?", help=f"of a finding: {ID}")
+    parser.add_argument(
+        "--where",
+        action="append",
+        type=pair,
+        default=[],
+        metavar="DIMENSION:VALUE",
+        help="instead of a finding: cohorts with this value, as cluster:a",
+    )
+    parser.add_argument("--phase", help="only this phase")
+    parser.add_argument("--all", action="store_true", help="instead: the whole project")
+    ends = parser.add_mutually_exclusive_group(required=True)
+    ends.add_argument("--until", help="end, RFC 3339 with an offset, up to a year ahead")
+    ends.add_argument("--for", type=seconds, dest="length", help="how long: 90m, 6h, 3d")
+
+
+def _mute(args: Namespace) -> Any:
+    is_part = bool(args.where or args.phase)
+    if sum((args.id is not None, is_part, args.all)) != 1:
+        raise Failure(
+            "a mute covers exactly one of a finding, a part of the project and --all",
+            "Name a finding by its id, or a part by --where and --phase, or --all of the project.",
+        )
+    until = args.until or rfc3339(now_us() + round(args.length * SECOND_US))
+    if args.id is not None:
+        return _post(args, "mute", {"until": until, "why": args.why})
+    body = {"until": until, "why": args.why, "cohort": dict(args.where), "phase": args.phase}
+    return ask(args, _MUTES, of_project(args), method="POST", body=body)
+
+
+def _write_mute(mute: Answer, _args: Namespace) -> None:
+    phase = f", {mute['phase']}" if mute["phase"] else ""
+    until = minute(mute["until"])
+    write_line(f"{mute['id']} mutes {cohort(mute['cohort'])}{phase} until {until} (UTC).")
+
+
+def _unmute(args: Namespace) -> Any:
+    ask(args, place(_MUTES + "/{}", args.mute), of_project(args), method="DELETE")
+    return {"id": args.mute, "taken_back": True}
+
+
+def _write_unmuted(_answer: Any, args: Namespace) -> None:
+    write_line(f"{args.mute} has ended.")
+
+
+def _mutes_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--over", action="store_true", help="also those that ended")
+
+
+def _mutes(args: Namespace) -> Any:
+    query = of_project(args, over="true" if args.over else None)
+    return listed(args, _MUTES, "mutes", query)
+
+
+def _write_mutes(mutes: list[Any], _args: Namespace) -> None:
+    if mutes:
+        write_table(_COLUMNS, mutes)
+    else:
+        write_line("No mutes. Maintenance mutes, too: see `ett markers list`.")
+
+
+ACTS: Mapping[str, Verb] = {
+    "triage": Verb(
+        summary="record what a finding turned out to be",
+        options=(_FINDING, _verdict, _needed_why, *_SHARED),
+        run=_triage,
+        write=_write_triage,
+    ),
+    "acknowledge": Verb(
+        summary="record that somebody looks into a finding",
+        options=(_FINDING, _why, *_SHARED),
+        run=_acknowledge,
+        write=_write_acknowledged,
+    ),
+    "accept": Verb(
+        summary="accept the current level as the new baseline",
+        options=(_FINDING, _needed_why, *_SHARED),
+        run=_accept,
+        write=_write_accepted,
+    ),
+    "mute": Verb(
+        summary="mute the cohort and phase of a finding, or those that are named",
+        epilog="Examples: `ett regressions mute ID --for 3d --why ...`, "
+        "`ett regressions mute --where cluster:a --for 6h --why ...`.",
+        options=(_mute_options, _needed_why, *_SHARED),
+        run=_mute,
+        write=_write_mute,
+    ),
+    "unmute": Verb(
+        summary="end a mute now",
+        options=(named("mute", "id, as `mutes` shows it"), *_SHARED),
+        run=_unmute,
+        write=_write_unmuted,
+    ),
+    "mutes": Verb(
+        summary="list mutes",
+        options=(_mutes_options, *_SHARED),
+        run=_mutes,
+        write=_write_mutes,
+    ),
+}
+"""The acts of ``ett regressions`` that people react with."""

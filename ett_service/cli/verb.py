@@ -1,0 +1,122 @@
+"""What a verb of ``ett`` is: its arguments, its answer, and how that is printed.
+
+This module imports the standard library alone: a trainer's image has nothing else.
+"""
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, ClassVar
+
+from ett_service.cli.output import write_json
+from ett_service.core.errors import EttError
+
+
+class Exit(IntEnum):
+    """Exit codes of ``ett``; part of its public surface."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    GATE = 3  #: a gate was not met
+    OUT_OF_REACH = 4  #: the server could not be reached
+    NOT_ALLOWED = 5
+
+
+class Failure(EttError):
+    """The command failed."""
+
+    code: ClassVar[Exit] = Exit.FAILED
+
+
+class OutOfReach(Failure):
+    """The server did not answer."""
+
+    code = Exit.OUT_OF_REACH
+
+
+class NotAllowed(Failure):
+    """The key is unknown, or lacks the scope."""
+
+    code = Exit.NOT_ALLOWED
+
+
+def now_us() -> int:
+    """Return the time in microseconds since the Unix epoch."""
+    return time.time_ns() // 1000
+
+
+def add_json(parser: ArgumentParser) -> None:
+    """Offer ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+
+def _itself(answer: Any) -> Any:
+    return answer
+
+
+def _done(_answer: Any, _args: Namespace) -> Exit:
+    return Exit.DONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """A verb, or one act of a verb.
+
+    With ``write`` it has an answer: ``--json`` prints ``as_json`` of it, else ``write`` prints it
+    for people; an answer that is text already is printed in either case. With ``acts`` the next
+    word of the command line chooses one of them.
+    """
+
+    summary: str = ""  #: a line of help; that of a whole verb stands in the list of verbs
+    description: str | None = None
+    epilog: str | None = None
+    options: tuple[Callable[[ArgumentParser], None], ...] = ()  #: each declares some arguments
+    run: Callable[[Namespace], Any] | None = None  #: None where an act must be chosen
+    write: Callable[[Any, Namespace], None] | None = None
+    as_json: Callable[[Any], Any] = _itself
+    exit_code: Callable[[Any, Namespace], Exit] = _done
+    acts: Mapping[str, "Verb"] = field(default_factory=dict)
+    acts_dest: str = "act"  #: where the chosen act is stored
+    acts_title: str | None = None  #: of their section of the help
+
+    def declare(self, parser: ArgumentParser) -> None:
+        """Declare the arguments, and those of the acts; ``perform`` finds what was chosen."""
+        for add in self.options:
+            add(parser)
+        if self.write is not None:
+            add_json(parser)
+        parser.set_defaults(chosen=self)
+        if not self.acts:
+            return
+        is_needed = self.run is None
+        acts = parser.add_subparsers(
+            dest=self.acts_dest,
+            metavar=self.acts_dest.upper() if is_needed else f"[{self.acts_dest.upper()}]",
+            **({"title": self.acts_title} if self.acts_title else {}),
+            required=is_needed,
+        )
+        for name, act in self.acts.items():
+            act.declare(
+                acts.add_parser(
+                    name, help=act.summary, description=act.description, epilog=act.epilog
+                )
+            )
+
+
+def perform(args: Namespace) -> Exit:
+    """Run what *args* chose, print its answer and return the exit code."""
+    verb: Verb = args.chosen
+    assert verb.run is not None  # the parser requires an act
+    answer = verb.run(args)
+    if isinstance(answer, str):
+        sys.stdout.write(answer)
+    elif verb.write is not None:
+        if args.json:
+            write_json(verb.as_json(answer))
+        else:
+            verb.write(answer, args)
+    return verb.exit_code(answer, args)

@@ -1,0 +1,162 @@
+"""``ett demo`` as its users meet it: loaded through the API, served, and gone without a trace."""
+
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ett_service.cli.demo.server import Narrator, keep_alive, load, served
+from ett_service.cli.verb import Exit, Failure, OutOfReach
+from ett_service.client.transport import request
+from ett_service.core.intervals import rfc3339
+from ett_service.demo.calendar import MINUTE
+from ett_service.demo.generator import Fleet, generate
+from tests.cli.conftest import ETT, Ett, bare_environment
+
+END = "2026-03-05T15:00:00Z"
+END_US = round(datetime.fromisoformat(END).timestamp() * 1_000_000)
+RUNS = 14  #: of the first search over a project that is older
+SMALL = ("--days", "3", "--end", END)
+
+
+@pytest.fixture(scope="module")
+def small() -> Fleet:
+    """Return the fleet that the tests load."""
+    return generate(seed=7, days=3, end_us=END_US)
+
+
+def test_the_fleet_is_loaded_and_kept_beside_its_truth(
+    ett: Ett, tmp_path: Path, small: Fleet
+) -> None:
+    done = ett("demo", *SMALL, "--no-serve", "--json", "--directory", "kept")
+    assert done.returncode == Exit.DONE, done.stderr
+    told = json.loads(done.stdout)
+    kept = tmp_path / "kept"
+    assert told["directory"] == str(kept)
+    assert told["counts"] == small.truth["counts"]
+    assert json.loads((kept / "truth.json").read_text()) == small.truth
+    with sqlite3.connect(told["database"]) as database:
+        counts = dict(database.execute("SELECT type, count(*) FROM event GROUP BY type"))
+        (folded,) = database.execute("SELECT count(*) FROM job_ledger").fetchone()
+        (markers,) = database.execute("SELECT count(*) FROM marker").fetchone()
+    database.close()
+    assert sum(counts.values()) == small.truth["counts"]["events"]
+    assert folded == small.truth["counts"]["jobs"]
+    assert markers == small.truth["counts"]["markers"]
+    lines = done.stderr.splitlines()
+    assert all(re.match(r" +\d+\.\d s  \S", line) for line in lines)
+    assert "no regressions were found" in lines[3]
+    assert lines[4].endswith(f"`ett detect --at {rfc3339(END_US)}` is as of the fleet's end")
+    assert len(lines) == 5
+    assert told["regressions"] == []
+    with sqlite3.connect(told["database"]) as database:
+        (runs,) = database.execute("SELECT count(*) FROM detection_run").fetchone()
+    database.close()
+    assert runs == RUNS
+
+
+def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [ETT, "demo", *SMALL],
+        cwd=tmp_path,
+        env=bare_environment() | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith("Ctrl-C ends the demo"):
+            break
+    said = "".join(lines)
+    (address,) = re.findall(r"^address +(\S+)/docs$", said, re.MULTILINE)
+    (key,) = re.findall(r"^read key +(\S+)$", said, re.MULTILINE)
+    (job,) = re.findall(r"^  ett job (\S+)$", said, re.MULTILINE)
+    (truth,) = re.findall(r"^truth +(\S+)$", said, re.MULTILINE)
+    assert json.loads(Path(truth).read_text())["seed"] == 7
+    assert request("GET", f"{address}/v1/jobs/{job}", key).status == 200
+    assert "  ett regressions list\n" in lines
+    searched = request("GET", f"{address}/v1/regressions/power", key)
+    assert len(json.loads(searched.body)["runs"]) == 1
+    assert request("POST", f"{address}/v1/events", key, b'{"events": []}').status == 403
+    assert [*tmp_path.iterdir()]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == Exit.DONE
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_runs_at_its_end_is_kept_running(tmp_path: Path, small: Fleet) -> None:
+    running = [story for story in small.stories if story.running is not None]
+    assert running
+    part = replace(small, stories=running, truth={"counts": _counts(running)}, markers=[])
+    with served(tmp_path, 0) as server:
+        load(server, part, Narrator())
+        later = END_US + 12 * MINUTE
+        keep_alive(server, part, later)
+        name = running[0].job.name
+        events = server.ask("GET", f"/v1/jobs/{name}/events?limit=1000")["events"]
+    sent = max(datetime.fromisoformat(event["at"]) for event in events)
+    assert sent > datetime.fromtimestamp(END_US / 1e6, UTC)
+    with pytest.raises(OutOfReach, match="server is gone"):
+        keep_alive(server, part, later)
+
+
+def test_events_that_are_refused_stop_it(tmp_path: Path, small: Fleet) -> None:
+    story = small.stories[0]
+    broken = replace(story, events=[{**story.events[0], "gpus": -1}, *story.events[1:]])
+    part = replace(small, stories=[broken], truth={"counts": _counts([broken])})
+    with (
+        served(tmp_path, 0) as server,
+        pytest.raises(Failure, match="refused 1 events, the first with out_of_range"),
+    ):
+        load(server, part, Narrator())
+
+
+def _counts(stories: Sequence[object]) -> dict[str, int]:
+    return {"jobs": len(stories), "events": 1}
+
+
+def test_a_directory_in_use_is_left_alone(ett: Ett, tmp_path: Path) -> None:
+    (tmp_path / "ett.db").write_text("mine")
+    done = ett("demo", *SMALL, "--directory", str(tmp_path))
+    assert done.returncode == Exit.FAILED
+    assert "is not empty" in done.stderr
+    assert "Name a new directory" in done.stderr
+    assert (tmp_path / "ett.db").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--days", "2"), "must be from 3 to 360"),
+        (("--days", "many"), "invalid"),
+        (("--end", "2026-03-05T15:00:00"), "needs an offset"),
+        (("--end", "yesterday"), "invalid"),
+        (("--end", "2999-01-01T00:00:00Z"), "between the year 2020 and now"),
+        (("--end", "0001-01-01T00:00:00Z"), "between the year 2020 and now"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(
+    ett: Ett, given: tuple[str, str], said: str
+) -> None:
+    done = ett("demo", *given)
+    assert done.returncode == Exit.USAGE
+    assert given[0] in done.stderr
+    assert said in done.stderr
+
+
+def test_a_port_in_use_is_told(ett: Ett) -> None:
+    done = ett("demo", *SMALL, "--no-serve", "--port", "70000")
+    assert done.returncode == Exit.FAILED
+    assert "did not start" in done.stderr
+    assert "port" in done.stderr

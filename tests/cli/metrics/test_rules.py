@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ett_service.cli.main import main
+from ett_service.metrics.rules.files import files, one_file
+from ett_service.metrics.rules.objective import Objective
+from ett_service.metrics.rules.rule import Links
+
+
+def test_rules_are_written_as_files_beside_a_table_of_when_they_fire(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["rules", "--output", "rules"]) == 0
+    written = {
+        str(path.relative_to("rules")): path.read_text("utf-8")
+        for path in Path("rules").rglob("*.yaml")
+    }
+    assert written == files(Objective(), Links())
+    told = " ".join(capsys.readouterr().out.split())
+    assert "EttBudgetBurnFast page 3x 6h 30m 30% ineffective 10d 2.5%" in told
+    assert "EttBudgetBurnSlow ticket 1.3x 3d 6h 13% ineffective 23.1d 13%" in told
+
+
+def test_without_a_folder_all_rules_are_printed_as_one_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["rules"]) == 0
+    assert capsys.readouterr().out == one_file(Objective(), Links())
+
+
+def test_links_lead_where_they_are_told_to(capsys: pytest.CaptureFixture[str]) -> None:
+    links = ["--runbook-url", "https://docs.test/r/", "--dashboard-url", "https://g.test"]
+    assert main(["rules", "--kubernetes", *links]) == 0
+    groups = yaml.safe_load(capsys.readouterr().out)["spec"]["groups"]
+    down = next(
+        rule for group in groups for rule in group["rules"] if rule.get("alert") == "EttDown"
+    )
+    assert down["annotations"]["runbook_url"] == "https://docs.test/r/ettdown.md"
+    assert down["annotations"]["dashboard_url"] == "https://g.test/d/ett-service"
+
+
+def test_a_target_for_which_an_alert_could_never_fire_is_refused_and_nothing_is_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["rules", "--target", "0.6", "--output", "rules"]) == 1
+    said = capsys.readouterr()
+    assert "3 times a budget of 40% is 120% of all time" in said.err
+    assert "a factor is below 2.5; with this factor a target is above 66.67%" in said.err
+    assert (said.out, Path("rules").exists()) == ("", False)
+
+
+def test_the_factor_that_was_proposed_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "--target", "0.6", "--fast-factor", "2.4", "--output", "rules"]) == 0
+    assert "96% ineffective" in capsys.readouterr().out
+
+
+def test_the_guide_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "howto" / "alerts.md").read_text("utf-8")
+    assert main(["rules", "--target", "0.85", "--output", "rules"]) == 0
+    assert capsys.readouterr().out.partition("\n\n")[2] in guide
+    assert main(["rules", "--target", "0.6"]) == 1
+    assert capsys.readouterr().err in guide
+
+
+@pytest.mark.parametrize("text", ["much", "nan", "inf", "1e999", "1/0"])
+def test_what_is_no_number_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["rules", "--target", text])
+    assert "is not a number, as 0.9" in capsys.readouterr().err

@@ -1,0 +1,126 @@
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.cli.conftest import Served, eventually, story
+
+#: Without its facts: other tests list the jobs of that team.
+TOLD = [event for event in story() if event["type"] != "job"]
+
+
+@pytest.fixture(autouse=True)
+def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETT_URL", served.url)
+    monkeypatch.setenv("ETT_API_KEY", served.key)
+
+
+@pytest.fixture
+def told(served: Served) -> Callable[[str], str]:
+    """Return a function that tells the story of a job of this name, and waits for its numbers."""
+
+    def tell(job: str) -> str:
+        events = [{**event, "job": job} for event in TOLD]
+        served.ask("POST", "/v1/events", {"history": True, "events": events})
+        eventually(lambda: served.knows(job))
+        return job
+
+    return tell
+
+
+def first_attempt(served: Served, job: str) -> dict[str, Any]:
+    attempt: dict[str, Any] = served.ask("GET", f"/v1/jobs/{job}")["attempts"][0]
+    return attempt
+
+
+def test_a_verdict_is_shown_beside_the_rules_and_taken_back(
+    served: Served, told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = told("judged")
+    ruled = first_attempt(served, job)
+    because = ("--why", "a switch was down")
+
+    assert main(["jobs", "verdict", job, "0", "--cause", "network", *because]) == 0
+    assert capsys.readouterr().out == "Attempt 0 of judged: infra: network.\n"
+    eventually(lambda: first_attempt(served, job)["verdict"] is not None)
+    main(["job", job])
+    rules = f"the rules: {ruled['origin']}: {ruled['cause']}"
+    assert f"infra: network (verdict; {rules})" in capsys.readouterr().out
+
+    assert main(["jobs", "verdict", job, "0", "--take-back"]) == 0
+    eventually(lambda: first_attempt(served, job) == ruled)
+    capsys.readouterr()
+    assert main(["jobs", "corrections", job]) == 0
+    (row,) = capsys.readouterr().out.splitlines()[1:]
+    assert re.match(r"verdict infra: network +-/0/0 +20\d\d-\S+ \S+ +.+ +20\d\d-", row)
+    assert row.endswith("a switch was down")
+
+
+def test_an_exclusion_is_shown_with_its_window_and_taken_back(
+    told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = told("excluded")
+    window = ("--from", "2026-03-01T08:02:00Z", "--to", "2026-03-01T08:05:00Z")
+
+    assert main(["jobs", "exclude", job, *window, "--why", "a drill"]) == 0
+    assert capsys.readouterr().out == "excluded is excluded from the fleet's numbers.\n"
+    main(["job", job])
+    shown = r"2026-03-01 08:02:00 +2026-03-01 08:05:00 +.+ +a drill\n"
+    assert re.search(shown, capsys.readouterr().out)
+
+    several = ("--window", "/2026-03-01T08:03:00Z", "--window", "2026-03-01T08:09:00Z/")
+    assert main(["jobs", "exclude", job, *several, "--why", "two drills", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)["exclusions"]
+    assert [(one["from"] or one["to"])[14:16] for one in made] == ["03", "09"]
+
+    assert main(["jobs", "include", job]) == 0
+    assert capsys.readouterr().out == "excluded counts again.\n"
+    assert main(["jobs", "include", job]) == 1
+    assert "No exclusion is in force." in capsys.readouterr().err
+    assert main(["jobs", "corrections", job, "--json"]) == 0
+    history = json.loads(capsys.readouterr().out)
+    assert [one["why"] for one in history] == ["a drill", "two drills", "two drills"]
+    assert all(one["taken_back_at"] for one in history)
+
+
+def test_jobs_are_deleted_only_with_yes(
+    served: Served, told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    doomed = [told("doomed-1"), told("doomed-2")]
+
+    assert main(["jobs", "delete", *doomed]) == 2
+    said = capsys.readouterr()
+    assert re.search(rf"doomed-1 +{len(TOLD)} +2 +0\n", said.out)
+    assert "Nothing was deleted." in said.err
+    assert all(served.knows(job) for job in doomed)
+
+    assert main(["jobs", "delete", "doomed-1", "no such job", "--yes"]) == 1
+    assert all(served.knows(job) for job in doomed)
+
+    capsys.readouterr()
+    assert main(["jobs", "delete", *doomed, "--yes", "--json"]) == 0
+    assert [one["deleted"] for one in json.loads(capsys.readouterr().out)] == [True, True]
+    assert not any(served.knows(job) for job in doomed)
+
+
+def test_a_job_without_corrections_says_so(
+    told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["jobs", "corrections", told("untouched")]) == 0
+    assert capsys.readouterr().out == "The record of untouched has no corrections.\n"
+
+
+def test_what_is_refused_is_told_in_one_line(
+    told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = told("refused")
+    assert main(["jobs", "verdict", job, "1", "--cause", "data", "--why", "x"]) == 1
+    assert "Attempt 1 did not fail: its outcome is completed." in capsys.readouterr().err
+    assert main(["jobs", "verdict", job, "0", "--cause", "data"]) == 1
+    assert "/why: missing_member." in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["jobs", "exclude", job, "--window", "2026-03-01T08:03:00Z", "--why", "x"])
+    assert "FROM/TO" in capsys.readouterr().err

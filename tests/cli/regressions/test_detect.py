@@ -1,0 +1,178 @@
+"""``ett detect`` as its users meet it: the past replayed, offline and in any order of days."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ett_service.app import detection_plan
+from ett_service.cli.main import main
+from ett_service.cli.regressions.detect import write_project
+from ett_service.cli.regressions.detect_answer import answer_of
+from ett_service.cli.verb import Exit
+from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
+from ett_service.core.regressions.finding import Attribution, RunFinding, Severity
+from ett_service.core.regressions.state import StateRules, Transition, step
+from ett_service.core.words import Phase
+from ett_service.detection.backtest import Backtest, Course
+from ett_service.detection.run import RunResult
+from ett_service.settings import DetectionTable, PriceRow, Settings
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project
+from tests.aggregation.deliveries import deliver, refreshed
+from tests.builders import HOUR, MINUTE, RECEIVED_AT, event
+from tests.cli.conftest import Ett
+from tests.detection.findings import finding
+from tests.detection.slowed_fleet import END, NEW, slowed
+
+pytestmark = pytest.mark.xdist_group("detect")
+
+LAST = "2026-03-02"
+_PRICE = {"hardware": "H100", "from": "2026-01-01", "per_gpu_hour": 3}
+SLOW = {"cluster": "a", "model": "m"}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database with a fleet that became slow, and a project with nothing in it."""
+    path = tmp_path_factory.mktemp("slowed") / "ett.db"
+    migrate(f"sqlite:///{path}")
+    store = open_store(f"sqlite:///{path}")
+    store.write(lambda conn: create_project(conn, "empty", RECEIVED_AT))
+    slowed(store, store.write(lambda conn: create_project(conn, "research", RECEIVED_AT)))
+    _hang(store, store.write(lambda conn: create_project(conn, "hanging", RECEIVED_AT)))
+    store.close()
+    return path
+
+
+def _hang(store: Store, project_id: int) -> None:
+    """Keep a job that stalls since an hour before the end, and gives signs."""
+    began = END - 2 * HOUR
+    events: list[Event] = [
+        event(JobFacts, began, cluster="a", model="m"),
+        event(AttemptStarted, began, gpus=8),
+        event(PhaseStarted, began, phase=Phase.TRAIN_LOOP),
+        event(PhaseStarted, END - HOUR, phase=Phase.STALLED),
+        event(Heartbeat, END - MINUTE),
+    ]
+    key = JobKey(project_id, "hangs")
+    deliver(store, key, events)
+    refreshed(store, key, END)
+
+
+@pytest.fixture
+def told(filled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return a function that runs the command here and returns its answer by project."""
+    monkeypatch.setenv("ETT_DATABASE_URL", f"sqlite:///{filled}")
+
+    def run(*arguments: str) -> Mapping[str, Any]:
+        assert main(["detect", *arguments, "--json"]) == Exit.DONE
+        return {one["project"]: one for one in json.loads(capsys.readouterr().out)["projects"]}
+
+    return run
+
+
+def test_a_stretch_tells_what_would_have_been_pending_and_firing_when(told: Any) -> None:
+    answer = told("--at", LAST, "--from", "2026-02-24T00:00:00Z", "--project", "research")
+    assert answer.keys() == {"research"}
+    one = answer["research"]
+    assert (one["from"][:10], one["at"][:10], one["runs"]) == ("2026-02-24", LAST, 7)
+    [found] = [each for each in one["found"] if each["phase"] == "launcher_init"]
+    assert (found["verdict"], found["state"], found["cohort"]) == ("regression", "firing", SLOW)
+    assert (found["unit"], found["metric"]) == ("seconds", "phase_seconds")
+    assert found["before"]["median"] == pytest.approx(100, rel=0.1)
+    assert found["interval"]["low"] < found["ratio"] < found["interval"]["high"]
+    assert [step["what"] for step in found["steps"]] == ["pending", "firing"]
+    assert [step["at"] for step in found["steps"]] == [found["pending_at"], found["firing_at"]]
+    assert found["onset_at"] < found["pending_at"] < found["firing_at"]
+    assert found["resolved_at"] is None
+    assert found["attribution"]["suspects"][0]["value"] == NEW
+    assert all(gate["passed"] for gate in found["gates"])
+    assert {tuple(each["cohort"].items()) for each in one["found"]} == {tuple(SLOW.items())}
+
+
+def test_one_day_alone_is_one_run_over_every_project(told: Any) -> None:
+    answer = told("--at", LAST)
+    assert list(answer) == ["empty", "hanging", "research"]
+    assert answer["empty"]["found"] == []
+    assert {each["state"] for each in answer["research"]["found"]} == {"pending"}
+    assert all(one["runs"] == 1 for one in answer.values())
+    before = told("--at", "2026-02-19")
+    assert before["research"]["found"] == []
+
+
+def test_what_hangs_is_told_with_the_age_of_its_phase(told: Any) -> None:
+    [found] = told("--at", LAST, "--project", "hanging")["hanging"]["open_phases"]
+    assert (found["job"], found["phase"], found["stuck"]) == ("hangs", "stalled", True)
+    assert found["seconds"] == 3600
+
+
+def test_tables_name_what_alerts_its_cause_and_what_cannot_be_seen(ett: Ett, filled: Path) -> None:
+    begin = "2026-02-26T00:00:00Z"
+    url = f"sqlite:///{filled}"
+    done = ett("detect", "--at", LAST, "--from", begin, "--power", ETT_DATABASE_URL=url)
+    assert done.returncode == Exit.DONE, done.stderr
+    research = done.stdout.partition("Project research")[2]
+    alerts = research.partition("Regressions")[2].splitlines()
+    assert alerts[2].startswith("firing  ")
+    assert "launcher_init" in alerts[2]
+    assert "cluster:a model:m" in alerts[2]
+    assert f"associated with code_version {NEW}" in research
+    assert f"near the deploy 'Release {NEW}'" in research
+    hanging = done.stdout.partition("Project hanging")[2].partition("Project")[0]
+    assert "No findings." in hanging
+    assert "stalled" in hanging
+    assert "yes" in hanging
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--project", "nobody"), "no project 'nobody'"),
+        (("--at", LAST, "--from", "2026-03-03"), "0 runs"),
+        (("--at", LAST, "--from", "2024-03-03"), "730 runs"),
+        (("--at", "yesterday"), "'yesterday' is not a day"),
+        (("--at", "2026-02-30"), "'2026-02-30' is not a day"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(
+    told: Any, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises((AssertionError, SystemExit)):
+        told(*arguments)
+    assert said in capsys.readouterr().err
+
+
+def test_the_plan_is_that_of_the_settings() -> None:
+    settings = Settings(
+        detection=DetectionTable(
+            cohort=("team", "project"), strata=(), recent_days=7, baseline_days=21, q=0.01,
+            effect_floor=1.3, impact_floor=0.1,
+        ),
+        prices=(PriceRow.model_validate(_PRICE),),
+    )  # fmt: skip
+    plan = detection_plan(settings)
+    assert (plan.cohort, plan.strata) == (("team",), ())
+    options = plan.options
+    assert (options.recent_days, options.baseline_days, options.q) == (7, 21, 0.01)
+    assert (options.effect_floor, options.impact_floor) == (1.3, 0.1)
+    assert plan.economy.price("h100", END) == 3
+
+
+def test_what_began_with_nothing_has_no_factor(capsys: pytest.CaptureFixture[str]) -> None:
+    new = finding(ratio=math.inf, low=math.inf, high=math.inf)
+    standing = step(None, new, END, StateRules())
+    assert standing is not None
+    course = Course(standing, RunFinding(new, Severity.LOW, Attribution({}, {})), END)
+    course.steps.append((END, Transition.PENDING))
+    answer = answer_of("research", [END], Backtest([course], [RunResult((), (), 1)]), [])
+
+    assert answer["found"][0]["ratio"] is answer["found"][0]["interval"] is None
+    assert "Infinity" not in json.dumps(answer)
+    write_project(answer, with_power=False)
+    assert "pending" in capsys.readouterr().out
