@@ -1,4 +1,8 @@
-"""What accelerators cost, what they could do at most, and the targets of an operator."""
+"""What accelerators cost, what they can do at most, and what jobs get out of them.
+
+Rates of productivity are over effective training, so that they do not move with ETT%; the useful
+ratio, ETT% x MFU, joins both.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import cast as sql_cast
 
+from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.core.fleet.cohort import MOST_ACCELERATORS, size_of
 from ett_service.core.words import Outcome
 from ett_service.storage.engine.statements import ExactSums
@@ -131,8 +132,8 @@ def _label(name: str) -> ColumnElement[str]:
         return project.c.name
     if name == "size":
         return _size(_preempted.c.gpus)
-    if name == "precision":
-        return func.coalesce(json_member(job_ledger.c.answer, "facts", "precision"), "")
+    if name not in JOB_COLUMNS:
+        return func.coalesce(json_member(job_ledger.c.answer, "facts", name), "")
     table = _preempted if name == "code_version" else job_ledger
     return func.coalesce(table.c[name], "")
 
