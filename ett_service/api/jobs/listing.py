@@ -21,7 +21,7 @@ from ett_service.api.jobs.answers import (
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import JobState
-from ett_service.fleet.productivity import job_parts, productivity
+from ett_service.fleet.economy import job_parts, productivity
 from ett_service.storage.jobs import ledgers, listing
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey

@@ -14,7 +14,7 @@ from ett_service.api.jobs.answers import ProductivityAnswer
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
 from ett_service.core.intervals import DAY_US, MONDAY_US
-from ett_service.fleet.productivity import job_parts, productivity
+from ett_service.fleet.economy import job_parts, productivity
 from ett_service.fleet.scope import MOST_POINTS, STEPS, BadQuestion
 
 router = APIRouter(

@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from benchmarks.detectors.otava import FOLDER
-from ett_service.cli.exits import Exit
+from ett_service.cli.verb import Exit
 
 ROOT = Path(__file__).parents[3]
 CELL = "cell-2.5@12"
