@@ -30,7 +30,7 @@ from ett_service.core.ledger.results import Limits
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy, PeakRate, Price, Target
 from ett_service.fleet.scope import Dimension
-from ett_service.notifications.receivers import OF_SETTINGS, Format, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Format, Receiver
 
 PREFIX = "ETT_"
 DEFAULT_FILE = Path("ett.toml")

@@ -28,11 +28,11 @@ from ett_service.ingest.text import parse_instant
 from ett_service.metrics.gauges import GaugeOptions
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
-from ett_service.storage.metrics.labels import Most
+from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
-from ett_service.worker.metrics import Publication, Publishing
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.metrics import MetricsOptions, MetricsThread
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
 
 _PROJECT = "demo"
 _NAMED = ("*-pretrain-*",)  #: jobs that the page shows one by one
@@ -64,7 +64,11 @@ class _Running:
     """The service at the instants of its clock."""
 
     def __init__(
-        self, client: TestClient, worker: Worker, publishing: Publishing, evaluating: Evaluating
+        self,
+        client: TestClient,
+        worker: Worker,
+        publishing: MetricsThread,
+        evaluating: DetectionThread,
     ) -> None:
         self._client = client
         self._worker = worker
@@ -132,7 +136,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
 @contextmanager
 def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running]:
     worker = Worker(store, clock.now)
-    publication = Publication(most=Most(), asked=GaugeOptions(economy, jobs=_NAMED))
+    publication = MetricsOptions(most=LabelLimits(), asked=GaugeOptions(economy, jobs=_NAMED))
     parts = Parts(
         store, clock.now, replace(Limits(), max_batch_events=_A_BATCH), worker,
         open_metrics=True, economy=economy, version=version("ett-service"),
@@ -140,15 +144,15 @@ def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running
     key = store.write(
         lambda conn: create_key(conn, project=_PROJECT, name="demo", scopes=SCOPES, now_us=clock.us)
     )
-    detecting = Detecting(
+    detecting = DetectionOptions(
         Plan(options=Options(impact_floor=IMPACT_FLOOR), economy=economy),
         clock=lambda _conn: clock.us,
     )
-    evaluating = Evaluating(store, detecting)
+    evaluating = DetectionThread(store, detecting)
     evaluating.leading.start()
     with TestClient(create_app(lambda: nullcontext(parts))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        publishing = Publishing(store, clock.now, publication)
+        publishing = MetricsThread(store, clock.now, publication)
         yield _Running(client, worker, publishing, evaluating)
     evaluating.leading.stop_soon()
     evaluating.leading.join()

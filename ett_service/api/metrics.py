@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ett_service.api.deps import AppParts, known_key, require
 from ett_service.api.problems import Problem, declared
-from ett_service.metrics.text import Form, chosen
+from ett_service.metrics.text import TextFormat, negotiate
 from ett_service.storage.engine.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _EXAMPLE = 'ett_phase_seconds_total{cluster="a",cohort="llm-70b",phase="train_lo
 _PAGE: dict[str, Any] = {
     "content": {
         form.value.partition(";")[0]: {"schema": {"type": "string"}, "example": _EXAMPLE}
-        for form in Form
+        for form in TextFormat
     }
 }
 
@@ -85,7 +85,7 @@ def read_metrics(request: Request, _: Annotated[None, Depends(_may_scrape)]) -> 
     the same from every replica, and missing while the database cannot be read. A service that
     listens on loopback shows the page to any reader; others ask for `fleet`.
     """
-    form = chosen(", ".join(request.headers.getlist("accept")))
+    form = negotiate(", ".join(request.headers.getlist("accept")))
     own = request.state.own
     began = time.perf_counter()
     try:

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from ett_service.api.answers import Answer, Instant, Seconds
 from ett_service.fleet.scope import Dimension
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.routing import Format
 
 EXAMPLE: dict[str, Any] = {
     "name": "fleet-efficiency",

@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 from ett_service.api.receiver_answers import DeliveryAnswer, Fate, ReceiverAnswer, State, Try
 from ett_service.api.rendering import maybe_instant
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Directory, Format, Receiver
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.receivers.deliveries import Delivery, DeliveryTry
 from ett_service.storage.receivers.outbox import DeliveryState
-from ett_service.storage.receivers.receivers import Health, KeptReceiver
+from ett_service.storage.receivers.receivers import Health, StoredReceiver
 
 Counts = Mapping[tuple[int, str], Mapping[DeliveryState, int]]
 
@@ -26,7 +26,7 @@ DONE: Mapping[Fate, DeliveryState] = {fate: done for done, fate in _FATES.items(
 
 
 def rendered(
-    kept: KeptReceiver, directory: Directory, counts: Counts, now_us: int
+    kept: StoredReceiver, directory: Directory, counts: Counts, now_us: int
 ) -> ReceiverAnswer:
     """Tell of a receiver that was made by API."""
     try:

@@ -32,13 +32,13 @@ from ett_service.api.receiver_answers import (
 from ett_service.api.receiver_rendering import of_settings, rendered
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.notifications.guard import Refused
-from ett_service.notifications.notice import test_notice
-from ett_service.notifications.receivers import Format, Receiver
+from ett_service.notifications.notice import test_message
+from ett_service.notifications.routing import Format, Receiver
 from ett_service.notifications.sender import Outcome
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.jobs.listing import project_name
 from ett_service.storage.receivers import deliveries, receivers
-from ett_service.storage.receivers.receivers import BadReceiver, KeptReceiver
+from ett_service.storage.receivers.receivers import BadReceiver, StoredReceiver
 from ett_service.storage.record.keys import Key
 
 router = APIRouter(
@@ -116,7 +116,7 @@ def try_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> Tri
     with parts.store.reading() as conn:
         receiver = _found(parts, conn, project_id, name, now_us)
         project = project_name(conn, project_id)
-    notice = test_notice(project_id, project, parts.telling.public_url, now_us)
+    notice = test_message(project_id, project, parts.telling.public_url, now_us)
     outcome = parts.telling.sender().send(receiver, f"msg_{secrets.token_hex(16)}", notice, now_us)
     return TrialAnswer(
         delivered=outcome.is_success,
@@ -216,7 +216,7 @@ def owner_of(parts: Parts, conn: Connection, project_id: int, name: str) -> int:
     return named[0].owner
 
 
-def _kept(parts: Parts, conn: Connection, project_id: int, name: str) -> KeptReceiver:
+def _kept(parts: Parts, conn: Connection, project_id: int, name: str) -> StoredReceiver:
     kept = receivers.get(conn, project_id, name)
     if kept is None:
         raise _unknown(parts, name)

@@ -19,7 +19,7 @@ from ett_service.api.parts import Parts, Telling, Waker
 from ett_service.core.intervals import SECOND_US
 from ett_service.ingest.limits import Limits
 from ett_service.notifications.guard import Allowed
-from ett_service.notifications.receivers import Directory
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate, sqlite

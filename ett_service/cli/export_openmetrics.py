@@ -24,7 +24,7 @@ from ett_service.metrics.families import COUNTERS
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import open_for_reading
 from ett_service.storage.metrics import labels as counter_labels
-from ett_service.storage.metrics.labels import Most
+from ett_service.storage.metrics.labels import LabelLimits
 
 WHAT = "openmetrics"
 
@@ -110,7 +110,7 @@ def _read(settings: Settings, now: int, steps: Steps, *, only_history: bool) -> 
             past.add(labels, counter_steps(ledger, steps, exclusions))
         with store.reading() as conn:
             live = counter_labels.read(conn)
-    past.fold(Most(settings.metrics.clusters, settings.metrics.cohorts), live)
+    past.fold(LabelLimits(settings.metrics.clusters, settings.metrics.cohorts), live)
     return past
 
 

@@ -11,7 +11,7 @@ from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.routing import Format
 
 _PAGE = 1000
 _STATES = ("waiting", "repeating", "sent", "dead", "superseded")

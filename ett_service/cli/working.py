@@ -10,12 +10,12 @@ from ett_service.metrics.gauges import GaugeOptions
 from ett_service.notifications.schedule import Schedule
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Store
-from ett_service.storage.metrics.labels import Most
-from ett_service.worker.deliver import Delivering
+from ett_service.storage.metrics.labels import LabelLimits
+from ett_service.worker.deliver import DeliveryThread
 from ett_service.worker.ledgers import Beside, Worker
-from ett_service.worker.metrics import Publication
+from ett_service.worker.metrics import MetricsOptions
 from ett_service.worker.notify import Audience
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
 
 
 def worker(settings: Settings, store: Store) -> Worker:
@@ -31,27 +31,27 @@ def worker(settings: Settings, store: Store) -> Worker:
         limits,
         poll_seconds=settings.worker_poll_seconds,
         cohorts_a_day=settings.cohorts_a_day,
-        publication=Publication(
+        publication=MetricsOptions(
             every_us=round(metrics.every_seconds * SECOND_US),
-            most=Most(metrics.clusters, metrics.cohorts),
+            most=LabelLimits(metrics.clusters, metrics.cohorts),
             asked=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
         ),
         beside=beside,
     )
 
 
-def _delivering(settings: Settings, store: Store, told: Telling) -> Delivering:
+def _delivering(settings: Settings, store: Store, told: Telling) -> DeliveryThread:
     asked = settings.alerting
     schedule = Schedule(
         steps_us=tuple(round(seconds * SECOND_US) for seconds in asked.retry_seconds),
         resend_us=round(asked.resend_seconds * SECOND_US),
     )
-    return Delivering(store, told.directory, told.sender(), schedule)
+    return DeliveryThread(store, told.directory, told.sender(), schedule)
 
 
-def _evaluating(settings: Settings, store: Store, told: Telling) -> Evaluating:
+def _evaluating(settings: Settings, store: Store, told: Telling) -> DetectionThread:
     asked = settings.detection
-    detecting = Detecting(
+    detecting = DetectionOptions(
         plan=plan_of(settings),
         rules=StateRules(runs=asked.runs),
         audience=Audience(told.directory, told.public_url),
@@ -59,4 +59,4 @@ def _evaluating(settings: Settings, store: Store, told: Telling) -> Evaluating:
         settle_us=round(asked.settle_seconds * SECOND_US),
         lease_seconds=settings.alerting.lease_seconds,
     )
-    return Evaluating(store, detecting)
+    return DetectionThread(store, detecting)

@@ -15,8 +15,8 @@ from ett_service.core.fleet.counters import BOUNDS_US, OF_A_CLUSTER, family_of
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
 from ett_service.metrics.families import COUNTERS, Family, Kind
-from ett_service.metrics.text import END, Form, head, labelled, number
-from ett_service.storage.metrics.labels import Most, Shown
+from ett_service.metrics.text import END, TextFormat, head, labelled, number
+from ett_service.storage.metrics.labels import LabelLimits, ShownLabels
 
 Labels: TypeAlias = tuple[str, str]
 """Cluster and cohort; the cohort is empty where a family does not tell cohorts apart."""
@@ -54,7 +54,7 @@ class Past:
             for at, amount in by_step.items():
                 moved[at] += amount
 
-    def fold(self, most: Most, live: Shown) -> None:
+    def fold(self, most: LabelLimits, live: ShownLabels) -> None:
         """Put clusters and cohorts that are too many under ``other``.
 
         Those that the *live* page shows keep their names, then those with the most GPU time.
@@ -82,7 +82,7 @@ class Past:
         reads = _reads(scope.steps, self.first_at)
         shown = {labels: _Lines(moved, reads, scope) for labels, moved in self._sorted()}
         for family in COUNTERS:
-            yield head(family, Form.OPENMETRICS)
+            yield head(family, TextFormat.OPENMETRICS)
             for labels, of in shown.items():
                 if bool(labels[1]) == ("cohort" in family.labels):
                     yield from of.lines(family, labels)

@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 from ett_service.core.fleet.counters import BOUNDS_US
 from ett_service.core.intervals import SECOND_US
 from ett_service.metrics.families import COUNTERS, Family, Kind
-from ett_service.metrics.text import Form, head, labelled, number
-from ett_service.storage.metrics.counters import Exemplar, Labels, Marks, Published
+from ett_service.metrics.text import TextFormat, head, labelled, number
+from ett_service.storage.metrics.counters import Exemplar, Labels, Marks, PublishedMetrics
 
 _SUM = "us"
 
@@ -191,15 +191,15 @@ class CountersWriter:
     Exemplars are for OpenMetrics only. Not to be used by two threads at once.
     """
 
-    def __init__(self, form: Form, *, cohort_histograms: bool) -> None:
+    def __init__(self, form: TextFormat, *, cohort_histograms: bool) -> None:
         self._form = form
         self._cohort_histograms = cohort_histograms
         self._rows: dict[Labels, _Row] = {}
 
-    def write(self, published: Published) -> Written:
+    def write(self, published: PublishedMetrics) -> Written:
         """Write every counter and histogram."""
         shown = sorted(_with_clusters(published.marks).items())
-        told = published.exemplars if self._form is Form.OPENMETRICS else {}
+        told = published.exemplars if self._form is TextFormat.OPENMETRICS else {}
         self._rows = {
             labels: self._row(labels, marks, told.get(labels, {})) for labels, marks in shown
         }

@@ -21,8 +21,8 @@ from ett_service.storage.fleet import rollups
 from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics import running
-from ett_service.storage.metrics.counters import Published
-from ett_service.storage.metrics.labels import CLUSTER, COHORT, Shown
+from ett_service.storage.metrics.counters import PublishedMetrics
+from ett_service.storage.metrics.labels import CLUSTER, COHORT, ShownLabels
 from ett_service.storage.metrics.running import Running
 from ett_service.storage.regressions import status
 from ett_service.storage.regressions.status import Deliveries, Firing
@@ -41,7 +41,7 @@ MOST_RECEIVERS = 50
 _HOUR_S = 3600
 
 
-def regressions(conn: Connection, shown: Shown, sla: Sla, now_us: int) -> Gauges:
+def regressions(conn: Connection, shown: ShownLabels, sla: Sla, now_us: int) -> Gauges:
     """Return what fires, how long that took to find and to mend, and whether people are told."""
     since_us = now_us - PRECISION_DAYS * DAY_US
     told = status.counts(conn)
@@ -56,7 +56,7 @@ def regressions(conn: Connection, shown: Shown, sla: Sla, now_us: int) -> Gauges
     }
 
 
-def _firing(found: Iterable[Firing], shown: Shown) -> Gauges:
+def _firing(found: Iterable[Firing], shown: ShownLabels) -> Gauges:
     active: Counter[tuple[str, ...]] = Counter()
     lost: defaultdict[tuple[str, ...], float] = defaultdict(float)
     for one in found:
@@ -70,7 +70,7 @@ def _firing(found: Iterable[Firing], shown: Shown) -> Gauges:
     }
 
 
-def _cohort(one: Firing, shown: Shown) -> tuple[str, str]:
+def _cohort(one: Firing, shown: ShownLabels) -> tuple[str, str]:
     cluster, model = (
         label(one.cohort[name]) if name in one.cohort else ALL for name in ("cluster", "model")
     )
@@ -152,7 +152,7 @@ class GaugeOptions:
     sla: Sla = field(default_factory=Sla)
 
 
-def windows(conn: Connection, shown: Shown, asked: GaugeOptions, now_us: int) -> Gauges:
+def windows(conn: Connection, shown: ShownLabels, asked: GaugeOptions, now_us: int) -> Gauges:
     """Return what is summed over days: ratios, GPU time, its cost, targets, percentiles."""
     gauges: defaultdict[str, Samples] = defaultdict(list)
     end_us = window(None, now_us, now_us).to_us
@@ -168,7 +168,7 @@ def windows(conn: Connection, shown: Shown, asked: GaugeOptions, now_us: int) ->
 
 
 def current(
-    conn: Connection, shown: Shown, asked: GaugeOptions, now_us: int, before: Published
+    conn: Connection, shown: ShownLabels, asked: GaugeOptions, now_us: int, before: PublishedMetrics
 ) -> Gauges:
     """Return what runs and how far the numbers are; *before* is what was published last."""
     found = running.running(conn)
@@ -210,12 +210,14 @@ def _totals(
     )
 
 
-def _named(shown: Shown, cluster: str, model: str, other: str) -> tuple[str, str]:
+def _named(shown: ShownLabels, cluster: str, model: str, other: str) -> tuple[str, str]:
     """Return the labels of a group; what the cap on cohorts of a day took is told as such."""
     return (OTHER, OTHER) if other else shown.of(label(cluster), label(model))
 
 
-def _add_ratios(gauges: Adding, name: str, conn: Connection, span: Window, shown: Shown) -> None:
+def _add_ratios(
+    gauges: Adding, name: str, conn: Connection, span: Window, shown: ShownLabels
+) -> None:
     found: defaultdict[tuple[str, str], Totals] = defaultdict(Totals)
     for (_, labels), totals in _totals(conn, span, (*_COHORT, "other")).items():
         found[_named(shown, *labels)] += totals
@@ -233,7 +235,7 @@ def _add_ratios(gauges: Adding, name: str, conn: Connection, span: Window, shown
 
 
 def _add_gpu_time(
-    gauges: Adding, name: str, conn: Connection, span: Window, shown: Shown, economy: Economy
+    gauges: Adding, name: str, conn: Connection, span: Window, shown: ShownLabels, economy: Economy
 ) -> None:
     cuts = economy.cuts(*span)
     starts = (span.from_us, *cuts)
@@ -258,7 +260,7 @@ def _add_gpu_time(
                 )
 
 
-def _add_percentiles(gauges: Adding, conn: Connection, span: Window, shown: Shown) -> None:
+def _add_percentiles(gauges: Adding, conn: Connection, span: Window, shown: ShownLabels) -> None:
     found: defaultdict[str, Totals] = defaultdict(Totals)
     for (_, labels), totals in rollups.distributions(
         conn, _EVERYTHING, span, ("cluster", "other")
@@ -290,7 +292,11 @@ def _add_settings(gauges: Adding, economy: Economy, now_us: int) -> None:
 
 
 def _work(
-    found: Sequence[Running], shown: Shown, asked: GaugeOptions, now_us: int, before: Published
+    found: Sequence[Running],
+    shown: ShownLabels,
+    asked: GaugeOptions,
+    now_us: int,
+    before: PublishedMetrics,
 ) -> Gauges:
     """Count what runs by cohort, with a 0 for each that ever counted."""
     running_by = Counter({labels: 0 for labels in before.marks if labels[1]})
@@ -313,7 +319,7 @@ def _work(
     }
 
 
-def _signs(found: Sequence[Running], shown: Shown, before: Published) -> Samples:
+def _signs(found: Sequence[Running], shown: ShownLabels, before: PublishedMetrics) -> Samples:
     """Return the last sign by cohort; one of which nothing runs any more keeps the one it had."""
     signs = {
         (cluster, cohort): sign

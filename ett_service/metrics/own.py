@@ -17,7 +17,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.metrics.families import OWN
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 
 _LAGS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
 _REQUESTS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -94,9 +94,9 @@ class OwnMetrics:
         self._collecting.set(seconds)
         self._left_out.inc(left_out)
 
-    def text(self, form: Form) -> bytes:
+    def text(self, form: TextFormat) -> bytes:
         """Write it all; in OpenMetrics the end of the page is behind it."""
-        if form is Form.PLAIN:
+        if form is TextFormat.PLAIN:
             return generate_latest(self.registry)
         written: bytes = openmetrics.generate_latest(self.registry)  # type: ignore[no-untyped-call]
         return written

@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from ett_service.metrics.counter_text import CountersWriter, Written
 from ett_service.metrics.families import GAUGES, Family
-from ett_service.metrics.text import Form, head, labelled, number
+from ett_service.metrics.text import TextFormat, head, labelled, number
 from ett_service.storage.metrics import counters as storage
-from ett_service.storage.metrics.counters import Published, Samples
+from ett_service.storage.metrics.counters import GaugeSamples, PublishedMetrics
 
 _Texts: TypeAlias = dict[tuple[str, ...], str | None]
 """Names with their labels, by the values of these; None where they cannot be written."""
@@ -25,11 +25,11 @@ class GaugesWriter:
     is left out. Not to be used by two threads at once.
     """
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: TextFormat) -> None:
         self._form = form
         self._texts: dict[str, _Texts] = {family.name: {} for family in GAUGES}
 
-    def write(self, gauges: Mapping[str, Samples]) -> Written:
+    def write(self, gauges: Mapping[str, GaugeSamples]) -> Written:
         """Write every gauge, by the name of its family."""
         parts = []
         shown = 0
@@ -40,7 +40,7 @@ class GaugesWriter:
             shown += len(lines)
         return Written("".join(parts), sum(map(len, gauges.values())) - shown)
 
-    def _lines(self, family: Family, samples: Samples) -> list[str]:
+    def _lines(self, family: Family, samples: GaugeSamples) -> list[str]:
         known, texts = self._texts[family.name], {}
         lines = []
         for said, value in samples:
@@ -65,11 +65,11 @@ def _written(family: Family, labels: Sequence[str]) -> str | None:
 class FleetWriter:
     """Writes what was published in one format; not to be used by two threads at once."""
 
-    def __init__(self, form: Form, *, cohort_histograms: bool = True) -> None:
+    def __init__(self, form: TextFormat, *, cohort_histograms: bool = True) -> None:
         self._counters = CountersWriter(form, cohort_histograms=cohort_histograms)
         self._gauges = GaugesWriter(form)
 
-    def write(self, published: Published) -> Written:
+    def write(self, published: PublishedMetrics) -> Written:
         """Write every family of the fleet."""
         counters = self._counters.write(published)
         gauges = self._gauges.write(published.gauges)
@@ -95,12 +95,12 @@ class FleetPart:
     ) -> None:
         self._reading = reading
         self._writers = {
-            form: FleetWriter(form, cohort_histograms=cohort_histograms) for form in Form
+            form: FleetWriter(form, cohort_histograms=cohort_histograms) for form in TextFormat
         }
-        self._kept: dict[Form, Part] = {}
+        self._kept: dict[TextFormat, Part] = {}
         self._one_at_a_time = Lock()
 
-    def read(self, form: Form) -> Part:
+    def read(self, form: TextFormat) -> Part:
         """Return the part as of now.
 
         Raises:
@@ -109,7 +109,7 @@ class FleetPart:
         with self._one_at_a_time, self._reading() as conn:
             kept = self._kept.get(form)
             if kept is None or kept.revision != storage.revision(conn):
-                found = storage.read(conn, with_exemplars=form is Form.OPENMETRICS)
+                found = storage.read(conn, with_exemplars=form is TextFormat.OPENMETRICS)
                 written = self._writers[form].write(found)
                 kept = Part(found.revision, written.text.encode(), written.left_out)
                 self._kept[form] = kept

@@ -11,7 +11,7 @@ _IN_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _QUOTED = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
-class Form(Enum):
+class TextFormat(Enum):
     """A text format; its value is the media type of the page."""
 
     PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -22,9 +22,9 @@ END = "# EOF\n"
 """The last line in OpenMetrics."""
 
 
-def head(family: Family, form: Form) -> str:
+def head(family: Family, form: TextFormat) -> str:
     """Return the lines that stand above the samples of a family."""
-    if form is Form.PLAIN:
+    if form is TextFormat.PLAIN:
         kind = Kind.GAUGE if family.kind is Kind.INFO else family.kind
         text = family.text.translate(_IN_HELP)
         return f"# HELP {family.name} {text}\n# TYPE {family.name} {kind}\n"
@@ -60,24 +60,24 @@ _VERSIONS = {None, "0.0.1", "1.0.0"}
 """Of OpenMetrics. Readers of the draft, 0.0.1, take what became 1.0.0."""
 
 
-def chosen(accept: str) -> Form:
+def negotiate(accept: str) -> TextFormat:
     """Return the format that the header ``Accept`` likes best; of two alike OpenMetrics.
 
     OpenMetrics has to be named: who takes anything gets what everything can read.
     """
-    liked = {Form.OPENMETRICS: 0.0, Form.PLAIN: 0.0}
+    liked = {TextFormat.OPENMETRICS: 0.0, TextFormat.PLAIN: 0.0}
     for part in accept.split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
         given = dict(_parameter(one) for one in parameters)
         if media.lower() == _OPENMETRICS and given.get("version") in _VERSIONS:
-            form = Form.OPENMETRICS
+            form = TextFormat.OPENMETRICS
         elif media.lower() in _PLAIN:
-            form = Form.PLAIN
+            form = TextFormat.PLAIN
         else:
             continue
         liked[form] = max(liked[form], _weight(given.get("q", "1")))
-    best = liked[Form.OPENMETRICS]
-    return Form.OPENMETRICS if best and best >= liked[Form.PLAIN] else Form.PLAIN
+    best = liked[TextFormat.OPENMETRICS]
+    return TextFormat.OPENMETRICS if best and best >= liked[TextFormat.PLAIN] else TextFormat.PLAIN
 
 
 def _parameter(text: str) -> tuple[str, str]:

@@ -108,7 +108,7 @@ _SERIES = Series(
 _BEFORE_US, _AFTER_US = 486 * SECOND_US, 804 * SECOND_US
 
 
-def test_notice(project_id: int, project: str, public_url: str, now_us: int) -> Notice:
+def test_message(project_id: int, project: str, public_url: str, now_us: int) -> Notice:
     """Make up a regression of *now_us*, marked as a test."""
     onset_us = now_us - 11 * DAY_US
     before = Side(140, 28, _BEFORE_US, 702 * SECOND_US, onset_us - 28 * DAY_US, onset_us)

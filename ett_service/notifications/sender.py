@@ -15,7 +15,7 @@ from ett_service.notifications.connection import Deadline, GuardedNetwork
 from ett_service.notifications.formats import render
 from ett_service.notifications.guard import NONE_ALLOWED, Allowed, Guard, Refused, Resolve, resolve
 from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receivers import OF_SETTINGS, Format, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Format, Receiver
 from ett_service.storage.receivers.deliveries import DeliveryTry
 
 

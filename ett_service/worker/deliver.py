@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
 from ett_service.notifications.notice import from_json
-from ett_service.notifications.receivers import Directory
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.schedule import Schedule
 from ett_service.notifications.sender import Outcome, Sender, repeats
 from ett_service.storage.engine import lease
@@ -36,7 +36,7 @@ _TIMES_RECORDED = 30  #: while the database is away
 _CLAIM_MARGIN_US = 45 * SECOND_US
 
 
-class Delivering:
+class DeliveryThread:
     """Goes on in a thread of its own, with more of them while receivers are slow.
 
     Several workers on one database share the deliveries, by the *clock* of the database. One that

@@ -24,7 +24,7 @@ class _Held(NamedTuple):
     until: float  #: on the monotonic clock
 
 
-class Leading:
+class LeaseThread:
     """Takes the lease *name* as soon as it is free, and renews it in a thread of its own.
 
     A database that does not answer ends the right to act well before the lease runs out, by a

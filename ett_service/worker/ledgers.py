@@ -18,13 +18,13 @@ from ett_service.storage.fleet import cohort_cap
 from ett_service.storage.fleet.cohort_cap import ProjectDay
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.worker.metrics import Publication, Publishing
+from ett_service.worker.metrics import MetricsOptions, MetricsThread
 
 _FIRST_PAUSE_US = 1_000_000
 _LONGEST_PAUSE_US = 300_000_000
 
 
-class Turns:
+class JobQueue:
     """Jobs in the order of their need. One that failed comes again later, then later still."""
 
     def __init__(self, most: int = 200) -> None:
@@ -64,7 +64,7 @@ _LONGEST_US = 200_000  #: then it is the jobs' turn again
 _AT_ONCE = 100  #: cohorts moved in one transaction: others may wait for their rows
 
 
-class Capping:
+class CohortCapping:
     """Looks at one full day after the other, and moves cohorts in and out of ``other``.
 
     Between two looks a day may have more cohorts than *most*: those that first came in between,
@@ -148,7 +148,7 @@ class Worker:
         poll_seconds: float = 0.2,
         open_every_us: int = OPEN_EVERY_US,
         cohorts_a_day: int = COHORTS_A_DAY,
-        publication: Publication | None = None,
+        publication: MetricsOptions | None = None,
         beside: Sequence[Beside] = (),
     ) -> None:
         self._store = store
@@ -156,10 +156,10 @@ class Worker:
         self._limits = limits
         self._poll_seconds = poll_seconds
         self._open_every_us = open_every_us
-        self._capping = Capping(store, now_us, cohorts_a_day)
-        self._beside: tuple[Beside, ...] = (Publishing(store, now_us, publication), *beside)
+        self._capping = CohortCapping(store, now_us, cohorts_a_day)
+        self._beside: tuple[Beside, ...] = (MetricsThread(store, now_us, publication), *beside)
         self._folds = Folds()
-        self._turns = Turns()
+        self._turns = JobQueue()
         #: Jobs to be folded whole under the lock: facts overtook what was read outside of it.
         self._stubborn: set[JobKey] = set()
         self._awake = threading.Event()

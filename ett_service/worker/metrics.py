@@ -12,7 +12,7 @@ from ett_service.metrics.gauges import GaugeOptions, Gauges
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import counters
 from ett_service.storage.metrics import labels as counter_labels
-from ett_service.storage.metrics.labels import CLUSTER, COHORT, Most
+from ett_service.storage.metrics.labels import CLUSTER, COHORT, LabelLimits
 
 log = logging.getLogger(__name__)
 
@@ -24,26 +24,26 @@ _LABELS_EVERY_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class MetricsOptions:
     """What is published, and how often."""
 
     every_us: int = EVERY_US
-    most: Most = field(default_factory=Most)
+    most: LabelLimits = field(default_factory=LabelLimits)
     asked: GaugeOptions = field(default_factory=GaugeOptions)
 
 
-class Publishing:
+class MetricsThread:
     """Goes on in a thread of its own, so that sums over days keep no job waiting.
 
     Of several workers on one database one publishes at a time, and the others pass.
     """
 
     def __init__(
-        self, store: Store, now_us: Callable[[], int], publication: Publication | None = None
+        self, store: Store, now_us: Callable[[], int], publication: MetricsOptions | None = None
     ) -> None:
         self._store = store
         self._now_us = now_us
-        self._publication = publication or Publication()
+        self._publication = publication or MetricsOptions()
         self._windows: Gauges = {}
         self._windows_due_us = 0
         self._labels_due_us = 0
@@ -97,7 +97,7 @@ class Publishing:
 
     def _carried_on(self, now_us: int) -> int | None:
         most = self._publication.most
-        return self._store.write(partial(counters.carry_on, now_us=now_us, most=most))
+        return self._store.write(partial(counters.advance, now_us=now_us, most=most))
 
     def _choose_labels(self, now_us: int) -> None:
         if now_us < self._labels_due_us:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from ett_service.core.regressions.finding import State
 from ett_service.notifications.notice import Notice, Status, to_json
-from ett_service.notifications.receivers import Directory, targets
+from ett_service.notifications.routing import Directory, targets
 from ett_service.storage.receivers import outbox
 from ett_service.storage.regressions import findings, mutes
 from ett_service.storage.regressions.mutes import Muted

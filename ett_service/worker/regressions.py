@@ -25,7 +25,7 @@ from ett_service.storage.regressions import detection_runs, findings, regression
 from ett_service.storage.regressions.detection_runs import DetectionRun, UnsearchedHistory
 from ett_service.storage.regressions.findings import NewFinding
 from ett_service.worker import notify
-from ett_service.worker.lease import Leading
+from ett_service.worker.lease import LeaseThread
 from ett_service.worker.notify import Audience
 
 MOST_RUNS = 28
@@ -89,7 +89,7 @@ _PATIENCE_SECONDS = 1.0  #: a project that is looked at when all ends is not wai
 
 
 @dataclass(frozen=True, slots=True)
-class Detecting:
+class DetectionOptions:
     """What is looked for, how often, and who is told."""
 
     plan: Plan = field(default_factory=Plan)
@@ -102,17 +102,17 @@ class Detecting:
     clock: Callable[[Connection], int] = lease.now_us
 
 
-class Evaluating:
+class DetectionThread:
     """Goes on in a thread of its own, and in the worker alone that holds the lease.
 
     What a run finds is worked out outside of any transaction; what that changes is written under
     the lease, with the notices that follow from it, or not at all.
     """
 
-    def __init__(self, store: Store, detecting: Detecting) -> None:
+    def __init__(self, store: Store, detecting: DetectionOptions) -> None:
         self._store = store
         self._detecting = detecting
-        self.leading = Leading(store, LEASE, detecting.lease_seconds)
+        self.leading = LeaseThread(store, LEASE, detecting.lease_seconds)
         self._not_before: dict[int, float] = {}  #: by project that failed, monotonic
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None

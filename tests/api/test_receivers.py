@@ -17,7 +17,7 @@ from ett_service.api.app import create_app
 from ett_service.api.parts import Parts, Telling
 from ett_service.api.receiver_answers import NewReceiver
 from ett_service.notifications.guard import Allowed
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Directory, Format, Receiver
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store

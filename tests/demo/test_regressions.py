@@ -19,7 +19,7 @@ from ett_service.detection.sample import Observed
 from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.regressions import rows
 from ett_service.storage.schema import regression
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from tests.demo.conftest import END_US, Judged
 from tests.demo.stored import stored
 
@@ -166,9 +166,9 @@ def test_everything_that_lasts_is_told_with_what_it_costs(courses: Sequence[Cour
 def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
     database_url: str, judged: Judged
 ) -> None:
-    asked = Detecting(plan=PLAN, clock=lambda _conn: END_US + HOUR_US)
+    asked = DetectionOptions(plan=PLAN, clock=lambda _conn: END_US + HOUR_US)
     with closing(open_store(database_url)) as store:
-        evaluating = Evaluating(store, asked)
+        evaluating = DetectionThread(store, asked)
         evaluating.leading.renew()
         assert evaluating.leading.epoch is not None
         evaluating.go_on(evaluating.leading.epoch)

@@ -21,11 +21,11 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Directory, Receiver
 from ett_service.storage.engine.errors import StoreInUse
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.worker.notify import Audience
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from tests.regressions import finding
 from tests.worker.searching import evaluated
 
@@ -133,7 +133,7 @@ def evaluate(order: Order) -> NoReturn:
     store = opened(order.database_url)
     looks = Looks(Gate(Path(order.folder)), order.found)
     receiver = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook")
-    detecting = Detecting(
+    detecting = DetectionOptions(
         rules=StateRules(runs=order.runs, quiet_runs=1),
         audience=Audience(Directory([receiver])),
         every_us=HOUR_US,
@@ -141,7 +141,7 @@ def evaluate(order: Order) -> NoReturn:
         evaluate=looks.evaluate,
         clock=looks.clock,
     )
-    Evaluating(store, detecting).start()
+    DetectionThread(store, detecting).start()
     while True:
         signal.pause()
 

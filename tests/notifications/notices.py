@@ -18,7 +18,7 @@ from ett_service.core.regressions.finding import (
     Verdict,
 )
 from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receivers import Format, Receiver
+from ett_service.notifications.routing import Format, Receiver
 
 ONSET = 1_762_380_000 * SECOND_US  # 2025-11-05 22:00
 FIRED = ONSET + 11 * DAY_US

@@ -8,7 +8,7 @@ import socket
 import sys
 
 from ett_service.notifications.guard import Allowed
-from ett_service.notifications.receivers import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Receiver
 from ett_service.notifications.sender import Sender, Sending
 from tests.builders import NOON
 from tests.notifications.hostile_urls import ANSWERS

@@ -11,14 +11,14 @@ from sqlalchemy import Connection
 from ett_service.core.intervals import DAY_US
 from ett_service.notifications.guard import Allowed, Resolve, resolve
 from ett_service.notifications.notice import Notice, Status, to_json
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Directory, Format, Receiver
 from ett_service.notifications.schedule import Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import deliveries, outbox
 from ett_service.storage.receivers.deliveries import Delivery, DeliveryFilter
-from ett_service.worker.deliver import Delivering
+from ett_service.worker.deliver import DeliveryThread
 from tests.builders import NOON
 from tests.notifications.notices import NOTICE
 from tests.worker.rig import Clock
@@ -82,10 +82,10 @@ def delivering(
     sender: Sender | None = None,
     schedule: Schedule | None = None,
     patience_seconds: float = 5.0,
-) -> Iterator[Delivering]:
+) -> Iterator[DeliveryThread]:
     """Send in the test's own thread, where the test says so, and end in time."""
     directory = Directory(receivers, Keyring("", store.url))
-    deliverer = Delivering(
+    deliverer = DeliveryThread(
         store,
         directory,
         sender or Sender(sending),
@@ -100,7 +100,7 @@ def delivering(
         deliverer.join()
 
 
-def pass_over(deliverer: Delivering) -> int:
+def pass_over(deliverer: DeliveryThread) -> int:
     """Send what is due, wait for the end of it, and return how much that was."""
     begun = deliverer.pass_over()
     for one in begun:

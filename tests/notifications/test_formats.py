@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from ett_service.core.regressions.finding import Attribution, Impact, Metric
 from ett_service.notifications.formats import MOST_BYTES, MOST_TEAMS_BYTES, render
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.routing import Format
 from tests.notifications.notices import NAMES, NOTICE, RESOLVED, named, of_metric, receiver
 
 SCHEMAS = Path(__file__).with_name("schemas")

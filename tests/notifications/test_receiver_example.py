@@ -12,7 +12,7 @@ import pytest
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receivers import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Receiver
 from ett_service.notifications.sender import Sender
 from ett_service.storage.receivers.receivers import new_secret
 from tests.notifications.telling import notice

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Directory, Format, Receiver
 from ett_service.storage.engine.seal import CannotUnseal, Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import receivers

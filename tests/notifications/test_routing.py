@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ett_service.notifications.receivers import OF_SETTINGS, Receiver, targets
+from ett_service.notifications.routing import OF_SETTINGS, Receiver, targets
 from tests.notifications.notices import FINDING, NOTICE
 
 WHOLE = replace(NOTICE, finding=replace(FINDING, series=FINDING.series._replace(cohort=())))

@@ -8,7 +8,7 @@ from standardwebhooks import Webhook
 
 from ett_service.core.intervals import HOUR_US, SECOND_US, rfc3339
 from ett_service.notifications.notice import Status
-from ett_service.notifications.receivers import Format, Receiver
+from ett_service.notifications.routing import Format, Receiver
 from ett_service.notifications.sender import Sender, Sending, retry_after_us, shown
 from tests.builders import NOON
 from tests.notifications.receiving import receiving, reply

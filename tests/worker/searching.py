@@ -12,13 +12,13 @@ from ett_service.core.regressions.finding import Finding
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunFinding, RunResult, Severity
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Receiver
+from ett_service.notifications.routing import OF_SETTINGS, Directory, Receiver
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs
 from ett_service.storage.regressions.detection_runs import DetectionRun
-from ett_service.worker.lease import Leading
+from ett_service.worker.lease import LeaseThread
 from ett_service.worker.notify import Audience
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from tests.builders import NOON
 from tests.fleet.fleets import calm_job, keep
 from tests.regressions import ATTRIBUTION
@@ -60,8 +60,8 @@ class Search:
     """An evaluator that leads, and goes on when it is told to."""
 
     said: Said
-    evaluating: Evaluating
-    leading: Leading
+    evaluating: DetectionThread
+    leading: LeaseThread
 
     def go_on(self, number: int | None = None, hours: int = 12) -> None:
         """Go on, on a day, that many hours after it began."""
@@ -73,10 +73,10 @@ class Search:
         self.evaluating.go_on(epoch)
 
 
-def detecting(said: Said, **asked: object) -> Detecting:
+def detecting(said: Said, **asked: object) -> DetectionOptions:
     """Return what has an evaluator find what is said."""
     audience = Audience(Directory([RECEIVER]))
-    known = Detecting(
+    known = DetectionOptions(
         rules=StateRules(), audience=audience, evaluate=said.evaluate, clock=said.clock
     )
     return replace(known, **asked)  # type: ignore[arg-type]
@@ -94,6 +94,6 @@ def searched_before(
 @contextmanager
 def searching(store: Store, said: Said, **asked: object) -> Iterator[Search]:
     """Have an evaluator lead until the end of the block."""
-    evaluating = Evaluating(store, detecting(said, **asked))
+    evaluating = DetectionThread(store, detecting(said, **asked))
     yield Search(said, evaluating, evaluating.leading)
     evaluating.leading.resign()

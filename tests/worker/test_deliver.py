@@ -14,14 +14,14 @@ from standardwebhooks import Webhook
 from ett_service.cli.working import worker
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.notifications.notice import Status
-from ett_service.notifications.receivers import Directory, Format
+from ett_service.notifications.routing import Directory, Format
 from ett_service.notifications.schedule import Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.outbox import DeliveryState
-from ett_service.worker.deliver import Delivering
+from ett_service.worker.deliver import DeliveryThread
 from tests.builders import NOON
 from tests.notifications.receiving import (
     Answer,
@@ -208,7 +208,7 @@ def test_a_worker_that_was_paused_sends_nothing_that_another_may_be_sending(
     instants = iter([NOON, NOON + HOUR_US, NOON + HOUR_US, NOON + HOUR_US])
     put(store, project_id, ["a"], NOON)
     with receiving() as web:
-        leaping = Delivering(
+        leaping = DeliveryThread(
             store,
             Directory([named("a", web.url)]),
             Sender(),

@@ -21,7 +21,7 @@ from ett_service.storage.regressions import detection_runs, mutes, regressions
 from ett_service.storage.regressions.mutes import Muted
 from ett_service.storage.regressions.regressions import Act
 from ett_service.storage.schema import delivery, detection_run, dirty, job, regression
-from ett_service.worker.regressions import LEASE, Detecting, Evaluating
+from ett_service.worker.regressions import LEASE, DetectionOptions, DetectionThread
 from tests.builders import NOON
 from tests.engines import ON_ONE_ENGINE
 from tests.regressions import finding
@@ -268,7 +268,7 @@ def test_it_stops_within_a_second_or_two_in_the_middle_of_a_project(
 
 def test_the_detector_itself_runs_where_nothing_is_said(store: Store, project_id: int) -> None:
     searched_before(store, project_id)
-    evaluating = Evaluating(store, Detecting(settle_us=0))
+    evaluating = DetectionThread(store, DetectionOptions(settle_us=0))
     evaluating.start()
     try:
         assert eventually(lambda: _run(store).at_us >= MIDNIGHT)

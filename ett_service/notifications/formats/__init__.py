@@ -9,7 +9,7 @@ import msgspec
 
 from ett_service.notifications.formats import alertmanager, generic, pagerduty, slack, teams
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receivers import Format, Receiver
+from ett_service.notifications.routing import Format, Receiver
 
 MOST_BYTES = 20_000
 """No body is longer: what a receiver has not taken yet waits here."""

@@ -10,7 +10,7 @@ from typing import Any
 from ett_service.core.intervals import rfc3339
 from ett_service.notifications.formats.alert import annotations, labels
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receivers import Receiver
+from ett_service.notifications.routing import Receiver
 
 _LABEL_LENGTH = 256
 

@@ -8,7 +8,7 @@ from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.regressions.finding import Impact, Metric, Side, Suspect
 from ett_service.notifications.formats.alert import annotations, labels, summary
 from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receivers import Receiver
+from ett_service.notifications.routing import Receiver
 from ett_service.notifications.wording import exact
 
 SCHEMA = "ett.regression/v1"

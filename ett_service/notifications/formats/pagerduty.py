@@ -9,7 +9,7 @@ from typing import Any
 from ett_service.core.intervals import rfc3339
 from ett_service.notifications.formats.alert import ALERT, cohort_label
 from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receivers import Receiver
+from ett_service.notifications.routing import Receiver
 from ett_service.notifications.wording import Wording, cut, shown, subject_in_words, word
 
 _MOST_SUMMARY = 1_024

@@ -8,7 +8,7 @@ of a template or date function. A message may have 28 KB, a card six actions (le
 from typing import Any
 
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receivers import Receiver
+from ett_service.notifications.routing import Receiver
 from ett_service.notifications.wording import Wording, cut, word
 
 _MOST_TEXT = 3_000

@@ -16,7 +16,7 @@ from ett_service.core.words import OTHER
 from ett_service.storage.engine.statements import insert_new, replacing
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.counter_samples import NOTHING
-from ett_service.storage.metrics.labels import Most
+from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.schema import counted, counter, exemplar, job_history, published
 
 TURN = "turn"
@@ -30,7 +30,7 @@ Labels: TypeAlias = tuple[str, str]
 Marks: TypeAlias = Mapping[str, int]
 """Counters by key of ``core.counters``; those that were never above 0 may be absent."""
 
-Samples: TypeAlias = Sequence[tuple[Sequence[str], float]]
+GaugeSamples: TypeAlias = Sequence[tuple[Sequence[str], float]]
 """The values of a gauge, each with the values of its labels."""
 
 
@@ -43,14 +43,14 @@ class Exemplar(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedMetrics:
     """Everything that was published; of one revision it is the same everywhere."""
 
     revision: int
     at_us: int  #: 0 where nothing ever was
     marks: Mapping[Labels, Marks]
     exemplars: Mapping[Labels, Mapping[str, Exemplar]]
-    gauges: Mapping[str, Samples]  #: by the name of the family
+    gauges: Mapping[str, GaugeSamples]  #: by the name of the family
     excess_us: int
 
 
@@ -62,7 +62,7 @@ _MARKS = select(counter.c.cluster, counter.c.cohort, counter.c.marks, counter.c.
 _EXEMPLARS = select(exemplar.c.cluster, exemplar.c.cohort, exemplar.c.body)
 
 _marks = msgspec.json.Decoder(dict[str, int]).decode
-decode_exemplars = msgspec.json.Decoder(dict[str, Exemplar]).decode
+read_exemplars = msgspec.json.Decoder(dict[str, Exemplar]).decode
 _gauges = msgspec.json.Decoder(dict[str, list[tuple[tuple[str, ...], float]]]).decode
 
 
@@ -72,7 +72,7 @@ def revision(conn: Connection) -> int:
     return 0 if row is None else int(row.revision)
 
 
-def read(conn: Connection, *, with_exemplars: bool = True) -> Published:
+def read(conn: Connection, *, with_exemplars: bool = True) -> PublishedMetrics:
     """Read it all, but for counters of words that are not shown any more."""
     shown = counter_labels.read(conn)
     turn = conn.execute(_REVISION).first()
@@ -84,11 +84,11 @@ def read(conn: Connection, *, with_exemplars: bool = True) -> Published:
         if shown.of(cluster, cohort or OTHER) == (cluster, cohort or OTHER):
             marks[cluster, cohort] = _marks(told)
     exemplars = {
-        (cluster, cohort): decode_exemplars(told)
+        (cluster, cohort): read_exemplars(told)
         for cluster, cohort, told in (conn.execute(_EXEMPLARS) if with_exemplars else ())
         if (cluster, cohort) in marks
     }
-    return Published(
+    return PublishedMetrics(
         revision=0 if turn is None else int(turn.revision),
         at_us=0 if turn is None else int(turn.at_us),
         marks=marks,
@@ -178,7 +178,7 @@ def begin(conn: Connection, now_us: int) -> None:
     insert_new(conn, published, [{"name": TURN, "revision": 0, "at_us": now_us, "body": NOTHING}])
 
 
-def carry_on(conn: Connection, now_us: int, most: Most) -> int | None:
+def advance(conn: Connection, now_us: int, most: LabelLimits) -> int | None:
     """Carry up to ``AT_ONCE`` jobs on to the counters, and return how many.
 
     None where another publisher is at it. *most* bounds the labels.
@@ -208,7 +208,7 @@ def carry_on(conn: Connection, now_us: int, most: Most) -> int | None:
     return len(fresh)
 
 
-def put_gauges(conn: Connection, gauges: Mapping[str, Samples], now_us: int) -> bool:
+def put_gauges(conn: Connection, gauges: Mapping[str, GaugeSamples], now_us: int) -> bool:
     """Publish the gauges of the fleet, by family; False where another publisher is at it.
 
     What is no finite number is left out: JSON has no way to write it.
@@ -262,7 +262,7 @@ def _write_exemplars(conn: Connection, seen: Mapping[Labels, Mapping[str, Exempl
     if not seen:
         return
     known = {
-        (row.cluster, row.cohort): decode_exemplars(row.body)
+        (row.cluster, row.cohort): read_exemplars(row.body)
         for row in conn.execute(_KNOWN_EXEMPLARS, {"labels": list(seen)})
     }
     rows = []

@@ -38,7 +38,7 @@ _SHOW = (
 )
 
 
-class Most(NamedTuple):
+class LabelLimits(NamedTuple):
     """How many clusters and cohorts are shown beside ``other``."""
 
     clusters: int = 20
@@ -50,7 +50,7 @@ class Most(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownLabels:
     """The words that are shown."""
 
     clusters: frozenset[str]
@@ -64,12 +64,12 @@ class Shown:
         )
 
 
-def read(conn: Connection) -> Shown:
+def read(conn: Connection) -> ShownLabels:
     """Read what is shown."""
     words: dict[str, set[str]] = {CLUSTER: set(), COHORT: set()}
     for kind, value in conn.execute(_SHOWN):
         words[kind].add(value)
-    return Shown(frozenset(words[CLUSTER]), frozenset(words[COHORT]))
+    return ShownLabels(frozenset(words[CLUSTER]), frozenset(words[COHORT]))
 
 
 def folded(conn: Connection) -> dict[str, int]:
@@ -78,7 +78,9 @@ def folded(conn: Connection) -> dict[str, int]:
     return {kind: counts.get(kind, 0) for kind in (CLUSTER, COHORT)}
 
 
-def learn(conn: Connection, clusters: Iterable[str], cohorts: Iterable[str], most: Most) -> Shown:
+def learn(
+    conn: Connection, clusters: Iterable[str], cohorts: Iterable[str], most: LabelLimits
+) -> ShownLabels:
     """Take in words that may be new, show them while there is room, and return what is shown."""
     shown = read(conn)
     words = {CLUSTER: sorted(set(clusters) - shown.clusters),

@@ -39,7 +39,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptReceiver:
+class StoredReceiver:
     """A receiver as it is stored; instants are microseconds since the Unix epoch."""
 
     project_id: int
@@ -103,7 +103,7 @@ _ONE = (
 )
 
 
-def listing(conn: Connection, project_id: int | None = None) -> list[KeptReceiver]:
+def listing(conn: Connection, project_id: int | None = None) -> list[StoredReceiver]:
     """Return the receivers of a project, or of all, by name."""
     asked = _RECEIVERS
     if project_id is not None:
@@ -111,7 +111,7 @@ def listing(conn: Connection, project_id: int | None = None) -> list[KeptReceive
     return [_kept(row) for row in conn.execute(asked)]
 
 
-def get(conn: Connection, project_id: int, name: str) -> KeptReceiver | None:
+def get(conn: Connection, project_id: int, name: str) -> StoredReceiver | None:
     """Return one receiver."""
     row = conn.execute(
         _RECEIVERS.where(*_ONE), {"of_project": project_id, "of_name": name}
@@ -173,7 +173,7 @@ def remove(conn: Connection, project_id: int, name: str) -> bool:
     return gone.rowcount > 0
 
 
-def rotate(conn: Connection, kept: KeptReceiver, *, keyring: Keyring, now_us: int) -> str:
+def rotate(conn: Connection, kept: StoredReceiver, *, keyring: Keyring, now_us: int) -> str:
     """Give a receiver a new secret and return it; the one it had signs for a day yet."""
     fresh = new_secret()
     conn.execute(
@@ -194,8 +194,8 @@ def new_secret() -> str:
     return f"whsec_{base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()}"
 
 
-def _kept(row: Row[Any]) -> KeptReceiver:
-    return KeptReceiver(
+def _kept(row: Row[Any]) -> StoredReceiver:
+    return StoredReceiver(
         project_id=row.project_id,
         project=row.project,
         name=row.name,

@@ -7,7 +7,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Impact, Metric
 from ett_service.notifications.formats.generic import body
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.routing import Format
 from tests.notifications.notices import FINDING, FIRED, NOTICE, RESOLVED, named, of_metric, receiver
 
 GENERIC = receiver(Format.GENERIC)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ett_service.notifications.formats.pagerduty import body
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.routing import Format
 from tests.notifications.notices import NOTICE, RESOLVED, named, receiver
 
 PAGERDUTY = receiver(Format.PAGERDUTY)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ett_service.notifications.formats.slack import body
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.routing import Format
 from tests.notifications.notices import NOTICE, named, receiver
 
 SLACK = receiver(Format.SLACK)

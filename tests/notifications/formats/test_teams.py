@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ett_service.notifications.formats.teams import body
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.routing import Format
 from tests.notifications.notices import NOTICE, named, receiver
 
 TEAMS = receiver(Format.TEAMS)

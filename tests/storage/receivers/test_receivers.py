@@ -9,7 +9,7 @@ from sqlalchemy import select
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import receivers
-from ett_service.storage.receivers.receivers import BadReceiver, KeptReceiver, NewReceiver
+from ett_service.storage.receivers.receivers import BadReceiver, NewReceiver, StoredReceiver
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import receiver
 from tests.builders import NOON
@@ -35,7 +35,7 @@ def _add(store: Store, project_id: int, name: str = "oncall", **cohort: str) -> 
     )
 
 
-def _got(store: Store, project_id: int, name: str = "oncall") -> KeptReceiver:
+def _got(store: Store, project_id: int, name: str = "oncall") -> StoredReceiver:
     with store.reading() as conn:
         kept = receivers.get(conn, project_id, name)
     assert kept is not None

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from ett_service.notifications.notice import Notice
 from ett_service.storage.engine.seal import CannotUnseal, Keyring, NoSecretKey
 from ett_service.storage.receivers import receivers
-from ett_service.storage.receivers.receivers import KeptReceiver
+from ett_service.storage.receivers.receivers import StoredReceiver
 
 OF_SETTINGS = 0
 """The owner of receivers that the settings name; they are told of every project."""
@@ -68,7 +68,7 @@ class Directory:
         kept = receivers.get(conn, owner, name)
         return None if kept is None else self.opened(kept, now_us)
 
-    def opened(self, kept: KeptReceiver, now_us: int) -> Receiver:
+    def opened(self, kept: StoredReceiver, now_us: int) -> Receiver:
         """Return *kept* with its address and secrets.
 
         Raises:
@@ -84,7 +84,7 @@ class Directory:
             where=kept.cohort,
         )
 
-    def _readable(self, kept: KeptReceiver, now_us: int) -> Receiver | None:
+    def _readable(self, kept: StoredReceiver, now_us: int) -> Receiver | None:
         try:
             return self.opened(kept, now_us)
         except (CannotUnseal, NoSecretKey) as error:
