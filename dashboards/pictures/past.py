@@ -87,7 +87,7 @@ class _Running:
 
     def _goes_on(self) -> bool:
         try:
-            return self._worker.pass_over() > 0
+            return self._worker.run_once() > 0
         except StorageUnavailable:  # folds that write the same rows waited for each other too long
             return True
 

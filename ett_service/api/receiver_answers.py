@@ -1,12 +1,12 @@
 """What is asked and told of receivers. No answer holds an address or a secret but a new one."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from ett_service.api.answers import Answer, Instant, Seconds
 from ett_service.fleet.scope import Dimension
-from ett_service.notifications.routing import Format
+from ett_service.notifications.formats import Format
 
 EXAMPLE: dict[str, Any] = {
     "name": "fleet-efficiency",
@@ -71,7 +71,9 @@ class NewReceiver(Answer):
             "It is kept encrypted, and never shown again."
         ),
     )
-    format: Literal["generic", "slack", "pagerduty", "teams", "alertmanager"] = "generic"
+    format: Annotated[Format, WithJsonSchema({"enum": list(Format), "type": "string"})] = Format(
+        "generic"
+    )
     where: dict[Dimension, str] = Field(
         default_factory=dict,
         description="It hears only of what concerns these; a cohort that spans a dimension does.",

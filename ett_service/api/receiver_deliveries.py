@@ -22,7 +22,7 @@ from ett_service.api.problems import declared
 from ett_service.api.receiver_answers import DeliveryAnswer, DeliveryPage, Fate, Replayed
 from ett_service.api.receiver_rendering import DONE, delivery
 from ett_service.api.receivers import Name, owner_of
-from ett_service.notifications.routing import OF_SETTINGS
+from ett_service.notifications.receiver import OF_SETTINGS
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import DeliveryFilter
 

@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 from ett_service.api.receiver_answers import DeliveryAnswer, Fate, ReceiverAnswer, State, Try
 from ett_service.api.rendering import maybe_instant
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.notifications.routing import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.formats import Format
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.receivers.deliveries import Delivery, DeliveryTry
 from ett_service.storage.receivers.outbox import DeliveryState
@@ -57,7 +59,7 @@ def of_settings(receiver: Receiver, health: Health | None, counts: Counts) -> Re
         name=receiver.name,
         origin="settings",
         project=None,
-        format=receiver.format,
+        format=Format(receiver.format.name),
         host=_host(receiver.url),
         where=dict(receiver.where),
         both_sign_until=None,

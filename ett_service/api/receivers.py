@@ -31,9 +31,10 @@ from ett_service.api.receiver_answers import (
 )
 from ett_service.api.receiver_rendering import of_settings, rendered
 from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Refused
 from ett_service.notifications.notice import test_message
-from ett_service.notifications.routing import Format, Receiver
+from ett_service.notifications.receiver import Receiver, Secret
 from ett_service.notifications.sender import Outcome
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.jobs.listing import project_name
@@ -138,7 +139,7 @@ def rotate_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> 
 
     def rotate(conn: Connection) -> str:
         kept = _kept(parts, conn, project_id, name)
-        if Format(kept.format) is not Format.GENERIC:
+        if FORMATS[kept.format].secret is not Secret.SIGNING_KEY:
             raise Problem(
                 Kind.CONFLICT, "Messages of this format are not signed. Delete it and add it again."
             )
@@ -153,15 +154,15 @@ def rotate_receiver(name: Name, project_id: AdministeredId, parts: AppParts) -> 
 
 
 def _create(parts: Parts, project_id: int, key: Key, asked: NewReceiver) -> MadeReceiver:
-    is_pagerduty = asked.format == "pagerduty"
-    if is_pagerduty != bool(asked.routing_key):
+    secret = FORMATS[asked.format].secret
+    if (secret is Secret.ROUTING_KEY) != bool(asked.routing_key):
         errors = [{"code": "bad_routing_key", "pointer": "/routing_key"}]
         detail = "PagerDuty needs a routing key, and no other format takes one."
         raise Problem(Kind.VALIDATION_FAILED, detail, errors=errors)
     if any(one.name == asked.name for one in parts.telling.directory.of_settings):
         raise Problem(Kind.CONFLICT, "A receiver of the settings has this name.")
     _check(parts, project_id, asked)
-    signing = receivers.new_secret() if asked.format == "generic" else None
+    signing = receivers.new_secret() if secret is Secret.SIGNING_KEY else None
     new = receivers.NewReceiver(
         name=asked.name,
         url=asked.url,
@@ -185,7 +186,7 @@ def _create(parts: Parts, project_id: int, key: Key, asked: NewReceiver) -> Made
 
 def _check(parts: Parts, project_id: int, asked: NewReceiver) -> None:
     try:
-        parts.telling.sender().check(Receiver(project_id, asked.name, asked.url))
+        parts.telling.sender().check(project_id, asked.url)
     except Refused as error:
         errors = [{"code": "bad_address", "pointer": "/url"}]
         raise Problem(Kind.VALIDATION_FAILED, str(error), errors=errors) from None

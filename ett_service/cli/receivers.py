@@ -11,7 +11,7 @@ from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.output import minute, write_json, write_line, write_table
 from ett_service.cli.remote import ask
-from ett_service.notifications.routing import Format
+from ett_service.notifications.formats import FORMATS
 
 _PAGE = 1000
 _STATES = ("waiting", "repeating", "sent", "dead", "superseded")
@@ -51,7 +51,7 @@ def _declare_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "address", help="where to post to; - reads it from standard input, as it may be a secret"
     )
-    parser.add_argument("--format", choices=[one.value for one in Format], default="generic")
+    parser.add_argument("--format", choices=[*FORMATS], default="generic")
     parser.add_argument(
         "--routing-key-file", type=Path, metavar="FILE", help="of PagerDuty: what holds its key"
     )

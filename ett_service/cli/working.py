@@ -12,35 +12,36 @@ from ett_service.settings import Settings
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.worker.deliver import DeliveryThread
-from ett_service.worker.ledgers import Beside, Worker
+from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsOptions
 from ett_service.worker.notify import Audience
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
+from ett_service.worker.thread import PeriodicThread
 
 
 def worker(settings: Settings, store: Store) -> Worker:
     """Make the worker of a store; it is still to be started."""
     limits, metrics = settings.limits, settings.metrics
     told = telling(settings)
-    beside: list[Beside] = [_delivering(settings, store, told)]
+    threads: list[PeriodicThread] = [_delivery(settings, store, told)]
     if settings.detection.enabled:
-        beside.append(_evaluating(settings, store, told))
+        threads.append(_detection(settings, store, told))
     return Worker(
         store,
         now_us,
         limits,
         poll_seconds=settings.worker_poll_seconds,
         cohorts_a_day=settings.cohorts_a_day,
-        publication=MetricsOptions(
+        metrics=MetricsOptions(
             every_us=round(metrics.every_seconds * SECOND_US),
-            most=LabelLimits(metrics.clusters, metrics.cohorts),
-            asked=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
+            limits=LabelLimits(metrics.clusters, metrics.cohorts),
+            gauges=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
         ),
-        beside=beside,
+        threads=threads,
     )
 
 
-def _delivering(settings: Settings, store: Store, told: Telling) -> DeliveryThread:
+def _delivery(settings: Settings, store: Store, told: Telling) -> DeliveryThread:
     asked = settings.alerting
     schedule = Schedule(
         steps_us=tuple(round(seconds * SECOND_US) for seconds in asked.retry_seconds),
@@ -49,9 +50,9 @@ def _delivering(settings: Settings, store: Store, told: Telling) -> DeliveryThre
     return DeliveryThread(store, told.directory, told.sender(), schedule)
 
 
-def _evaluating(settings: Settings, store: Store, told: Telling) -> DetectionThread:
+def _detection(settings: Settings, store: Store, told: Telling) -> DetectionThread:
     asked = settings.detection
-    detecting = DetectionOptions(
+    options = DetectionOptions(
         plan=plan_of(settings),
         rules=StateRules(runs=asked.runs),
         audience=Audience(told.directory, told.public_url),
@@ -59,4 +60,4 @@ def _evaluating(settings: Settings, store: Store, told: Telling) -> DetectionThr
         settle_us=round(asked.settle_seconds * SECOND_US),
         lease_seconds=settings.alerting.lease_seconds,
     )
-    return DetectionThread(store, detecting)
+    return DetectionThread(store, options)

@@ -168,11 +168,11 @@ def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
 ) -> None:
     asked = DetectionOptions(plan=PLAN, clock=lambda _conn: END_US + HOUR_US)
     with closing(open_store(database_url)) as store:
-        evaluating = DetectionThread(store, asked)
-        evaluating.leading.renew()
-        assert evaluating.leading.epoch is not None
-        evaluating.go_on(evaluating.leading.epoch)
-        evaluating.leading.resign()
+        thread = DetectionThread(store, asked)
+        thread.lease.renew()
+        assert thread.lease.epoch is not None
+        thread.run_once(thread.lease.epoch)
+        thread.lease.resign()
         with store.reading() as conn:
             found = conn.execute(
                 select(regression).where(

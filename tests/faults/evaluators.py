@@ -21,7 +21,9 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult
-from ett_service.notifications.routing import OF_SETTINGS, Directory, Receiver
+from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.errors import StoreInUse
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.worker.notify import Audience
@@ -132,7 +134,7 @@ def evaluate(order: Order) -> NoReturn:
     logging.getLogger("ett_service.worker.regressions").addHandler(Refusals())
     store = opened(order.database_url)
     looks = Looks(Gate(Path(order.folder)), order.found)
-    receiver = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook")
+    receiver = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook", FORMATS["generic"])
     detecting = DetectionOptions(
         rules=StateRules(runs=order.runs, quiet_runs=1),
         audience=Audience(Directory([receiver])),

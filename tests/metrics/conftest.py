@@ -36,7 +36,7 @@ def tell(store: Store, project_id: int) -> Tell:
         assert batch.refusals == ()
         store.write(partial(accept, batch=batch, project_id=project_id, now_us=now_us))
         worker = Worker(store, lambda: now_us)
-        while worker.pass_over():
+        while worker.run_once():
             pass
         MetricsThread(store, lambda: now_us).publish()
 

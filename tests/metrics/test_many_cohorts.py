@@ -42,7 +42,7 @@ def test_a_hundred_thousand_cohorts_are_folded_and_none_is_lost(
     store: Store, project_id: int
 ) -> None:
     store.write(partial(_add_jobs, project_id=project_id))
-    MetricsThread(store, lambda: RECEIVED_AT, MetricsOptions(most=SHOWN)).publish()
+    MetricsThread(store, lambda: RECEIVED_AT, MetricsOptions(limits=SHOWN)).publish()
     part = FleetPart(store.reading)
     for form in TextFormat:
         _, text, left_out = part.read(form)

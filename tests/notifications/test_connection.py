@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.notifications.routing import Receiver
+from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.sender import Outcome, Sender
 from tests.builders import NOON
 from tests.notifications.certificates import Authority

@@ -5,7 +5,9 @@ from functools import partial
 
 import pytest
 
-from ett_service.notifications.routing import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.seal import CannotUnseal, Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import receivers
@@ -14,7 +16,7 @@ from tests.builders import NOON
 from tests.engines import ON_ONE_ENGINE
 
 KEYRING, OTHER = Keyring("k" * 32), Keyring("o" * 32)
-NAMED = Receiver(OF_SETTINGS, "fleet", "https://alerts.example/fleet")
+NAMED = Receiver(OF_SETTINGS, "fleet", "https://alerts.example/fleet", FORMATS["generic"])
 
 pytestmark = ON_ONE_ENGINE
 
@@ -29,7 +31,7 @@ def test_all_receivers_are_found_whoever_named_them(store: Store, project_id: in
     _add(store, project_id, "team", KEYRING)
     directory = Directory([NAMED], KEYRING)
     team = Receiver(
-        project_id, "team", "https://team.example/x", Format.SLACK, where={"model": "m"}
+        project_id, "team", "https://team.example/x", FORMATS["slack"], where={"model": "m"}
     )
     with store.reading() as conn:
         assert directory.all(conn, NOON) == [NAMED, team]
@@ -46,7 +48,7 @@ def test_one_that_cannot_be_read_keeps_no_other_from_being_told(
     _add(store, project_id, "team", KEYRING)
     directory = Directory([NAMED], KEYRING)
     with store.reading() as conn, caplog.at_level(logging.WARNING):
-        assert [one.name for one in directory.all(conn, NOON)] == ["fleet", "team"]
+        assert [receiver.name for receiver in directory.all(conn, NOON)] == ["fleet", "team"]
         with pytest.raises(CannotUnseal):
             directory.find(conn, project_id, "lost", NOON)
-    assert "Receiver lost is left out" in caplog.text
+    assert "Receiver lost is not notified" in caplog.text

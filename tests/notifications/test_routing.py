@@ -1,27 +1,28 @@
-"""Receivers hear of what they are to hear of, and of nothing of other projects."""
+"""Receivers are notified of what they want, and of nothing of other projects."""
 
 from dataclasses import replace
 
 import pytest
 
-from ett_service.notifications.routing import OF_SETTINGS, Receiver, targets
+from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
 from tests.notifications.notices import FINDING, NOTICE
 
 WHOLE = replace(NOTICE, finding=replace(FINDING, series=FINDING.series._replace(cohort=())))
 
 
-def _told(where: dict[str, str], owner: int = OF_SETTINGS) -> bool:
-    return bool(targets(NOTICE, [Receiver(owner, "a", "https://a.example", where=where)]))
+def _receiver(where: dict[str, str], owner: int = OF_SETTINGS) -> Receiver:
+    return Receiver(owner, "a", "https://a.example/T0K3N", FORMATS["generic"], ("CANARY",), where)
 
 
 def test_a_receiver_of_another_project_hears_nothing() -> None:
-    assert _told({}, owner=1)
-    assert _told({})
-    assert not _told({}, owner=2)
+    assert _receiver({}, owner=1).wants(NOTICE)
+    assert _receiver({}).wants(NOTICE)
+    assert not _receiver({}, owner=2).wants(NOTICE)
 
 
 @pytest.mark.parametrize(
-    ("where", "is_told"),
+    ("where", "is_wanted"),
     [
         ({}, True),
         ({"model": "llm-70b"}, True),
@@ -34,17 +35,16 @@ def test_a_receiver_of_another_project_hears_nothing() -> None:
     ],
 )
 def test_a_receiver_hears_of_the_cohorts_that_it_asked_for(
-    where: dict[str, str], is_told: bool
+    where: dict[str, str], is_wanted: bool
 ) -> None:
-    assert _told(where) is is_told
+    assert _receiver(where).wants(NOTICE) is is_wanted
 
 
 def test_what_concerns_the_whole_project_concerns_every_part_of_it() -> None:
-    receiver = Receiver(1, "a", "https://a.example", where={"model": "llm-7b"})
-    assert targets(WHOLE, [receiver]) == [receiver]
+    assert _receiver({"model": "llm-7b"}, owner=1).wants(WHOLE)
 
 
 def test_neither_address_nor_secret_of_a_receiver_is_in_its_repr() -> None:
-    told = repr(Receiver(1, "a", "https://hooks.example/T0K3N", secrets=("whsec_CANARY",)))
-    assert "T0K3N" not in told
-    assert "CANARY" not in told
+    text = repr(_receiver({}))
+    assert "T0K3N" not in text
+    assert "CANARY" not in text

@@ -14,7 +14,7 @@ from standardwebhooks import Webhook
 from ett_service.cli.working import worker
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.notifications.notice import Status
-from ett_service.notifications.routing import Directory, Format
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.schedule import Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
@@ -33,7 +33,7 @@ from tests.notifications.receiving import (
     reply,
     reset,
 )
-from tests.notifications.telling import SIGNING, delivering, kept, named, pass_over, put, put_one
+from tests.notifications.telling import SIGNING, delivering, kept, named, put, put_one, run_once
 from tests.worker.rig import Clock, eventually, running
 
 PATIENT, HASTY = Sending(10, 20), Sending(0.1, 0.1)
@@ -68,7 +68,7 @@ def arrivals(
         with delivering(store, clock, [named("a", web.url)], sending=sending) as deliverer:
             while (due_us := ready_us(store)) is not None:
                 clock.now_us = max(clock.now_us, due_us)
-                assert pass_over(deliverer) == 1
+                assert run_once(deliverer) == 1
     return asked
 
 
@@ -135,7 +135,7 @@ def test_a_dead_receiver_with_much_to_be_told_is_asked_seldom(
     ):
         while (due_us := ready_us(store)) and due_us < NOON + HOUR_US:
             clock.now_us = max(clock.now_us, due_us)
-            pass_over(deliverer)
+            run_once(deliverer)
 
     assert 8 <= len(web.requests) <= 14  # and not five each, and more
 
@@ -147,7 +147,7 @@ def test_an_answer_without_end_takes_no_memory(store: Store, project_id: int) ->
         put(store, project_id, ["a"], NOON)
         tracemalloc.start()
         try:
-            pass_over(deliverer)
+            run_once(deliverer)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -188,7 +188,7 @@ def test_a_receiver_that_hangs_does_not_keep_the_worker_from_ending(
             patience_seconds=0.05,
         )
         with deliverer as delivers:
-            delivers.pass_over()
+            delivers.run_once()
             assert eventually(lambda: len(web.requests) == 1)
         assert [one.done for one in kept(store)] == [DeliveryState.WAITING]
         let_go.set()
@@ -214,9 +214,9 @@ def test_a_worker_that_was_paused_sends_nothing_that_another_may_be_sending(
             Sender(),
             clock=lambda _: next(instants),
         )
-        pass_over(leaping)
+        run_once(leaping)
         assert web.requests == []
-        pass_over(leaping)
+        run_once(leaping)
         leaping.join()
 
     assert len(web.requests) == 1
@@ -225,11 +225,11 @@ def test_a_worker_that_was_paused_sends_nothing_that_another_may_be_sending(
 def test_a_receiver_that_there_is_no_more_is_given_up(store: Store, project_id: int) -> None:
     put(store, project_id, ["gone"], NOON)
     with delivering(store, Clock(NOON), []) as deliverer:
-        pass_over(deliverer)
+        run_once(deliverer)
 
     (one,) = kept(store)
     assert one.done is DeliveryState.DEAD
-    assert one.tried[-1].said == "There is no such receiver any more."
+    assert one.tried[-1].said == "The receiver no longer exists."
 
 
 def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
@@ -237,15 +237,15 @@ def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
 ) -> None:
     clock = Clock(NOON)
     with receiving() as web:
-        receiver = named("am", web.url, kind=Format.ALERTMANAGER)
+        receiver = named("am", web.url, kind="alertmanager")
         with delivering(store, clock, [receiver]) as deliverer:
             put(store, project_id, ["am"], NOON)
             for _ in range(5):
-                pass_over(deliverer)
+                run_once(deliverer)
                 clock.now_us += 60 * SECOND_US
             put(store, project_id, ["am"], clock.now_us, version=2, status=Status.RESOLVED)
             for _ in range(5):
-                pass_over(deliverer)
+                run_once(deliverer)
                 clock.now_us += 60 * SECOND_US
 
     ends = [json.loads(request.body)[0]["endsAt"] for request in web.requests]
@@ -259,11 +259,11 @@ def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
 ) -> None:
     put_one(store, project_id, "a", "no", 1)
     with delivering(store, Clock(NOON + 2), [named("a", "http://127.0.0.1:1/")]) as deliverer:
-        pass_over(deliverer)
+        run_once(deliverer)
 
     (one,) = kept(store)
     assert one.tries == 1
-    assert "It ended in" in one.tried[0].said
+    assert "It failed with" in one.tried[0].said
     assert "A delivery could not be made." in caplog.messages
 
 

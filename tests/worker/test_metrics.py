@@ -35,7 +35,7 @@ LLM = ("a", "llm-70b")
 
 def publish(service: Service, most: LabelLimits | None = None) -> PublishedMetrics:
     """Publish, and read what a scrape would."""
-    publication = MetricsOptions(most=most or LabelLimits())
+    publication = MetricsOptions(limits=most or LabelLimits())
     MetricsThread(service.store, service.clock.now, publication).publish()
     with service.store.reading() as conn:
         return stored_counters.read(conn)
@@ -45,7 +45,7 @@ def counters(service: Service) -> PublishedMetrics:
     """Move the counters on alone, which is quick, and read them."""
     now_us = service.clock.now()
     service.store.write(partial(stored_counters.begin, now_us=now_us))
-    service.store.write(partial(stored_counters.advance, now_us=now_us, most=LabelLimits()))
+    service.store.write(partial(stored_counters.advance, now_us=now_us, limits=LabelLimits()))
     with service.store.reading() as conn:
         return stored_counters.read(conn)
 

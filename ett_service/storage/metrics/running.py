@@ -1,4 +1,4 @@
-"""What runs now and how far the numbers are, for the gauges of /metrics."""
+"""Running jobs and the lag of aggregation, for the gauges of /metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,14 +18,14 @@ class Running(NamedTuple):
     cluster: str  #: as a label
     cohort: str  #: likewise
     open_since: Mapping[str, int]  #: by phase
-    heard: Sequence[int]  #: the last sign of each running attempt
-    heard_us: int  #: of all attempts
+    heard: Sequence[int]  #: when each running attempt was last heard of
+    heard_us: int  #: when any attempt was last heard of
     effective_us: int
     e2e_us: int
 
 
 class Waiting(NamedTuple):
-    """Jobs with facts that are not in the numbers yet."""
+    """Jobs with facts that are not aggregated yet."""
 
     jobs: int
     since_us: int | None  #: when the oldest of these facts came in
@@ -91,9 +91,9 @@ def waiting(conn: Connection) -> Waiting:
 
 
 def latest_markers(conn: Connection, now_us: int) -> dict[str, int]:
-    """Return when the latest marker of each kind began, not counting those of the future."""
-    found = conn.execute(_MARKERS.where(marker.c.at_us <= now_us))
-    return {label(kind): at_us for kind, at_us in map(tuple, found)}
+    """Return when the latest marker of each kind began, without those of the future."""
+    rows = conn.execute(_MARKERS.where(marker.c.at_us <= now_us))
+    return {label(kind): at_us for kind, at_us in map(tuple, rows)}
 
 
 def size_bytes(conn: Connection) -> int:

@@ -9,7 +9,7 @@ from ett_service.storage.metrics.labels import CLUSTER, COHORT, LabelLimits, Sho
 
 def learn(store: Store, cohorts: str, most: int = 2) -> ShownLabels:
     return store.write(
-        partial(counter_labels.learn, clusters=["a"], cohorts=cohorts, most=LabelLimits(1, most))
+        partial(counter_labels.learn, clusters=["a"], cohorts=cohorts, limits=LabelLimits(1, most))
     )
 
 
