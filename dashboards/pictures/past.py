@@ -68,12 +68,12 @@ class _Running:
         client: TestClient,
         worker: Worker,
         publishing: MetricsThread,
-        evaluating: DetectionThread,
+        detection: DetectionThread,
     ) -> None:
         self._client = client
         self._worker = worker
         self._publishing = publishing
-        self._evaluating = evaluating
+        self._detection = detection
 
     def tell(self, events: Sequence[WireEvent]) -> None:
         """Send events, all of which must be taken, and work them in."""
@@ -97,9 +97,9 @@ class _Running:
 
     def search(self) -> None:
         """Look for regressions, if a day is over."""
-        while (epoch := self._evaluating.leading.epoch) is None:
+        while (epoch := self._detection.lease.epoch) is None:
             sleep(_A_MOMENT_S)
-        self._evaluating.go_on(epoch)
+        self._detection.run_once(epoch)
 
     def page(self, at_us: int) -> Page:
         """Publish, and read what is published."""
@@ -136,7 +136,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
 @contextmanager
 def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running]:
     worker = Worker(store, clock.now)
-    publication = MetricsOptions(most=LabelLimits(), asked=GaugeOptions(economy, jobs=_NAMED))
+    options = MetricsOptions(gauges=GaugeOptions(economy, jobs=_NAMED))
     parts = Parts(
         store, clock.now, replace(Limits(), max_batch_events=_A_BATCH), worker,
         open_metrics=True, economy=economy, version=version("ett-service"),
@@ -144,18 +144,18 @@ def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running
     key = store.write(
         lambda conn: create_key(conn, project=_PROJECT, name="demo", scopes=SCOPES, now_us=clock.us)
     )
-    detecting = DetectionOptions(
+    detection_options = DetectionOptions(
         Plan(options=Options(impact_floor=IMPACT_FLOOR), economy=economy),
         clock=lambda _conn: clock.us,
     )
-    evaluating = DetectionThread(store, detecting)
-    evaluating.leading.start()
+    detection = DetectionThread(store, detection_options)
+    detection.lease.start()
     with TestClient(create_app(lambda: nullcontext(parts))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        publishing = MetricsThread(store, clock.now, publication)
-        yield _Running(client, worker, publishing, evaluating)
-    evaluating.leading.stop_soon()
-    evaluating.leading.join()
+        publishing = MetricsThread(store, clock.now, options)
+        yield _Running(client, worker, publishing, detection)
+    detection.lease.stop_soon()
+    detection.lease.join()
 
 
 def _told(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:

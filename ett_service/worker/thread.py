@@ -54,6 +54,8 @@ class PeriodicThread(ABC):
 
     def run(self) -> None:
         """Repeat the step in the calling thread until :meth:`stop_soon`."""
+        log = logging.getLogger(type(self).__module__)
+        failure, extra = self._failure, {"event": self._event}
         while True:
             self._woken.clear()
             if self.stopping.is_set():
@@ -61,15 +63,11 @@ class PeriodicThread(ABC):
             try:
                 pause_seconds = self.step()
             except Exception:  # logged, and repeated after a pause
-                self._log_failure()
+                log.exception(failure, extra=extra)
                 self.stopping.wait(self._retry_seconds)
             else:
                 self._woken.wait(pause_seconds)
         try:
             self.finish()
         except Exception:  # what is left behind expires by itself
-            self._log_failure()
-
-    def _log_failure(self) -> None:
-        log = logging.getLogger(type(self).__module__)
-        log.exception(self._failure, extra={"event": self._event})
+            log.exception(failure, extra=extra)
