@@ -28,7 +28,6 @@ from ett_service.ingest.text import parse_instant
 from ett_service.metrics.gauges import GaugeOptions
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
-from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsOptions, MetricsThread

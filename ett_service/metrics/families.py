@@ -167,7 +167,8 @@ GAUGES: tuple[Family, ...] = (
     Family("ett_regression_detect_seconds", Kind.GAUGE, (),
            "Time from the onset of a regression until it fired; median over 90 days."),
     Family("ett_regression_acknowledge_seconds", Kind.GAUGE, (),
-           "Time from firing until a regression was acknowledged or resolved; median over 90 days."),
+           "Time from firing until a regression was acknowledged or resolved; median over 90 "
+           "days."),
     Family("ett_regression_resolve_seconds", Kind.GAUGE, (),
            "Time from firing until a regression was resolved; median over 90 days."),
     Family("ett_regression_sla_breached", Kind.GAUGE, ("sla",),

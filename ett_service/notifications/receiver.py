@@ -32,17 +32,6 @@ class Receiver:
     secrets: tuple[str, ...] = field(default=(), repr=False)  #: all sign, the newest first
     where: Mapping[str, str] = field(default_factory=dict)  #: project or dimensions to notify of
 
-    def wants(self, notice: Notice) -> bool:
-        """Whether *notice* concerns this receiver.
-
-        A receiver of a project is notified of that project alone. A cohort spans the dimensions
-        that it does not name, so a notice of the whole project concerns every value of them.
-        """
-        labels = {"project": notice.project, **notice.cohort}
-        return self.owner in (OF_SETTINGS, notice.project_id) and all(
-            labels.get(name, value) == value for name, value in self.where.items()
-        )
-
 
 Render: TypeAlias = Callable[[Notice, Receiver, int], Any]
 """From a notice, its receiver and the longest text of a name to a body, as JSON can hold it."""

@@ -1,4 +1,4 @@
-"""The directory of receivers, with the secrets that sign by now."""
+"""Routing: the directory of receivers, and which of them a notice concerns."""
 
 import logging
 from collections.abc import Iterable
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection
 
 from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.notice import Notice
 from ett_service.notifications.receiver import OF_SETTINGS, Receiver
 from ett_service.storage.engine.seal import CannotUnseal, Keyring, NoSecretKey
 from ett_service.storage.receivers import receivers
@@ -15,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Directory:
-    """The receivers of the settings and of the database."""
+    """The receivers of the settings and of the database, with the secrets that sign by now."""
 
     def __init__(
         self, of_settings: Iterable[Receiver] = (), keyring: Keyring | None = None
@@ -65,3 +66,18 @@ class Directory:
             secrets=stored.secrets(self.keyring, now_us),
             where=stored.cohort,
         )
+
+
+def targets(notice: Notice, receivers: Iterable[Receiver]) -> list[Receiver]:
+    """Return the *receivers* that *notice* concerns.
+
+    A receiver of a project is notified of that project alone. A cohort spans the dimensions that
+    it does not name, so a notice of the whole project concerns every value of them.
+    """
+    labels = {"project": notice.project, **notice.cohort}
+    return [
+        receiver
+        for receiver in receivers
+        if receiver.owner in (OF_SETTINGS, notice.project_id)
+        and all(labels.get(name, value) == value for name, value in receiver.where.items())
+    ]

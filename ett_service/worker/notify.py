@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from ett_service.core.regressions.finding import State
 from ett_service.notifications.notice import Notice, Status, to_json
-from ett_service.notifications.routing import Directory
+from ett_service.notifications.routing import Directory, targets
 from ett_service.storage.receivers import outbox
 from ett_service.storage.receivers.outbox import Message
 from ett_service.storage.regressions import findings, mutes
@@ -46,8 +46,7 @@ def enqueue(conn: Connection, audience: Audience, now_us: int) -> None:
             body = to_json(notice)
             messages = [
                 Message(receiver.owner, receiver.name, body)
-                for receiver in receivers
-                if receiver.wants(notice)
+                for receiver in targets(notice, receivers)
             ]
             outbox.put(
                 conn, notice.project_id, notice.fingerprint, notice.version, messages, now_us
