@@ -49,8 +49,7 @@ def started(thread: Counting) -> Iterator[Counting]:
 
 def test_steps_repeat_until_the_thread_is_stopped() -> None:
     with started(Counting()) as thread:
-        assert eventually(lambda: thread.steps > 3)
-        assert thread.alive
+        assert eventually(lambda: thread.steps > 3 and thread.alive)
     assert not thread.alive
     assert thread.finished.is_set()
 
