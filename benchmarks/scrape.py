@@ -87,7 +87,7 @@ def moved(number: int) -> Iterator[tuple[dict[str, str], dict[str, int]]]:
 
 def keys(family: Family) -> Iterator[str]:
     """Yield all keys of one cluster and cohort, of one of those known beforehand."""
-    for own in family.known:
+    for own in family.initial:
         key = family.series(own)
         if family.kind is Kind.HISTOGRAM:
             yield from (f"{key}#{place}" for place in (*range(len(family.bounds_us) + 1), "us"))
@@ -131,7 +131,7 @@ def _series(family: Family) -> list[tuple[str, ...]]:
     if family.kind is Kind.GAUGE:
         return [labels for labels, _ in samples(family)]
     shared = product(*(_SHOWN[name] for name in family.labels if name in _SHOWN))
-    return [(*labels, *own) for labels, own in product(shared, family.known)]
+    return [(*labels, *own) for labels, own in product(shared, family.initial)]
 
 
 def _set(metric: Metric) -> None:

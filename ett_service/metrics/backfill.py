@@ -128,7 +128,7 @@ class _Lines:
 
     def _series(self, family: Family) -> list[tuple[str, ...]]:
         """Return the labels behind cluster and cohort: the known ones, and those with increases."""
-        series = dict.fromkeys(family.known)
+        series = dict.fromkeys(family.initial)
         for key in sorted(self._moved):
             name, _, own = key.partition("#")[0].partition(":")
             if name == family.key:

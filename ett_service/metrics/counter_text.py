@@ -164,7 +164,7 @@ def lay_out(labels: Labels, keys: Collection[str], *, cohort_histograms: bool) -
 def _series(labels: Labels, keys: Collection[str]) -> tuple[dict[str, list[Values]], int]:
     """Return values of labels by family, and how many keys are of no family that belongs here."""
     series = {
-        name: dict.fromkeys(family.known)
+        name: dict.fromkeys(family.initial)
         for name, family in _FAMILIES.items()
         if family.of_cohorts == bool(labels[1])
     }

@@ -26,7 +26,7 @@ class Kind(StrEnum):
 class Family:
     """One family. ``name`` is that of its samples: of a counter with ``_total``.
 
-    ``known`` are values of the labels behind ``cluster`` and ``cohort`` that are exposed at 0
+    ``initial`` are values of the labels behind ``cluster`` and ``cohort`` that are exposed at 0
     before anything was counted.
     """
 
@@ -34,7 +34,7 @@ class Family:
     kind: Kind
     labels: tuple[str, ...]
     text: str
-    known: Sequence[tuple[str, ...]] = ()
+    initial: Sequence[tuple[str, ...]] = ()
 
     @property
     def key(self) -> str:

@@ -57,7 +57,7 @@ class OwnMetrics:
         self._last_event.set(now_us / SECOND_US)
         for code in codes:
             self._rejected.labels(code)
-        for (source,) in _FAMILIES["ett_ingest_events_total"].known:
+        for (source,) in _FAMILIES["ett_ingest_events_total"].initial:
             self._events.labels(source)
 
     def count_events(

@@ -47,7 +47,7 @@ class Directory:
             NoSecretKey: There is no key to read them with.
         """
         if owner == OF_SETTINGS:
-            return next((known for known in self.of_settings if known.name == name), None)
+            return next((named for named in self.of_settings if named.name == name), None)
         stored = receivers.get(conn, owner, name)
         return None if stored is None else self.opened(stored, now_us)
 

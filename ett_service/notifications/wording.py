@@ -276,13 +276,13 @@ def fitted(text: str, most: int, escape: Callable[[str], str]) -> str:
     if sum(map(len, pieces)) <= most:
         return "".join(pieces)
     room = most - len(ELLIPSIS)
-    kept: list[str] = []
+    fitting: list[str] = []
     for piece in pieces:
         room -= len(piece)
         if room < 0:
             break
-        kept.append(piece)
-    return "".join(kept) + ELLIPSIS
+        fitting.append(piece)
+    return "".join(fitting) + ELLIPSIS
 
 
 def _visible(character: str) -> str:

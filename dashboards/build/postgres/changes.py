@@ -51,10 +51,8 @@ _LEDGER = Row(
     (
         Panel(
             title="Before and after",
-            description=(
-                "Each marker with ETT (by accelerators, full hours), mean time to start and mean "
-                f"checkpoint blocking on both sides. {_CAUTION}"
-            ),
+            description="Each marker with ETT (by accelerators, full hours), mean time to start "
+            f"and mean checkpoint blocking on both sides. {_CAUTION}",
             queries=(Query(changes.EFFECTS, format=Format.TABLE),),
             unit="short",
             may_be_empty=_QUIET_FLEET,
@@ -87,11 +85,9 @@ _FINDINGS = Row(
     (
         Panel(
             title="Lasting changes",
-            description=(
-                "Findings of the daily search in the range, including improvements and findings "
-                "that never alert; medians are seconds, rates or ratios, as the metric's name "
-                f"says. `ett regressions explain ID` shows the evidence. {_CAUTION}"
-            ),
+            description="Findings of the daily search in the range, including improvements and "
+            "findings that never alert; medians are seconds, rates or ratios, as the metric's "
+            f"name says. `ett regressions explain ID` shows the evidence. {_CAUTION}",
             queries=(Query(changes.FOUND, format=Format.TABLE),),
             unit="short",
             kind=Kind.TABLE,
@@ -122,10 +118,8 @@ _TOGETHER = Row(
     (
         Panel(
             title="Time to start, deploy by deploy",
-            description=(
-                "Change of the mean time to start at each deploy or launch, and since the "
-                f"beginning of the range; the steps add up to that. {_CAUTION}"
-            ),
+            description="Change of the mean time to start at each deploy or launch, and since "
+            f"the beginning of the range; the steps add up to that. {_CAUTION}",
             queries=(Query(changes.WATERFALL, format=Format.TABLE),),
             unit="s",
             kind=Kind.TABLE,
@@ -157,9 +151,8 @@ _TOGETHER = Row(
         ),
         Panel(
             title="Time to start by day",
-            description=(
-                "For the jobs that started on a day: mean, which outliers move, and median."
-            ),
+            description="For the jobs that started on a day: mean, which outliers move, and "
+            "median.",
             queries=(Query(changes.STARTS_BY_DAY),),
             unit="s",
             step="1d",
@@ -178,10 +171,8 @@ _TOGETHER = Row(
 CHANGES = Dashboard(
     uid="ett-sql-changes",
     title="What did each deploy change?",
-    description=(
-        "Markers with the values before and after them, as in the API's change ledger, "
-        "which also has confidence intervals: `ett changes`."
-    ),
+    description="Markers with the values before and after them, as in the API's change ledger, "
+    "which also has confidence intervals: `ett changes`.",
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, PROJECT, _KIND, _REACH),
     annotations=(MARKERS, REGRESSIONS),

@@ -109,10 +109,8 @@ _DISTRIBUTIONS = Row(
     (
         Panel(
             title="Time to the training loop",
-            description=(
-                "Share of each set's attempts by the time from their start to their first "
-                "training loop. Attempts that did not reach one are left out."
-            ),
+            description="Share of each set's attempts by the time from their start to their "
+            "first training loop. Attempts that did not reach one are left out.",
             queries=_table(compare.TIME_TO_LOOP),
             unit="percentunit",
             kind=Kind.BAR_CHART,
@@ -135,10 +133,8 @@ _DISTRIBUTIONS = Row(
 COMPARE = Dashboard(
     uid="ett-sql-compare",
     title="What differs between these two sets of runs?",
-    description=(
-        "Choose A and B by team, model, cluster, hardware, code version or job. A "
-        "difference does not say why."
-    ),
+    description="Choose A and B by team, model, cluster, hardware, code version or job. A "
+    "difference does not say why.",
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, PROJECT, *_choices()),
     annotations=(MARKERS,),

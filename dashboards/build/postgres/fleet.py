@@ -52,10 +52,8 @@ _HEADLINE = Row(
     (
         Panel(
             title="ETT",
-            description=(
-                "Effective training / all time, each times accelerators, of the range widened "
-                "to full hours. Excluded time is left out, as are jobs of unknown size."
-            ),
+            description="Effective training / all time, each times accelerators, of the range "
+            "widened to full hours. Excluded time is left out, as are jobs of unknown size.",
             queries=_table(fleet.ETT_NOW),
             unit="percentunit",
             decimals=2,
@@ -67,10 +65,8 @@ _HEADLINE = Row(
         ),
         Panel(
             title="GPU-hours, held and lost",
-            description=(
-                "Accelerator time that was held, and the part of it without effective training. "
-                "Waiting for accelerators holds none."
-            ),
+            description="Accelerator time that was held, and the part of it without effective "
+            "training. Waiting for accelerators holds none.",
             queries=_table(fleet.PAID),
             unit="short",
             kind=Kind.STAT,
@@ -81,10 +77,8 @@ _HEADLINE = Row(
         ),
         Panel(
             title="Time between failures",
-            description=(
-                "Running time of jobs divided by failures: of any kind, and those of origin "
-                "infra or preemption. Small fleets have few, so choose a longer range."
-            ),
+            description="Running time of jobs divided by failures: of any kind, and those of "
+            "origin infra or preemption. Small fleets have few, so choose a longer range.",
             queries=_table(fleet.BETWEEN_FAILURES),
             unit="s",
             decimals=1,
@@ -111,10 +105,8 @@ _OVER_TIME = Row(
     (
         Panel(
             title="ETT by day",
-            description=(
-                "By accelerators is the headline; by wall time a job of 8 accelerators weighs as "
-                "much as one of 4,096. Days that begin in the range."
-            ),
+            description="By accelerators is the headline; by wall time a job of 8 accelerators "
+            "weighs as much as one of 4,096. Days that begin in the range.",
             queries=_trend(fleet.ETT_BY_DAY),
             unit="percentunit",
             high=1,
@@ -163,10 +155,8 @@ _WHO = Row(
     (
         Panel(
             title="By $by",
-            description=(
-                "Each part of the fleet, the one with the most lost GPU-hours first. Queue wait "
-                "is the mean over the jobs that started."
-            ),
+            description="Each part of the fleet, the one with the most lost GPU-hours first. "
+            "Queue wait is the mean over the jobs that started.",
             queries=_table(fleet.BY_GROUP),
             unit="short",
             kind=Kind.TABLE,
@@ -183,10 +173,8 @@ _WHO = Row(
         ),
         Panel(
             title="Jobs with the most lost GPU time",
-            description=(
-                "Jobs that existed in the range, by their GPU-hours without effective training "
-                "over their whole life. A job's name links to where its time went."
-            ),
+            description="Jobs that existed in the range, by their GPU-hours without effective "
+            "training over their whole life. A job's name links to where its time went.",
             queries=_table(fleet.TOP_JOBS),
             unit="short",
             kind=Kind.TABLE,
@@ -234,9 +222,7 @@ _WAITING_AND_FAILING = Row(
         ),
         Panel(
             title="Cost of failures by cause",
-            description=(
-                "Failures in the range by origin and cause, and the training lost to them."
-            ),
+            description="Failures in the range by origin and cause, and the training lost to them.",
             queries=_table(fleet.UNSAVED_BY_CAUSE),
             unit="short",
             kind=Kind.TABLE,
@@ -251,10 +237,8 @@ _WAITING_AND_FAILING = Row(
 FLEET = Dashboard(
     uid="ett-sql-fleet",
     title="Where does the fleet's time go?",
-    description=(
-        "ETT% by day and by part of the fleet, lost GPU-hours by category, waits, failures and "
-        "the jobs that cost most; exact, as of the last fold."
-    ),
+    description="ETT% by day and by part of the fleet, lost GPU-hours by category, waits, "
+    "failures and the jobs that cost most; exact, as of the last fold.",
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, *FLEET_DIMENSIONS, _BY),
     annotations=(MARKERS, REGRESSIONS),

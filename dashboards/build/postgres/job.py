@@ -69,10 +69,8 @@ _HEADLINE = Row(
         ),
         Panel(
             title="Durations",
-            description=(
-                "Wall-clock time of the job; its queue wait; from the allocation to the first "
-                "batch; and training lost to failures."
-            ),
+            description="Wall-clock time of the job; its queue wait; from the allocation to the "
+            "first batch; and training lost to failures.",
             queries=_table(job.LENGTHS),
             unit="s",
             kind=Kind.STAT,
@@ -108,10 +106,8 @@ _TIMELINE = Row(
     (
         Panel(
             title="Timeline of attempts",
-            description=(
-                "The ledger: each instant of the job belongs to one category of one attempt. "
-                "Only effective_training trains on new data."
-            ),
+            description="The ledger: each instant of the job belongs to one category of one "
+            "attempt. Only effective_training trains on new data.",
             queries=_table(job.TIMELINE),
             unit="none",
             kind=Kind.STATE_TIMELINE,
@@ -127,10 +123,8 @@ _TIMELINE = Row(
         ),
         Panel(
             title="Attempts",
-            description=(
-                "Every attempt, its outcome, the origin of a failure and the evidence for it. "
-                "Effective is its share of effective training."
-            ),
+            description="Every attempt, its outcome, the origin of a failure and the evidence "
+            "for it. Effective is its share of effective training.",
             queries=_table(job.ATTEMPTS),
             unit="short",
             kind=Kind.TABLE,
@@ -172,10 +166,8 @@ _DETAIL = Row(
     (
         Panel(
             title="Recoveries",
-            description=(
-                "From the end of a training loop to the next one of another attempt, the "
-                "silence before it, and the training repeated after it."
-            ),
+            description="From the end of a training loop to the next one of another attempt, "
+            "the silence before it, and the training repeated after it.",
             queries=_table(job.RECOVERIES),
             unit="s",
             may_be_empty=_CALM,
@@ -191,10 +183,8 @@ _DETAIL = Row(
         ),
         Panel(
             title="Checkpoints",
-            description=(
-                "How long each checkpoint blocked the training loop, and how long it took to "
-                "become durable, if reported. In the range."
-            ),
+            description="How long each checkpoint blocked the training loop, and how long it "
+            "took to become durable, if reported. In the range.",
             queries=(Query(job.CHECKPOINTS),),
             unit="s",
             may_be_empty="The run has no durable checkpoint.",
@@ -205,10 +195,8 @@ _DETAIL = Row(
         ),
         Panel(
             title="Stages",
-            description=(
-                "Named parts of phases over all attempts. Exclusive time is time outside nested "
-                "stages. Stages own no time of the ledger."
-            ),
+            description="Named parts of phases over all attempts. Exclusive time is time "
+            "outside nested stages. Stages own no time of the ledger.",
             queries=_table(job.STAGES),
             unit="s",
             may_be_empty="Not every trainer reports stages.",
@@ -244,10 +232,8 @@ _DETAIL = Row(
 JOB = Dashboard(
     uid="ett-sql-job",
     title="Where did this run's time go?",
-    description=(
-        "One job: its categories over time by attempt, outcomes of attempts, "
-        "recoveries, checkpoints and stages. The tables of jobs link here."
-    ),
+    description="One job: its categories over time by attempt, outcomes of attempts, "
+    "recoveries, checkpoints and stages. The tables of jobs link here.",
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, _PROJECT, _JOB),
     annotations=(MARKERS,),

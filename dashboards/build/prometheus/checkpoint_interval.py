@@ -49,12 +49,9 @@ _LEAST = f"sqrt(2 * {_B} * {_F} / {_T})"
 NOW = (
     FleetPanel(
         title="Interval and optimum",
-        description=(
-            "Training time between two checkpoints over the last 7 days, all cohorts of the "
-            "cluster together; and the optimum sqrt(2 T b / F), from their training time T, "
-            "failures F and mean blocking b. Within a factor of 1.5 of the optimum little "
-            "is lost."
-        ),
+        description="Training time between two checkpoints over the last 7 days, all cohorts of "
+        "the cluster together; and the optimum sqrt(2 T b / F), from their training time T, "
+        "failures F and mean blocking b. Within a factor of 1.5 of the optimum little is lost.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -68,11 +65,9 @@ NOW = (
     ),
     FleetPanel(
         title="Possible gain",
-        description=(
-            "Points of training time that the optimal interval would save: blocking and "
-            "lost training as estimated for the present interval, less those at the "
-            "optimum, over the last 7 days."
-        ),
+        description="Points of training time that the optimal interval would save: blocking and "
+        "lost training as estimated for the present interval, less those at the optimum, over "
+        "the last 7 days.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -83,10 +78,8 @@ NOW = (
     ),
     FleetPanel(
         title="Mean checkpoint blocking",
-        description=(
-            "Seconds that each checkpoint blocked the training loop, over the last 7 days. "
-            "Asynchronous checkpoints move the optimum further than anything else."
-        ),
+        description="Seconds that each checkpoint blocked the training loop, over the last 7 "
+        "days. Asynchronous checkpoints move the optimum further than anything else.",
         kind=Kind.STAT,
         unit="s",
         decimals=1,
@@ -100,10 +93,8 @@ NOW = (
 INTERVAL = (
     FleetPanel(
         title="Interval and optimum over time",
-        description=(
-            "Over the 7 days before each point. Checkpoint less often if the interval is "
-            "far below the optimum, more often if it is far above."
-        ),
+        description="Over the 7 days before each point. Checkpoint less often if the interval "
+        "is far below the optimum, more often if it is far above.",
         unit="s",
         low=0,
         queries=(
@@ -113,10 +104,8 @@ INTERVAL = (
     ),
     FleetPanel(
         title="Checkpoint blocking and repeated training",
-        description=(
-            "Shares of training loop time in the 7 days before each point. At the optimum "
-            "both are about equal."
-        ),
+        description="Shares of training loop time in the 7 days before each point. At the "
+        "optimum both are about equal.",
         unit="percentunit",
         low=0,
         queries=(
@@ -129,10 +118,8 @@ INTERVAL = (
 BY_COHORT = (
     FleetPanel(
         title="Interval by model family",
-        description=(
-            "Training time between two checkpoints in the 7 days before each point. Jobs "
-            "that checkpoint by steps do so less often when they get slower."
-        ),
+        description="Training time between two checkpoints in the 7 days before each point. "
+        "Jobs that checkpoint by steps do so less often when they get slower.",
         unit="s",
         low=0,
         queries=(Query(f"{_training(_BY_COHORT)}\n/ ({_saves(_BY_COHORT)} > 0)", _NAME),),
@@ -140,10 +127,8 @@ BY_COHORT = (
     ),
     FleetPanel(
         title="Checkpoint blocking by model family",
-        description=(
-            "Share of training loop time that checkpoints blocked, in the 7 days before "
-            "each point. If it is high, checkpoint less often, or asynchronously."
-        ),
+        description="Share of training loop time that checkpoints blocked, in the 7 days before "
+        "each point. If it is high, checkpoint less often, or asynchronously.",
         unit="percentunit",
         low=0,
         queries=(Query(f"{_stopped(_BY_COHORT)}\n/ ({_training(_BY_COHORT)} > 0)", _NAME),),
@@ -151,10 +136,8 @@ BY_COHORT = (
     ),
     FleetPanel(
         title="Repeated training by model family",
-        description=(
-            "Share of training loop time that repeated training lost to a failure, in the 7 "
-            "days before each point. If it is high, checkpoint more often."
-        ),
+        description="Share of training loop time that repeated training lost to a failure, in "
+        "the 7 days before each point. If it is high, checkpoint more often.",
         unit="percentunit",
         low=0,
         queries=(Query(f"{_repeated(_BY_COHORT)}\n/ ({_training(_BY_COHORT)} > 0)", _NAME),),

@@ -19,10 +19,8 @@ STOPS = (
     ),
     FleetPanel(
         title="Checkpoint blocking, p90",
-        description=(
-            "90th percentile over the checkpoints of the day before each point. Far above "
-            "p50, the storage is slow at times."
-        ),
+        description="90th percentile over the checkpoints of the day before each point. Far "
+        "above p50, the storage is slow at times.",
         unit="s",
         low=0,
         queries=(Query(quantile(0.9, _STOPS, _BY), _NAME),),
@@ -30,10 +28,8 @@ STOPS = (
     ),
     FleetPanel(
         title="Checkpoint blocking distribution",
-        description=(
-            "Number of checkpoints by how long they blocked the training loop. Bands are "
-            "kinds of checkpoints."
-        ),
+        description="Number of checkpoints by how long they blocked the training loop. Bands "
+        "are kinds of checkpoints.",
         kind=Kind.HEATMAP,
         unit="s",
         step="6h",

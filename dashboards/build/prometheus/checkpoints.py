@@ -8,11 +8,8 @@ from dashboards.build.prometheus.shared import MARKERS, OF_COHORTS
 CHECKPOINTS = Dashboard(
     uid="ett-checkpoints",
     title="Is the checkpoint interval right?",
-    description=(
-        "Frequent checkpoints block the training loop, rare ones lose training. The "
-        "training really lost since the last checkpoint, job by job, is in the "
-        "database."
-    ),
+    description="Frequent checkpoints block the training loop, rare ones lose training. The "
+    "training really lost since the last checkpoint, job by job, is in the database.",
     source=Source.PROMETHEUS,
     variables=OF_COHORTS,
     annotations=(MARKERS,),

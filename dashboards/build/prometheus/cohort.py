@@ -8,10 +8,8 @@ from dashboards.build.prometheus.shared import MARKERS, OF_COHORTS, TO_JOBS
 COHORT = Dashboard(
     uid="ett-cohort",
     title="What changed in this model family?",
-    description=(
-        "One or more model families: where their time goes, this week and the week "
-        "before, and how long starts and recoveries take."
-    ),
+    description="One or more model families: where their time goes, this week and the week "
+    "before, and how long starts and recoveries take.",
     source=Source.PROMETHEUS,
     variables=OF_COHORTS,
     annotations=(MARKERS,),

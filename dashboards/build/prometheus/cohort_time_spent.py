@@ -26,10 +26,8 @@ _STARTED = "ett_attempts_started_total"
 NOW = (
     FleetPanel(
         title="ETT, last 7 days",
-        description=(
-            "Effective training over all accelerator time of the selected model families in "
-            "the last 7 days, restated with late events."
-        ),
+        description="Effective training over all accelerator time of the selected model "
+        "families in the last 7 days, restated with late events.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -51,10 +49,8 @@ NOW = (
     ),
     FleetPanel(
         title="Time since the last event",
-        description=(
-            "Time since the last event of any attempt of the selected model families. "
-            "Minutes while attempts run mean that trainers cannot reach the service."
-        ),
+        description="Time since the last event of any attempt of the selected model families. "
+        "Minutes while attempts run mean that trainers cannot reach the service.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -73,10 +69,8 @@ NOW = (
 SPENT = (
     FleetPanel(
         title="ETT",
-        description=(
-            "Over the day before each point. If a step is beside a marker, suspect the "
-            "marker first."
-        ),
+        description="Over the day before each point. If a step is beside a marker, suspect the "
+        "marker first.",
         unit="percentunit",
         high=1,
         queries=(
@@ -88,10 +82,8 @@ SPENT = (
     ),
     FleetPanel(
         title="Accelerator time by category",
-        description=(
-            "Shares of accelerator time in each interval. Look into the share that grows "
-            "where ETT falls."
-        ),
+        description="Shares of accelerator time in each interval. Look into the share that "
+        "grows where ETT falls.",
         unit="short",
         stack=Stack.PERCENT,
         paint=Paint.SERIES,
@@ -125,11 +117,9 @@ SPENT = (
 MIX = (
     FleetPanel(
         title="Share of accelerator time by model family",
-        description=(
-            "Shares of the accelerator time of the selected families, over the day before "
-            "each point. When shares move, fleet ETT moves although no family got better or "
-            "worse."
-        ),
+        description="Shares of the accelerator time of the selected families, over the day "
+        "before each point. When shares move, fleet ETT moves although no family got better or "
+        "worse.",
         unit="short",
         stack=Stack.PERCENT,
         step="6h",
@@ -137,10 +127,8 @@ MIX = (
     ),
     FleetPanel(
         title="Attempts started, first and restarted",
-        description=(
-            "Attempts a day. More restarts with as many first attempts are failures: see "
-            "what breaks."
-        ),
+        description="Attempts a day. More restarts with as many first attempts are failures: "
+        "see what breaks.",
         unit="short",
         low=0,
         step="6h",

@@ -107,10 +107,8 @@ START_ROW = (
 RECOVERY_ROW = (
     FleetPanel(
         title="Time to recover",
-        description=(
-            "From the end of the interrupted training loop to the next one, over the "
-            "recoveries of the day before each point, all selected families together."
-        ),
+        description="From the end of the interrupted training loop to the next one, over the "
+        "recoveries of the day before each point, all selected families together.",
         unit="s",
         low=0,
         queries=(

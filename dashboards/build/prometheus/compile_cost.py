@@ -43,10 +43,8 @@ def _for_each(part: str, whole: str, window: str) -> str:
 _NOW = (
     FleetPanel(
         title="GPU-hours compiling, last 7 days",
-        description=(
-            "Hours of held accelerators in compilation before the first progress, and in "
-            "recompilation after it, of all cohorts of the clusters."
-        ),
+        description="Hours of held accelerators in compilation before the first progress, and "
+        "in recompilation after it, of all cohorts of the clusters.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -70,9 +68,7 @@ _NOW = (
     ),
     FleetPanel(
         title="Cost, last 7 days",
-        description=(
-            "Cost of these GPU-hours at the configured prices; the label is the currency."
-        ),
+        description="Cost of these GPU-hours at the configured prices; the label is the currency.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -86,10 +82,8 @@ _NOW = (
 _LONG = (
     FleetPanel(
         title="Compile time of an attempt",
-        description=(
-            "Time that attempts spent in PT2 compilation before their first training loop, "
-            "in the day before each point. If p50 doubles, everybody misses the cache."
-        ),
+        description="Time that attempts spent in PT2 compilation before their first training "
+        "loop, in the day before each point. If p50 doubles, everybody misses the cache.",
         unit="s",
         low=0,
         queries=tuple(
@@ -113,10 +107,8 @@ _LONG = (
     ),
     FleetPanel(
         title="Compile time per attempt, by model family",
-        description=(
-            "Seconds of compilation over attempts started, in the day before each point. "
-            "The family whose line jumped changed its model, its shapes or its versions."
-        ),
+        description="Seconds of compilation over attempts started, in the day before each "
+        "point. The family whose line jumped changed its model, its shapes or its versions.",
         unit="s",
         low=0,
         queries=(
@@ -133,10 +125,8 @@ _LONG = (
     ),
     FleetPanel(
         title="Compile time, p99",
-        description=(
-            "99th percentile of compile time over the attempts of 28 days, by cluster. "
-            "EttPhaseStuck fires at three times that."
-        ),
+        description="99th percentile of compile time over the attempts of 28 days, by cluster. "
+        "EttPhaseStuck fires at three times that.",
         unit="s",
         low=0,
         queries=(
@@ -150,9 +140,7 @@ _LONG = (
 _WHERE = (
     FleetPanel(
         title="Share of accelerator time, by cluster",
-        description=(
-            "Share of compilation in all accelerator time over the day before each point."
-        ),
+        description="Share of compilation in all accelerator time over the day before each point.",
         unit="percentunit",
         low=0,
         queries=(
@@ -166,10 +154,8 @@ _WHERE = (
     ),
     FleetPanel(
         title="Ten families with the most compilation, last 7 days",
-        description=(
-            "Share of compilation in the accelerator time of each model family over the "
-            "last 7 days. Short jobs that restart often gain most from a shared cache."
-        ),
+        description="Share of compilation in the accelerator time of each model family over the "
+        "last 7 days. Short jobs that restart often gain most from a shared cache.",
         kind=Kind.BAR_GAUGE,
         unit="percentunit",
         decimals=2,
@@ -183,11 +169,9 @@ _WHERE = (
     ),
     FleetPanel(
         title="Recompiles, by model family",
-        description=(
-            "Share of recompilation in the accelerator time over the 7 days before each "
-            "point: compilation after the first progress, as new shapes trigger it. Mark "
-            "dynamic shapes, or pad."
-        ),
+        description="Share of recompilation in the accelerator time over the 7 days before each "
+        "point: compilation after the first progress, as new shapes trigger it. Mark dynamic "
+        "shapes, or pad.",
         unit="percentunit",
         low=0,
         queries=(
@@ -204,11 +188,9 @@ _WHERE = (
 COMPILE = Dashboard(
     uid="ett-compile",
     title="What does PT2 compile cost?",
-    description=(
-        "How much accelerator time compilation takes, how long it lasts, and which "
-        "model families to look at. Stages of a compilation, and first against "
-        "restarted attempts, are in the database."
-    ),
+    description="How much accelerator time compilation takes, how long it lasts, and which "
+    "model families to look at. Stages of a compilation, and first against restarted attempts, "
+    "are in the database.",
     source=Source.PROMETHEUS,
     variables=OF_COHORTS,
     annotations=(MARKERS,),

@@ -12,12 +12,9 @@ _SPENT = clusters("ett_window_gpu_seconds", 'window="7d"', f'category=~"{_OF_FAI
 COSTS = (
     FleetPanel(
         title="GPU-hours around failures, 7 days",
-        description=(
-            "Hours of held accelerators in the 7 days before each point: repeated training, "
-            "stalled loops, and waits for a restart inside an allocation. More "
-            "repeated_training asks for more checkpoints, more stalled for a shorter "
-            "timeout."
-        ),
+        description="Hours of held accelerators in the 7 days before each point: repeated "
+        "training, stalled loops, and waits for a restart inside an allocation. More "
+        "repeated_training asks for more checkpoints, more stalled for a shorter timeout.",
         unit="short",
         decimals=0,
         low=0,
@@ -26,10 +23,8 @@ COSTS = (
     ),
     FleetPanel(
         title="Time to recover, by cluster",
-        description=(
-            "From the end of the interrupted training loop to the next one, over the "
-            "recoveries of the day before each point."
-        ),
+        description="From the end of the interrupted training loop to the next one, over the "
+        "recoveries of the day before each point.",
         unit="s",
         low=0,
         queries=(
@@ -39,10 +34,8 @@ COSTS = (
     ),
     FleetPanel(
         title="Time to recover distribution",
-        description=(
-            "Number of recoveries by duration. A band far above the rest is a kind of "
-            "failure that is noticed late or restarted by hand. A point is an attempt."
-        ),
+        description="Number of recoveries by duration. A band far above the rest is a kind of "
+        "failure that is noticed late or restarted by hand. A point is an attempt.",
         kind=Kind.HEATMAP,
         unit="s",
         step="6h",
@@ -57,10 +50,8 @@ COSTS = (
     ),
     FleetPanel(
         title="Silent attempts",
-        description=(
-            "Running attempts without an event for a third of the time after which they "
-            "count as lost. Many at once point to a network or a host."
-        ),
+        description="Running attempts without an event for a third of the time after which they "
+        "count as lost. Many at once point to a network or a host.",
         unit="short",
         decimals=0,
         low=0,

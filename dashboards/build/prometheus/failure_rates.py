@@ -27,10 +27,8 @@ _OWNERS = (
 NOW = (
     FleetPanel(
         title="Failures per 1,000 GPU-hours, last 7 days",
-        description=(
-            "Attempts that failed, were preempted or were lost, per time of held "
-            "accelerators. Compare cause by cause with the table below."
-        ),
+        description="Attempts that failed, were preempted or were lost, per time of held "
+        "accelerators. Compare cause by cause with the table below.",
         kind=Kind.STAT,
         unit="short",
         decimals=2,
@@ -40,10 +38,8 @@ NOW = (
     ),
     FleetPanel(
         title="Infrastructure failures and preemptions, last day",
-        description=(
-            "Failures of origin infra or preemption per 1,000 GPU-hours over the last day, "
-            "by cluster: what the platform owns."
-        ),
+        description="Failures of origin infra or preemption per 1,000 GPU-hours over the last "
+        "day, by cluster: what the platform owns.",
         kind=Kind.STAT,
         unit="short",
         decimals=2,
@@ -54,11 +50,8 @@ NOW = (
     ),
     FleetPanel(
         title="Share of preemptions",
-        description=(
-            "Share of preemptions in the failures of the last 7 days. They follow from the "
-            "scheduler's rules and are no fault: review priorities, or make restarts "
-            "cheaper."
-        ),
+        description="Share of preemptions in the failures of the last 7 days. They follow from "
+        "the scheduler's rules and are no fault: review priorities, or make restarts cheaper.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=1,
@@ -111,10 +104,8 @@ CAUSES = (
     ),
     FleetPanel(
         title="Failures by origin",
-        description=(
-            "Shares of the failures of each day by origin: infra and preemption belong to "
-            "the platform, user to the owner of the job; unknown needs better evidence."
-        ),
+        description="Shares of the failures of each day by origin: infra and preemption belong "
+        "to the platform, user to the owner of the job; unknown needs better evidence.",
         unit="short",
         stack=Stack.PERCENT,
         step="1d",
@@ -125,10 +116,8 @@ CAUSES = (
     ),
     FleetPanel(
         title="Cause by cause, this week and the week before",
-        description=(
-            "Failures per 1,000 GPU-hours over the last 7 days and the 7 days before. Ask "
-            "the owner about what grew."
-        ),
+        description="Failures per 1,000 GPU-hours over the last 7 days and the 7 days before. "
+        "Ask the owner about what grew.",
         kind=Kind.TABLE,
         unit="short",
         decimals=2,

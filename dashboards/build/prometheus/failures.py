@@ -8,11 +8,8 @@ from dashboards.build.prometheus.shared import MARKERS, OF_CLUSTERS, TO_JOBS
 FAILURES = Dashboard(
     uid="ett-failures",
     title="What breaks, and who owns it?",
-    description=(
-        "How often attempts fail, by which cause and origin, and what that costs. "
-        "Failures are counted by cluster, not by model family; hosts and teams are in "
-        "the database."
-    ),
+    description="How often attempts fail, by which cause and origin, and what that costs. "
+    "Failures are counted by cluster, not by model family; hosts and teams are in the database.",
     source=Source.PROMETHEUS,
     variables=OF_CLUSTERS,
     annotations=(MARKERS,),

@@ -55,10 +55,8 @@ _MERGED = (
 
 TOP_COHORTS = FleetPanel(
     title="Ten families with the largest loss, last 7 days",
-    description=(
-        "Model families by accelerator-hours that were not effective training. Follow "
-        "the link of the first one whose change is below zero."
-    ),
+    description="Model families by accelerator-hours that were not effective training. Follow "
+    "the link of the first one whose change is below zero.",
     kind=Kind.TABLE,
     unit="short",
     queries=(
@@ -81,10 +79,8 @@ TOP_COHORTS = FleetPanel(
 )
 RUNNING = FleetPanel(
     title="Running attempts",
-    description=(
-        "By model family. If a family falls to zero while others run, it was stopped, "
-        "or its trainers no longer send events."
-    ),
+    description="By model family. If a family falls to zero while others run, it was stopped, "
+    "or its trainers no longer send events.",
     unit="short",
     decimals=0,
     low=0,
@@ -96,11 +92,9 @@ RUNNING = FleetPanel(
 )
 STUCK = FleetPanel(
     title="Longest open phases",
-    description=(
-        "How long running attempts have been in a phase other than training, the "
-        "longest of each model family, and its ratio to the 99th percentile. Stalled is "
-        "a training loop without progress. Ask the owner once the ratio passes 3."
-    ),
+    description="How long running attempts have been in a phase other than training, the "
+    "longest of each model family, and its ratio to the 99th percentile. Stalled is a training "
+    "loop without progress. Ask the owner once the ratio passes 3.",
     kind=Kind.TABLE,
     unit="s",
     queries=(
@@ -119,8 +113,8 @@ STUCK = FleetPanel(
 )
 NAMED_JOBS = FleetPanel(
     title="Running named jobs",
-    description="ETT so far of the running jobs that the setting `metrics.jobs` names. The trace "
-    "opens in Perfetto.",
+    description="ETT so far of the running jobs that the setting `metrics.jobs` names. The "
+    "trace opens in Perfetto.",
     kind=Kind.TABLE,
     unit="percentunit",
     decimals=2,

@@ -30,10 +30,8 @@ _TARGET = f"max by (cluster) ({once(clusters('ett_target_ratio'))})"
 NOW = (
     FleetPanel(
         title="ETT, last day",
-        description=(
-            "Effective training over all accelerator time of the last 24 hours, restated "
-            "with late events. A day is noisy: act on the week."
-        ),
+        description="Effective training over all accelerator time of the last 24 hours, "
+        "restated with late events. A day is noisy: act on the week.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -43,10 +41,8 @@ NOW = (
     ),
     FleetPanel(
         title="ETT, last 7 days",
-        description=(
-            "The headline: effective training over all accelerator time of the last 7 days, "
-            "restated with late events."
-        ),
+        description="The headline: effective training over all accelerator time of the last 7 "
+        "days, restated with late events.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -56,8 +52,8 @@ NOW = (
     ),
     FleetPanel(
         title="Difference to target, last 7 days",
-        description="ETT of the last 7 days less the target of each cluster. Below zero, look at "
-        "what costs most.",
+        description="ETT of the last 7 days less the target of each cluster. Below zero, look "
+        "at what costs most.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -76,10 +72,8 @@ NOW = (
     ),
     FleetPanel(
         title="Change from the week before",
-        description=(
-            "ETT of the last 7 days less that of the 7 days before, as published then. The "
-            "table of model families shows which ones moved."
-        ),
+        description="ETT of the last 7 days less that of the 7 days before, as published then. "
+        "The table of model families shows which ones moved.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -93,10 +87,8 @@ NOW = (
     ),
     FleetPanel(
         title="Ineffective GPU-hours, last 7 days",
-        description=(
-            "Hours of held accelerators that were not effective training, of all cohorts of "
-            "the clusters: the most there is to gain."
-        ),
+        description="Hours of held accelerators that were not effective training, of all "
+        "cohorts of the clusters: the most there is to gain.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -112,10 +104,8 @@ NOW = (
     ),
     FleetPanel(
         title="Cost of ineffective GPU-hours",
-        description=(
-            "Cost of these GPU-hours of the last 7 days at the configured prices; the label "
-            "is the currency."
-        ),
+        description="Cost of these GPU-hours of the last 7 days at the configured prices; the "
+        "label is the currency.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -136,11 +126,9 @@ NOW = (
 TREND = (
     FleetPanel(
         title="ETT of the fleet and spread of its model families",
-        description=(
-            "Over the day before each point. The line is the fleet; a tenth of the model "
-            "families is below the band and a tenth above. A falling line in a steady band "
-            "is a change of mix: see the shares on the cohort dashboard."
-        ),
+        description="Over the day before each point. The line is the fleet; a tenth of the "
+        "model families is below the band and a tenth above. A falling line in a steady band is "
+        "a change of mix: see the shares on the cohort dashboard.",
         unit="percentunit",
         high=1,
         queries=(
@@ -158,9 +146,8 @@ TREND = (
     ),
     FleetPanel(
         title="ETT by model family",
-        description=(
-            "Over the day before each point. Find the family that fell, and follow its link."
-        ),
+        description="Over the day before each point. Find the family that fell, and follow its "
+        "link.",
         unit="percentunit",
         high=1,
         queries=(Query(cohorts(RATIO), "{{cluster}} {{cohort}}"),),

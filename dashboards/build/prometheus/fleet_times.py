@@ -13,11 +13,8 @@ _RECOVERIES = cohorts("ett_time_to_recover_seconds_bucket")
 
 STARTS = FleetPanel(
     title="Time to start",
-    description=(
-        "From the allocation of hardware to the first training loop, for the jobs that "
-        "reached it in the day before each point. If p90 leaves p50 behind, some starts "
-        "fail first."
-    ),
+    description="From the allocation of hardware to the first training loop, for the jobs that "
+    "reached it in the day before each point. If p90 leaves p50 behind, some starts fail first.",
     unit="s",
     low=0,
     queries=(
@@ -28,11 +25,8 @@ STARTS = FleetPanel(
 )
 RECOVERIES = FleetPanel(
     title="Time to recover",
-    description=(
-        "From the end of the interrupted training loop to the next one, over the "
-        "recoveries of the day before each point. The failures dashboard says what to "
-        "fix."
-    ),
+    description="From the end of the interrupted training loop to the next one, over the "
+    "recoveries of the day before each point. The failures dashboard says what to fix.",
     unit="s",
     low=0,
     queries=(
@@ -43,10 +37,8 @@ RECOVERIES = FleetPanel(
 )
 FAILURES = FleetPanel(
     title="Failures per 1,000 GPU-hours, by cause",
-    description=(
-        "Attempts that failed, were preempted or were lost in the day before each "
-        "point, per time of held accelerators: of all cohorts of the clusters."
-    ),
+    description="Attempts that failed, were preempted or were lost in the day before each "
+    "point, per time of held accelerators: of all cohorts of the clusters.",
     unit="short",
     low=0,
     queries=(

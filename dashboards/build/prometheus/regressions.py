@@ -8,10 +8,8 @@ from dashboards.build.prometheus.shared import MARKERS, OF_COHORTS, TO_JOBS
 REGRESSIONS = Dashboard(
     uid="ett-regressions",
     title="What got worse, and do people know?",
-    description=(
-        "Lasting changes for the worse that the daily search found, their cost, and "
-        "whether the search runs and its notifications arrive."
-    ),
+    description="Lasting changes for the worse that the daily search found, their cost, and "
+    "whether the search runs and its notifications arrive.",
     source=Source.PROMETHEUS,
     variables=OF_COHORTS,
     annotations=(MARKERS,),

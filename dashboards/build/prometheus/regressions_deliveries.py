@@ -10,10 +10,8 @@ _AN_HOUR_IS_BAD = (Threshold(None, GOOD), Threshold(3600, ALARM))
 DELIVERIES = (
     FleetPanel(
         title="Deliveries of a day",
-        description=(
-            "Deliveries that ended in the day before each point: sent, given up after the "
-            "last try (dead), or superseded by a later state before they were sent."
-        ),
+        description="Deliveries that ended in the day before each point: sent, given up after "
+        "the last try (dead), or superseded by a later state before they were sent.",
         unit="short",
         decimals=0,
         low=0,
@@ -27,10 +25,8 @@ DELIVERIES = (
     ),
     FleetPanel(
         title="Pending deliveries",
-        description=(
-            "By receiver. If it climbs, the receiver does not accept deliveries: `ett "
-            "receivers deliveries` shows its answers."
-        ),
+        description="By receiver. If it climbs, the receiver does not accept deliveries: `ett "
+        "receivers deliveries` shows its answers.",
         unit="short",
         decimals=0,
         low=0,
@@ -41,9 +37,8 @@ DELIVERIES = (
     ),
     FleetPanel(
         title="Oldest pending delivery",
-        description=(
-            "Age of the oldest pending delivery, by receiver. Over an hour: EttWebhookFailing."
-        ),
+        description="Age of the oldest pending delivery, by receiver. Over an hour: "
+        "EttWebhookFailing.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -62,9 +57,8 @@ DELIVERIES = (
     ),
     FleetPanel(
         title="Disabled receivers",
-        description=(
-            "Receivers that answered 410 Gone. Nothing is sent to them until they are added again."
-        ),
+        description="Receivers that answered 410 Gone. Nothing is sent to them until they are "
+        "added again.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,

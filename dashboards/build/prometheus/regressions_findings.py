@@ -17,11 +17,9 @@ _A_DAY_AND_A_BIT_IS_BAD = (Threshold(None, GOOD), Threshold(26 * HOUR_S, ALARM))
 FINDINGS = (
     FleetPanel(
         title="Firing regressions",
-        description=(
-            "Regressions that at least two runs in a row have found, and their cost a week. "
-            "`all` is a dimension to which a regression is not limited. `ett regressions "
-            "explain` shows the evidence."
-        ),
+        description="Regressions that at least two runs in a row have found, and their cost a "
+        "week. `all` is a dimension to which a regression is not limited. `ett regressions "
+        "explain` shows the evidence.",
         kind=Kind.TABLE,
         unit="short",
         queries=(
@@ -50,10 +48,8 @@ FINDINGS = (
     ),
     FleetPanel(
         title="Cost of firing regressions",
-        description=(
-            "GPU-hours a week, by cohort and phase, while they fire. If one stays for "
-            "weeks, fix it, or accept the new level."
-        ),
+        description="GPU-hours a week, by cohort and phase, while they fire. If one stays for "
+        "weeks, fix it, or accept the new level.",
         unit="short",
         decimals=0,
         low=0,
@@ -66,11 +62,9 @@ FINDINGS = (
     ),
     FleetPanel(
         title="Open findings",
-        description=(
-            "Pending findings were found once, and nobody is notified yet. Improvements, "
-            "incidents, relabelled time and changes of the job mix are stored, and never "
-            "alert."
-        ),
+        description="Pending findings were found once, and nobody is notified yet. "
+        "Improvements, incidents, relabelled time and changes of the job mix are stored, and "
+        "never alert.",
         unit="short",
         decimals=0,
         low=0,
@@ -83,10 +77,8 @@ FINDINGS = (
     ),
     FleetPanel(
         title="SLA breaches",
-        description=(
-            "Regressions of 90 days that took longer to be detected, acknowledged or "
-            "resolved than `detection.sla` allows, or have by now."
-        ),
+        description="Regressions of 90 days that took longer to be detected, acknowledged or "
+        "resolved than `detection.sla` allows, or have by now.",
         unit="short",
         decimals=0,
         low=0,
@@ -103,10 +95,8 @@ def _since(name: str) -> str:
 SEARCH = (
     FleetPanel(
         title="Time since the last search",
-        description=(
-            "Age of the data of the latest search, for the project that is furthest behind. "
-            "Over 26 hours: EttDetectionStalled."
-        ),
+        description="Age of the data of the latest search, for the project that is furthest "
+        "behind. Over 26 hours: EttDetectionStalled.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -117,9 +107,8 @@ SEARCH = (
     ),
     FleetPanel(
         title="Searched series",
-        description=(
-            "Series of phases, stages, durations, rates and ratios, in every cohort that has them."
-        ),
+        description="Series of phases, stages, durations, rates and ratios, in every cohort "
+        "that has them.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -129,10 +118,8 @@ SEARCH = (
     ),
     FleetPanel(
         title="Time to detect, acknowledge, resolve",
-        description=(
-            "Medians over 90 days: from the onset until a regression fired, and from there "
-            "until it was acknowledged and until it was resolved."
-        ),
+        description="Medians over 90 days: from the onset until a regression fired, and from "
+        "there until it was acknowledged and until it was resolved.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -151,10 +138,8 @@ SEARCH = (
     ),
     FleetPanel(
         title="Precision (triaged)",
-        description=(
-            "Share of real findings among those triaged as real or noise in 90 days. Triage "
-            "with `ett regressions triage`."
-        ),
+        description="Share of real findings among those triaged as real or noise in 90 days. "
+        "Triage with `ett regressions triage`.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=0,

@@ -25,10 +25,8 @@ FRESHNESS = (
     ),
     Panel(
         title="Time since the last event",
-        description=(
-            "Time since the last event at any selected replica, without history. Minutes "
-            "while attempts run: EttIngestStalled will page."
-        ),
+        description="Time since the last event at any selected replica, without history. "
+        "Minutes while attempts run: EttIngestStalled will page.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -44,10 +42,8 @@ FRESHNESS = (
     ),
     FleetPanel(
         title="Aggregation lag",
-        description=(
-            "Age of the newest event that is surely aggregated. Over 10 minutes: "
-            "EttAggregationLagging, check the worker."
-        ),
+        description="Age of the newest event that is surely aggregated. Over 10 minutes: "
+        "EttAggregationLagging, check the worker.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -60,9 +56,7 @@ FRESHNESS = (
     ),
     FleetPanel(
         title="Time since the last publication",
-        description=(
-            "Time since the metrics page was last published. It grows when no worker runs."
-        ),
+        description="Time since the metrics page was last published. It grows when no worker runs.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -83,10 +77,8 @@ FRESHNESS = (
     ),
     Panel(
         title="Builds",
-        description=(
-            "The version of each replica. Two versions outside a rollout: one replica was "
-            "left behind."
-        ),
+        description="The version of each replica. Two versions outside a rollout: one replica "
+        "was left behind.",
         kind=Kind.TABLE,
         unit="short",
         queries=(
@@ -108,10 +100,8 @@ FRESHNESS = (
 AGGREGATION = (
     FleetPanel(
         title="Aggregation lag",
-        description=(
-            "Age of the newest event that is surely aggregated. If it climbs, the worker "
-            "cannot keep up."
-        ),
+        description="Age of the newest event that is surely aggregated. If it climbs, the "
+        "worker cannot keep up.",
         unit="s",
         low=0,
         queries=(Query(_age("ett_aggregation_watermark_timestamp_seconds"), "behind"),),
@@ -119,10 +109,8 @@ AGGREGATION = (
     ),
     FleetPanel(
         title="Database size",
-        description=(
-            "As the database reports it. Plan for its growth; a setting limits how long "
-            "events are stored."
-        ),
+        description="As the database reports it. Plan for its growth; a setting limits how long "
+        "events are stored.",
         unit="bytes",
         low=0,
         queries=(Query(f"max ({once(whole('ett_db_size_bytes'))})", "database"),),
@@ -130,11 +118,9 @@ AGGREGATION = (
     ),
     FleetPanel(
         title="Counter excess",
-        description=(
-            "Wall-clock seconds by which counters, which never go down, exceed the totals "
-            "after late events. It falls as new time catches up; windows and the database "
-            "are exact."
-        ),
+        description="Wall-clock seconds by which counters, which never go down, exceed the "
+        "totals after late events. It falls as new time catches up; windows and the database "
+        "are exact.",
         unit="s",
         low=0,
         queries=(Query(f"max ({once(whole('ett_mark_excess_seconds'))})", "excess"),),
@@ -142,9 +128,7 @@ AGGREGATION = (
     ),
     FleetPanel(
         title="Folded labels",
-        description=(
-            'Clusters and cohorts that are counted under "other", as the settings limit them.'
-        ),
+        description='Clusters and cohorts counted under "other", as the settings limit them.',
         unit="short",
         decimals=0,
         low=0,
@@ -156,10 +140,8 @@ AGGREGATION = (
 PAGE = (
     Panel(
         title="Scrape duration",
-        description=(
-            "Duration of a scrape, and of rendering the fleet's part of it, for the slowest "
-            "replica."
-        ),
+        description="Duration of a scrape, and of rendering the fleet's part of it, for the "
+        "slowest replica.",
         unit="s",
         low=0,
         queries=(
@@ -170,10 +152,8 @@ PAGE = (
     ),
     Panel(
         title="Samples on the page",
-        description=(
-            "Samples on the largest page. Limits on clusters and cohorts, and the setting "
-            "for cohort histograms, bound it."
-        ),
+        description="Samples on the largest page. Limits on clusters and cohorts, and the "
+        "setting for cohort histograms, bound it.",
         unit="short",
         decimals=0,
         low=0,
@@ -221,9 +201,8 @@ PROCESS = (
     ),
     Panel(
         title="Open files",
-        description=(
-            "Share of the allowed file descriptors that each replica has open, mostly connections."
-        ),
+        description="Share of the allowed file descriptors that each replica has open, mostly "
+        "connections.",
         unit="percentunit",
         low=0,
         queries=(Query(f"{own('process_open_fds')}\n/\n{own('process_max_fds')}", "{{instance}}"),),

@@ -23,10 +23,8 @@ _REQUESTS = _per_second("ett_http_requests_total")
 INGEST = (
     Panel(
         title="Accepted events",
-        description=(
-            "Per second, by source, all replicas together. None while attempts run: "
-            "EttIngestStalled will page."
-        ),
+        description="Per second, by source, all replicas together. None while attempts run: "
+        "EttIngestStalled will page.",
         unit="cps",
         low=0,
         queries=(
@@ -47,10 +45,8 @@ INGEST = (
     ),
     Panel(
         title="Duplicate events",
-        description=(
-            "Share of duplicates in the received events. A few come from senders that "
-            "retry; many mean that two senders send the same stream."
-        ),
+        description="Share of duplicates in the received events. A few come from senders that "
+        "retry; many mean that two senders send the same stream.",
         unit="percentunit",
         low=0,
         queries=(
@@ -64,10 +60,8 @@ INGEST = (
     ),
     Panel(
         title="Event lag",
-        description=(
-            "From an event's timestamp to its arrival. Hours at p99 are spooled events of "
-            "trainers that were cut off."
-        ),
+        description="From an event's timestamp to its arrival. Hours at p99 are spooled events "
+        "of trainers that were cut off.",
         unit="s",
         low=0,
         queries=(
@@ -89,10 +83,8 @@ ANSWERS = (
     ),
     Panel(
         title="Server errors",
-        description=(
-            "Share of answers with a status of 500 or more. Each is a fault of the service: "
-            "its log has the cause."
-        ),
+        description="Share of answers with a status of 500 or more. Each is a fault of the "
+        "service: its log has the cause.",
         kind=Kind.TIME_SERIES,
         unit="percentunit",
         low=0,
@@ -107,10 +99,8 @@ ANSWERS = (
     ),
     Panel(
         title="Response time, p99",
-        description=(
-            "By route, all replicas together. Events are answered once they are on disk: a "
-            "slow database shows here first."
-        ),
+        description="By route, all replicas together. Events are answered once they are on "
+        "disk: a slow database shows here first.",
         unit="s",
         low=0,
         queries=(

@@ -30,9 +30,7 @@ NO_TARGET = "The setting `targets` is empty."
 _JOB = Variable(
     name="job",
     label="Service",
-    description=(
-        "The scrape job of the service: one for each ett-service that Prometheus scrapes."
-    ),
+    description="The scrape job of the service: one for each ett-service that Prometheus scrapes.",
     query="label_values(ett_build_info, job)",
 )
 _CLUSTER = Variable(

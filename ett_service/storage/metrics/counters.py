@@ -248,10 +248,10 @@ def _write_exemplars(conn: Connection, seen: Mapping[Labels, Mapping[str, Exempl
     rows = []
     for labels, exemplars in sorted(seen.items()):
         row = stored.get(labels)
-        known = {} if row is None else read_exemplars(row.body)
-        latest = {key: max(new, known.get(key, new)) for key, new in exemplars.items()}
+        before = {} if row is None else read_exemplars(row.body)
+        latest = {key: max(new, before.get(key, new)) for key, new in exemplars.items()}
         cluster, cohort = labels
-        body = _encode(known | latest).decode()
+        body = _encode(before | latest).decode()
         rows.append({"cluster": cluster, "cohort": cohort, "body": body})
     if rows:
         conn.execute(replacing(conn.dialect.name, exemplar), rows)

@@ -33,7 +33,7 @@ class Waiting(NamedTuple):
 
 _RUNNING = (
     select(
-        project.c.name,
+        project.c.name.label("project"),
         counted.c.job,
         counted.c.cluster,
         counted.c.cohort,
@@ -70,17 +70,10 @@ def running(conn: Connection) -> list[Running]:
     """Read the jobs with running attempts."""
     return [
         Running(
-            project=row.name,
-            job=row.job,
-            cluster=row.cluster,
-            cohort=row.cohort,
-            open_since=_open_since(row.open_since),
-            heard=_heard(row.heard),
-            heard_us=row.heard_us,
-            effective_us=row.effective_us,
-            e2e_us=row.e2e_us,
+            **dict(row)
+            | {"open_since": _open_since(row["open_since"]), "heard": _heard(row["heard"])}
         )
-        for row in conn.execute(_RUNNING)
+        for row in conn.execute(_RUNNING).mappings()
     ]
 
 

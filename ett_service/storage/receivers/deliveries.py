@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
+    RowMapping,
     and_,
     bindparam,
     case,
@@ -92,7 +92,15 @@ _FREE = (
     .with_for_update(of=receiver_health, skip_locked=True)
 )
 _FIRST = (
-    select(delivery)
+    select(
+        delivery.c.id,
+        delivery.c.project_id,
+        delivery.c.owner,
+        delivery.c.receiver,
+        delivery.c.body,
+        delivery.c.tries,
+        delivery.c.tried,
+    )
     .where(
         delivery.c.owner == bindparam("of_owner"),
         delivery.c.receiver == bindparam("of_receiver"),
@@ -124,12 +132,13 @@ def claim(conn: Connection, now_us: int, until_us: int, most: int) -> list[Claim
     claimed = []
     for owner, name, failures in conn.execute(_FREE, {"now_us": now_us, "most": most}).all():
         receiver = {"of_owner": owner, "of_receiver": name, "now_us": now_us}
-        row = conn.execute(_FIRST, receiver).one_or_none()
+        row = conn.execute(_FIRST, receiver).mappings().one_or_none()
         if row is None:
             continue  # another worker sent it before the lock was ours
-        conn.execute(_HOLD.values(claimed_until_us=until_us), {"of_id": row.id})
+        conn.execute(_HOLD.values(claimed_until_us=until_us), {"of_id": row["id"]})
         conn.execute(_health(owner, name).values(busy_until_us=until_us))
-        claimed.append(_claimed(row, failures, until_us))
+        parsed = {"tried": tries(row["tried"]), "failures": failures, "until_us": until_us}
+        claimed.append(Claim(**{**row, **parsed}))
     return claimed
 
 
@@ -161,20 +170,6 @@ def tries(text: str) -> tuple[DeliveryTry, ...]:
 def _health(owner: int, name: str) -> Any:
     return update(receiver_health).where(
         receiver_health.c.owner == owner, receiver_health.c.name == name
-    )
-
-
-def _claimed(row: Row[Any], failures: int, until_us: int) -> Claim:
-    return Claim(
-        id=row.id,
-        project_id=row.project_id,
-        owner=row.owner,
-        receiver=row.receiver,
-        body=row.body,
-        tries=row.tries,
-        failures=failures,
-        until_us=until_us,
-        tried=tries(row.tried),
     )
 
 
@@ -242,7 +237,7 @@ def listing(
     if after is not None:
         statement = statement.where(tuple_(*keys) < tuple_(*after))
     ordered = statement.order_by(*(key.desc() for key in keys)).limit(limit)
-    return [_delivery(row) for row in conn.execute(ordered)]
+    return [_delivery(row) for row in conn.execute(ordered).mappings()]
 
 
 def counts(conn: Connection) -> Mapping[tuple[int, str], Mapping[DeliveryState, int]]:
@@ -301,18 +296,6 @@ def _conditions(wanted: DeliveryFilter) -> Iterable[Any]:
         yield delivery.c.id.in_(wanted.ids)
 
 
-def _delivery(row: Row[Any]) -> Delivery:
-    return Delivery(
-        id=row.id,
-        project_id=row.project_id,
-        owner=row.owner,
-        receiver=row.receiver,
-        fingerprint=row.fingerprint,
-        version=row.version,
-        made_us=row.made_us,
-        due_us=row.due_us,
-        tries=row.tries,
-        done=DeliveryState(row.done),
-        done_us=row.done_us,
-        tried=tries(row.tried),
-    )
+def _delivery(row: RowMapping) -> Delivery:
+    parsed = {"done": DeliveryState(row["done"]), "tried": tries(row["tried"])}
+    return Delivery(**{**row, **parsed})
