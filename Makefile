@@ -8,7 +8,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws faults live lint fmt bench openapi dashboards pictures golden migrate
+.PHONY: help setup demo test laws faults live lint fmt bench detectors openapi dashboards pictures golden migrate
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -57,7 +57,11 @@ bench: setup ## Measure every claim of speed; each prints a ratio.
 	@missed=0; for program in benchmarks/*.py; do \
 		echo "$$program"; $(BIN)/python "$$program" || missed=1; done; exit $$missed
 
-openapi: setup ## Write docs/openapi.json anew from the routes.
+detectors: setup ## Compare detectors of regressions on two simulated fleets of each kind. This takes minutes.
+	$(BIN)/python -m benchmarks.detectors detect --fleets 2 --jobs 2
+
+openapi: setup ## Write docs/openapi.json anew from the routes and from recorded answers.
+	$(BIN)/python -m tests.api.examples
 	$(BIN)/python -m ett_service.api.openapi docs/openapi.json
 
 dashboards: setup ## Write the dashboards and the rules anew from their programs.

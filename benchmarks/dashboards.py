@@ -22,7 +22,7 @@ from rich.progress import track
 from sqlalchemy import Connection, text
 
 from ett_service.api.serve import settle
-from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.fleet.distribution import place
 from ett_service.core.fleet.totals import MEASURES, Totals
 from ett_service.core.words import Category

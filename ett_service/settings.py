@@ -24,12 +24,12 @@ from pydantic import (
     field_validator,
 )
 
+from ett_service.core.dimensions import Dimension
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.core.ledger.results import Limits
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy, PeakRate, Price, Target
-from ett_service.fleet.scope import Dimension
 from ett_service.notifications.formats import FORMATS, Format
 from ett_service.notifications.receiver import OF_SETTINGS, Receiver, Secret
 

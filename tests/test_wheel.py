@@ -94,6 +94,14 @@ def test_what_lies_beside_the_package_travels_in_it(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"ett_service"}
 
 
+def test_the_bench_of_detectors_stays_in_the_checkout(wheel: Path, with_server: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert [name for name in names if "bench" in name or "otava" in name] == []
+    asked = _run(with_server, "ett", "bench", "--help", cwd=with_server)
+    assert asked.returncode == 2, asked.stdout
+    assert "invalid choice: 'bench'" in asked.stderr
+
+
 def test_the_bare_wheel_depends_on_nothing(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     (metadata,) = (name for name in archive.namelist() if name.endswith("METADATA"))

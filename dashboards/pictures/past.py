@@ -15,7 +15,7 @@ from time import perf_counter, sleep
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import AppState
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
@@ -136,7 +136,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
 def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running]:
     worker = Worker(store, clock.now)
     options = MetricsOptions(gauges=GaugeOptions(economy, jobs=_NAMED))
-    parts = Parts(
+    state = AppState(
         store, clock.now, replace(Limits(), max_batch_events=_A_BATCH), worker,
         open_metrics=True, economy=economy, version=version("ett-service"),
     )  # fmt: skip
@@ -149,7 +149,7 @@ def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running
     )
     detection = DetectionThread(store, detection_options)
     detection.lease.start()
-    with TestClient(create_app(lambda: nullcontext(parts))) as client:
+    with TestClient(create_app(lambda: nullcontext(state))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
         publishing = MetricsThread(store, clock.now, options)
         yield _Running(client, worker, publishing, detection)

@@ -1,4 +1,4 @@
-"""What every request gets: an id, safe headers, and one line in the access log."""
+"""Middleware for every request: an id, safe headers, and one line in the access log."""
 
 import logging
 import re
@@ -19,13 +19,13 @@ _SAFE_HEADERS = {
 
 
 class Access:
-    """ASGI middleware; a request id that the sender chose is kept if it is a plain word."""
+    """ASGI middleware. It keeps a request id of the sender that is a plain word."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, and write its line when it is over."""
+        """Serve one request, and log it when it is over."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -52,7 +52,7 @@ class Access:
 
 
 def mark(headers: MutableHeaders, request_id: str) -> None:
-    """Add the request id and the headers that every answer carries."""
+    """Add the request id and the safe headers."""
     headers["X-Request-Id"] = request_id
     for name, value in _SAFE_HEADERS.items():
         headers.setdefault(name, value)

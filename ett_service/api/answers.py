@@ -1,336 +1,204 @@
-"""Answers about jobs. Seconds are microseconds divided here, once, last; instants are RFC 3339."""
+"""What all answers share: how a model reads its members, and the types of time, shares and money.
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+A model reads the attributes of what it describes. ``e2e_seconds`` reads ``e2e_us``, ``made_at``
+reads ``made_at`` or ``made_us``, any other member the attribute of its own name; an alias in the
+model names an exception. Types divide, once and last: see ``Seconds``.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
 
-from ett_service.core.words import Basis, Category, Cause, JobState, Origin, Outcome, Period, Phase
+from pydantic import (
+    AliasChoices,
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    model_validator,
+)
+from pydantic_core import core_schema
+
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.core.words import Category
+from ett_service.fleet.uncertainty import Interval
+
+
+def seconds(us: float) -> float:
+    """Turn microseconds into seconds."""
+    return us / SECOND_US
+
+
+def finite(number: float | None) -> float | None:
+    """Return a number that JSON can hold: it has no infinity."""
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _nonzero(us: Mapping[Category, int]) -> dict[Category, int]:
+    return {category: us[category] for category in Category if us.get(category)}
+
+
+def _sorted_values(where: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+    return {name: sorted(values) for name, values in sorted(where.items())}
+
+
+def _null_if_empty(labels: Mapping[str, str]) -> dict[str, str | None]:
+    return {name: value or None for name, value in labels.items()}
+
 
 Instant = Annotated[
     str,
-    Field(
-        description="RFC 3339 in UTC, six decimals.",
-        examples=["2026-03-01T08:00:00.000000Z"],
-        json_schema_extra={"format": "date-time"},
-    ),
+    BeforeValidator(rfc3339),
+    Field(description="RFC 3339 in UTC, six decimals.", json_schema_extra={"format": "date-time"}),
 ]
-Seconds = Annotated[float, Field(description="Seconds, exact to the microsecond.")]
-Ratio = Annotated[float, Field(description="A share, 0 to 1.")]
-ByCategory = dict[Category, float]
+"""Read from microseconds since the Unix epoch."""
 
-EXAMPLE_JOB: dict[str, Any] = {
-    "job": "llm-70b",
-    "state": "finished",
-    "provisional": False,
-    "as_of": "2026-03-01T10:00:00.000000Z",
-    "formula_version": 1,
-    "name": "LLM 70B, second try",
-    "team": "pretraining",
-    "model": "llm-70b",
-    "cluster": "a",
-    "hardware": "h200",
-    "kind": None,
-    "gpus": 64,
-    "code_version": "4f1c2aa",
-    "labels": {"purpose": "ablation"},
-    "started_at": "2026-03-01T08:00:00.000000Z",
-    "ended_at": "2026-03-01T10:00:00.000000Z",
-    "e2e_seconds": 7200.0,
-    "queue_wait_seconds": 30.0,
-    "ett_ratio": 0.875,
-    "time_to_start_seconds": 300.0,
-    "failures": 1,
-    "infra_failures": 1,
-    "wasted_ratio": 0.043478,
-    "unsaved_training_seconds": 120.0,
-}
+Seconds = Annotated[
+    float, BeforeValidator(seconds), Field(description="Seconds, exact to the microsecond.")
+]
+"""Read from microseconds."""
+
+Ratio = Annotated[float, Field(description="A ratio from 0 to 1.")]
+Finite = Annotated[float | None, BeforeValidator(finite)]
+"""Null for what is not finite."""
+
+Points = Annotated[float, BeforeValidator(lambda ratio: 100 * ratio)]
+"""Percentage points, read from a ratio."""
+
+ByCategory = dict[Category, Seconds]
+NonzeroByCategory = Annotated[ByCategory, BeforeValidator(_nonzero)]
+"""In the order of the categories, without those that are 0."""
+
+SortedValues = BeforeValidator(_sorted_values)
+"""Reads conditions: values by dimension, both in order."""
+
+NullIfEmpty = BeforeValidator(_null_if_empty)
+"""Reads labels: an empty text stands for the unknown."""
+
+EmptyIsNull = BeforeValidator(lambda text: text or None)
+NextCursor = Annotated[
+    str | None, Field(description="Pass it as `cursor` to get the next page; null on the last one.")
+]
+KeyPrefix = Annotated[str, Field(description="Prefix of a key.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Restricts a text to a closed list that somebody else keeps."""
+
+    words: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.literal_schema(list(self.words))
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """Marks a member that no attribute holds: it is computed from what the model reads."""
+
+    compute: Callable[[Any], object]
+
+
+class Sources:
+    """Several objects read as one: given members first, then computed ones, then each object."""
+
+    __slots__ = ("_computed", "_given", "_objects")
+
+    def __init__(
+        self,
+        objects: tuple[object, ...],
+        given: Mapping[str, object],
+        computed: Mapping[str, Callable[[Any], object]] | None = None,
+    ) -> None:
+        self._objects = objects
+        self._given = given
+        self._computed = computed or {}
+
+    def computing(self, computed: Mapping[str, Callable[[Any], object]]) -> "Sources":
+        """Return the same with computed members."""
+        return Sources(self._objects, self._given, computed)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._given:
+            return self._given[name]
+        if name in self._computed:
+            return self._computed[name](Sources(self._objects, self._given))
+        for source in self._objects:
+            try:
+                return getattr(source, name)
+            except AttributeError:
+                continue
+        raise AttributeError(name)
+
+
+def _attributes(member: str) -> AliasChoices | str:
+    if member.endswith("_seconds"):
+        return AliasChoices(f"{member.removesuffix('_seconds')}_us", member)
+    if member.endswith("_at"):
+        return AliasChoices(member, f"{member.removesuffix('_at')}_us")
+    return member
+
+
+def _names_of(attributes: AliasChoices | str) -> Sequence[str]:
+    if isinstance(attributes, str):
+        return (attributes,)
+    return [str(choice) for choice in attributes.choices]
 
 
 class Answer(BaseModel):
     """What every answer has in common: it can say nothing that is not declared."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class JobSummary(Answer):
-    """The numbers of a job in one line."""
-
-    model_config = ConfigDict(json_schema_extra={"example": EXAMPLE_JOB})
-
-    job: str
-    state: JobState
-    provisional: bool = Field(description="Whether events to come are expected to change it.")
-    as_of: Instant
-    formula_version: int
-    name: str | None
-    team: str | None
-    model: str | None
-    cluster: str | None
-    hardware: str | None
-    kind: str | None
-    gpus: int | None
-    code_version: str | None
-    started_at: Instant | None
-    ended_at: Instant | None = Field(description="End of E2E; of a running job its as-of instant.")
-    e2e_seconds: Seconds
-    queue_wait_seconds: Seconds
-    ett_ratio: Ratio = Field(description="Effective training over E2E; 0 for an empty E2E.")
-    time_to_start_seconds: Seconds | None
-    failures: int
-    infra_failures: int
-    wasted_ratio: Ratio = Field(description="Wasted part of the period `training`.")
-    unsaved_training_seconds: Seconds
-
-
-class JobPage(Answer):
-    """A page of jobs."""
-
     model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "jobs": [{name: value for name, value in EXAMPLE_JOB.items() if name != "labels"}],
-                "next_cursor": None,
-            }
-        }
+        extra="forbid",
+        frozen=True,
+        from_attributes=True,
+        alias_generator=AliasGenerator(validation_alias=_attributes),
     )
+    _computed: ClassVar[Mapping[str, Callable[[Any], object]]] = {}
 
-    jobs: list[JobSummary]
-    next_cursor: str | None = Field(description="Sent as `cursor` it gives the next page.")
-
-
-class RecoveryAnswer(Answer):
-    """From the end of a loop to the start of the next loop of another attempt."""
-
-    interrupted: int
-    resumed: int | None = Field(description="Null while no loop was reached.")
-    started_at: Instant
-    ended_at: Instant
-    seconds: Seconds
-    outcome: Outcome = Field(description="How the interrupted attempt ended.")
-    parts: ByCategory = Field(description="They sum to `seconds`.")
-    stalled_seconds: Seconds
-    repeated_seconds: Seconds
-
-
-class EvidenceAnswer(Answer):
-    """What decided a failure's origin and cause."""
-
-    rule: str
-    text: str
-    event_id: str | None
-
-
-class VerdictAnswer(Answer):
-    """What somebody said about a failure in place of the rules, and what those say."""
-
-    origin: Origin
-    cause: Cause
-    why: str
-    made_by: str = Field(description="Prefix of a key.")
-    made_at: Instant
-    rules_origin: Origin | None
-    rules_cause: Cause | None
-
-
-_ATTEMPT: dict[str, Any] = {
-    "number": 0,
-    "launch": "8041",
-    "attempt": 0,
-    "cycle": 0,
-    "gpus": 64,
-    "code_version": "4f1c2aa",
-    "started_at": "2026-03-01T08:00:00.000000Z",
-    "ended_at": "2026-03-01T10:00:00.000000Z",
-    "outcome": "completed",
-    "origin": None,
-    "cause": None,
-    "evidence": None,
-    "reason": None,
-    "basis": "steps",
-    "last_step": 7200,
-    "last_heard_at": "2026-03-01T10:00:00.000000Z",
-    "unsaved_training_seconds": 0.0,
-    "stalled_seconds": 0.0,
-    "categories": {"launcher_init": 900.0, "effective_training": 6300.0},
-}
-
-
-class AttemptAnswer(Answer):
-    """One life of the job's training processes."""
-
-    number: int
-    launch: str
-    attempt: int
-    cycle: int
-    gpus: int | None
-    code_version: str | None
-    started_at: Instant
-    ended_at: Instant = Field(description="As-of while it runs.")
-    outcome: Outcome
-    origin: Origin | None
-    cause: Cause | None
-    verdict: VerdictAnswer | None = Field(description="Whose word origin and cause are.")
-    evidence: EvidenceAnswer | None
-    reason: str | None
-    basis: Basis
-    last_step: int | None
-    last_heard_at: Instant
-    unsaved_training_seconds: Seconds
-    stalled_seconds: Seconds = Field(description="Its silent tail.")
-    categories: ByCategory
-
-
-class AttemptList(Answer):
-    """A job's attempts in their order."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "job": "llm-70b",
-                "as_of": "2026-03-01T10:00:00.000000Z",
-                "attempts": [_ATTEMPT],
-            }
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls._computed = {
+            attribute: each.compute
+            for name, field in cls.model_fields.items()
+            for each in field.metadata
+            if isinstance(each, Of)
+            for attribute in (name, *_names_of(_attributes(name)))
         }
-    )
 
-    job: str
-    as_of: Instant
-    attempts: list[AttemptAnswer]
+    @classmethod
+    def of(cls, *sources: object, **members: object) -> Self:
+        """Read an answer from the attributes of *sources*; *members* go before them."""
+        return cls.model_validate(Sources(sources, members))
 
-
-class GapAnswer(Answer):
-    """One thing that had to be inferred, or that is missing."""
-
-    kind: str
-    number: int | None
-    started_at: Instant | None
-    ended_at: Instant | None
-    detail: str
-    event_id: str | None
+    @model_validator(mode="before")
+    @classmethod
+    def _compute(cls, source: Any) -> Any:
+        if not cls._computed or isinstance(source, (dict, Answer)):
+            return source
+        if isinstance(source, Sources):
+            return source.computing(cls._computed)
+        return Sources((source,), {}, cls._computed)
 
 
-class QualityAnswer(Answer):
-    """What the numbers rest on."""
+def scaled(factor: float) -> BeforeValidator:
+    """Read an interval in units of which *factor* make one of the answer's."""
 
-    unattributed_ratio: Ratio
-    inferred_ends: int
-    ends_without_begin: int
-    clamped_spans: int
-    clock_flags: int
-    missing_phases: list[Phase]
-    gpus_unknown: bool
-    gaps: list[GapAnswer] = Field(description="The first of them; the counts are of all.")
+    def scale(interval: Interval | None) -> dict[str, float] | None:
+        if interval is None:
+            return None
+        return {"low": interval.low * factor, "high": interval.high * factor}
 
-
-class ExclusionAnswer(Answer):
-    """Time of a job that is left out of the fleet's numbers, up to and without its end."""
-
-    from_at: Instant | None = Field(alias="from", description="Null: from the job's begin.")
-    to_at: Instant | None = Field(alias="to", description="Null: to its end.")
-    why: str
-    made_by: str = Field(description="Prefix of a key.")
-    made_by_name: str | None
-    made_at: Instant
+    return BeforeValidator(scale)
 
 
 class IntervalAnswer(Answer):
-    """Where a figure lies with the probability `confidence`."""
+    """The bounds of a value at the level `confidence`."""
 
     low: float
     high: float
-
-
-class ProductivityAnswer(Answer):
-    """What jobs made of their effective training, of those that report it.
-
-    Rates in all are those of the mean job. Rates per accelerator, `mfu` and cost leave out jobs
-    whose accelerators are unknown.
-    """
-
-    tokens: int
-    samples: int
-    tokens_per_second: float | None
-    tokens_per_second_per_accelerator: float | None
-    samples_per_second: float | None
-    samples_per_second_per_accelerator: float | None
-    mfu: float | None = Field(
-        description="Reported operations (else 6 x parameters x tokens) over peak x effective "
-        "time; null, too, while a peak rate is unknown."
-    )
-    useful_ratio: float | None = Field(description="ETT% x MFU: the useful share of the peak.")
-    cost_per_million_tokens: float | None
-
-
-class JobAnswer(JobSummary):
-    """All numbers of a job."""
-
-    image: str | None
-    owner: str | None
-    submitted_at: Instant | None
-    parameters: int | None
-    precision: str | None
-    labels: Mapping[str, str]
-    outcome: Outcome | None = Field(description="Of a `job_ended` that stands.")
-    categories: ByCategory = Field(description="Every category; they sum to `e2e_seconds`.")
-    periods: dict[Period, float] = Field(description="Every period; they sum to `e2e_seconds`.")
-    weighted_seconds: ByCategory | None = Field(
-        description="Times accelerators; null while those are unknown."
-    )
-    gpu_seconds: ByCategory | None = Field(
-        description="Times accelerators, while they were held; null while those are unknown."
-    )
-    recoveries: list[RecoveryAnswer]
-    attempts: list[AttemptAnswer]
-    exclusions: list[ExclusionAnswer] = Field(
-        description="What fleet numbers leave out of it; its own numbers leave out nothing."
-    )
-    productivity: ProductivityAnswer
-    quality: QualityAnswer
-    definitions: dict[str, float] = Field(
-        description="Other definitions, from the same ledger: see docs/definitions.md."
-    )
-
-
-class SegmentAnswer(Answer):
-    """A stretch of one category, period and attempt."""
-
-    start: Instant
-    end: Instant
-    category: Category
-    period: Period
-    number: int | None = Field(description="Of the attempt; null between attempts.")
-    microseconds: int
-
-
-class LedgerAnswer(Answer):
-    """The job's E2E, cut into segments without overlap or hole."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "job": "llm-70b",
-                "state": "finished",
-                "provisional": False,
-                "as_of": "2026-03-01T10:00:00.000000Z",
-                "e2e_microseconds": 60000000,
-                "segments": [
-                    {
-                        "start": "2026-03-01T09:59:00.000000Z",
-                        "end": "2026-03-01T10:00:00.000000Z",
-                        "category": "effective_training",
-                        "period": "training",
-                        "number": 0,
-                        "microseconds": 60000000,
-                    }
-                ],
-            }
-        }
-    )
-
-    job: str
-    state: JobState
-    provisional: bool
-    as_of: Instant
-    e2e_microseconds: int
-    segments: list[SegmentAnswer]

@@ -7,53 +7,33 @@ from typing import TypedDict
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from ett_service.api import (
-    advice,
-    attempts,
-    changes,
-    comparison,
-    corrections,
-    deletion,
-    detection_power,
-    docs,
-    estimate,
-    events,
-    explain,
-    fleet,
-    health,
-    job_events,
-    jobs,
-    keys,
-    markers,
-    metrics,
-    mutes,
-    productivity,
-    projection,
-    receiver_deliveries,
-    receivers,
-    regression_acts,
-    regressions,
-    timeline,
-    what_if,
-)
+from ett_service.api import docs, health
 from ett_service.api.access import Access
-from ett_service.api.description import describe
-from ett_service.api.parts import Parts
-from ett_service.api.refusals import add_handlers
+from ett_service.api.fleet import advice, changes, estimate, explain, projection, summary, what_if
+from ett_service.api.jobs import attempts, productivity, timeline
+from ett_service.api.jobs import listing as jobs
+from ett_service.api.metrics import scrape
+from ett_service.api.problems import add_handlers
+from ett_service.api.receivers import deliveries, receivers
+from ett_service.api.record import corrections, deletion, events, keys, markers
+from ett_service.api.regressions import comparison, mutes, power, triage
+from ett_service.api.regressions import listing as regressions
+from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
 from ett_service.metrics.own import OwnMetrics
 from ett_service.metrics.page import FleetPart
 from ett_service.storage.engine import migrate
 from ett_service.storage.record import events as stored_events
 
+# A literal path comes before one with a parameter that would match it.
 ROUTERS = (
     events.router,
     jobs.router,
-    job_events.router,
+    events.job_router,
     timeline.router,
     attempts.router,
     productivity.router,
-    fleet.router,
+    summary.router,
     corrections.router,
     deletion.router,
     markers.router,
@@ -64,40 +44,40 @@ ROUTERS = (
     estimate.router,
     what_if.router,
     comparison.router,
-    detection_power.router,
+    power.router,
     mutes.router,
     regressions.router,
-    regression_acts.router,
+    triage.router,
     keys.router,
     receivers.router,
-    receiver_deliveries.router,
-    metrics.router,
+    deliveries.router,
+    scrape.router,
     health.router,
     docs.router,
 )
 
-PartsOpener = Callable[[], AbstractContextManager[Parts]]
+StateOpener = Callable[[], AbstractContextManager[AppState]]
 
 
-class State(TypedDict):
+class LifespanState(TypedDict):
     """What routes find in ``request.state``."""
 
-    parts: Parts
+    app: AppState
     own: OwnMetrics
     fleet_part: FleetPart
-    scrapers: metrics.Scrapers
+    scrapers: scrape.Scrapers
     store_epoch: str
 
 
-def create_app(open_parts: PartsOpener) -> FastAPI:
-    """Put the application together; it opens its parts at its start and closes them at its end."""
+def create_app(open_state: StateOpener) -> FastAPI:
+    """Put the application together; it opens its state at its start and closes it at its end."""
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[State]:
-        with open_parts() as parts:
-            with parts.store.reading() as conn:
+    async def lifespan(_: FastAPI) -> AsyncIterator[LifespanState]:
+        with open_state() as state:
+            with state.store.reading() as conn:
                 epoch = stored_events.store_epoch(conn)
-            yield _state(parts, epoch)
+            yield _lifespan_state(state, epoch)
 
     app = Described(
         title="ETT service",
@@ -120,17 +100,17 @@ class Described(FastAPI):
 
     def openapi(self) -> dict[str, object]:
         """Describe the routes, once."""
-        return describe(self)
+        return docs.describe(self)
 
 
-def _state(parts: Parts, store_epoch: str) -> State:
+def _lifespan_state(state: AppState, store_epoch: str) -> LifespanState:
     revision = migrate.schema_revision()
     return {
-        "parts": parts,
+        "app": state,
         "own": OwnMetrics(
-            version=parts.version, revision=revision, codes=Code, now_us=parts.now_us()
+            version=state.version, revision=revision, codes=Code, now_us=state.now_us()
         ),
-        "fleet_part": FleetPart(parts.store.reading, cohort_histograms=parts.cohort_histograms),
-        "scrapers": metrics.Scrapers(),
+        "fleet_part": FleetPart(state.store.reading, cohort_histograms=state.cohort_histograms),
+        "scrapers": scrape.Scrapers(),
         "store_epoch": store_epoch,
     }

@@ -16,8 +16,8 @@ from ett_service.ingest.wire import event_schema
 Schema = Mapping[str, Any]
 
 
-class Kind(Enum):
-    """What a column holds."""
+class ColumnKind(Enum):
+    """The type of a column."""
 
     TEXT = "text"
     WHOLE = "whole"
@@ -31,7 +31,7 @@ class Column(NamedTuple):
     """A column, and where its value lies in a row."""
 
     path: tuple[str, ...]
-    kind: Kind
+    kind: ColumnKind
     absent: float | None = None  #: stands for a member that its object leaves out
 
     @property
@@ -40,20 +40,20 @@ class Column(NamedTuple):
         return ".".join(self.path)
 
     def value(self, row: Mapping[str, Any]) -> Any:
-        """Find the value in a row; None where an object on the way is null."""
-        found: Any = row
+        """Return the value in a row; None where an object on the way is null."""
+        parent: Any = row
         for name in self.path[:-1]:
-            found = found.get(name)
-            if found is None:
+            parent = parent.get(name)
+            if parent is None:
                 return None
-        return found.get(self.path[-1], self.absent)
+        return parent.get(self.path[-1], self.absent)
 
 
 _SIMPLE = {
-    "string": Kind.TEXT,
-    "integer": Kind.WHOLE,
-    "number": Kind.NUMBER,
-    "boolean": Kind.FLAG,
+    "string": ColumnKind.TEXT,
+    "integer": ColumnKind.WHOLE,
+    "number": ColumnKind.NUMBER,
+    "boolean": ColumnKind.FLAG,
 }
 
 
@@ -66,57 +66,57 @@ def columns_of(model: type[BaseModel]) -> tuple[Column, ...]:
 
 @cache
 def event_columns() -> tuple[Column, ...]:
-    """Return the columns of events as they are listed: the members that any type of event has."""
+    """Return the columns of listed events: the members of every type of event."""
     components = event_schema()
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for kind in components["Event"]["anyOf"]:
         for column in _columns(_resolved(kind, components), components, ()):
-            found.setdefault(column.name, column)
-    first = [found.pop(name) for name in ("type", "id", "at")]
-    received = Column(("received_at",), Kind.INSTANT)
-    return (*first, received, *(found[name] for name in sorted(found)))
+            columns.setdefault(column.name, column)
+    first = [columns.pop(name) for name in ("type", "id", "at")]
+    received = Column(("received_at",), ColumnKind.INSTANT)
+    return (*first, received, *(columns[name] for name in sorted(columns)))
 
 
-def _columns(schema: Schema, known: Schema, path: tuple[str, ...]) -> Iterator[Column]:
-    schema = _resolved(schema, known)
+def _columns(schema: Schema, components: Schema, path: tuple[str, ...]) -> Iterator[Column]:
+    schema = _resolved(schema, components)
     if "properties" in schema:
         for name, member in schema["properties"].items():
-            yield from _columns(member, known, (*path, name))
-    elif names := _resolved(schema.get("propertyNames", {}), known).get("enum"):
-        member = _resolved(schema["additionalProperties"], known)
+            yield from _columns(member, components, (*path, name))
+    elif names := _resolved(schema.get("propertyNames", {}), components).get("enum"):
+        member = _resolved(schema["additionalProperties"], components)
         absent = 0 if member.get("type") in ("integer", "number") else None
         for name in names:
-            for column in _columns(member, known, (*path, name)):
+            for column in _columns(member, components, (*path, name)):
                 yield column._replace(absent=absent)
     else:
-        yield Column(path, _kind(schema, known))
+        yield Column(path, _kind(schema, components))
 
 
-def _kind(schema: Schema, known: Schema) -> Kind:
-    """Return what all that the schema allows beside null have in common."""
+def _kind(schema: Schema, components: Schema) -> ColumnKind:
+    """Return the kind that all choices beside null share."""
     kinds = {
-        _of_one(_resolved(one, known))
-        for one in schema.get("anyOf", [schema])
-        if one.get("type") != "null"
+        _kind_of_choice(_resolved(choice, components))
+        for choice in schema.get("anyOf", [schema])
+        if choice.get("type") != "null"
     }
-    return kinds.pop() if len(kinds) == 1 else Kind.JSON
+    return kinds.pop() if len(kinds) == 1 else ColumnKind.JSON
 
 
-def _of_one(schema: Schema) -> Kind:
+def _kind_of_choice(schema: Schema) -> ColumnKind:
     if schema.get("format") == "date-time":
-        return Kind.INSTANT
+        return ColumnKind.INSTANT
     if "enum" in schema or "const" in schema:
-        return Kind.TEXT
-    return _SIMPLE.get(schema.get("type", ""), Kind.JSON)
+        return ColumnKind.TEXT
+    return _SIMPLE.get(schema.get("type", ""), ColumnKind.JSON)
 
 
-def _resolved(schema: Schema, known: Schema) -> Schema:
-    """Follow references, and look through what may be null."""
+def _resolved(schema: Schema, components: Schema) -> Schema:
+    """Follow references, and look into what may be null."""
     while True:
         if "$ref" in schema:
-            schema = known[schema["$ref"].rpartition("/")[2]]
+            schema = components[schema["$ref"].rpartition("/")[2]]
             continue
-        choices = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+        choices = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
         if len(choices) != 1:
             return schema
         schema = choices[0]

@@ -1,28 +1,64 @@
-"""What routes ask for, as typed aliases: a connection, a key that may, a project, a job."""
+"""What routes ask for, as typed aliases: a connection, a key, a project, a job, query values."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, params
 from fastapi.dependencies.utils import get_flat_params
+from pydantic import BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
 from sqlalchemy import Connection
 
-from ett_service.api.parts import Parts
-from ett_service.api.problems import Kind, Problem, faults
+from ett_service.api.answers import Words
+from ett_service.api.problems import Problem, ProblemKind, fault_members
+from ett_service.api.state import AppState
+from ett_service.fleet.scope import STEPS
+from ett_service.ingest.refusals import Fault
+from ett_service.ingest.text import parse_instant
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.record.keys import Key, find_key
 
+_NO_NUL = r"^[^\x00]*$"
 
-def _parts(request: Request) -> Parts:
-    parts: Parts = request.state.parts
-    return parts
-
-
-AppParts = Annotated[Parts, Depends(_parts)]
+Text = Annotated[str | None, Query(max_length=200, pattern=_NO_NUL)]
 
 
-def _reader(parts: AppParts) -> Iterator[Connection]:
-    with parts.store.reading() as conn:
+def _instant(value: str | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        return parse_instant(value)
+    except Fault as fault:
+        raise PydanticCustomError(
+            fault.code.value,
+            "It is an RFC 3339 instant with an offset, such as 2026-03-01T08:00:00Z.",
+        ) from fault
+
+
+At = Annotated[
+    int | None,
+    BeforeValidator(_instant),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""An RFC 3339 instant with an offset, read into microseconds."""
+
+Step = Annotated[
+    str,
+    Words(tuple(STEPS)),
+    Query(description="Hours and days of UTC, or ISO weeks, which start on Monday."),
+]
+
+
+def _state(request: Request) -> AppState:
+    state: AppState = request.state.app
+    return state
+
+
+State = Annotated[AppState, Depends(_state)]
+
+
+def _reader(state: State) -> Iterator[Connection]:
+    with state.store.reading() as conn:
         yield conn
 
 
@@ -35,18 +71,18 @@ def only_declared_parameters(request: Request) -> None:
     Raises:
         Problem: 422.
     """
-    declared = get_flat_params(request.scope["route"].dependant)
-    known = {one.alias for one in declared if isinstance(one.field_info, params.Query)}
+    parameters = get_flat_params(request.scope["route"].dependant)
+    declared = {each.alias for each in parameters if isinstance(each.field_info, params.Query)}
     unknown = [
-        {"type": "unknown_parameter", "loc": ("query", name), "msg": sorted(known)}
+        {"type": "unknown_parameter", "loc": ("query", name), "msg": sorted(declared)}
         for name in dict.fromkeys(request.query_params)
-        if name not in known
+        if name not in declared
     ]
     if unknown:
-        raise Problem(Kind.VALIDATION_FAILED, errors=faults(unknown))
+        raise Problem(ProblemKind.VALIDATION_FAILED, errors=fault_members(unknown))
 
 
-def known_key(request: Request, conn: Connection) -> Key:
+def key_of(request: Request, conn: Connection) -> Key:
     """Find the key that the request names.
 
     Raises:
@@ -56,7 +92,7 @@ def known_key(request: Request, conn: Connection) -> Key:
     key = find_key(conn, text.strip()) if scheme.lower() == "bearer" else None
     if key is None:
         raise Problem(
-            Kind.UNAUTHORIZED,
+            ProblemKind.UNAUTHORIZED,
             "Send a key as `Authorization: Bearer ett_...`.",
             headers={"WWW-Authenticate": "Bearer"},
         )
@@ -72,7 +108,7 @@ def require(key: Key, *scopes: str) -> Key:
     """
     if key.scopes.isdisjoint(scopes):
         raise Problem(
-            Kind.FORBIDDEN,
+            ProblemKind.FORBIDDEN,
             f"This needs a key of scope {' or '.join(scopes)}.",
             headers={"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scopes[0]}"'},
         )
@@ -80,107 +116,96 @@ def require(key: Key, *scopes: str) -> Key:
 
 
 def _reading_key(request: Request, conn: Reader) -> Key:
-    return require(known_key(request, conn), "read", "fleet")
+    return require(key_of(request, conn), "read", "fleet")
 
 
 def _listing_key(request: Request, conn: Reader) -> Key:
-    return require(known_key(request, conn), "read", "admin")
+    return require(key_of(request, conn), "read", "admin")
 
 
-def _writing_key(request: Request, parts: AppParts) -> Key:
-    # Its own connection, given back before the body is read: a slow sender must not hold one.
-    with parts.store.reading() as conn:
-        return require(known_key(request, conn), "write")
+class _Writing:
+    """Asks for a key of one of some scopes.
 
+    Its connection is given back before the body is read: a slow sender must not hold one.
+    """
 
-def _admin_key(request: Request, parts: AppParts) -> Key:
-    with parts.store.reading() as conn:
-        return require(known_key(request, conn), "admin")
+    def __init__(self, *scopes: str) -> None:
+        self._scopes = scopes
 
-
-def _correcting_key(request: Request, parts: AppParts) -> Key:
-    with parts.store.reading() as conn:
-        return require(known_key(request, conn), "write", "admin")
+    def __call__(self, request: Request, state: State) -> Key:
+        with state.store.reading() as conn:
+            return require(key_of(request, conn), *self._scopes)
 
 
 ReadingKey = Annotated[Key, Depends(_reading_key)]
 ListingKey = Annotated[Key, Depends(_listing_key)]
-WritingKey = Annotated[Key, Depends(_writing_key)]
-AdminKey = Annotated[Key, Depends(_admin_key)]
-CorrectingKey = Annotated[Key, Depends(_correcting_key)]
+WritingKey = Annotated[Key, Depends(_Writing("write"))]
+AdminKey = Annotated[Key, Depends(_Writing("admin"))]
+CorrectingKey = Annotated[Key, Depends(_Writing("write", "admin"))]
 
 
-def _named(scope: str) -> Any:
-    return Query(
-        description=f"Another project than the key's own; needs the scope `{scope}`.",
-        max_length=200,
-        pattern=r"^[^\x00]*$",
-    )
+def _project(description: str) -> Any:
+    return Query(description=description, max_length=200, pattern=_NO_NUL)
 
 
-def _project_id(
-    key: ReadingKey, conn: Reader, project: Annotated[str | None, _named("fleet")] = None
-) -> int:
-    return _of_project(key, conn, project, "fleet")
+_OTHER = "Another project than the key's own. Needs the scope `{}`."
+_OtherToRead = Annotated[str | None, _project(_OTHER.format("fleet"))]
+_OtherToWrite = Annotated[str | None, _project(_OTHER.format("admin"))]
+ProjectName = Annotated[
+    str | None, _project("One project. By default all, for a key of scope `fleet`.")
+]
 
 
-def _project_ids(
-    key: ReadingKey,
-    conn: Reader,
-    project: Annotated[
-        str | None,
-        Query(
-            description="One project. A key of scope `fleet` reads all unless it is given.",
-            max_length=200,
-            pattern=r"^[^\x00]*$",
-        ),
-    ] = None,
+def _project_id(key: ReadingKey, conn: Reader, project: _OtherToRead = None) -> int:
+    return _id_of(key, conn, project, "fleet")
+
+
+def project_ids(
+    key: ReadingKey, conn: Reader, project: ProjectName = None
 ) -> tuple[int, ...] | None:
+    """Return the projects that a question is about; None for all.
+
+    Raises:
+        Problem: 404.
+    """
     if project is None and "fleet" in key.scopes:
         return None
-    return (_of_project(key, conn, project, "fleet"),)
+    return (_id_of(key, conn, project, "fleet"),)
 
 
-def _corrected_project_id(
-    key: CorrectingKey, parts: AppParts, project: Annotated[str | None, _named("admin")] = None
-) -> int:
-    with parts.store.reading() as conn:
-        return _of_project(key, conn, project, "admin")
+def _corrected_id(key: CorrectingKey, state: State, project: _OtherToWrite = None) -> int:
+    with state.store.reading() as conn:
+        return _id_of(key, conn, project, "admin")
 
 
-def _administered_id(
-    key: AdminKey, parts: AppParts, project: Annotated[str | None, _named("admin")] = None
-) -> int:
-    with parts.store.reading() as conn:
-        return _of_project(key, conn, project, "admin")
+def _administered_id(key: AdminKey, state: State, project: _OtherToWrite = None) -> int:
+    with state.store.reading() as conn:
+        return _id_of(key, conn, project, "admin")
 
 
-def _listed_project_id(
-    key: ListingKey, conn: Reader, project: Annotated[str | None, _named("admin")] = None
-) -> int:
-    return _of_project(key, conn, project, "admin")
+def _listed_id(key: ListingKey, conn: Reader, project: _OtherToWrite = None) -> int:
+    return _id_of(key, conn, project, "admin")
 
 
-def _of_project(key: Key, conn: Connection, project: str | None, scope: str) -> int:
+def _id_of(key: Key, conn: Connection, project: str | None, scope: str) -> int:
     if project is None or project == key.project:
         return key.project_id
-    found = project_id(conn, project) if scope in key.scopes else None
-    if found is None:
-        raise Problem(Kind.NOT_FOUND, "No such project.")
-    return found
+    other = project_id(conn, project) if scope in key.scopes else None
+    if other is None:
+        raise Problem(ProblemKind.NOT_FOUND, "No such project.")
+    return other
 
 
 ProjectId = Annotated[int, Depends(_project_id)]
-ProjectIds = Annotated[tuple[int, ...] | None, Depends(_project_ids)]
-"""Those that the question is about; None for all."""
-CorrectedProjectId = Annotated[int, Depends(_corrected_project_id)]
+ProjectIds = Annotated[tuple[int, ...] | None, Depends(project_ids)]
+CorrectedProjectId = Annotated[int, Depends(_corrected_id)]
 AdministeredId = Annotated[int, Depends(_administered_id)]
-ListedProjectId = Annotated[int, Depends(_listed_project_id)]
+ListedProjectId = Annotated[int, Depends(_listed_id)]
 
 
 def _job(job: Annotated[str, Path(description="The job's name.", examples=["llm-70b"])]) -> str:
     if "\x00" in job:
-        raise Problem(Kind.NOT_FOUND, "No such job.")
+        raise Problem(ProblemKind.NOT_FOUND, "No such job.")
     return job
 
 

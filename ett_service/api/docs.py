@@ -1,14 +1,24 @@
-"""The API's own pages: its description, and a reader for it that needs no network."""
+"""The API's own pages: its OpenAPI document, and a reader for it that needs no network."""
 
+import json
+from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from ett_service.api.problems import ProblemDocument
+from ett_service.ingest.requests import regression_remark_schema, remark_schema
+from ett_service.ingest.wire import event_schema
 
 router = APIRouter(include_in_schema=False)
 
+REFERENCES = "#/components/schemas/{model}"
+
 _OWN = files("ett_service.api") / "static"
+_EXAMPLES = files("ett_service.api") / "examples"
 _SWAGGER = files("fastapi_offline") / "static"
 
 # Swagger UI styles its parts in place and draws its icons from data URLs; no script is inline.
@@ -22,10 +32,77 @@ _MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}
 
 Asset = Literal["swagger-ui.css", "swagger-ui-bundle.js", "docs.js"]
 
+_DESCRIPTION = """\
+Effective Training Time (ETT%) of training jobs: send events, read exact ledgers.
+
+Every request needs a key, `Authorization: Bearer ett_...`, except those for health and for this
+page. Errors are problem documents (RFC 9457) with codes and pointers; they never repeat the
+value that was sent. Every answer carries `X-Request-Id`.
+
+Examples are recorded answers. Their lists are cut to two items.
+"""
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Describe *app*, with the schemas of events and problems, and with recorded examples."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=_DESCRIPTION,
+            routes=app.routes,
+            tags=app.openapi_tags,
+        )
+        schemas = document["components"]["schemas"]
+        schemas.update(
+            _problem_schemas() | remark_schema() | regression_remark_schema(), **event_schema()
+        )
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        for path, operations in document["paths"].items():
+            for operation in operations.values():
+                operation["security"] = _security(path)
+                _add_examples(operation)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+@cache
+def examples() -> dict[str, Any]:
+    """Return the recorded request and answers of every operation, by its id.
+
+    ``make openapi`` records them; they lie in the package because the service shows them.
+    """
+    recorded: dict[str, Any] = {}
+    for file in sorted(_EXAMPLES.iterdir(), key=lambda each: each.name):
+        recorded |= json.loads(file.read_text("utf-8"))
+    return recorded
+
+
+def _add_examples(operation: dict[str, Any]) -> None:
+    recorded = examples().get(operation["operationId"], {})
+    sent = operation.get("requestBody", {}).get("content", {})
+    for media, example in recorded.get("request", {}).items():
+        sent[media]["example"] = example
+    for status, answers in recorded.get("answers", {}).items():
+        for media, example in answers.items():
+            operation["responses"][status]["content"][media]["example"] = example
+
+
+def _problem_schemas() -> dict[str, Any]:
+    problem = ProblemDocument.model_json_schema(ref_template=REFERENCES)
+    problem["example"] = examples().get("problem")
+    return {**problem.pop("$defs"), "Problem": problem}
+
+
+def _security(path: str) -> list[dict[str, list[str]]]:
+    if path.startswith("/v1/"):
+        return [{"key": []}]
+    return [{}, {"key": []}] if path == "/metrics" else []
+
 
 @router.get("/openapi.json")
 def read_openapi(request: Request) -> Response:
-    """Describe the API."""
+    """Return the OpenAPI document."""
     return JSONResponse(request.app.openapi())
 
 
@@ -38,7 +115,7 @@ def read_docs() -> Response:
 
 @router.get("/docs/{asset}")
 def read_asset(asset: Asset) -> Response:
-    """Give a style or a script of the page."""
+    """Return a style or a script of the page."""
     folder = _OWN if asset == "docs.js" else _SWAGGER
     media_type = _MEDIA_TYPES[asset.rpartition(".")[2]]
     headers = {"Cache-Control": "public, max-age=3600"}

@@ -1,4 +1,4 @@
-"""Every list as JSON, as CSV and as Parquet, by one mechanism.
+"""Every list as JSON, CSV and Parquet, by one mechanism.
 
 A route hands its answer and the rows in it to :func:`listed`. The rows' model says what the
 columns are, so a route adds nothing for the other formats but its parameter ``format``.
@@ -17,20 +17,20 @@ from fastapi.responses import Response
 from pyarrow import parquet
 from pydantic import BaseModel
 
-from ett_service.api.columns import Column, Kind, columns_of
+from ett_service.api.columns import Column, ColumnKind, columns_of
 
 A = TypeVar("A", bound=BaseModel)
 Row = Mapping[str, Any]
-Format = Literal["json", "csv", "parquet"]
+FileFormat = Literal["json", "csv", "parquet"]
 
 FormatParameter = Annotated[
-    Format,
+    FileFormat,
     Query(
         alias="format",
         description=(
-            "`csv` (RFC 4180, UTF-8) and `parquet` hold the rows alone: a column a member, of "
-            "members inside members with dots. In CSV a text that a spreadsheet would take for "
-            "a formula begins with `'`."
+            "`csv` (RFC 4180, UTF-8) and `parquet` contain only the rows, one column a member. "
+            "Names of nested members are joined by dots. In CSV, a text that a spreadsheet "
+            "would read as a formula starts with `'`."
         ),
     ),
 ]
@@ -42,17 +42,17 @@ NEXT_CURSOR = "ETT-Next-Cursor"
 _A_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 _LARGEST = 2**63 - 1
 _ARROW = {
-    Kind.TEXT: pa.string(),
-    Kind.WHOLE: pa.int64(),
-    Kind.NUMBER: pa.float64(),
-    Kind.FLAG: pa.bool_(),
-    Kind.INSTANT: pa.timestamp("us", tz="UTC"),
-    Kind.JSON: pa.string(),
+    ColumnKind.TEXT: pa.string(),
+    ColumnKind.WHOLE: pa.int64(),
+    ColumnKind.NUMBER: pa.float64(),
+    ColumnKind.FLAG: pa.bool_(),
+    ColumnKind.INSTANT: pa.timestamp("us", tz="UTC"),
+    ColumnKind.JSON: pa.string(),
 }
 
 
 def listed(
-    form: Format,
+    form: FileFormat,
     answer: A,
     rows: Sequence[BaseModel],
     *,
@@ -71,7 +71,7 @@ def listed(
 
 
 def as_file(
-    form: Format,
+    form: FileFormat,
     columns: Sequence[Column],
     rows: Sequence[Row],
     *,
@@ -90,10 +90,10 @@ def as_file(
 
 def as_files(*, paged: bool = False) -> dict[int | str, dict[str, Any]]:
     """Describe, for a route's ``responses``, the formats beside JSON."""
-    cursor = {"description": "As `next_cursor`, in CSV and Parquet.", "schema": {"type": "string"}}
+    cursor = {"description": "`next_cursor`, for CSV and Parquet.", "schema": {"type": "string"}}
     answer: dict[str, Any] = {
         "content": {
-            "text/csv": {"schema": {"type": "string"}, "example": "start,end\r\n"},
+            "text/csv": {"schema": {"type": "string"}},
             PARQUET: {"schema": {"type": "string", "format": "binary"}, "example": "PAR1"},
         }
     }
@@ -103,11 +103,11 @@ def as_files(*, paged: bool = False) -> dict[int | str, dict[str, Any]]:
 
 
 def _csv(columns: Sequence[Column], rows: Iterable[Row]) -> bytes:
-    written = io.StringIO(newline="")
-    writer = csv.writer(written, lineterminator="\r\n")
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow([column.name for column in columns])
     writer.writerows([_cell(column.value(row)) for column in columns] for row in rows)
-    return written.getvalue().encode()
+    return buffer.getvalue().encode()
 
 
 def _cell(value: Any) -> str | int | float:
@@ -130,20 +130,20 @@ def _parquet(columns: Sequence[Column], rows: Sequence[Row]) -> bytes:
         pa.array([_typed(column.kind, column.value(row)) for row in rows], field.type)
         for column, field in zip(columns, fields, strict=True)
     ]
-    written = io.BytesIO()
-    parquet.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), written)
-    return written.getvalue()
+    buffer = io.BytesIO()
+    parquet.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), buffer)
+    return buffer.getvalue()
 
 
-def _typed(kind: Kind, value: Any) -> Any:
+def _typed(kind: ColumnKind, value: Any) -> Any:
     if value is None:
         return None
     match kind:
-        case Kind.INSTANT:
+        case ColumnKind.INSTANT:
             return datetime.fromisoformat(value)
-        case Kind.JSON:
+        case ColumnKind.JSON:
             return _json(value)
-        case Kind.WHOLE:
+        case ColumnKind.WHOLE:
             # A sum of what senders made up may pass what a column holds.
             return max(-_LARGEST, min(value, _LARGEST))
         case _:

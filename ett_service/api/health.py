@@ -3,25 +3,23 @@
 from typing import Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
 from ett_service.api.answers import Answer
-from ett_service.api.deps import AppParts
-from ett_service.api.parts import Parts
+from ett_service.api.deps import State
+from ett_service.api.state import AppState
 from ett_service.core.errors import EttError
 from ett_service.storage.engine.migrate import schema_is_current
 from ett_service.storage.record import dirty_marks
 
 router = APIRouter(tags=["health"])
 
-State = Literal["ok", "failed", "elsewhere", "unknown"]
+PartHealth = Literal["ok", "failed", "elsewhere", "unknown"]
 
 
 class Health(Answer):
     """The process answers."""
-
-    model_config = ConfigDict(json_schema_extra={"example": {"status": "ok"}})
 
     status: Literal["ok"] = "ok"
 
@@ -29,21 +27,11 @@ class Health(Answer):
 class Readiness(Answer):
     """Whether the service can do its work, part by part."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "ready": True,
-                "parts": {"store": "ok", "schema": "ok", "worker": "ok"},
-                "waiting_jobs": 0,
-            }
-        }
-    )
-
     ready: bool
-    parts: dict[Literal["store", "schema", "worker"], State] = Field(
-        description="`elsewhere`: other processes work on this database."
+    parts: dict[Literal["store", "schema", "worker"], PartHealth] = Field(
+        description="`elsewhere`: the worker runs in another process."
     )
-    waiting_jobs: int | None = Field(description="Jobs with events that are not in their numbers.")
+    waiting_jobs: int | None = Field(description="Jobs with events that are not folded in yet.")
 
 
 _NOT_READY: dict[int | str, dict[str, Any]] = {
@@ -53,32 +41,32 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 
 @router.get("/healthz", operation_id="read_health")
 def read_health() -> Health:
-    """Tell that the process answers."""
+    """Return 200 while the process answers."""
     return Health()
 
 
 @router.get("/readyz", operation_id="read_readiness", responses=_NOT_READY)
-def read_readiness(parts: AppParts, response: Response) -> Readiness:
-    """Tell whether the store can be read, its schema fits, and the worker runs."""
-    readiness = _readiness(parts)
+def read_readiness(state: State, response: Response) -> Readiness:
+    """Check that the store can be read, its schema is current and the worker runs."""
+    readiness = _readiness(state)
     response.status_code = 200 if readiness.ready else 503
     return readiness
 
 
-def _readiness(parts: Parts) -> Readiness:
-    worker: State = "elsewhere"
-    if parts.worker is not None:
-        worker = "ok" if parts.worker.alive else "failed"
+def _readiness(state: AppState) -> Readiness:
+    worker: PartHealth = "elsewhere"
+    if state.worker is not None:
+        worker = "ok" if state.worker.alive else "failed"
     try:
-        with parts.store.reading() as conn:
+        with state.store.reading() as conn:
             current = schema_is_current(conn)
             waiting = dirty_marks.count(conn) if current else None
     except (EttError, SQLAlchemyError):
-        states: tuple[State, State] = ("failed", "unknown")
+        parts: tuple[PartHealth, PartHealth] = ("failed", "unknown")
         current, waiting = False, None
     else:
-        states = ("ok", "ok" if current else "failed")
-    store, schema = states
+        parts = ("ok", "ok" if current else "failed")
+    store, schema = parts
     return Readiness(
         ready=current and worker != "failed",
         parts={"store": store, "schema": schema, "worker": worker},

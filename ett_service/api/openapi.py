@@ -6,15 +6,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import AppState
 
 
 def description() -> str:
     """Return the description of the API as it is committed."""
-    return json.dumps(create_app(_no_parts).openapi(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(create_app(_no_state).openapi(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _no_parts() -> AbstractContextManager[Parts]:
+def _no_state() -> AbstractContextManager[AppState]:
     raise RuntimeError("This application is only described; it does not run.")
 
 

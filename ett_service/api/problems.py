@@ -1,38 +1,58 @@
 """Refusals as RFC 9457 problem documents. They carry pointers and codes, never what was sent."""
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from http import HTTPStatus
 from typing import Any
 
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import Request
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from ett_service.ingest.refusals import Refusal
+from ett_service.api.access import mark
+from ett_service.fleet.scope import BadQuestion
+from ett_service.ingest.refusals import (
+    BadBatch,
+    BadEncoding,
+    BodyTooLarge,
+    MalformedBody,
+    Refusal,
+    Refused,
+    UnsupportedMedia,
+)
+from ett_service.storage.engine.errors import StorageUnavailable
+
+log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
 MOST_FAULTS = 100
-"""More faults of one request are not told."""
+"""A problem document lists at most so many faults."""
+
+RETRY_AFTER_S = 2
 
 
-class Kind(Enum):
+class ProblemKind(Enum):
     """Every kind of refusal: status, name in ``type``, and title."""
 
     MALFORMED_JSON = 400, "malformed-json", "The body is not JSON"
     BAD_ENCODING = 400, "bad-encoding", "The body cannot be decoded"
     BAD_REQUEST = 400, "bad-request", "The request cannot be read"
     UNAUTHORIZED = 401, "unauthorized", "No valid key"
-    FORBIDDEN = 403, "forbidden", "The key may not do this"
-    NOT_FOUND = 404, "not-found", "There is no such thing"
+    FORBIDDEN = 403, "forbidden", "The key lacks a scope"
+    NOT_FOUND = 404, "not-found", "Not found"
     METHOD_NOT_ALLOWED = 405, "method-not-allowed", "The method is not allowed here"
-    CONFLICT = 409, "conflict", "It contradicts what is there"
-    REQUEST_TIMEOUT = 408, "request-timeout", "The body came too slowly"
+    CONFLICT = 409, "conflict", "The request conflicts with the stored state"
+    REQUEST_TIMEOUT = 408, "request-timeout", "The body arrived too slowly"
     TOO_LARGE = 413, "too-large", "The request is too large"
     UNSUPPORTED_MEDIA = 415, "unsupported-media", "The media type or encoding is not supported"
-    VALIDATION_FAILED = 422, "validation-failed", "The request was understood and refused"
+    VALIDATION_FAILED = 422, "validation-failed", "The request is not valid"
     INTERNAL = 500, "internal", "The service failed"
     STORAGE_UNAVAILABLE = 503, "storage-unavailable", "The database cannot be reached"
 
@@ -42,12 +62,20 @@ class Kind(Enum):
         self.title = title
 
 
+_OF_REFUSED = {
+    MalformedBody: ProblemKind.MALFORMED_JSON,
+    BadEncoding: ProblemKind.BAD_ENCODING,
+    UnsupportedMedia: ProblemKind.UNSUPPORTED_MEDIA,
+}
+_OF_STATUS = {404: ProblemKind.NOT_FOUND, 405: ProblemKind.METHOD_NOT_ALLOWED}
+
+
 class Problem(Exception):
     """A request that is refused; ``members`` extend the problem document."""
 
     def __init__(
         self,
-        kind: Kind,
+        kind: ProblemKind,
         detail: str = "",
         *,
         headers: Mapping[str, str] | None = None,
@@ -61,7 +89,7 @@ class Problem(Exception):
 
 
 class Fault(BaseModel):
-    """One thing that is wrong with a request; `allowed` says what a query parameter may be."""
+    """One fault of a request. For a query parameter, `allowed` says what it may be."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -70,28 +98,113 @@ class Fault(BaseModel):
 
 
 class ProblemDocument(BaseModel):
-    """RFC 9457. Refusals of particular kinds have more members."""
+    """An RFC 9457 problem document. Some kinds of problems have more members."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        title="Problem",
-        json_schema_extra={
-            "example": {
-                "type": "urn:ett-service:problem:not-found",
-                "title": "There is no such thing",
-                "status": 404,
-                "detail": "No such job.",
-                "instance": "urn:req:5f0c2c1e9d4b4b3c8a6d1f2e3a4b5c6d",
-            }
-        },
-    )
+    model_config = ConfigDict(extra="allow", title="Problem")
 
-    type: str = Field(description="`urn:ett-service:problem:` and the kind of the refusal.")
+    type: str = Field(description="`urn:ett-service:problem:` and the kind of problem.")
     title: str
     status: int
     detail: str | None = None
     instance: str = Field(description="`urn:req:` and the request id, also in `X-Request-Id`.")
     errors: list[Fault] | None = None
+
+
+def fault_members(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Turn the errors of a pydantic model into codes and pointers, without what was sent.
+
+    For a query parameter, ``allowed`` says what it may be.
+    """
+    faults: list[dict[str, Any]] = []
+    for error in errors:
+        pointer = "".join(f"/{_escaped(step)}" for step in error["loc"])
+        fault = {"code": str(error["type"]), "pointer": pointer}
+        if error["loc"][:1] == ("query",):
+            fault["allowed"] = error["msg"]
+        faults.append(fault)
+    return faults[:MOST_FAULTS]
+
+
+def _escaped(step: object) -> str:
+    return str(step)[:200].replace("~", "~0").replace("/", "~1")
+
+
+def refusal_members(refusal: Refusal) -> dict[str, Any]:
+    """Write a refusal; that of an event has its index and id."""
+    members = {"code": refusal.code.value, "pointer": refusal.pointer}
+    if refusal.index is None:
+        return members
+    return {"index": refusal.index, "id": refusal.id, **members}
+
+
+def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe these refusals for the OpenAPI page of a route."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": schema}},
+        }
+        for status in statuses
+    }
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Answer every error in *app* with a problem document."""
+    expected = (
+        Problem,
+        BadQuestion,
+        RequestValidationError,
+        HTTPException,
+        Refused,
+        StorageUnavailable,
+        ClientDisconnect,
+    )
+    for kind in expected:
+        app.add_exception_handler(kind, _refuse)
+    app.add_exception_handler(Exception, _fail)
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return the problem that a client reads for *error*: the one table of all errors."""
+    match error:
+        case Problem():
+            problem = error
+        case BadQuestion():
+            problem = _of_question(error)
+        case RequestValidationError():
+            errors = fault_members(error.errors())
+            problem = Problem(ProblemKind.VALIDATION_FAILED, errors=errors)
+        case HTTPException():
+            kind = _OF_STATUS.get(error.status_code, ProblemKind.BAD_REQUEST)
+            problem = Problem(kind, headers=error.headers)
+        case Refused():
+            problem = _of_refused(error)
+        case StorageUnavailable():
+            headers = {"Retry-After": str(RETRY_AFTER_S)}
+            problem = Problem(ProblemKind.STORAGE_UNAVAILABLE, headers=headers)
+        case ClientDisconnect():
+            problem = Problem(ProblemKind.BAD_REQUEST, "The client closed the connection.")
+        case _:
+            problem = Problem(ProblemKind.INTERNAL)
+    return problem
+
+
+def _of_question(error: BadQuestion) -> Problem:
+    fault = {"code": error.code, "pointer": f"/query/{error.parameter}", "allowed": error.allowed}
+    return Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=[fault])
+
+
+def _of_refused(error: Refused) -> Problem:
+    match error:
+        case BodyTooLarge():
+            # The rest of the body is not read, so the connection cannot be used again.
+            headers = {"Connection": "close"}
+            return Problem(ProblemKind.TOO_LARGE, str(error), headers=headers, limit=error.limit)
+        case BadBatch():
+            return Problem(ProblemKind.VALIDATION_FAILED, errors=[refusal_members(error.refusal)])
+        case _:
+            return Problem(_OF_REFUSED[type(error)], str(error))
 
 
 def render(request: Request, problem: Problem) -> Response:
@@ -110,40 +223,19 @@ def render(request: Request, problem: Problem) -> Response:
     return Response(json.dumps(document), kind.status, problem.headers, MEDIA_TYPE)
 
 
-def faults(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Turn the errors of a pydantic model into codes and pointers, without what was sent.
-
-    Of a query parameter it is told, too, what it may be.
-    """
-    found: list[dict[str, Any]] = []
-    for error in errors:
-        place = "".join(f"/{_escaped(part)}" for part in error["loc"])
-        fault = {"code": str(error["type"]), "pointer": place}
-        if error["loc"][:1] == ("query",):
-            fault["allowed"] = error["msg"]
-        found.append(fault)
-    return found[:MOST_FAULTS]
+def _refuse(request: Request, error: Exception) -> Response:
+    if isinstance(error, StorageUnavailable):
+        log.warning("%s", error, extra=_log_fields(request, "storage_unavailable"))
+    return render(request, problem_of(error))
 
 
-def _escaped(part: object) -> str:
-    return str(part)[:200].replace("~", "~0").replace("/", "~1")
+def _fail(request: Request, error: Exception) -> Response:
+    log.error("The service failed.", exc_info=error, extra=_log_fields(request, "failed"))
+    answer = render(request, problem_of(error))
+    # This answer passes outside the middleware that marks all others.
+    mark(MutableHeaders(raw=answer.raw_headers), request.state.request_id)
+    return answer
 
 
-def refusal_members(refusal: Refusal) -> dict[str, Any]:
-    """Write a refusal as an answer tells it; it has an index and an id where it is an event's."""
-    members = {"code": refusal.code.value, "pointer": refusal.pointer}
-    if refusal.index is None:
-        return members
-    return {"index": refusal.index, "id": refusal.id, **members}
-
-
-def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe these refusals for the OpenAPI page of a route."""
-    schema = {"$ref": "#/components/schemas/Problem"}
-    return {
-        status: {
-            "description": HTTPStatus(status).phrase,
-            "content": {MEDIA_TYPE: {"schema": schema}},
-        }
-        for status in statuses
-    }
+def _log_fields(request: Request, event: str) -> dict[str, str]:
+    return {"event": event, "request_id": request.state.request_id}

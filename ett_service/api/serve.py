@@ -15,7 +15,7 @@ from typing import Protocol
 import uvicorn
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts, Telling, Waker
+from ett_service.api.state import AppState, Notifications, Waker
 from ett_service.core.intervals import SECOND_US
 from ett_service.ingest.limits import Limits
 from ett_service.notifications.guard import Allowed
@@ -38,10 +38,10 @@ class Worker(Waker, Protocol):
     """A worker that runs inside this process."""
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
+        """Start, in a thread of its own."""
 
     def stop(self) -> None:
-        """End after the jobs that it is at, and wait for that."""
+        """Stop after the jobs in progress, and wait for that."""
 
 
 MakeWorker = Callable[[Settings, Store], Worker]
@@ -50,7 +50,7 @@ MakeWorker = Callable[[Settings, Store], Worker]
 def serve(settings: Settings, make_worker: MakeWorker) -> None:
     """Serve until SIGINT or SIGTERM, with a worker inside where the settings ask for one.
 
-    A SQLite file that is not there yet is made; the first key of one without any is printed.
+    A SQLite file that does not exist is created. If it holds no key, one is made and printed.
 
     Raises:
         EttError: The database cannot be opened.
@@ -59,9 +59,9 @@ def serve(settings: Settings, make_worker: MakeWorker) -> None:
     # Uvicorn raises the signal that stopped it again when it is done, and SIGTERM would then end
     # the process before the store is closed.
     signal.signal(signal.SIGTERM, _exit)
-    with closing(_listening(settings)) as listener, _opened(settings, make_worker) as parts:
+    with closing(_listening(settings)) as listener, _opened(settings, make_worker) as state:
         config = uvicorn.Config(
-            create_app(lambda: nullcontext(parts)),
+            create_app(lambda: nullcontext(state)),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -70,32 +70,31 @@ def serve(settings: Settings, make_worker: MakeWorker) -> None:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         log.info("Serving on http://%s:%d", shown, port, extra={"event": "serving"})
-        _tell_first_key(parts.store, parts.now_us())
+        _print_first_key(state.store, state.now_us())
         settle()
         uvicorn.Server(config).run(sockets=[listener])
 
 
 def settle() -> None:
-    """Take what is in memory by now out of the search for cycles.
+    """Take what is in memory by now out of garbage collection.
 
-    It stays as long as the process: to search it again and again held up single requests by
-    70 ms.
+    It stays as long as the process; collecting it delayed single requests by 70 ms.
     """
     gc.collect()
     gc.freeze()
 
 
-def telling(settings: Settings) -> Telling:
-    """Return who is told of regressions by these settings, and what sends to them."""
-    asked = settings.alerting
+def notifications(settings: Settings) -> Notifications:
+    """Return the receivers of regression messages by these settings, and what sends to them."""
+    alerting = settings.alerting
     sending = Sending(
-        connect_seconds=asked.connect_seconds,
-        total_seconds=asked.total_seconds,
-        resend_us=round(asked.resend_seconds * SECOND_US),
+        connect_seconds=alerting.connect_seconds,
+        total_seconds=alerting.total_seconds,
+        resend_us=round(alerting.resend_seconds * SECOND_US),
         allowed=Allowed.of(settings.webhook_allow),
     )
     keyring = Keyring(settings.secret_key.get_secret_value(), settings.database_url)
-    return Telling(
+    return Notifications(
         directory=Directory(settings.told, keyring),
         sender=lambda: Sender(sending),
         public_url=settings.public_url,
@@ -117,11 +116,11 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 @contextmanager
-def _opened(settings: Settings, make_worker: MakeWorker) -> Iterator[Parts]:
+def _opened(settings: Settings, make_worker: MakeWorker) -> Iterator[AppState]:
     _make_file(settings.database_url)
     with closing(open_store(settings.database_url)) as store:
         worker = make_worker(settings, store) if settings.embedded_worker else None
-        parts = Parts(
+        state = AppState(
             store=store,
             now_us=now_us,
             limits=_limits(settings),
@@ -132,14 +131,14 @@ def _opened(settings: Settings, make_worker: MakeWorker) -> Iterator[Parts]:
             body_deadline_s=settings.body_deadline_seconds,
             economy=settings.economy,
             sla=settings.sla,
-            telling=telling(settings),
+            notifications=notifications(settings),
         )
         if worker is None:
-            yield parts
+            yield state
             return
         worker.start()
         try:
-            yield parts
+            yield state
         finally:
             worker.stop()
 
@@ -170,8 +169,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _tell_first_key(store: Store, at_us: int) -> None:
-    """Print a key that may do everything, if this embedded database has no key yet."""
+def _print_first_key(store: Store, at_us: int) -> None:
+    """Print a key of every scope, if this embedded database has no key yet."""
     if store.dialect != "sqlite":
         return
     with store.reading() as conn:
@@ -182,6 +181,6 @@ def _tell_first_key(store: Store, at_us: int) -> None:
             conn, project=FIRST_PROJECT, name="first key", scopes=SCOPES, now_us=at_us
         )
     )
-    log.info("The first key may do everything; standard output shows it, only now.")
+    log.info("Standard output shows the first key, only this once. It has every scope.")
     sys.stdout.write(key + "\n")
     sys.stdout.flush()

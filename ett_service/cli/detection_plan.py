@@ -1,6 +1,6 @@
 """What the settings say about the search for regressions."""
 
-from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.detection.options import Options, Plan
 from ett_service.settings import Settings
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ett_service.api.estimate_answers import estimate_answer
-from ett_service.api.projection import scale_answer
+from ett_service.api.fleet.estimate import EstimateAnswer
+from ett_service.api.fleet.projection import ScaleAnswer
 from ett_service.charts.units import amount, count, duration, money, percent
 from ett_service.cli.arguments import add_json, add_server
 from ett_service.cli.configured import add_config, loaded
@@ -100,7 +100,7 @@ def _estimate(
         total = ask(args, "/v1/fleet/summary", query)["total"]
         measured, jobs = total["ett_ratio"], total["jobs"]
     found = plan(asked, economy, at_us, measured)
-    return estimate_answer(found, economy.currency, jobs).model_dump(mode="json")
+    return EstimateAnswer.read(found, economy.currency, jobs).model_dump(mode="json")
 
 
 def _scales(args: argparse.Namespace, economy: Economy, at_us: int) -> list[dict[str, Any]]:
@@ -125,9 +125,9 @@ def _scale(
     if point.ett_ratio == 0:
         machines = {"gpu_hours": None, "wall_hours": None, "cost": None}
     else:
-        found = estimate_answer(plan(asked, economy, at_us), economy.currency)
+        found = EstimateAnswer.read(plan(asked, economy, at_us), economy.currency)
         machines = found.on_demand.model_dump(mode="json")
-    return {**scale_answer(point).model_dump(mode="json"), "on_demand": machines}
+    return {**ScaleAnswer.model_validate(point).model_dump(mode="json"), "on_demand": machines}
 
 
 def _write(answer: Answer) -> None:

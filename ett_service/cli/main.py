@@ -58,7 +58,6 @@ VERBS: Mapping[str, Verb] = {
     "report": Verb("write up a week of the fleet", "ett_service.cli.report"),
     "export": Verb("write lists, or the past of the metrics, to files", "ett_service.cli.export"),
     "rules": Verb("write rules for Prometheus", "ett_service.cli.rules"),
-    "bench": Verb("try detectors on made-up fleets", "ett_service.cli.bench"),
     "verify": Verb("recompute everything and print the differences", "ett_service.cli.verify"),
     "recompute": Verb("fold every job anew and rewrite its numbers", "ett_service.cli.recompute"),
     "receivers": Verb("tell people of regressions", "ett_service.cli.receivers"),

@@ -1,7 +1,7 @@
 """The worker that the settings ask for, in a server or beside it."""
 
-from ett_service.api.parts import Telling
-from ett_service.api.serve import telling
+from ett_service.api.serve import notifications
+from ett_service.api.state import Notifications
 from ett_service.cli.detection_plan import plan_of
 from ett_service.cli.now import now_us
 from ett_service.core.intervals import SECOND_US
@@ -22,7 +22,7 @@ from ett_service.worker.thread import PeriodicThread
 def worker(settings: Settings, store: Store) -> Worker:
     """Make the worker of a store; it is still to be started."""
     limits, metrics = settings.limits, settings.metrics
-    told = telling(settings)
+    told = notifications(settings)
     threads: list[PeriodicThread] = [_delivery(settings, store, told)]
     if settings.detection.enabled:
         threads.append(_detection(settings, store, told))
@@ -41,7 +41,7 @@ def worker(settings: Settings, store: Store) -> Worker:
     )
 
 
-def _delivery(settings: Settings, store: Store, told: Telling) -> DeliveryThread:
+def _delivery(settings: Settings, store: Store, told: Notifications) -> DeliveryThread:
     asked = settings.alerting
     schedule = Schedule(
         steps_us=tuple(round(seconds * SECOND_US) for seconds in asked.retry_seconds),
@@ -50,7 +50,7 @@ def _delivery(settings: Settings, store: Store, told: Telling) -> DeliveryThread
     return DeliveryThread(store, told.directory, told.sender(), schedule)
 
 
-def _detection(settings: Settings, store: Store, told: Telling) -> DetectionThread:
+def _detection(settings: Settings, store: Store, told: Notifications) -> DetectionThread:
     asked = settings.detection
     options = DetectionOptions(
         plan=plan_of(settings),

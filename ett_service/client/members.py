@@ -94,14 +94,18 @@ def _as_it_is(value: Any) -> Any:
 _count = _whole(0, MAX_INTEGER)
 _machines = _whole(0, 1_000_000)
 
+_FACTS_IN_WORDS = (
+    "name", "team", "model", "cluster", "hardware", "kind", "code_version", "image", "owner",
+    "precision",
+)  # fmt: skip
+FACTS = frozenset({*_FACTS_IN_WORDS, "submitted_at", "parameters", "labels"})
+"""What ``init`` may be told about the job besides ``gpus``."""
+
 FITS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("step", "samples", "tokens", "bytes", "parameters"), _count),
     **dict.fromkeys(("gpus", "hosts"), _machines),
     **dict.fromkeys(("flops", "duration_seconds"), _amount),
-    **dict.fromkeys(
-        ("name", "team", "model", "cluster", "hardware", "kind", "code_version", "image"), word
-    ),
-    **dict.fromkeys(("owner", "precision", "stage"), word),
+    **dict.fromkeys((*_FACTS_IN_WORDS, "stage"), word),
     "submitted_at": _instant,
     "labels": _labels,
     "exit_code": _whole(-MAX_INTEGER, MAX_INTEGER),

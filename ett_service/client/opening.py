@@ -9,26 +9,8 @@ from ett_service.client.clock import mono_us, process_started_us
 from ett_service.client.guard import guarded, warn_once
 from ett_service.client.identity import allocated_at_us, hosts_of
 from ett_service.client.lines import new_producer
+from ett_service.client.members import FACTS
 from ett_service.client.recorder import Recorder
-
-FACTS = frozenset(
-    {
-        "name",
-        "team",
-        "model",
-        "cluster",
-        "hardware",
-        "kind",
-        "code_version",
-        "image",
-        "owner",
-        "submitted_at",
-        "parameters",
-        "precision",
-        "labels",
-    }
-)
-"""What ``init`` may be told about the job besides ``gpus``."""
 
 _DAY_US = 86_400_000_000
 

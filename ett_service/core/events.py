@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import ClassVar
 
+from ett_service.core.dimensions import Facts
 from ett_service.core.words import Cause, Origin, Outcome, Phase
 
 
@@ -28,25 +29,10 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobFacts(Event):
+class JobFacts(Event, Facts):
     """Facts about the job; per member the latest ``at`` wins, then the larger value."""
 
     type: ClassVar[str] = "job"
-
-    name: str | None = None
-    team: str | None = None
-    model: str | None = None
-    cluster: str | None = None
-    hardware: str | None = None
-    gpus: int | None = None
-    kind: str | None = None
-    code_version: str | None = None
-    image: str | None = None
-    owner: str | None = None
-    submitted_at: int | None = None
-    parameters: int | None = None
-    precision: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.cohort import DIMENSIONS, MOST_ACCELERATORS, size_of
-from ett_service.core.fleet.cohort import Cohort as Kind
+from ett_service.core.dimensions import DIMENSIONS
+from ett_service.core.dimensions import Cohort as Kind
+from ett_service.core.fleet.cohort import MOST_ACCELERATORS, size_of
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Cohort, Metric, Subject
 from ett_service.core.words import OTHER, Category

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 from sqlalchemy import Connection
 
+from ett_service.core.dimensions import DIMENSIONS, Cohort
 from ett_service.core.events import Marker, MarkerKind
-from ett_service.core.fleet.cohort import DIMENSIONS, Cohort
 from ett_service.core.intervals import DAY_US, Interval, outside
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER

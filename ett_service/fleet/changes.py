@@ -18,8 +18,8 @@ from statistics import median
 import numpy as np
 from sqlalchemy import Connection
 
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.events import MarkerKind
-from ett_service.core.fleet.cohort import DIMENSIONS
 from ett_service.core.fleet.totals import ratio
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.fleet.scope import Scope, Window

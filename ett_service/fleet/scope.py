@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
+from ett_service.core.dimensions import GROUPS
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import DAY_US, HOUR_US, MONDAY_US, WEEK_US
 from ett_service.storage.fleet.rollups import CohortFilter
@@ -68,12 +69,6 @@ def bucket_starts(window: Window, step: int) -> range:
 def _up(us: int) -> int:
     return -(-us // HOUR_US) * HOUR_US
 
-
-Dimension = Literal[
-    "project", "team", "model", "cluster", "hardware", "precision", "kind", "size", "code_version"
-]
-GROUPS: tuple[str, ...] = get_args(Dimension)
-"""What the fleet can be grouped by and cut down to."""
 
 MOST_CONDITIONS = 100
 MOST_CHARACTERS = 300

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.cohort import DIMENSIONS, Cohort, Frame, is_weighted
+from ett_service.core.dimensions import DIMENSIONS, Cohort
+from ett_service.core.fleet.cohort import Frame, is_weighted
 from ett_service.core.fleet.owned_time import OwnedTime, owned_time
 from ett_service.core.fleet.totals import WEIGHTED, Totals, ratio
 from ett_service.core.intervals import HOUR_US

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.core.words import Category
 
 TEXT = "string"
@@ -17,9 +18,7 @@ INSTANT = "datetime64[us, UTC]"
 Columns = Mapping[str, str]
 
 JOBS: Columns = {
-    **dict.fromkeys(
-        ("job", "name", "team", "model", "cluster", "hardware", "kind", "code_version"), TEXT
-    ),
+    **dict.fromkeys(("job", *JOB_COLUMNS), TEXT),
     "gpus": COUNT,
     "state": TEXT,
     "provisional": FLAG,

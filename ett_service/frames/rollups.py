@@ -5,12 +5,11 @@ from datetime import datetime
 
 import pandas as pd
 
-from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.dimensions import GROUPS
 from ett_service.core.words import Category, Period
 from ett_service.frames import columns
 from ett_service.frames.source import FrameError
 
-_GROUPS = ("project", *DIMENSIONS)
 _STEPS = {"1h": "1h", "1d": "1D", "1w": "7D"}
 _SAME = (
     "attempts",
@@ -69,9 +68,9 @@ def _refuse_unknown(step: str | None, group_by: Sequence[str]) -> None:
     if step is not None and step not in _STEPS:
         raise FrameError(f"{step!r} is no step", f"A step is one of: {', '.join(_STEPS)}, or None.")
     for name in group_by:
-        if name not in _GROUPS:
+        if name not in GROUPS:
             raise FrameError(
-                f"{name!r} is no dimension", f"A dimension is one of: {', '.join(_GROUPS)}."
+                f"{name!r} is no dimension", f"A dimension is one of: {', '.join(GROUPS)}."
             )
 
 
@@ -79,7 +78,7 @@ def _matching(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
     wanted: dict[str, set[str]] = {}
     for condition in where:
         name, colon, value = condition.partition(":")
-        if not colon or name not in _GROUPS:
+        if not colon or name not in GROUPS:
             raise FrameError(f"{condition!r} is no condition", "Conditions are as team:a.")
         wanted.setdefault(name, set()).add(value)
     if wanted.keys() - {"project"}:

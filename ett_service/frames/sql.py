@@ -15,6 +15,7 @@ from pandas.errors import DatabaseError
 from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.words import Category
 from ett_service.frames import columns
 from ett_service.frames.columns import cast
@@ -22,7 +23,7 @@ from ett_service.frames.http import ledger_frame
 from ett_service.frames.rollups import rolled_up
 from ett_service.frames.source import FrameError, When, checked, found_frame
 
-_FILTERS = frozenset({"project", "team", "model", "cluster", "hardware", "kind", "state"})
+_FILTERS = frozenset({"project", *JOB_DIMENSIONS, "state"})
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

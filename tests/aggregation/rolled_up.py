@@ -7,7 +7,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection, RowMapping, select
 
 from ett_service.aggregation.verify import verify, verify_rollups
-from ett_service.core.fleet.cohort import DIMENSIONS, Cohort
+from ett_service.core.dimensions import DIMENSIONS, Cohort
 from ett_service.core.fleet.contribution import Cells, contribution
 from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import DAY_US

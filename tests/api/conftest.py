@@ -1,7 +1,7 @@
 """The application on a real store, with a clock and a worker that the test moves by hand."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import AppState
 from ett_service.ingest.limits import Limits
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import SCOPES, create_key
@@ -72,18 +72,25 @@ LIMITS = Limits(max_body_bytes=200_000, max_inflated_bytes=400_000, max_batch_ev
 
 
 @pytest.fixture
-def parts(store: Store) -> Parts:
+def state(store: Store) -> AppState:
     clock = Clock()
-    return Parts(store=store, now_us=clock.now, limits=LIMITS, worker=Worker(store, clock.now))
+    return AppState(store=store, now_us=clock.now, limits=LIMITS, worker=Worker(store, clock.now))
+
+
+@contextmanager
+def running(store: Store, **settings: Any) -> Iterator[Service]:
+    """Run the application with these settings; its client has a key of every scope."""
+    clock = Clock()
+    worker = Worker(store, clock.now)
+    state = AppState(store=store, now_us=clock.now, limits=LIMITS, worker=worker, **settings)
+    with TestClient(create_app(lambda: nullcontext(state))) as client:
+        running_service = Service(client, store, worker, clock)
+        client.headers["Authorization"] = f"Bearer {running_service.key()}"
+        yield running_service
 
 
 @pytest.fixture
 def service(store: Store) -> Iterator[Service]:
-    """Return the application on each engine in turn; its client has a key for everything."""
-    clock = Clock()
-    worker = Worker(store, clock.now)
-    parts = Parts(store=store, now_us=clock.now, limits=LIMITS, worker=worker)
-    with TestClient(create_app(lambda: nullcontext(parts))) as client:
-        made = Service(client, store, worker, clock)
-        client.headers["Authorization"] = f"Bearer {made.key()}"
-        yield made
+    """Return the application on each engine in turn."""
+    with running(store) as running_service:
+        yield running_service

@@ -3,9 +3,10 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from ett_service.api.answers import Instant, SegmentAnswer
-from ett_service.api.columns import Column, Kind, columns_of, event_columns
-from ett_service.api.group_answers import GroupAnswer
+from ett_service.api.answers import Instant
+from ett_service.api.columns import Column, ColumnKind, columns_of, event_columns
+from ett_service.api.fleet.groups import GroupAnswer
+from ett_service.api.jobs.answers import SegmentAnswer
 from ett_service.core.words import Category
 
 
@@ -35,20 +36,20 @@ class Row(BaseModel):
 
 def test_columns_follow_from_the_schema() -> None:
     assert [(column.name, column.kind) for column in columns_of(Row)] == [
-        ("name", Kind.TEXT),
-        ("colour", Kind.TEXT),
-        ("share", Kind.NUMBER),
-        ("fine", Kind.FLAG),
-        ("inner.count", Kind.WHOLE),
-        ("inner.at", Kind.INSTANT),
-        ("by_colour.red", Kind.NUMBER),
-        ("by_colour.blue", Kind.NUMBER),
-        ("worth.red", Kind.NUMBER),
-        ("worth.blue", Kind.NUMBER),
-        ("labels", Kind.JSON),
-        ("told", Kind.JSON),
-        ("either", Kind.JSON),
-        ("worded", Kind.TEXT),
+        ("name", ColumnKind.TEXT),
+        ("colour", ColumnKind.TEXT),
+        ("share", ColumnKind.NUMBER),
+        ("fine", ColumnKind.FLAG),
+        ("inner.count", ColumnKind.WHOLE),
+        ("inner.at", ColumnKind.INSTANT),
+        ("by_colour.red", ColumnKind.NUMBER),
+        ("by_colour.blue", ColumnKind.NUMBER),
+        ("worth.red", ColumnKind.NUMBER),
+        ("worth.blue", ColumnKind.NUMBER),
+        ("labels", ColumnKind.JSON),
+        ("told", ColumnKind.JSON),
+        ("either", ColumnKind.JSON),
+        ("worded", ColumnKind.TEXT),
     ]
 
 
@@ -74,9 +75,9 @@ def test_the_columns_of_events_are_all_members_that_an_event_may_have() -> None:
     columns = {column.name: column.kind for column in event_columns()}
     assert list(columns)[:4] == ["type", "id", "at", "received_at"]
     assert {"step", "exception", "preempted_by", "start", "attributes", "rank"} <= columns.keys()
-    assert columns["start"] is columns["received_at"] is Kind.INSTANT
-    assert columns["tokens"] is Kind.WHOLE
-    assert columns["labels"] is columns["attributes"] is Kind.JSON
+    assert columns["start"] is columns["received_at"] is ColumnKind.INSTANT
+    assert columns["tokens"] is ColumnKind.WHOLE
+    assert columns["labels"] is columns["attributes"] is ColumnKind.JSON
 
 
 def test_a_group_has_a_column_for_each_category_whatever_was_grouped_by() -> None:
@@ -87,4 +88,4 @@ def test_a_group_has_a_column_for_each_category_whatever_was_grouped_by() -> Non
 
 
 def test_a_plain_row_has_its_members_for_columns() -> None:
-    assert columns_of(SegmentAnswer)[0] == Column(("start",), Kind.INSTANT)
+    assert columns_of(SegmentAnswer)[0] == Column(("start",), ColumnKind.INSTANT)

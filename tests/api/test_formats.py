@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from ett_service.api.columns import Column, Kind, columns_of
-from ett_service.api.fleet_answers import PointAnswer, TopJobAnswer
+from ett_service.api.columns import Column, ColumnKind, columns_of
+from ett_service.api.fleet.groups import GroupAnswer
+from ett_service.api.fleet.summary import PointAnswer, TopJobAnswer
 from ett_service.api.formats import as_file
-from ett_service.api.group_answers import GroupAnswer
 from tests.api.conftest import Service
 from tests.engines import ON_ONE_ENGINE
 from tests.stories import failing_job, told
 
-TEXT = Column(("text",), Kind.TEXT)
+TEXT = Column(("text",), ColumnKind.TEXT)
 NOON_AND_ONE = {
     "base_from": "2026-03-01T12:00:00Z",
     "base_to": "2026-03-01T13:00:00Z",
@@ -176,7 +176,7 @@ _GUARDED = tuple(f"'{sign}" for sign in "=+-@\t\r")
 
 
 def test_a_negative_number_is_a_number_and_no_formula() -> None:
-    column = Column(("distance",), Kind.NUMBER)
+    column = Column(("distance",), ColumnKind.NUMBER)
     body = as_file("csv", [column], [{"distance": -0.5}], name="x").body
     assert body == b"distance\r\n-0.5\r\n"
 
@@ -187,6 +187,6 @@ def test_an_example_fills_the_columns_that_it_names(model: Any) -> None:
 
 
 def test_a_number_that_no_column_can_hold_is_the_largest_that_one_can() -> None:
-    column = Column(("tokens",), Kind.WHOLE)
+    column = Column(("tokens",), ColumnKind.WHOLE)
     body = as_file("parquet", [column], [{"tokens": 1 << 80}], name="x").body
     assert parquet.read_table(io.BytesIO(bytes(body)))["tokens"].to_pylist() == [(1 << 63) - 1]

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import AppState
 from ett_service.ingest.limits import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
@@ -43,8 +43,8 @@ class OutOfReach:
 
 
 def _served(store: Store, worker: Idle | None) -> TestClient:
-    parts = Parts(store=store, now_us=lambda: 0, limits=Limits(), worker=worker)
-    return TestClient(create_app(lambda: nullcontext(parts)))
+    state = AppState(store=store, now_us=lambda: 0, limits=Limits(), worker=worker)
+    return TestClient(create_app(lambda: nullcontext(state)))
 
 
 def test_a_service_whose_worker_runs_is_ready(store: Store) -> None:

@@ -79,7 +79,7 @@ def test_an_exclusion_is_shown_with_its_window_and_taken_back(
     assert main(["jobs", "include", job]) == 0
     assert capsys.readouterr().out == "excluded counts again.\n"
     assert main(["jobs", "include", job]) == 1
-    assert "No exclusion stands." in capsys.readouterr().err
+    assert "No exclusion is in force." in capsys.readouterr().err
     assert main(["jobs", "corrections", job, "--json"]) == 0
     history = json.loads(capsys.readouterr().out)
     assert [one["why"] for one in history] == ["a drill", "two drills", "two drills"]

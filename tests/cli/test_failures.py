@@ -66,7 +66,7 @@ def test_a_failure_says_what_went_wrong_and_what_to_try(
         ("jobs --from zzz", 1, "/query/from: bad_timestamp", "--help"),
         ("jobs --key ett_wrong", 5, "No valid key", "ett keys list"),
         ("jobs --key=", 5, "No valid key", "ett keys create"),
-        ("keys revoke ett_00000000 --url URL", 1, "No key that stands begins so", "keys list"),
+        ("keys revoke ett_00000000 --url URL", 1, "No active key has this prefix", "keys list"),
     ],
 )
 def test_what_the_server_refuses_is_told_in_its_words(
@@ -85,7 +85,7 @@ def test_a_key_that_may_not_read_is_told_so(ett: Ett, served: Served) -> None:
     writer = served.ask("POST", "/v1/keys", asked)["key"]
     done = ett("jobs", ETT_URL=served.url, ETT_API_KEY=writer)
     assert done.returncode == 5
-    assert "The key may not do this" in done.stderr
+    assert "The key lacks a scope" in done.stderr
     assert "ett keys create --scope" in done.stderr
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import ett_service
 from ett_service.client.lines import OUTCOMES, PHASES
-from ett_service.client.opening import FACTS
-from ett_service.core.ledger.results import Facts
+from ett_service.client.members import FACTS
+from ett_service.core.dimensions import Facts
 from ett_service.core.words import Outcome, Phase
 
 REPOSITORY = Path(__file__).parents[2]

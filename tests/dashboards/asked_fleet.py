@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from dashboards.build.macros import ALL, Chosen, written_out
 from dashboards.build.sql.compare import DIMENSIONS, SETS
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import AppState
 from ett_service.core.events import MarkerKind
 from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.core.regressions.finding import (
@@ -153,8 +153,8 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
 @contextmanager
 def _served(store: Store) -> Iterator[tuple[TestClient, Worker]]:
     worker = Worker(store, lambda: END_US)
-    parts = Parts(store=store, now_us=lambda: END_US, limits=Limits(), worker=worker)
-    with TestClient(create_app(lambda: nullcontext(parts))) as client:
+    state = AppState(store=store, now_us=lambda: END_US, limits=Limits(), worker=worker)
+    with TestClient(create_app(lambda: nullcontext(state))) as client:
         key = store.write(
             lambda conn: create_key(
                 conn, project=PROJECT, name="test", scopes=SCOPES, now_us=END_US

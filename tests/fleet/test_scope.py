@@ -1,7 +1,7 @@
 import pytest
 
-from ett_service.core.fleet.cohort import DIMENSIONS
-from ett_service.fleet.scope import GROUPS, MOST_CONDITIONS, BadQuestion, Scope, group_by, where
+from ett_service.core.dimensions import DIMENSIONS, GROUPS
+from ett_service.fleet.scope import MOST_CONDITIONS, BadQuestion, Scope, group_by, where
 from ett_service.storage.fleet.rollups import CohortFilter
 
 

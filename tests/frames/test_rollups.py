@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pandas as pd
 import pytest
 
-from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.words import Category
 from ett_service.frames.rollups import rolled_up
 from ett_service.frames.source import FrameError

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.parts import Parts
+from ett_service.api.state import AppState
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import (
     Attribution,
@@ -67,11 +67,11 @@ def serving(store: Store) -> Iterator[TestClient]:
         return NOW_US
 
     worker = Worker(store, now_us)
-    parts = Parts(store=store, now_us=now_us, limits=Limits(), worker=worker, economy=ECONOMY)
+    state = AppState(store=store, now_us=now_us, limits=Limits(), worker=worker, economy=ECONOMY)
     key = store.write(
         lambda conn: create_key(conn, project="research", name="test", scopes=SCOPES, now_us=NOW_US)
     )
-    with TestClient(create_app(lambda: nullcontext(parts))) as client:
+    with TestClient(create_app(lambda: nullcontext(state))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
         told = list(fleet())
         for events in told:

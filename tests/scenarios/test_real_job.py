@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from ett_service.api.jobs.trace import LEDGER_PROCESS
 from ett_service.api.serve import FIRST_PROJECT
-from ett_service.api.trace import LEDGER_PROCESS
 from tests.scenarios.conftest import ETT, Server
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"

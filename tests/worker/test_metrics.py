@@ -22,11 +22,11 @@ from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job as jobs
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
-from tests.api.conftest import Service, parts, service
+from tests.api.conftest import Service, service
 from tests.builders import HOUR, MINUTE, NOON
 from tests.stories import failing_job, spent, told
 
-__all__ = ["parts", "service"]
+__all__ = ["service"]
 
 T = TypeVar("T")
 

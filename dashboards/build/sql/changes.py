@@ -16,6 +16,7 @@ from dashboards.build.sql.scope import (
     all_of,
     chosen,
 )
+from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.words import Category
 from ett_service.fleet.changes import STEPS
 
@@ -23,15 +24,13 @@ _REACH_US = "${reach:sqlstring}::bigint * 86400000000"
 _NOW_US = "(EXTRACT(EPOCH FROM NOW()) * 1000000)::bigint"
 _HOUR = 3_600_000_000
 
-_NARROWS = ("team", "model", "cluster", "hardware", "kind")
-
 
 def _narrowed(rows: str) -> str:
     return all_of(
         f"{rows}.project = sides.project",
         *(
             f"(COALESCE({rows}.{name}, '') = sides.labels ->> '{name}') IS NOT FALSE"
-            for name in _NARROWS
+            for name in JOB_DIMENSIONS
         ),
     )
 

@@ -4,11 +4,11 @@ A set is the attempts that began in the range and have what its variables choose
 attempts counts with the attempt before it, whose accelerators it is weighted by.
 """
 
-from dashboards.build.sql.scope import FROM_US, OF_PROJECT, TO_US, all_of, chosen
+from dashboards.build.sql.scope import CHOSEN, FROM_US, OF_PROJECT, TO_US, all_of, chosen
 from ett_service.core.words import FAILURES, Category
 
 SETS = ("a", "b")
-DIMENSIONS = ("team", "model", "cluster", "hardware", "code_version", "job")
+DIMENSIONS = (*CHOSEN, "code_version", "job")
 """What a set is chosen by: variables ``a_team``, ``b_team`` and so on."""
 
 BOUNDS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200)

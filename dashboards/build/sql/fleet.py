@@ -15,11 +15,12 @@ from dashboards.build.sql.scope import (
     gpu_seconds,
     named,
 )
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.words import Category
 
 _SUMMED = f"FROM ett_v_rollup_hourly\nWHERE {HOURS}\n  AND {COUNTED}"
 _BY_DAY = f"FROM ett_v_rollup_daily\nWHERE {DAYS}\n  AND {COUNTED}"
-_DIMENSIONS = ("team", "model", "cluster", "hardware", "kind", "size", "code_version")
+_DIMENSIONS = tuple(name for name in DIMENSIONS if name != "precision")
 
 BY = ",".join(_DIMENSIONS)
 """What the fleet can be split by: the choices of the variable ``by``."""

@@ -6,6 +6,7 @@ in. Conditions stand on ``_us`` columns, as instants (``_at``) have no index.
 
 from collections.abc import Iterable
 
+from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.words import Category
 
 EVERYTHING = "NULL"
@@ -26,6 +27,10 @@ DAYS = f"start_us >= {FROM_US} AND start_us < {TO_US}"
 """Days (UTC) that begin in the range, so that no day at its edge looks small."""
 
 
+CHOSEN = tuple(name for name in JOB_DIMENSIONS if name != "kind")
+"""Dimensions that a page about the fleet lets its reader choose."""
+
+
 def chosen(column: str, variable: str = "") -> str:
     """Return the condition that a text is one of those chosen; ``unknown`` is the empty one."""
     value = f"COALESCE(NULLIF({column}, ''), 'unknown')"
@@ -41,7 +46,7 @@ OF_PROJECT = chosen("project")
 COUNTED = all_of(
     "NOT excluded",
     OF_PROJECT,
-    *(chosen(name) for name in ("team", "model", "cluster", "hardware")),
+    *(chosen(name) for name in CHOSEN),
 )
 """Of rows of cohorts, jobs or attempts: what was chosen, but for what was taken out."""
 

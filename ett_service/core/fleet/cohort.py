@@ -1,8 +1,9 @@
 """Cohorts: the jobs that share a set of dimensions, and which of them each part of a job is in."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any
 
+from ett_service.core.dimensions import STATED_DIMENSIONS, Cohort
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import Exclusion, JobLedger
 from ett_service.core.ledger.spans import NEVER
@@ -15,23 +16,6 @@ MOST_WEIGHTED_US = 2**59
 
 MOST_HOURS = 20_000
 """A job that lives in more hours than this, over two years, is left out of the fleet."""
-
-
-class Cohort(NamedTuple):
-    """The dimensions that jobs are told apart by, empty where unknown."""
-
-    team: str = ""
-    model: str = ""
-    cluster: str = ""
-    hardware: str = ""
-    precision: str = ""
-    kind: str = ""
-    size: str = ""  #: accelerators as a power of two and what lies below the next: ``64-127``
-    code_version: str = ""
-    excluded: bool = False
-
-
-DIMENSIONS: tuple[str, ...] = Cohort._fields[:-1]
 
 
 def size_of(accelerators: int | None) -> str:
@@ -75,16 +59,8 @@ class Frame:
         self.weights = [one.gpus or 0 if self.known else 0 for one in ledger.attempts]
         self.fits = fits(ledger)
         facts = ledger.facts
-        plain = Cohort(
-            team=facts.team or "",
-            model=facts.model or "",
-            cluster=facts.cluster or "",
-            hardware=facts.hardware or "",
-            precision=facts.precision or "",
-            kind=facts.kind or "",
-            size=size_of(facts.gpus),
-            code_version=facts.code_version or "",
-        )
+        stated: dict[str, Any] = {name: getattr(facts, name) or "" for name in STATED_DIMENSIONS}
+        plain = Cohort()._replace(**stated, size=size_of(facts.gpus))
         settings = [(one.gpus, one.code_version) for one in ledger.attempts]
         of_setting = {
             (gpus, version): plain._replace(size=size_of(gpus), code_version=version or "")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import NamedTuple, TypeAlias
 
-from ett_service.core.fleet.cohort import Cohort, Frame, fits, is_weighted, last_at
+from ett_service.core.dimensions import Cohort
+from ett_service.core.fleet.cohort import Frame, fits, is_weighted, last_at
 from ett_service.core.fleet.distribution import place
 from ett_service.core.fleet.instant_amounts import changed_amounts, instant_amounts
 from ett_service.core.fleet.totals import PLAIN, WEIGHTED, Names

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ett_service.core.fleet.cohort import Cohort, Frame
+from ett_service.core.dimensions import Cohort
+from ett_service.core.fleet.cohort import Frame
 from ett_service.core.intervals import Interval, merged, outside
 from ett_service.core.ledger.job_results import UNHELD
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Segment, Wait

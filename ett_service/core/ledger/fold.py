@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+from ett_service.core.dimensions import Facts
 from ett_service.core.events import Event
 from ett_service.core.ledger.attempt_events import AttemptKey
 from ett_service.core.ledger.attempt_results import (
@@ -34,7 +35,6 @@ from ett_service.core.ledger.results import (
     DEFAULT_LIMITS,
     AttemptLedger,
     Checkpoint,
-    Facts,
     Gap,
     JobLedger,
     Limits,

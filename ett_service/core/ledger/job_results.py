@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
 
+from ett_service.core.dimensions import Facts
 from ett_service.core.events import JobFacts
 from ett_service.core.intervals import Interval, merged, outside
 from ett_service.core.ledger.attempt_events import AttemptEvents
 from ett_service.core.ledger.job_segments import JobSegments
 from ett_service.core.ledger.lifetimes import Lifetime, queued_intervals
-from ett_service.core.ledger.results import Facts, Recovery, Segment, Share, Wait
+from ett_service.core.ledger.results import Recovery, Segment, Share, Wait
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import Category, Period, Phase
 

@@ -5,9 +5,10 @@ Durations are integer microseconds (``_us``), instants integer microseconds sinc
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from ett_service.core.dimensions import Facts
 from ett_service.core.words import Basis, Category, Cause, JobState, Origin, Outcome, Period, Phase
 
 FORMULA_VERSION = 1
@@ -202,26 +203,6 @@ class AttemptLedger:
     preempted_by: str | None = None  #: the job that was given its accelerators
     stages: tuple[StageSum, ...] = ()
     verdict: Override | None = None  #: where it gives origin and cause
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the ``job`` events say, the latest of each."""
-
-    name: str | None = None
-    team: str | None = None
-    model: str | None = None
-    cluster: str | None = None
-    hardware: str | None = None
-    gpus: int | None = None
-    kind: str | None = None
-    code_version: str | None = None
-    image: str | None = None
-    owner: str | None = None
-    submitted_at: int | None = None
-    parameters: int | None = None
-    precision: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from statistics import median
 
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.cohort import DIMENSIONS, size_of
+from ett_service.core.dimensions import DIMENSIONS
+from ett_service.core.fleet.cohort import size_of
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER

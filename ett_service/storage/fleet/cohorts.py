@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from ett_service.core.fleet.cohort import DIMENSIONS, Cohort
+from ett_service.core.dimensions import DIMENSIONS, Cohort
 from ett_service.storage.schema import cohort, cohort_day
 
 _KEY = ("project_id", *DIMENSIONS, "excluded", "other")

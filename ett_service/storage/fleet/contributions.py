@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from sqlalchemy import Connection, Select, and_, bindparam, delete, select
 
-from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.contribution import Cell, hour_of
 from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import DAY_US

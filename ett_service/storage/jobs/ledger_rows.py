@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 from sqlalchemy import Table
 
+from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.core.ledger.results import (
     AttemptLedger,
     Checkpoint,
@@ -93,13 +94,7 @@ def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
         "failures": ledger.failures,
         "infra_failures": ledger.infra_failures,
         "unsaved_us": ledger.unsaved_us,
-        "name": facts.name,
-        "team": facts.team,
-        "model": facts.model,
-        "cluster": facts.cluster,
-        "hardware": facts.hardware,
-        "kind": facts.kind,
-        "code_version": facts.code_version,
+        **{name: getattr(facts, name) for name in JOB_COLUMNS},
         "gpus": facts.gpus,
         **ledger.produced._asdict(),
         "answer": answer(without_lists(ledger)),

@@ -18,6 +18,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.words import WASTED, JobState, Period
 from ett_service.storage.schema import event, job_ledger, project, share
 
@@ -37,7 +38,7 @@ ORDERS: dict[str, ColumnElement[Any]] = {
 }
 """What jobs can be sorted by. The ratio only orders here; readers divide for themselves."""
 
-EXACT = ("team", "model", "cluster", "hardware", "kind", "state")
+EXACT = (*JOB_DIMENSIONS, "state")
 """Columns that a filter compares as they are."""
 
 _SUMMARY = [

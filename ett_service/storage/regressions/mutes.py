@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, tuple_, update
 
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.events import MarkerKind
-from ett_service.core.fleet.cohort import DIMENSIONS
 from ett_service.core.regressions.finding import Series
 from ett_service.storage.record import markers
 from ett_service.storage.record.markers import MarkerFilter

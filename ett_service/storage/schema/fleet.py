@@ -2,7 +2,7 @@
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
 
-from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.fleet.totals import MEASURES
 from ett_service.storage.schema.definition import Flag, Int64, belongs_to_a_job, of_a_job, table
 

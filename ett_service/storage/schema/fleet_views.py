@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Integer, Label, Select, case, cast, select
 
-from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS, JOB_DIMENSIONS
 from ett_service.core.fleet.totals import MEASURES, PLAIN, WEIGHTED
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.regressions.finding import Metric
@@ -66,7 +66,6 @@ def _measure(rows: Any, name: str) -> Label[Any] | ColumnElement[Any]:
     return seconds(rows.c[name]).label(f"{name.removesuffix('_us')}_seconds")
 
 
-_DIMENSIONS = ("team", "model", "cluster", "hardware", "kind")
 _OF_SUBJECT = ("metric", "phase", "stage", "cause")
 _IN_US = [metric.value for metric in Metric if metric.value.endswith("_seconds")]
 
@@ -77,7 +76,7 @@ def regressions() -> Select[*tuple[Any, ...]]:
     return select(
         project.c.name.label("project"),
         *(columns[name] for name in ("id", "fingerprint", *_OF_SUBJECT, "cohort")),
-        *(told(columns.cohort, name).label(name) for name in _DIMENSIONS),
+        *(told(columns.cohort, name).label(name) for name in JOB_DIMENSIONS),
         *(columns[name] for name in ("verdict", "state", "severity")),
         *_effect(),
         *_impact(),

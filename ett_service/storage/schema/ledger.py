@@ -2,6 +2,7 @@
 
 from sqlalchemy import Column, Index, Integer, Text
 
+from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.storage.schema.definition import Flag, Int64, belongs_to_a_job, of_a_job, table
 
 #: What the fold of a job's events says. ``answer`` holds all but its lists as JSON. A fold of
@@ -25,13 +26,7 @@ job_ledger = table(
     Column("failures", Integer, nullable=False),
     Column("infra_failures", Integer, nullable=False),
     Column("unsaved_us", Int64, nullable=False),
-    Column("name", Text),
-    Column("team", Text),
-    Column("model", Text),
-    Column("cluster", Text),
-    Column("hardware", Text),
-    Column("kind", Text),
-    Column("code_version", Text),
+    *(Column(name, Text) for name in JOB_COLUMNS),
     Column("gpus", Int64),
     Column("samples", Int64, nullable=False),
     Column("tokens", Int64, nullable=False),

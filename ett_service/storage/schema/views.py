@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateView
 
+from ett_service.core.dimensions import JOB_COLUMNS, JOB_DIMENSIONS
 from ett_service.core.words import FAILURES, WASTED, Category, JobState, Period
 from ett_service.storage import schema
 from ett_service.storage.schema import (
@@ -49,7 +50,8 @@ from ett_service.storage.schema.view_expressions import (
 READER = "ett_reader"
 """The role on PostgreSQL that may read the views and nothing else."""
 
-_FACTS = ("name", "team", "model", "cluster", "hardware", "kind", "code_version", "gpus")
+_FAILURE_DIMENSIONS = tuple(name for name in JOB_DIMENSIONS if name != "kind")
+_FACTS = (*JOB_COLUMNS, "gpus")
 
 
 def _of_job(one: Any, other: Any) -> ColumnElement[bool]:
@@ -150,9 +152,6 @@ def _names(pattern: str, words: type[Category] | type[Period]) -> list[str]:
     return [pattern.format(word.value) for word in words]
 
 
-_KNOWN_BY = ("team", "model", "cluster", "hardware", "kind")
-
-
 def _attempts() -> Select[*tuple[Any, ...]]:
     columns, ledger = attempt_ledger.c, job_ledger.c
     # The period of training begins with a loop: an attempt's part of it with its first.
@@ -166,7 +165,7 @@ def _attempts() -> Select[*tuple[Any, ...]]:
         select(
             project.c.name.label("project"),
             *(columns[name] for name in ("job", "number", "launch", "attempt", "cycle")),
-            *(ledger[name] for name in _KNOWN_BY),
+            *(ledger[name] for name in JOB_DIMENSIONS),
             *instants(columns.started_us, "started"),
             *instants(columns.ended_us, "ended"),
             seconds(columns.ended_us - columns.started_us).label("seconds"),
@@ -216,7 +215,7 @@ def _failures() -> Select[*tuple[Any, ...]]:
     return (
         select(
             project.c.name.label("project"),
-            *(ledger[name] for name in ("job", "team", "model", "cluster", "hardware")),
+            *(ledger[name] for name in ("job", *_FAILURE_DIMENSIONS)),
             *(columns[name] for name in ("number", "launch", "attempt", "cycle")),
             *instants(columns.ended_us, "failed"),
             _excluded(attempt_ledger, columns.ended_us),
@@ -237,7 +236,7 @@ def _recoveries() -> Select[*tuple[Any, ...]]:
         select(
             project.c.name.label("project"),
             *(columns[name] for name in ("job", "interrupted", "resumed")),
-            *(ledger[name] for name in _KNOWN_BY),
+            *(ledger[name] for name in JOB_DIMENSIONS),
             *instants(columns.started_us, "started"),
             *instants(columns.started_us + columns.us, "ended"),
             seconds(columns.us).label("seconds"),

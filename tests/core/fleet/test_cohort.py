@@ -2,8 +2,8 @@
 
 import pytest
 
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.fleet.cohort import (
-    DIMENSIONS,
     MOST_ACCELERATORS,
     MOST_WEIGHTED_US,
     Frame,

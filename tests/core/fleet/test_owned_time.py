@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.contribution import contribution
 from ett_service.core.fleet.owned_time import owned_time, waits_between
 from ett_service.core.fleet.totals import Totals

@@ -2,7 +2,7 @@
 
 from sqlalchemy import insert, select
 
-from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.dimensions import Cohort
 from ett_service.storage.engine import statements
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohorts

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Connection, select
 
-from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.contribution import Cell, Cells
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.storage import schema

@@ -6,7 +6,7 @@ from collections.abc import Collection
 import pytest
 from sqlalchemy import Connection, select, update
 
-from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.dimensions import Cohort
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohorts

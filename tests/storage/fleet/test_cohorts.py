@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import Connection, func, select
 
-from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.dimensions import Cohort
 from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohorts

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, select
 
-from ett_service.core.fleet.cohort import Cohort
+from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.contribution import Cell, Cells
 from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import HOUR_US

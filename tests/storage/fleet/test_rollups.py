@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert
 
-from ett_service.core.fleet.cohort import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.intervals import DAY_US, HOUR_US, WEEK_US
 from ett_service.storage import schema

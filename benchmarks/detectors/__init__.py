@@ -1,0 +1,1 @@
+"""Compares detectors of regressions on simulated fleets and on series that people labelled."""

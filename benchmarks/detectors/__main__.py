@@ -1,0 +1,137 @@
+"""``python -m benchmarks.detectors``: how well detectors find planted and labelled changes."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from benchmarks.detectors.causes import by_cause
+from benchmarks.detectors.engines import FAMILIES, engines, frontier
+from benchmarks.detectors.labelled import compare, compare_best, read_labelled
+from benchmarks.detectors.otava import FOLDER, Otava
+from benchmarks.detectors.report import labelled_json, scores_json, write_labelled, write_scores
+from benchmarks.detectors.runner import CELLS, BenchPlan, named_causes, scores, try_all
+from benchmarks.detectors.trials import append_trials, read_trials
+from ett_service.cli.arguments import add_json
+from ett_service.cli.exits import Exit, Failure
+from ett_service.cli.output import counted, write_json
+from ett_service.core.errors import EttError
+
+_FLEETS = 100
+_INTERRUPTED = 130  # what shells report of a command that SIGINT ended
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one comparison and return the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        {"detect": _detect, "changepoints": _change_points}[args.act](args)
+    except (EttError, OSError) as error:
+        print(f"benchmarks.detectors: {error}", file=sys.stderr)
+        if isinstance(error, EttError) and error.hint:
+            print(f"    {error.hint}", file=sys.stderr)
+        return Exit.FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return Exit.DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.detectors",
+        description="Compare detectors of regressions on data whose changes are known.",
+    )
+    acts = parser.add_subparsers(dest="act", metavar="detect|changepoints", required=True)
+    detect = acts.add_parser(
+        "detect",
+        help="compare detectors on simulated fleets",
+        description="Simulate fleets with planted changes, run each detector over them day by "
+        "day, and count its false alerts and the changes that it found.",
+        epilog=f"Cells: {', '.join(CELLS)}. docs/howto/bench-detectors.md explains the table.",
+    )
+    _add_detect(detect)
+    change_points = acts.add_parser(
+        "changepoints",
+        help="compare finders of change points on series that people labelled",
+        description="Score finders of change points on labelled series by F1.",
+    )
+    change_points.add_argument("folder", type=Path, help="one JSON file a series, as in TCPD")
+    for act in (detect, change_points):
+        act.add_argument(
+            "--otava", type=Path, default=FOLDER, help=f"folder of Apache Otava (default {FOLDER})"
+        )
+        add_json(act)
+    return parser
+
+
+def _add_detect(detect: argparse.ArgumentParser) -> None:
+    detect.add_argument(
+        "--engines",
+        type=_words(FAMILIES),
+        default=list(FAMILIES),
+        help=f"detectors, of {','.join(FAMILIES)} (default all)",
+    )
+    detect.add_argument(
+        "--cells", type=_words(CELLS), default=list(CELLS), help="what is planted (default all)"
+    )
+    detect.add_argument(
+        "--fleets",
+        type=int,
+        default=_FLEETS,
+        help=f"fleets of each cell (default {_FLEETS}; some cells have twice as many)",
+    )
+    detect.add_argument(
+        "--seed", type=int, default=1, help="seed of each cell's first fleet (default 1)"
+    )
+    detect.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+    detect.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep results in FILE, and continue from it"
+    )
+    detect.add_argument(
+        "--frontier", action="store_true", help="try five thresholds of each detector instead"
+    )
+
+
+def _words(allowed: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a reader of words between commas."""
+    choices = list(allowed)
+
+    def read(text: str) -> list[str]:
+        words = text.split(",")
+        if unknown := [word for word in words if word not in choices]:
+            raise argparse.ArgumentTypeError(f"no such: {', '.join(unknown)}")
+        return words
+
+    return read
+
+
+def _detect(args: argparse.Namespace) -> None:
+    """Try what is missing, and print the table of all."""
+    if args.fleets < 1 or args.jobs < 1 or args.seed < 0:
+        raise Failure("--fleets and --jobs are at least 1, --seed at least 0")
+    chosen = frontier(args.engines) if args.frontier else engines(args.engines)
+    plan = BenchPlan(args.cells, chosen, args.fleets, args.seed, args.jobs, args.otava)
+    earlier = read_trials(args.resume) if args.resume else []
+    tried = try_all(plan, earlier)
+    if args.resume:
+        tried = append_trials(args.resume, tried)
+    trials = [*earlier, *counted(tried, "fleets")]
+    by_cell, causes = scores(plan, trials), by_cause(named_causes(plan, trials))
+    if args.json:
+        write_json(scores_json(plan, by_cell, causes))
+    else:
+        write_scores(plan, by_cell, causes)
+
+
+def _change_points(args: argparse.Namespace) -> None:
+    series = read_labelled(args.folder)
+    with Otava(args.otava) as otava:
+        by_finder = [*compare(series, otava), *compare_best(series, otava)]
+    if args.json:
+        write_json(labelled_json(by_finder))
+    else:
+        write_labelled(by_finder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

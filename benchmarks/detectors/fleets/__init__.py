@@ -1,0 +1,1 @@
+"""Simulates fleets of known truth from a seed and a scenario."""

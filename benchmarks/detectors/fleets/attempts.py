@@ -1,0 +1,206 @@
+"""Simulates the attempts of each job: how long every phase takes, and how they end."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import IntEnum, auto
+
+import numpy as np
+
+from benchmarks.detectors.fleets import parameters
+from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
+from benchmarks.detectors.fleets.scenario import LAST_RELEASE, Planting, plant, stream
+from benchmarks.detectors.fleets.submissions import ALL_DAYS, RUN_IN, SubmittedJobs
+from ett_service.detection.panel import Flags
+from ett_service.detection.sample import Floats, Ints
+
+DAY_S = 86_400.0
+HUNG_S = DAY_S  #: until somebody kills an attempt that hangs
+_NUM_VALUES: Mapping[str, int] = {"image": 3, "host": 4, "source": 3}
+_UPTAKE = 0.9  #: share of the jobs that run the newest release
+_RELEASE_DAYS = 7
+
+
+class AttemptOutcome(IntEnum):
+    """How an attempt ends."""
+
+    COMPLETED = 0
+    INFRA = auto()
+    USER = auto()
+    PREEMPTED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedAttempts:
+    """Attempts, one a row."""
+
+    job: Ints
+    number: Ints
+    cohort: Ints
+    start: Floats  #: days since the fleet's first midnight
+    gpus: Ints
+    hardware: Ints
+    lengths: Floats  #: seconds by phase of ``parameters.PHASES``; of one save for ``SAVING``
+    save_factors: Floats  #: on the length of each save
+    surplus: Floats  #: seconds of ``lengths`` that are planted
+    run: Floats  #: seconds from its first batch to its shutdown, saves included
+    outcome: Ints
+    stuck: Ints  #: the phase that it never left; past the last for none
+    waited: Floats  #: seconds since the previous attempt; NaN for the first of a job
+    values: Ints  #: by dimension of ``parameters.DIMENSIONS``
+
+    @property
+    def saves(self) -> Ints:
+        """How many checkpoints each of them saved."""
+        return np.asarray(self.run // parameters.SAVE_EVERY_S, dtype=np.int64)
+
+    @property
+    def loop_at(self) -> Floats:
+        """When each of them trained its first batch, in days."""
+        start_s = self.lengths[:, : parameters.START_PHASES].sum(axis=1)
+        return np.asarray(self.start + start_s / DAY_S)
+
+    @property
+    def ended_at(self) -> Floats:
+        """When each of them was over, in days."""
+        ended = self.loop_at + (self.run + self.lengths[:, parameters.SHUTDOWN]) / DAY_S
+        return np.where(self.stuck < len(parameters.PHASES), self.start + HUNG_S / DAY_S, ended)
+
+
+def simulate_attempts(
+    seed: int, jobs: SubmittedJobs, queueing: Floats, planting: Planting
+) -> SimulatedAttempts:
+    """Draw every attempt of *jobs* that starts before the fleet ends."""
+    draws = _AttemptDraws(seed, jobs, _median_logs(seed, queueing), planting)
+    rows, start = np.arange(len(jobs.cohort)), jobs.submitted
+    waited = np.full(len(rows), np.nan)
+    rounds: list[SimulatedAttempts] = []
+    for number in range(parameters.MOST_ATTEMPTS):
+        attempts = draws.attempt(number, rows, start, waited)
+        rounds.append(attempts)
+        retried = draws.retried(attempts)
+        rows = rows[retried]
+        waits = draws.stream(f"waits/{number}").exponential(parameters.RESTART_WAIT_S, draws.jobs)
+        waited = waits[rows]
+        start = attempts.ended_at[retried] + waited / DAY_S
+        in_time = start < DAYS
+        rows, waited, start = rows[in_time], waited[in_time], start[in_time]
+    names = (column.name for column in fields(SimulatedAttempts))
+    return SimulatedAttempts(
+        *(np.concatenate([getattr(attempts, name) for attempts in rounds]) for name in names)
+    )
+
+
+def _median_logs(seed: int, queueing: Floats) -> Floats:
+    """Return the logarithm of the median seconds by cohort, day and phase."""
+    shape = (len(parameters.COHORTS), ALL_DAYS, len(parameters.PHASES))
+    of_cohort = stream(seed, "cohorts").normal(
+        0, parameters.COHORT_MEDIAN_SPREAD, (shape[0], 1, shape[2])
+    )
+    of_cohort_day = stream(seed, "days of cohorts").normal(0, parameters.COHORT_DAY_SPREAD, shape)
+    of_cluster_day = stream(seed, "days of clusters").normal(
+        0, parameters.CLUSTER_DAY_SPREAD, (len(parameters.CLUSTERS), *shape[1:])
+    )
+    logs = np.log([phase.median_s for phase in parameters.PHASES]) + of_cohort + of_cohort_day
+    logs += of_cluster_day[list(parameters.CLUSTER_OF)]
+    logs[:, :, parameters.SCHEDULING] += np.log(queueing)
+    return np.asarray(logs)
+
+
+class _AttemptDraws:
+    """The random numbers of attempts. They are drawn by job: no attempt changes another's."""
+
+    def __init__(
+        self, seed: int, jobs: SubmittedJobs, median_logs: Floats, planting: Planting
+    ) -> None:
+        self._seed = seed
+        self._submitted = jobs
+        self._median_logs = median_logs
+        self._planting = planting
+        self.jobs = len(jobs.cohort)
+        self._of_job = self._normal("of jobs", parameters.JOB_SPREAD)
+
+    def stream(self, name: str) -> np.random.Generator:
+        """Return the random numbers for one purpose."""
+        return stream(self._seed, name)
+
+    def attempt(self, number: int, rows: Ints, start: Floats, waited: Floats) -> SimulatedAttempts:
+        """Draw one attempt of each of the jobs *rows*."""
+        cohort = self._submitted.cohort[rows]
+        day = np.floor(start).astype(np.int64)
+        values = self._values(number, rows, day)
+        usual = np.exp(self._logs(number, rows, day, values))
+        chance = self.stream(f"planted/{number}").random((self.jobs, 3))[rows]
+        planted = plant(self._planting, usual, cohort, day, values, chance)
+        run_log = self.stream(f"runs/{number}").normal(0, parameters.RUN_SPREAD, self.jobs)[rows]
+        return SimulatedAttempts(
+            job=rows,
+            number=np.full(len(rows), number),
+            cohort=cohort,
+            start=start,
+            gpus=self._submitted.gpus[rows],
+            hardware=self._submitted.hardware[rows],
+            lengths=planted.lengths,
+            save_factors=self._save_factors(number)[rows],
+            surplus=planted.lengths - usual,
+            run=np.minimum(parameters.RUN_S * np.exp(run_log), parameters.LONGEST_RUN_S),
+            outcome=self._outcomes(number, rows, planted.failure_chance),
+            stuck=planted.stuck,
+            waited=waited,
+            values=values,
+        )
+
+    def retried(self, attempts: SimulatedAttempts) -> Flags:
+        """Return which jobs go on: the preempted, and most that failed."""
+        number = attempts.number.max(initial=0)
+        chance = self.stream(f"retries/{number}").random(self.jobs)[attempts.job]
+        failed = np.isin(attempts.outcome, (AttemptOutcome.INFRA, AttemptOutcome.USER))
+        goes_on = attempts.outcome == AttemptOutcome.PREEMPTED
+        goes_on |= failed & (chance < parameters.RETRIED_SHARE)
+        return np.asarray(goes_on & (attempts.stuck == len(parameters.PHASES)))
+
+    def _logs(self, number: int, rows: Ints, day: Ints, values: Ints) -> Floats:
+        """Return the logarithm of the seconds by attempt and phase, without the change."""
+        phases, cohort = parameters.PHASES, self._submitted.cohort[rows]
+        log = self._median_logs[cohort, day + RUN_IN] + self._of_job[rows]
+        log += self._normal(f"lengths/{number}", [phase.spread for phase in phases])[rows]
+        doublings = np.log2(self._submitted.gpus[rows] / parameters.SIZES[0])
+        log += np.outer(doublings, [phase.by_size for phase in phases])
+        own = np.array(parameters.CLUSTER_OF)[cohort] % len(parameters.HARDWARE)
+        log += parameters.SLOWER_HARDWARE * (self._submitted.hardware[rows] != own)[:, None]
+        log += np.array([phase.restart for phase in phases]) * (number > 0)
+        warm = values[:, parameters.DIMENSIONS.index("cache")] == 0
+        log[:, parameters.COMPILE] += np.log(1 - parameters.WARM_CACHE_SAVES) * warm
+        tail = self.stream(f"tails/{number}").random((self.jobs, len(phases), 2))[rows]
+        least, most = np.log(parameters.TAIL_FACTORS)
+        log += (tail[..., 0] < parameters.TAIL_SHARE) * (least + tail[..., 1] * (most - least))
+        return np.asarray(log)
+
+    def _normal(self, name: str, spread: float | list[float]) -> Floats:
+        drawn = self.stream(name).normal(size=(self.jobs, len(parameters.PHASES)))
+        return np.asarray(drawn * np.asarray(spread))
+
+    def _save_factors(self, number: int) -> Floats:
+        drawn = self.stream(f"saves/{number}").normal(size=(self.jobs, parameters.MOST_SAVES))
+        return np.asarray(np.exp(parameters.SAVE_SPREAD * drawn))
+
+    def _values(self, number: int, rows: Ints, day: Ints) -> Ints:
+        """Draw a value of each dimension; code is released weekly, until ``CHANGED_ON``."""
+        dimensions = parameters.DIMENSIONS
+        late = self.stream("uptake").random(self.jobs)[rows] >= _UPTAKE
+        chance = self.stream(f"values/{number}").random((self.jobs, len(dimensions)))[rows]
+        num_values = [_NUM_VALUES.get(name, 1) for name in dimensions]
+        values = np.floor(chance * num_values).astype(np.int64)
+        release = (np.minimum(day, CHANGED_ON) - CHANGED_ON) // _RELEASE_DAYS + LAST_RELEASE
+        values[:, dimensions.index("code_version")] = np.maximum(release - late, 0)
+        cold = chance[:, dimensions.index("cache")] >= parameters.WARM_CACHE_SHARE
+        values[:, dimensions.index("cache")] = cold
+        return values
+
+    def _outcomes(self, number: int, rows: Ints, failure_chance: Floats) -> Ints:
+        """Draw how attempts end."""
+        chance = self.stream(f"outcomes/{number}").random((self.jobs, 3))[rows]
+        infra = chance[:, 1] < parameters.INFRA_SHARE
+        preempted = chance[:, 2] < parameters.PREEMPTED_SHARE / (1 - parameters.FAILED_SHARE)
+        failure = np.where(infra, AttemptOutcome.INFRA, AttemptOutcome.USER)
+        other = np.where(preempted, AttemptOutcome.PREEMPTED, AttemptOutcome.COMPLETED)
+        return np.where(chance[:, 0] < failure_chance, failure, other)

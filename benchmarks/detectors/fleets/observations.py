@@ -1,0 +1,203 @@
+"""What a detector can see of simulated attempts: durations, failure rates, shares of time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.detectors.fleets import parameters
+from benchmarks.detectors.fleets.attempts import DAY_S, HUNG_S, AttemptOutcome, SimulatedAttempts
+from benchmarks.detectors.fleets.parameters import DAYS
+from ett_service.core.regressions.finding import Subject
+from ett_service.core.words import Category
+from ett_service.detection.panel import Flags
+from ett_service.detection.sample import Durations, Floats, Ints, Rates, Shares, SmallInts
+
+_NO_PHASE = len(parameters.PHASES)
+_COHORTS = len(parameters.COHORTS)
+_START_CATEGORIES = (
+    Category.SCHEDULING,
+    Category.HARDWARE_SETUP,
+    Category.LAUNCHER_INIT,
+    Category.PT2_COMPILE,
+)
+_FAILURES = (AttemptOutcome.INFRA, AttemptOutcome.USER)
+_OUTCOMES = {"infra": (AttemptOutcome.INFRA,), "user": (AttemptOutcome.USER,), "": _FAILURES}
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectDurations:
+    """Durations of one subject, in the order in which they became known."""
+
+    durations: Durations
+    values: Ints  #: by row and dimension of ``parameters.DIMENSIONS``
+    until: Ints  #: how many rows are known at the end of each day
+
+    def by(self, day: int) -> Durations:
+        """Return what is known at the end of *day*."""
+        every, rows = self.durations, slice(0, int(self.until[day]))
+        return Durations(
+            every.us[rows],
+            every.day[rows],
+            every.cohort[rows],
+            every.stratum[rows],
+            every.unit[rows],
+            every.gpus[rows],
+        )
+
+
+def durations(attempts: SimulatedAttempts) -> dict[Subject, SubjectDurations]:
+    """Return every duration that is known before the fleet's end."""
+    by_subject = {}
+    at = attempts.start.copy()
+    for index, phase in enumerate(parameters.PHASES[: parameters.START_PHASES]):
+        seconds = attempts.lengths[:, index]
+        at = at + seconds / DAY_S
+        by_subject[phase.subject] = _known(attempts, seconds, at, attempts.stuck > index)
+    begun = attempts.stuck == _NO_PHASE
+    start = attempts.lengths[:, : parameters.START_PHASES].sum(axis=1)
+    by_subject[parameters.TIME_TO_START] = _known(attempts, start, at, begun)
+    recovered = begun & ~np.isnan(attempts.waited)
+    recovery = start + attempts.waited
+    by_subject[parameters.TIME_TO_RECOVER] = _known(attempts, recovery, at, recovered)
+    ended_at = attempts.ended_at
+    completed = begun & (attempts.outcome == AttemptOutcome.COMPLETED)
+    shutdown = attempts.lengths[:, parameters.SHUTDOWN]
+    subject = parameters.PHASES[parameters.SHUTDOWN].subject
+    by_subject[subject] = _known(attempts, shutdown, ended_at, completed)
+    failed = begun & np.isin(attempts.outcome, _FAILURES)
+    unsaved = attempts.run % parameters.SAVE_EVERY_S
+    by_subject[parameters.UNSAVED_TIME] = _known(attempts, unsaved, ended_at, failed)
+    by_subject[parameters.PHASES[parameters.SAVING].subject] = _saves(attempts, begun)
+    return by_subject
+
+
+def _saves(attempts: SimulatedAttempts, begun: Flags) -> SubjectDurations:
+    """Return the first saves of each attempt, each with a length of its own."""
+    rows, at, seconds = [], [], []
+    for number in range(1, parameters.MOST_SAVES + 1):
+        saved = np.flatnonzero(begun & (attempts.saves >= number))
+        factor = attempts.save_factors[saved, number - 1]
+        rows.append(saved)
+        at.append(attempts.loop_at[saved] + number * parameters.SAVE_EVERY_S / DAY_S)
+        seconds.append(attempts.lengths[saved, parameters.SAVING] * factor)
+    return _by_day(attempts, np.concatenate(rows), np.concatenate(seconds), np.concatenate(at))
+
+
+def _known(
+    attempts: SimulatedAttempts, seconds: Floats, at: Floats, ended: Flags
+) -> SubjectDurations:
+    rows = np.flatnonzero(ended)
+    return _by_day(attempts, rows, seconds[rows], at[rows])
+
+
+def _by_day(
+    attempts: SimulatedAttempts, rows: Ints, seconds: Floats, at: Floats
+) -> SubjectDurations:
+    within = np.flatnonzero((at >= 0) & (at < DAYS))
+    order = within[np.argsort(at[within], kind="stable")]
+    rows, day = rows[order], np.floor(at[order]).astype(np.int32)
+    in_order = Durations(
+        us=np.maximum(np.rint(seconds[order] * 1e6), 1).astype(np.int64),
+        day=day,
+        cohort=attempts.cohort[rows].astype(np.int32),
+        stratum=_stratum(attempts)[rows].astype(np.int32),
+        unit=attempts.job[rows].astype(np.int32),
+        gpus=attempts.gpus[rows].astype(np.float64),
+    )
+    until = np.searchsorted(day, np.arange(DAYS), side="right")
+    return SubjectDurations(in_order, attempts.values[rows], until)
+
+
+def _stratum(attempts: SimulatedAttempts) -> Ints:
+    """Return hardware, size, and first start or restart, as one number."""
+    size = np.searchsorted(parameters.SIZES, attempts.gpus)
+    shape = attempts.hardware * len(parameters.SIZES) + size
+    return np.asarray(shape * 2 + (attempts.number > 0))
+
+
+def rates(attempts: SimulatedAttempts) -> dict[Subject, Rates]:
+    """Return failures by cause over GPU-hours; rows in order of days, then cohorts."""
+    gpu_hours = _gpu_seconds(attempts, attempts.start, attempts.ended_at) / 3600
+    return {
+        subject: Rates(
+            _failures(attempts, _OUTCOMES[subject.cause]).ravel(),
+            gpu_hours.ravel(),
+            _day_of_row(),
+            _cohort_of_row(),
+        )
+        for subject in (parameters.FAILURES, *parameters.FAILURES_BY_CAUSE)
+    }
+
+
+def shares(attempts: SimulatedAttempts) -> Shares:
+    """Return accelerator time by category; rows in order of days, then cohorts."""
+    by_category = {**_before_the_loop(attempts), **_from_the_loop_on(attempts)}
+    return Shares(
+        _day_of_row(),
+        _cohort_of_row(),
+        {category.value: seconds.ravel() * 1e6 for category, seconds in by_category.items()},
+    )
+
+
+def _before_the_loop(attempts: SimulatedAttempts) -> Mapping[Category, Floats]:
+    by_category = {}
+    at = attempts.start
+    for index, category in enumerate(_START_CATEGORIES):
+        seconds = np.where(attempts.stuck == index, HUNG_S, attempts.lengths[:, index])
+        seconds = np.where(attempts.stuck < index, 0.0, seconds)
+        by_category[category] = _gpu_seconds(attempts, at, at + seconds / DAY_S)
+        at = at + seconds / DAY_S
+    return by_category
+
+
+def _from_the_loop_on(attempts: SimulatedAttempts) -> Mapping[Category, Floats]:
+    begun = attempts.stuck == _NO_PHASE
+    saving = np.where(begun, attempts.saves * attempts.lengths[:, parameters.SAVING], 0.0)
+    run = np.where(begun, attempts.run, 0.0)
+    failed = np.isin(attempts.outcome, _FAILURES)
+    lost = np.where(failed, run % parameters.SAVE_EVERY_S, 0.0)
+    loop, end = attempts.loop_at, attempts.loop_at + run / DAY_S
+    shutdown = np.where(begun, attempts.lengths[:, parameters.SHUTDOWN], 0.0) / DAY_S
+    # Saves and lost time are spread evenly over the run: only sums by day matter.
+    saved = np.divide(saving, run, out=np.zeros_like(run), where=run > 0)
+    repeated = np.divide(lost, run, out=np.zeros_like(run), where=run > 0)
+    effective = 1 - np.minimum(saved + repeated, 1)
+    return {
+        Category.EFFECTIVE_TRAINING: _gpu_seconds(attempts, loop, end, effective),
+        Category.CHECKPOINT_BLOCKING: _gpu_seconds(attempts, loop, end, saved),
+        Category.REPEATED_TRAINING: _gpu_seconds(attempts, loop, end, repeated),
+        Category.SHUTDOWN: _gpu_seconds(attempts, end, end + shutdown),
+    }
+
+
+def _gpu_seconds(
+    attempts: SimulatedAttempts, begin: Floats, end: Floats, share: Floats | float = 1.0
+) -> Floats:
+    """Return accelerator-seconds between two instants (in days), by day and cohort."""
+    total = np.zeros((DAYS, _COHORTS))
+    weight = attempts.gpus * DAY_S * np.broadcast_to(share, begin.shape)
+    first = np.floor(begin)
+    for later in range(1 + int(np.max(np.ceil(end) - first, initial=0))):
+        day = first + later
+        inside = np.clip(np.minimum(end, day + 1) - np.maximum(begin, day), 0, None) * weight
+        within = (day >= 0) & (day < DAYS)
+        cell = day[within].astype(np.int64) * _COHORTS + attempts.cohort[within]
+        total += np.bincount(cell, inside[within], DAYS * _COHORTS).reshape(total.shape)
+    return total
+
+
+def _failures(attempts: SimulatedAttempts, outcomes: tuple[AttemptOutcome, ...]) -> Ints:
+    ended = attempts.ended_at
+    counted = np.isin(attempts.outcome, outcomes) & (ended >= 0) & (ended < DAYS)
+    counted &= attempts.stuck == _NO_PHASE
+    cell = np.floor(ended[counted]).astype(np.int64) * _COHORTS + attempts.cohort[counted]
+    return np.bincount(cell, minlength=DAYS * _COHORTS).astype(np.int64)
+
+
+def _day_of_row() -> SmallInts:
+    return np.repeat(np.arange(DAYS, dtype=np.int32), _COHORTS)
+
+
+def _cohort_of_row() -> SmallInts:
+    return np.tile(np.arange(_COHORTS, dtype=np.int32), DAYS)

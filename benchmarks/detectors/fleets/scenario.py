@@ -1,0 +1,189 @@
+"""What is planted in a simulated fleet, and the truth that alerts are scored against."""
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+import numpy as np
+
+from benchmarks.detectors.fleets import parameters
+from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
+from ett_service.core.regressions.finding import Cohort, Series, Subject
+from ett_service.detection.panel import Flags
+from ett_service.detection.sample import Floats, Ints
+
+OUTAGE_ON = 50  #: the day on which an outage begins
+LAST_RELEASE = 8  #: the code version that is released on ``CHANGED_ON``
+CAUSES = {"code_version": LAST_RELEASE, "image": 1, "host": 2, "cache": 1, "source": 0}
+"""The value of each dimension that can be slower; of code it is the last release."""
+NO_CAUSE = "none"
+
+_RELABELLED_SHARE = 0.4  #: of a phase that is counted as another's
+_NO_PHASE = len(parameters.PHASES)
+_ALL_PHASES = tuple(range(_NO_PHASE))
+
+
+class ScenarioKind(StrEnum):
+    """What is planted."""
+
+    NULL = auto()  #: nothing
+    MIX = auto()  #: one cohort starts twice as many jobs, and nothing else changes
+    OUTAGE = auto()  #: for some days every phase of one cluster is slow, and more attempts fail
+    CELL = auto()  #: one phase of one cohort is slower
+    COHORT = auto()  #: every phase of one cohort is slower
+    PHASE = auto()  #: one phase is slower in the whole fleet
+    RELABELLING = auto()  #: time of one phase of a cohort is counted as another's
+    IMPROVEMENT = auto()  #: one phase of one cohort is faster
+    HANG = auto()  #: three in ten attempts of one cohort never leave one phase
+    FAILURES = auto()  #: more attempts of one cohort fail
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is planted, how strongly, and in how large a fleet."""
+
+    kind: ScenarioKind = ScenarioKind.NULL
+    attempts_per_day: int = 60
+    factor: float = 1.0  #: on durations, or on the odds of failing
+    days: int = 1  #: of an outage
+    cause: str = ""
+    """The dimension of which one value is slower, or ``NO_CAUSE``: three in five attempts are
+    slower, whatever their values. Where empty, all attempts are slower."""
+
+    @property
+    def name(self) -> str:
+        """The name of its cell in the table: ``cell-1.6@60``."""
+        parts = [str(self.kind)]
+        if self.factor != 1.0:
+            parts.append(f"{self.factor:g}")
+        if self.kind is ScenarioKind.OUTAGE:
+            parts.append(f"{self.days}d")
+        if self.cause:
+            parts.append(self.cause)
+        return f"{'-'.join(parts)}@{self.attempts_per_day}"
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What was planted."""
+
+    scenario: Scenario
+    seed: int
+    from_day: int | None  #: None where nothing was planted
+    to_day: int | None  #: the first day without it; None where it stays
+    cohorts: tuple[Cohort, ...] = ()
+    phases: tuple[Subject, ...] = ()  #: what became slower or faster, or fails more
+    derived: tuple[Subject, ...] = ()  #: what these are part of, so that it changes with them
+    value: str = ""  #: of the scenario's ``cause``
+    explained: float = 0.0  #: share of the surplus in attempts with that value
+    impact: float = 0.0  #: its cost as a share of the fleet's GPU-hours from then on
+
+    def is_target(self, series: Series) -> bool:
+        """Whether this is exactly the series that was changed."""
+        return series.subject in self.phases and self.is_where(series.cohort)
+
+    def is_where(self, cohort: Cohort) -> bool:
+        """Whether this is one of the changed cohorts, or all of them together."""
+        inside = {member for member in parameters.COHORTS if set(cohort) <= set(member)}
+        return cohort in self.cohorts or inside == set(self.cohorts)
+
+    def is_touched(self, series: Series) -> bool:
+        """Whether an alert on this series is no false one: it changed, or contains the change."""
+        return series.subject in (*self.phases, *self.derived) and (
+            not series.cohort or any(set(series.cohort) <= set(changed) for changed in self.cohorts)
+        )
+
+
+def stream(seed: int, name: str) -> np.random.Generator:
+    """Return the random numbers for one purpose; they depend on *seed* and *name* alone.
+
+    With a stream for each purpose, a fleet with a planted change is otherwise the fleet of the
+    same seed without it.
+    """
+    return np.random.default_rng([seed, *name.encode()])
+
+
+@dataclass(frozen=True, slots=True)
+class Planting:
+    """A scenario, and where and when it is planted in the fleet of one seed."""
+
+    scenario: Scenario
+    cohorts: tuple[int, ...]  #: indices of ``parameters.COHORTS``
+    phases: tuple[int, ...]  #: indices of ``parameters.PHASES``
+    from_day: int
+    to_day: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedAttempts:
+    """Attempts after the change was planted in them."""
+
+    lengths: Floats
+    failure_chance: Floats
+    stuck: Ints  #: the phase that it never leaves; ``len(parameters.PHASES)`` for none
+
+
+def choose(seed: int, scenario: Scenario) -> Planting:
+    """Choose the cohort, the cluster and the phase that change."""
+    draws = stream(seed, "chosen")
+    cohort = int(draws.integers(len(parameters.COHORTS)))
+    phase = int(draws.integers(len(parameters.PHASES)))
+    kind = scenario.kind
+    phases = {
+        ScenarioKind.OUTAGE: _ALL_PHASES,
+        ScenarioKind.COHORT: _ALL_PHASES,
+        ScenarioKind.RELABELLING: (parameters.LAUNCHER, parameters.COMPILE),
+        ScenarioKind.HANG: (phase % parameters.START_PHASES,),
+        ScenarioKind.FAILURES: (),
+        ScenarioKind.MIX: (),
+        ScenarioKind.NULL: (),
+    }.get(kind, (phase,))
+    if kind is ScenarioKind.OUTAGE:
+        to_day = OUTAGE_ON + scenario.days
+        return Planting(scenario, _cohorts_of_cluster(cohort), phases, OUTAGE_ON, to_day)
+    all_cohorts = tuple(range(len(parameters.COHORTS)))
+    cohorts = {ScenarioKind.PHASE: all_cohorts, ScenarioKind.NULL: ()}.get(kind, (cohort,))
+    return Planting(scenario, cohorts, phases, CHANGED_ON, DAYS)
+
+
+def _cohorts_of_cluster(cohort: int) -> tuple[int, ...]:
+    """Return the cohorts that are in the same cluster as *cohort*."""
+    cluster = parameters.CLUSTER_OF[cohort]
+    return tuple(index for index, other in enumerate(parameters.CLUSTER_OF) if other == cluster)
+
+
+def plant(
+    planting: Planting, usual: Floats, cohort: Ints, day: Ints, values: Ints, chance: Floats
+) -> PlantedAttempts:
+    """Change attempts of *usual* lengths; *chance* holds three random numbers for each."""
+    scenario = planting.scenario
+    hit = np.isin(cohort, planting.cohorts) & (day >= planting.from_day) & (day < planting.to_day)
+    hit &= _is_slower(scenario.cause, values, chance[:, 0])
+    failure_chance = np.full(len(usual), parameters.FAILED_SHARE)
+    stuck = np.full(len(usual), _NO_PHASE)
+    lengths = usual.copy()
+    if scenario.kind is ScenarioKind.RELABELLING:
+        before, after = planting.phases
+        moved = _RELABELLED_SHARE * usual[hit, before]
+        lengths[hit, before] -= moved
+        lengths[hit, after] += moved
+    elif scenario.kind is ScenarioKind.HANG:
+        stuck[hit & (chance[:, 1] < parameters.HANGING_SHARE)] = planting.phases[0]
+    elif scenario.kind is ScenarioKind.FAILURES:
+        odds = parameters.FAILED_SHARE / (1 - parameters.FAILED_SHARE) * scenario.factor
+        failure_chance[hit] = odds / (1 + odds)
+    elif scenario.kind is not ScenarioKind.MIX:
+        outage = scenario.kind is ScenarioKind.OUTAGE
+        factor = parameters.OUTAGE_FACTOR if outage else scenario.factor
+        lengths[np.ix_(hit, np.array(planting.phases, dtype=np.int64))] *= factor
+        failure_chance[hit & outage] = parameters.OUTAGE_FAILED_SHARE
+    return PlantedAttempts(lengths, failure_chance, stuck)
+
+
+def _is_slower(cause: str, values: Ints, chance: Floats) -> Flags:
+    """Return which attempts can be slower, given the planted cause."""
+    if not cause:
+        return np.ones(len(values), dtype=np.bool_)
+    if cause == NO_CAUSE:
+        return np.asarray(chance < parameters.SLOW_WITHOUT_CAUSE)
+    has_value = values[:, parameters.DIMENSIONS.index(cause)] == CAUSES[cause]
+    return np.asarray(has_value | (chance < parameters.SLOW_WITHOUT_VALUE))

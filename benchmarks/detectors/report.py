@@ -1,0 +1,148 @@
+"""The tables and the JSON of the comparison."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.detectors.engines import OURS, PEERS
+from benchmarks.detectors.fleets.scenario import ScenarioKind
+from benchmarks.detectors.labelled import FinderScores
+from benchmarks.detectors.runner import CELLS, BenchPlan
+from benchmarks.detectors.scoring import EXPECTED, CellScore, Proportion, alerts_are_right
+from ett_service.cli.output import write_line, write_table
+
+Scores = Mapping[tuple[str, str], CellScore]
+"""By the names of a cell and of an engine."""
+
+COLUMNS = (
+    "cell", "engine", "fleets", "false/month", "noticed", "right cohort", "right cell", "first",
+    "onset", "days", "precision", "F1",
+)  # fmt: skip
+
+
+def write_scores(plan: BenchPlan, scores: Scores, causes: Mapping[str, Proportion]) -> None:
+    """Print one table of all scores, the named causes, and where peers do better."""
+    names = [
+        (cell, engine.name)
+        for cell in plan.cells
+        for engine in plan.engines
+        if (cell, engine.name) in scores
+    ]
+    rows = [(cell, engine, *_row(cell, scores[cell, engine])) for cell, engine in names]
+    write_table(COLUMNS, rows, right=COLUMNS[2:])
+    if causes:
+        write_line()
+        write_table(
+            ("goes with", "named first"),
+            [(cause, _with_bounds(named)) for cause, named in causes.items()],
+            right=("named first",),
+        )
+    write_line()
+    for line in _better_peers(plan, scores) or ["No peer does better in any cell."]:
+        write_line(line)
+    last = max(plan.seeds(cell)[-1] for cell in plan.cells)
+    write_line(f"Seeds {plan.seed} to {last}. Intervals are Wilson's, at 95 %.")
+
+
+def _row(cell: str, score: CellScore) -> tuple[str, ...]:
+    scenario = CELLS[cell].scenario
+    expected, alerts = scenario.kind in EXPECTED, alerts_are_right(scenario)
+    has_target = expected and scenario.kind is not ScenarioKind.MIX
+    return (
+        str(score.fleets),
+        _false_per_month(score),
+        _with_bounds(score.noticed) if expected else "-",
+        _with_bounds(score.right_cohort) if expected else "-",
+        _with_bounds(score.right_cell) if has_target else "-",
+        _with_bounds(score.right_first),
+        _with_bounds(score.onset),
+        "-" if score.median_delay is None else f"{score.median_delay:g}",
+        f"{score.precision:.2f}" if alerts and score.precision is not None else "-",
+        f"{score.f1:.2f}" if alerts else "-",
+    )
+
+
+def _false_per_month(score: CellScore) -> str:
+    low, high = score.false_bounds
+    return f"{score.false_per_month:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _with_bounds(proportion: Proportion) -> str:
+    if proportion.share is None:
+        return "-"
+    low, high = proportion.bounds
+    return f"{proportion.share:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _better_peers(plan: BenchPlan, scores: Scores) -> list[str]:
+    """Say where a peer has fewer false alerts or, where people should be alerted, a higher F1."""
+    return [
+        f"{cell}: {engine} does better, {difference}"
+        for (cell, engine), peer in scores.items()
+        if engine.partition("/")[0] in PEERS and (cell, OURS) in scores and cell in plan.cells
+        for difference in _differences(cell, peer, scores[cell, OURS])
+    ]
+
+
+def _differences(cell: str, peer: CellScore, ours: CellScore) -> Iterator[str]:
+    if alerts_are_right(CELLS[cell].scenario):
+        if peer.f1 > ours.f1:
+            yield f"F1 {peer.f1:.2f} against {ours.f1:.2f}"
+    elif peer.false < ours.false:
+        yield f"{peer.false_per_month:.2f} false a month against {ours.false_per_month:.2f}"
+
+
+def scores_json(
+    plan: BenchPlan, scores: Scores, causes: Mapping[str, Proportion]
+) -> dict[str, Any]:
+    """Return the same as :func:`write_scores` prints, for JSON."""
+    return {
+        "seed": plan.seed,
+        "scores": [
+            {"cell": cell, "engine": engine, **_score_json(score)}
+            for (cell, engine), score in sorted(scores.items())
+        ],
+        "causes": {cause: _proportion_json(named) for cause, named in causes.items()},
+        "peers_do_better": _better_peers(plan, scores),
+    }
+
+
+def _score_json(score: CellScore) -> dict[str, Any]:
+    low, high = score.false_bounds
+    return {
+        "fleets": score.fleets,
+        "false_per_month": {"value": score.false_per_month, "low": low, "high": high},
+        "noticed": _proportion_json(score.noticed),
+        "right_cohort": _proportion_json(score.right_cohort),
+        "right_cell": _proportion_json(score.right_cell),
+        "right_first": _proportion_json(score.right_first),
+        "onset": _proportion_json(score.onset),
+        "median_delay_days": score.median_delay,
+        "precision": score.precision,
+        "f1": score.f1,
+    }
+
+
+def _proportion_json(proportion: Proportion) -> dict[str, Any]:
+    low, high = proportion.bounds
+    return {"value": proportion.share, "of": proportion.of, "low": low, "high": high}
+
+
+def write_labelled(scores: Sequence[FinderScores]) -> None:
+    """Print F1 by series and finder."""
+    names = [of_finder.finder for of_finder in scores]
+    write_table(
+        ("series", *names),
+        [
+            (series, *(f"{of_finder.by_series[series]:.2f}" for of_finder in scores))
+            for series in scores[0].by_series
+        ],
+        right=names,
+        last=("mean", *(f"{of_finder.mean:.3f}" for of_finder in scores)),
+    )
+
+
+def labelled_json(scores: Sequence[FinderScores]) -> dict[str, Any]:
+    """Return the same as :func:`write_labelled` prints, for JSON."""
+    return {
+        of_finder.finder: {"mean": of_finder.mean, **of_finder.by_series} for of_finder in scores
+    }

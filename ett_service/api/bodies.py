@@ -1,0 +1,153 @@
+"""Bodies of requests: read up to a limit of bytes and of time, and refused by code and pointer.
+
+What people say of the record (markers, verdicts, exclusions, mutes, triage) is read by the types
+of the wire, as events are. Keys, receivers and scenarios are read by pydantic models.
+"""
+
+import asyncio
+from enum import Enum
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import Request
+
+from ett_service.api.problems import Problem, ProblemKind, fault_members
+from ett_service.api.state import AppState
+from ett_service.core.events import MarkerKind
+from ett_service.core.regressions.finding import Triage
+from ett_service.core.words import Cause, Origin
+from ett_service.ingest.refusals import BodyTooLarge, Code, Fault, fault_of
+from ett_service.ingest.text import Frame, read_members
+
+LARGEST_BODY = 16 << 10
+
+S = TypeVar("S", bound=msgspec.Struct)
+M = TypeVar("M", bound="RequestBody")
+
+_ALLOWED: dict[str, type[Enum]] = {
+    "/kind": MarkerKind,
+    "/origin": Origin,
+    "/cause": Cause,
+    "/verdict": Triage,
+}
+
+
+class RequestBody(BaseModel):
+    """The body of a request, as a model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    points_at_bad_json: ClassVar[bool] = True
+    """Whether the problem of a body that is not JSON lists that as a fault."""
+
+
+async def read_body(request: Request, *, most: int, deadline_s: float) -> bytes:
+    """Read the body of *request*, of up to *most* bytes, within *deadline_s* seconds.
+
+    Raises:
+        BodyTooLarge: As soon as it is.
+        Problem: 408, when the deadline has passed.
+    """
+    announced = request.headers.get("content-length", "")
+    if announced.isascii() and announced.isdigit() and int(announced) > most:
+        raise BodyTooLarge("bytes", most)
+    try:
+        async with asyncio.timeout(deadline_s):
+            return await _read(request, most)
+    except TimeoutError as error:
+        raise Problem(ProblemKind.REQUEST_TIMEOUT, headers={"Connection": "close"}) from error
+
+
+async def _read(request: Request, most: int) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise BodyTooLarge("bytes", most)
+    return bytes(body)
+
+
+async def _read_json(request: Request, state: AppState) -> bytes:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise Problem(ProblemKind.UNSUPPORTED_MEDIA, "Send application/json.")
+    return await read_body(request, most=LARGEST_BODY, deadline_s=state.body_deadline_s)
+
+
+async def read_struct(request: Request, state: AppState, kind: type[S]) -> S:
+    """Read the body of *request* as an object of the wire.
+
+    Raises:
+        Problem: 400, 408, 415 or 422.
+        BodyTooLarge: If it is.
+    """
+    body = await _read_json(request, state)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise refused(fault_of(error)) from error
+    except RecursionError as error:
+        raise refused(Fault(Code.TOO_DEEP)) from error
+    except msgspec.DecodeError as error:
+        raise Problem(ProblemKind.MALFORMED_JSON) from error
+    except UnicodeDecodeError as error:
+        raise Problem(ProblemKind.BAD_ENCODING, "The body is not UTF-8.") from error
+
+
+async def read_model(request: Request, state: AppState, kind: type[M]) -> M:
+    """Read the body of *request* as a model.
+
+    Raises:
+        Problem: 400, 408, 415 or 422.
+        BodyTooLarge: If it is.
+    """
+    body = await _read_json(request, state)
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_input=False, include_context=False)
+        is_json = errors[0]["type"] != "json_invalid"
+        problem = ProblemKind.VALIDATION_FAILED if is_json else ProblemKind.MALFORMED_JSON
+        if not is_json and not kind.points_at_bad_json:
+            raise Problem(problem) from error
+        raise Problem(problem, errors=fault_members(errors)) from error
+
+
+def members(body: msgspec.Struct, frame: Frame, pointer: str = "") -> dict[str, Any]:
+    """Return the members of *body* as they are stored; *pointer* says where it stands.
+
+    Raises:
+        Problem: 422.
+    """
+    try:
+        return read_members(body, frame)
+    except Fault as fault:
+        raise refused(Fault(fault.code, pointer + fault.pointer)) from fault
+
+
+def refused(fault: Fault) -> Problem:
+    """Say what is wrong with a body; for a closed list, what is allowed."""
+    detail = ""
+    if fault.code is Code.UNKNOWN_VALUE and fault.pointer in _ALLOWED:
+        words = ", ".join(each.value for each in _ALLOWED[fault.pointer])
+        detail = f"{fault.pointer.removeprefix('/')} is one of: {words}."
+    errors = [{"code": fault.code.value, "pointer": fault.pointer}]
+    return Problem(ProblemKind.VALIDATION_FAILED, detail, errors=errors)
+
+
+def refused_window(pointer: str) -> Problem:
+    """Say that a window is empty: its end, at *pointer*, is not after its start."""
+    errors = [{"code": "bad_window", "pointer": pointer}]
+    return Problem(
+        ProblemKind.VALIDATION_FAILED, "A window must end after it starts.", errors=errors
+    )
+
+
+def described(kind: type[msgspec.Struct] | type[RequestBody]) -> dict[str, Any]:
+    """Describe the body of a route for its OpenAPI page."""
+    if issubclass(kind, RequestBody):
+        schema = kind.model_json_schema()
+    else:
+        schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

@@ -1,0 +1,285 @@
+"""Answers about a group of cohorts; its members mean the same wherever a group is answered."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import AliasPath, Field
+
+from ett_service.api.answers import Answer, ByCategory, NullIfEmpty, Of, Ratio, Seconds, Words
+from ett_service.api.jobs.answers import ProductivityAnswer
+from ett_service.core.dimensions import Dimension
+from ett_service.core.fleet.totals import FAILURE, MEASURES, PHASE, Totals
+from ett_service.core.words import Category, Cause, Origin, Period, Phase
+from ett_service.fleet.summary import Group
+from ett_service.storage.fleet.preemptions import PreemptionOrder
+
+TIMED_PHASES = (
+    Phase.SCHEDULING,
+    Phase.HARDWARE_SETUP,
+    Phase.LAUNCHER_INIT,
+    Phase.PT2_COMPILE,
+    Phase.SHUTDOWN,
+)
+
+TimedPhase = Annotated[str, Words(tuple(map(str, TIMED_PHASES)))]
+SecondsOrNone = Annotated[Seconds | None, Field(description="Seconds; null where count is 0.")]
+WeightedSeconds = Annotated[
+    Seconds, Field(description="Seconds times accelerators, where those are known.")
+]
+
+
+class Measures:
+    """Totals read by attribute: every measure, and what is derived from them."""
+
+    def __init__(self, totals: Totals) -> None:
+        self._totals = totals
+
+    def __getattr__(self, name: str) -> Any:
+        return self._totals[name] if name in MEASURES else getattr(self._totals, name)
+
+
+def _by_category(us: Callable[[Any], Callable[[Category], int]]) -> Of:
+    return Of(lambda totals: {category: us(totals)(category) for category in Category})
+
+
+def _quantile(share: float) -> Of:
+    return Of(lambda tally: tally.quantile(share))
+
+
+def _measure(name: str) -> Of:
+    return Of(lambda group: group.totals[name])
+
+
+class DistributionAnswer(Answer):
+    """A distribution of durations. Quantiles are nearest ranks, at most 2 % off."""
+
+    count: int = Field(validation_alias="n")
+    mean: SecondsOrNone = Field(validation_alias="mean_us")
+    p50: Annotated[SecondsOrNone, _quantile(0.5)]
+    p90: Annotated[SecondsOrNone, _quantile(0.9)]
+    p99: Annotated[SecondsOrNone, _quantile(0.99)]
+
+
+class FailureCountAnswer(Answer):
+    """The failures of one origin and cause."""
+
+    origin: Origin
+    cause: Cause
+    count: int
+    unsaved_training_seconds: Seconds
+
+
+def _failure_counts(group: Any) -> list[dict[str, Any]] | None:
+    if not group.distributions:
+        return None
+    counts = []
+    for name, tally in group.totals.tallies.items():
+        if name.startswith(FAILURE) and tally.n:
+            origin, cause = name.removeprefix(FAILURE).split("/")
+            count = {"origin": origin, "cause": cause, "count": tally.n}
+            counts.append({**count, "unsaved_training_seconds": tally.us})
+    return sorted(counts, key=lambda each: (-each["count"], each["origin"], each["cause"]))
+
+
+class FailuresAnswer(Answer):
+    """Attempts that ended `failed`, `preempted` or `lost` in the window."""
+
+    total: Annotated[int, _measure("failures")]
+    infra: Annotated[int, _measure("infra_failures")] = Field(
+        description="Those of origin `infra` or `preemption`."
+    )
+    per_1000_gpu_hours: float | None = Field(
+        validation_alias=AliasPath("totals", "failures_per_1000_gpu_hours"),
+        description="Null without held accelerators.",
+    )
+    per_1000_node_days: Annotated[
+        float | None,
+        Of(
+            lambda group: group.totals.failures_per_1000_node_days(
+                group.economy.accelerators_per_node
+            )
+        ),
+    ] = Field(description="Assumes `accelerators_per_node`. Null without held accelerators.")
+    accelerators_per_node: int = Field(
+        validation_alias=AliasPath("economy", "accelerators_per_node"),
+        description="An assumption, from the settings.",
+    )
+    by: Annotated[list[FailureCountAnswer] | None, Of(_failure_counts)] = Field(
+        description="Most frequent first; null without distributions."
+    )
+
+
+class MtbfAnswer(Answer):
+    """Running time (E2E without `scheduling` and `restart_wait`) between failures of a job.
+
+    The interval is exact for failures that are independent and come at one rate (Poisson).
+    """
+
+    seconds: Seconds | None = Field(validation_alias="us", description="Null without a failure.")
+    low: Seconds | None = Field(validation_alias="low_us", description="Null without running time.")
+    high: Seconds | None = Field(
+        validation_alias="high_us", description="Null without a failure: no upper bound."
+    )
+    confidence: float = Field(description="Of the interval from `low` to `high`.")
+    failures: int
+
+
+class LossAnswer(Answer):
+    """The cost of preemptions: unsaved time and the recovery after it, times accelerators."""
+
+    count: int = Field(validation_alias="attempts")
+    lost_weighted_seconds: Annotated[
+        WeightedSeconds, Of(lambda loss: loss.unsaved_weighted_us + loss.recovery_weighted_us)
+    ]
+    unsaved_weighted_seconds: WeightedSeconds
+    recovery_weighted_seconds: WeightedSeconds
+    without_accelerators: int = Field(
+        validation_alias="unweighted",
+        description="Those whose accelerators are unknown, and so is their loss.",
+    )
+
+
+def _loss(order: PreemptionOrder) -> Of:
+    return Of(lambda group: group.preemption.of(order))
+
+
+class PreemptionAnswer(Answer):
+    """Preempted attempts, by why the job that took their accelerators (`preempted_by`) ran."""
+
+    preempted: Annotated[int, _measure("preemptions")]
+    attempts: Annotated[int, _measure("attempts")]
+    ratio: float | None = Field(
+        validation_alias=AliasPath("totals", "preemption_ratio"),
+        description="Preempted over started attempts; null without any.",
+    )
+    first_order: Annotated[LossAnswer, _loss(PreemptionOrder.FIRST)] = Field(
+        description="That job had new work to do."
+    )
+    second_order: Annotated[LossAnswer, _loss(PreemptionOrder.SECOND)] = Field(
+        description="That job was recovering from a failure: the last attempt that it had started "
+        "by then had ended `failed` or `lost`, or followed one that did."
+    )
+    unknown: Annotated[LossAnswer, _loss(PreemptionOrder.UNKNOWN)] = Field(
+        description="`preempted_by` is missing, or names an unknown job."
+    )
+
+
+class CostAnswer(Answer):
+    """The cost of held accelerators, at the price of their hardware on the day."""
+
+    currency: str = Field(validation_alias=AliasPath("economy", "currency"))
+    total: float | None = Field(
+        validation_alias=AliasPath("cost", "total"),
+        description="Null, never 0, while any of the time has no price.",
+    )
+    by_category: dict[Category, float | None] = Field(
+        validation_alias=AliasPath("cost", "by_category"), description="Likewise, each."
+    )
+    unpriced_gpu_seconds: Seconds = Field(validation_alias=AliasPath("cost", "unpriced_gpu_us"))
+
+
+class TargetAnswer(Answer):
+    """The ETT% target of the settings for this group."""
+
+    ett_ratio: Ratio = Field(validation_alias="target")
+    distance: float | None = Field(
+        description="`ett_ratio` of the group minus the target's; null without weighted time."
+    )
+
+
+def _distribution(name: str) -> Of:
+    return Of(lambda group: group.totals.tally(name) if group.distributions else None)
+
+
+def _phases(group: Any) -> Mapping[str, Any] | None:
+    if not group.distributions:
+        return None
+    return {str(phase): group.totals.tally(f"{PHASE}{phase}") for phase in TIMED_PHASES}
+
+
+def _whole(group: Any) -> Any:
+    return group
+
+
+class GroupAnswer(Answer):
+    """The sums of a group of cohorts over their time in the window, each divided once."""
+
+    group: Annotated[dict[Dimension, str | None], NullIfEmpty] = Field(
+        validation_alias="labels", description="The cohorts; null where unknown."
+    )
+    other: bool = Field(
+        description="The cohorts beyond the daily cap, whose dimensions are not kept."
+    )
+    jobs: int = Field(description="Jobs that were alive in the window.")
+    attempts: int = Field(description="Attempts that started in it.")
+    e2e_seconds: Seconds
+    weighted_seconds: WeightedSeconds
+    gpu_seconds: WeightedSeconds = Field(
+        description="The weighted seconds in which accelerators were held and paid for."
+    )
+    categories: Annotated[ByCategory, _by_category(lambda totals: totals.category_us)] = Field(
+        description="They sum to `e2e_seconds`."
+    )
+    weighted_categories: Annotated[
+        ByCategory, _by_category(lambda totals: totals.category_weighted_us)
+    ] = Field(description="They sum to `weighted_seconds`.")
+    gpu_categories: Annotated[ByCategory, _by_category(lambda totals: totals.category_gpu_us)] = (
+        Field(description="They sum to `gpu_seconds`.")
+    )
+    periods: Annotated[
+        dict[Period, Seconds],
+        Of(lambda totals: {period: totals.period_us(period) for period in Period}),
+    ] = Field(description="They sum to `e2e_seconds`.")
+    ett_ratio: Ratio = Field(
+        description="The headline: effective over all seconds, weighted by accelerators."
+    )
+    ett_ratio_wall: Ratio = Field(description="The same by wall time, without weights.")
+    ett_ratio_median_job: Annotated[
+        float | None,
+        Of(lambda group: group.totals.ett_ratio_median_job if group.distributions else None),
+    ] = Field(
+        description="Median of the jobs whose time ends in the window, each over its whole life, "
+        "to 0.0005; null without any, and without distributions."
+    )
+    wasted_ratio: Ratio = Field(description="WTT%: the wasted part of the period `training`.")
+    queue_wait_seconds: Seconds = Field(description="Of the jobs that started; not part of E2E.")
+    unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+    lost_weighted_seconds: WeightedSeconds = Field(
+        description="Weighted seconds that were not effective training."
+    )
+    failures: Annotated[FailuresAnswer, Of(_whole)]
+    mtbf: MtbfAnswer = Field(validation_alias="between_failures")
+    infra_mtbf: MtbfAnswer = Field(validation_alias="between_infra_failures")
+    preemption: Annotated[PreemptionAnswer, Of(_whole)]
+    time_to_start: Annotated[DistributionAnswer | None, _distribution("time_to_start")]
+    time_to_recover: Annotated[DistributionAnswer | None, _distribution("time_to_recover")] = Field(
+        description="Of recoveries after a failure that reached a loop."
+    )
+    checkpoint_blocking: Annotated[
+        DistributionAnswer | None, _distribution("checkpoint_blocking")
+    ] = Field(description="Of each save that blocked the training loop.")
+    queue_wait: Annotated[DistributionAnswer | None, _distribution("queue_wait")]
+    phases: Annotated[dict[TimedPhase, DistributionAnswer] | None, Of(_phases)] = Field(
+        description="The time of attempts in each phase that they have left."
+    )
+    cost: Annotated[CostAnswer, Of(_whole)]
+    target: Annotated[
+        TargetAnswer | None, Of(lambda group: None if group.target is None else group)
+    ] = Field(description="Null where the settings name no target.")
+    productivity: ProductivityAnswer
+    unweighted_seconds: Seconds = Field(
+        description="The part of `e2e_seconds` whose accelerators are unknown. No weighted number "
+        "includes it."
+    )
+    jobs_without_accelerators: int = Field(
+        validation_alias="jobs_ended_unweighted",
+        description="Jobs whose time ends in the window and whose accelerators are unknown.",
+    )
+    jobs_left_out: int = Field(
+        description="Jobs alive for more than 20,000 hours, which are not counted."
+    )
+
+    @classmethod
+    def read(cls, group: Group, *more: object, distributions: bool) -> "GroupAnswer":
+        """Read a group; without *distributions* what is read from them is null."""
+        return cls.of(*more, group, Measures(group.totals), distributions=distributions)

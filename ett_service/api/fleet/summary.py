@@ -1,0 +1,211 @@
+"""The fleet's time: in total, by group, over time and by job."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import Response
+from pydantic import AliasPath, Field
+
+from ett_service.api.answers import Answer, ByCategory, Instant, Of, Ratio, Seconds, Words
+from ett_service.api.deps import Reader, State, Step, only_declared_parameters
+from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds
+from ett_service.api.fleet.question import (
+    AskedAnswer,
+    GroupedScope,
+    ScopeParameter,
+    WindowParameter,
+)
+from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.problems import declared
+from ett_service.core.words import Category, JobState
+from ett_service.fleet import summary as fleet
+from ett_service.fleet.scope import STEPS
+from ett_service.fleet.series import series, top_jobs
+
+router = APIRouter(
+    prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
+)
+
+_RESPONSES = {**as_files(), **declared(401, 403, 404, 422, 503)}
+
+Distributions = Annotated[
+    bool,
+    Query(
+        description="With `false`, members that need distributions are null, and large windows "
+        "are answered sooner."
+    ),
+]
+
+
+class FleetSummary(AskedAnswer):
+    """A window in total, and by group."""
+
+    total: GroupAnswer
+    groups: list[GroupAnswer] = Field(description="Empty without `group_by`.")
+    group_count: int = Field(description="The number of groups, including those beyond `limit`.")
+    other_cohorts: int = Field(
+        description="Cohorts of this question that were merged into `other` on any of the days. "
+        "`where` and `group_by` cannot separate their time."
+    )
+
+
+class TimeStep(Answer):
+    """One step of time."""
+
+    start: Instant = Field(validation_alias="start_us")
+    end: Instant = Field(validation_alias="end_us")
+    partial: bool = Field(
+        description="Whether the window cuts the step. Only the part inside counts."
+    )
+
+
+class PointAnswer(GroupAnswer, TimeStep):
+    """A group in one step."""
+
+
+class FleetSeries(AskedAnswer):
+    """A window step by step."""
+
+    step: Annotated[str, Words(tuple(STEPS))]
+    points: list[PointAnswer] = Field(
+        description="By time, then group. With groups, those without time are left out."
+    )
+
+
+class TopJobAnswer(Answer):
+    """A job's contribution to the window."""
+
+    job: str
+    project: str
+    state: JobState
+    name: str | None
+    team: str | None
+    model: str | None
+    cluster: str | None
+    hardware: str | None
+    gpus: int | None
+    attempts: int = Field(description="Attempts that started in the window.")
+    failures: int
+    e2e_seconds: Seconds
+    weighted_seconds: WeightedSeconds
+    gpu_seconds: WeightedSeconds
+    lost_weighted_seconds: WeightedSeconds
+    weighted_categories: Annotated[
+        ByCategory,
+        Of(lambda job: {each: job.category_weighted_us(each) for each in Category}),
+    ]
+    ett_ratio: Ratio
+    unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+    cost: float | None = Field(
+        validation_alias=AliasPath("cost", "total"),
+        description="Null while any of its time has no price.",
+    )
+
+
+class TopJobs(AskedAnswer):
+    """The jobs with the largest values of `by`, the largest first."""
+
+    by: str
+    currency: str
+    jobs: list[TopJobAnswer]
+
+
+@router.get(
+    "/summary",
+    operation_id="read_fleet_summary",
+    response_model=FleetSummary,
+    responses=_RESPONSES,
+)
+def read_summary(
+    scope: GroupedScope,
+    window: WindowParameter,
+    conn: Reader,
+    state: State,
+    *,
+    sort: Annotated[
+        fleet.GroupOrder,
+        Query(description="Order of the groups: most weighted time, most lost time, or by name."),
+    ] = "weighted",
+    limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many groups.")] = 1000,
+    distributions: Distributions = True,
+    form: FormatParameter = "json",
+) -> FleetSummary | Response:
+    """Return where the fleet's time in a window went, in total and by group.
+
+    A file contains the groups. Without `group_by` it contains the total as one group.
+    """
+    summary = fleet.summary(
+        conn, scope, window, state.economy, order=sort, distributions=distributions
+    )
+    groups = [
+        GroupAnswer.read(group, distributions=distributions) for group in summary.groups[:limit]
+    ]
+    total = GroupAnswer.read(summary.total, distributions=distributions)
+    answer = FleetSummary.of(
+        scope,
+        window,
+        as_of=state.now_us(),
+        total=total,
+        groups=groups,
+        group_count=len(summary.groups),
+        other_cohorts=summary.other_cohorts,
+    )
+    rows = groups if scope.group_by else [total]
+    return listed(form, answer, rows, of=GroupAnswer, name="fleet-summary")
+
+
+@router.get(
+    "/series", operation_id="read_fleet_series", response_model=FleetSeries, responses=_RESPONSES
+)
+def read_series(
+    scope: GroupedScope,
+    window: WindowParameter,
+    conn: Reader,
+    state: State,
+    *,
+    step: Step = "1d",
+    distributions: Distributions = True,
+    form: FormatParameter = "json",
+) -> FleetSeries | Response:
+    """Return the same as the summary, step by step. There are at most 10,000 points."""
+    points = [
+        PointAnswer.read(point.group, point, distributions=distributions)
+        for point in series(
+            conn, scope, window, state.economy, STEPS[step], distributions=distributions
+        )
+    ]
+    answer = FleetSeries.of(scope, window, as_of=state.now_us(), step=step, points=points)
+    return listed(form, answer, points, of=PointAnswer, name="fleet-series")
+
+
+@router.get("/jobs/top", operation_id="list_top_jobs", response_model=TopJobs, responses=_RESPONSES)
+def list_top_jobs(
+    scope: ScopeParameter,
+    window: WindowParameter,
+    conn: Reader,
+    state: State,
+    *,
+    by: Annotated[
+        str,
+        Query(
+            description="`lost` (weighted time that was not effective training), `category:` and "
+            "a category (its weighted time), or `cost`.",
+            max_length=100,
+            examples=["category:pt2_compile"],
+        ),
+    ] = "lost",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
+    form: FormatParameter = "json",
+) -> TopJobs | Response:
+    """List the jobs with the largest lost time, time in a category, or cost in a window.
+
+    Jobs whose value is 0 are left out.
+    """
+    jobs = [
+        TopJobAnswer.of(job.facts, job, Measures(job.totals))
+        for job in top_jobs(conn, scope, window, state.economy, by, limit)
+    ]
+    answer = TopJobs.of(
+        scope, window, as_of=state.now_us(), by=by, currency=state.economy.currency, jobs=jobs
+    )
+    return listed(form, answer, jobs, of=TopJobAnswer, name="top-jobs")

@@ -1,0 +1,319 @@
+"""Answers about one job: its results, attempts, recoveries and data quality."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ett_service.api.answers import (
+    Answer,
+    ByCategory,
+    Instant,
+    KeyPrefix,
+    NextCursor,
+    NonzeroByCategory,
+    Of,
+    Ratio,
+    Seconds,
+    Sources,
+)
+from ett_service.api.record.corrections import ExclusionAnswer
+from ett_service.core.fleet.totals import ratio
+from ett_service.core.ledger.results import FORMULA_VERSION
+from ett_service.core.planning.definitions import definitions
+from ett_service.core.words import (
+    WASTED,
+    Basis,
+    Category,
+    Cause,
+    JobState,
+    Origin,
+    Outcome,
+    Period,
+    Phase,
+)
+
+
+class JobSummary(Answer):
+    """The results of a job in one line."""
+
+    job: str
+    state: JobState
+    provisional: Annotated[bool, Of(lambda job: job.state != JobState.FINISHED)] = Field(
+        description="Whether later events are expected to change it."
+    )
+    as_of: Instant = Field(validation_alias="as_of_us")
+    formula_version: int
+    name: str | None
+    team: str | None
+    model: str | None
+    cluster: str | None
+    hardware: str | None
+    kind: str | None
+    gpus: int | None
+    code_version: str | None
+    started_at: Instant | None
+    ended_at: Instant | None = Field(description="End of E2E; of a running job `as_of`.")
+    e2e_seconds: Seconds
+    queue_wait_seconds: Seconds
+    ett_ratio: Annotated[Ratio, Of(lambda job: ratio(job.effective_us, job.e2e_us))] = Field(
+        description="Effective training over E2E; 0 for an empty E2E."
+    )
+    time_to_start_seconds: Seconds | None
+    failures: int
+    infra_failures: int
+    wasted_ratio: Annotated[Ratio, Of(lambda job: ratio(*job.training_us))] = Field(
+        description="The wasted part of the period `training`."
+    )
+    unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+
+
+class JobPage(Answer):
+    """A page of jobs."""
+
+    jobs: list[JobSummary]
+    next_cursor: NextCursor
+
+
+class RecoveryAnswer(Answer):
+    """From the end of a training loop to the start of the loop of a later attempt."""
+
+    interrupted: int
+    resumed: int | None = Field(description="Null until a later attempt reaches its loop.")
+    started_at: Instant = Field(validation_alias="start_at")
+    ended_at: Instant = Field(validation_alias="end_at")
+    seconds: Seconds = Field(validation_alias="us")
+    outcome: Outcome = Field(description="The outcome of the interrupted attempt.")
+    parts: NonzeroByCategory = Field(
+        validation_alias="parts_us", description="They sum to `seconds`."
+    )
+    stalled_seconds: Seconds
+    repeated_seconds: Seconds
+
+
+class EvidenceAnswer(Answer):
+    """What decided a failure's origin and cause."""
+
+    rule: str
+    text: str
+    event_id: str | None
+
+
+class VerdictAnswer(Answer):
+    """The verdict of a person on a failure, and what the rules say."""
+
+    origin: Origin
+    cause: Cause
+    why: str
+    made_by: KeyPrefix
+    made_at: Instant
+    rules_origin: Origin | None
+    rules_cause: Cause | None
+
+
+class AttemptAnswer(Answer):
+    """One life of the job's training processes."""
+
+    number: int
+    launch: str
+    attempt: int
+    cycle: int
+    gpus: int | None
+    code_version: str | None
+    started_at: Instant
+    ended_at: Instant = Field(description="`as_of` while the attempt runs.")
+    outcome: Outcome
+    origin: Origin | None
+    cause: Cause | None
+    verdict: VerdictAnswer | None = Field(
+        description="Null unless a person set the origin and cause."
+    )
+    evidence: EvidenceAnswer | None
+    reason: str | None
+    basis: Basis
+    last_step: int | None
+    last_heard_at: Instant
+    unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+    stalled_seconds: Seconds = Field(
+        validation_alias="silent_tail_us", description="The silent tail of the attempt."
+    )
+    categories: NonzeroByCategory = Field(validation_alias="categories_us")
+
+
+class AttemptList(Answer):
+    """A job's attempts in their order."""
+
+    job: str
+    as_of: Instant
+    attempts: list[AttemptAnswer]
+
+
+class GapAnswer(Answer):
+    """Something that was inferred, or that is missing."""
+
+    kind: str
+    number: int | None
+    started_at: Instant | None = Field(validation_alias="start_at")
+    ended_at: Instant | None = Field(validation_alias="end_at")
+    detail: str
+    event_id: str | None
+
+
+class QualityAnswer(Answer):
+    """The quality of the data behind the results."""
+
+    unattributed_ratio: Annotated[
+        Ratio, Of(lambda quality: ratio(quality.unattributed_us, quality.e2e_us))
+    ]
+    inferred_ends: int
+    ends_without_begin: int
+    clamped_spans: int
+    clock_flags: int
+    missing_phases: list[Phase]
+    gpus_unknown: bool
+    gaps: list[GapAnswer] = Field(description="The first gaps. The counts cover all of them.")
+
+
+class ProductivityAnswer(Answer):
+    """What jobs produced in their effective training, over the jobs that report it.
+
+    Rates are those of the mean job. Rates per accelerator, `mfu` and cost leave out jobs whose
+    accelerators are unknown.
+    """
+
+    tokens: int
+    samples: int
+    tokens_per_second: float | None
+    tokens_per_second_per_accelerator: float | None
+    samples_per_second: float | None
+    samples_per_second_per_accelerator: float | None
+    mfu: float | None = Field(
+        validation_alias="mfu_ratio",
+        description="Reported operations (else 6 x parameters x tokens) over peak x effective "
+        "time. Null, too, while a peak rate is unknown.",
+    )
+    useful_ratio: float | None = Field(description="ETT% x MFU: the useful share of the peak.")
+    cost_per_million_tokens: float | None
+
+
+def _sums(ledger: Any, key: str, amount: str = "us") -> Counter[Any]:
+    sums: Counter[Any] = Counter()
+    for share in ledger.shares:
+        sums[getattr(share, key)] += getattr(share, amount) or 0
+    return sums
+
+
+def _effective_ratio(ledger: Any) -> float:
+    return ratio(_sums(ledger, "category")[Category.EFFECTIVE_TRAINING], ledger.e2e_us)
+
+
+def _wasted_ratio(ledger: Any) -> float:
+    training = [share for share in ledger.shares if share.period is Period.TRAINING]
+    wasted = sum(share.us for share in training if share.category in WASTED)
+    return ratio(wasted, sum(share.us for share in training))
+
+
+def _by_accelerators(amount: str) -> Of:
+    def compute(ledger: Any) -> Mapping[Category, int] | None:
+        return None if ledger.quality.gpus_unknown else _sums(ledger, "category", amount)
+
+    return Of(compute)
+
+
+def _by_category(ledger: Any) -> Mapping[Category, int]:
+    sums = _sums(ledger, "category")
+    return {category: sums[category] for category in Category}
+
+
+def _by_period(ledger: Any) -> Mapping[Period, int]:
+    sums = _sums(ledger, "period")
+    return {period: sums[period] for period in Period}
+
+
+class JobAnswer(JobSummary):
+    """All results of a job. It reads a ledger and its facts."""
+
+    provisional: bool
+    as_of: Instant
+    formula_version: Annotated[int, Of(lambda _: FORMULA_VERSION)]
+    ett_ratio: Annotated[Ratio, Of(_effective_ratio)] = Field(
+        description="Effective training over E2E; 0 for an empty E2E."
+    )
+    wasted_ratio: Annotated[Ratio, Of(_wasted_ratio)] = Field(
+        description="The wasted part of the period `training`."
+    )
+    image: str | None
+    owner: str | None
+    submitted_at: Instant | None
+    parameters: int | None
+    precision: str | None
+    labels: Mapping[str, str]
+    outcome: Outcome | None = Field(description="Outcome of the `job_ended` in force.")
+    categories: Annotated[ByCategory, Of(_by_category)] = Field(
+        description="Every category; they sum to `e2e_seconds`."
+    )
+    periods: Annotated[dict[Period, Seconds], Of(_by_period)] = Field(
+        description="Every period; they sum to `e2e_seconds`."
+    )
+    weighted_seconds: Annotated[NonzeroByCategory | None, _by_accelerators("weighted_us")] = Field(
+        description="Times accelerators. Null while accelerators are unknown."
+    )
+    gpu_seconds: Annotated[NonzeroByCategory | None, _by_accelerators("gpu_us")] = Field(
+        description="Times accelerators, while they were held. Null while they are unknown."
+    )
+    recoveries: list[RecoveryAnswer]
+    attempts: list[AttemptAnswer]
+    exclusions: list[ExclusionAnswer] = Field(
+        description="Time that the fleet's numbers leave out. The job's own numbers include it."
+    )
+    productivity: ProductivityAnswer
+    quality: Annotated[
+        QualityAnswer, Of(lambda ledger: Sources((ledger.quality,), {"e2e_us": ledger.e2e_us}))
+    ]
+    definitions: Annotated[
+        dict[str, float],
+        Of(lambda ledger: {name: ratio(*amounts) for name, amounts in definitions(ledger).items()}),
+    ] = Field(description="Other definitions, from the same ledger: see docs/definitions.md.")
+
+
+class SegmentAnswer(Answer):
+    """A stretch of one category, period and attempt."""
+
+    start: Instant = Field(validation_alias="start_at")
+    end: Instant = Field(validation_alias="end_at")
+    category: Category
+    period: Period
+    number: int | None = Field(description="The attempt's number; null between attempts.")
+    microseconds: Annotated[int, Of(lambda segment: segment.end_at - segment.start_at)]
+
+
+class LedgerAnswer(Answer):
+    """The job's E2E, cut into segments without overlap or gap."""
+
+    job: str
+    state: JobState
+    provisional: bool
+    as_of: Instant
+    e2e_microseconds: int = Field(validation_alias="e2e_us")
+    segments: list[SegmentAnswer]
+
+
+class AttemptLinks(Answer):
+    """Where to read on."""
+
+    job: str = Field(description="The job's results.")
+    ledger: str
+    trace: str
+
+
+class AttemptPlace(Answer):
+    """The job and the attempt that an exemplar names."""
+
+    project: str
+    job: str
+    number: int
+    launch: str
+    attempt: int
+    cycle: int
+    links: AttemptLinks

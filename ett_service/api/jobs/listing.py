@@ -1,0 +1,168 @@
+"""Jobs: which there are, and what one of them spent its time on."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Response
+from sqlalchemy import Connection
+
+from ett_service.api import pagination
+from ett_service.api.deps import At, Job, ProjectId, Reader, State, Text, only_declared_parameters
+from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.jobs.answers import (
+    AttemptAnswer,
+    AttemptList,
+    JobAnswer,
+    JobPage,
+    JobSummary,
+    LedgerAnswer,
+    SegmentAnswer,
+)
+from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import JobState
+from ett_service.fleet.productivity import job_parts, productivity
+from ett_service.storage.jobs import ledgers, listing
+from ett_service.storage.record import corrections
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema.record import EXCLUSION
+
+router = APIRouter(
+    prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
+)
+
+JobOrder = Annotated[str, pagination.orders(listing.ORDERS)]
+
+_PLACES: dict[str, Any] = {
+    "job": tuple[str, pagination.Word, pagination.Word],
+    "ett_ratio": tuple[str, float, pagination.Word],
+}
+_BY_NUMBER = tuple[str, pagination.Whole, pagination.Word]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobQuery:
+    """The query of a list of jobs."""
+
+    team: Text = None
+    model: Text = None
+    cluster: Text = None
+    hardware: Text = None
+    kind: Text = None
+    state: Annotated[JobState | None, Query()] = None
+    from_us: Annotated[At, Query(alias="from", description="Jobs alive at or after it.")] = None
+    to_us: Annotated[At, Query(alias="to", description="Jobs that started before it.")] = None
+    q: Annotated[Text, Query(description="Part of the job's key or name, case-insensitive.")] = None
+    sort: Annotated[JobOrder, Query(description="`-` puts the largest first.")] = "-started_at"
+    limit: pagination.Limit = 100
+    cursor: pagination.Cursor = None
+
+    @property
+    def wanted(self) -> listing.JobFilter:
+        """The filters that were given."""
+        values = {name: getattr(self, name) for name in listing.EXACT}
+        return listing.JobFilter(
+            equal={name: value for name, value in values.items() if value is not None},
+            from_us=self.from_us,
+            to_us=self.to_us,
+            contains=self.q,
+        )
+
+    @property
+    def after(self) -> listing.JobPosition | None:
+        """Where the page before ended."""
+        if self.cursor is None:
+            return None
+        shape = _PLACES.get(self.sort.removeprefix("-"), _BY_NUMBER)
+        sort, value, job = pagination.read(self.cursor, shape)
+        if sort != self.sort:
+            raise pagination.refused()
+        return listing.JobPosition(value=value, job=job)
+
+
+@router.get(
+    "",
+    operation_id="list_jobs",
+    response_model=JobPage,
+    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+)
+def list_jobs(
+    query: Annotated[JobQuery, Depends()],
+    conn: Reader,
+    project_id: ProjectId,
+    form: FormatParameter = "json",
+) -> JobPage | Response:
+    """List the jobs of a project, a page at a time."""
+    rows = listing.jobs(
+        conn,
+        project_id,
+        query.wanted,
+        sort=query.sort.removeprefix("-"),
+        descending=query.sort.startswith("-"),
+        limit=query.limit + 1,
+        after=query.after,
+    )
+    shown, next_cursor = pagination.page(
+        rows, query.limit, lambda row: (query.sort, row.place, row.job)
+    )
+    training = listing.training_us(conn, project_id, [row.job for row in shown])
+    jobs = [JobSummary.of(row, training_us=training.get(row.job, (0, 0))) for row in shown]
+    page = JobPage(jobs=jobs, next_cursor=next_cursor)
+    return listed(form, page, jobs, of=JobSummary, name="jobs", next_cursor=next_cursor)
+
+
+@router.get("/{job}", operation_id="read_job", responses=declared(401, 403, 404, 422, 503))
+def read_job(job: Job, conn: Reader, project_id: ProjectId, state: State) -> JobAnswer:
+    """Return all results of a job."""
+    ledger = ledger_of(conn, project_id, job)
+    return JobAnswer.of(
+        ledger,
+        ledger.facts,
+        job=job,
+        exclusions=corrections.standing(conn, JobKey(project_id, job), EXCLUSION),
+        productivity=productivity(job_parts(conn, project_id, job), state.economy),
+    )
+
+
+@router.get(
+    "/{job}/ledger",
+    operation_id="read_ledger",
+    response_model=LedgerAnswer,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+)
+def read_ledger(
+    job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
+) -> LedgerAnswer | Response:
+    """Return the segments that partition the job's E2E."""
+    ledger = ledger_of(conn, project_id, job)
+    segments = ledgers.segments(conn, project_id, job)
+    answer = LedgerAnswer.of(ledger, job=job, segments=segments)
+    return listed(form, answer, answer.segments, of=SegmentAnswer, name="segments")
+
+
+@router.get(
+    "/{job}/attempts",
+    operation_id="list_attempts",
+    response_model=AttemptList,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+)
+def list_attempts(
+    job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
+) -> AttemptList | Response:
+    """List the attempts of a job, in their order."""
+    answer = AttemptList.of(ledger_of(conn, project_id, job), job=job)
+    return listed(form, answer, answer.attempts, of=AttemptAnswer, name="attempts")
+
+
+def ledger_of(conn: Connection, project_id: int, job: str) -> JobLedger:
+    """Read the results of a job, without its segments.
+
+    Raises:
+        Problem: 404.
+    """
+    ledger = ledgers.job_ledger(conn, project_id, job)
+    if ledger is None:
+        raise Problem(
+            ProblemKind.NOT_FOUND, "No such job. A new job has no results before its first fold."
+        )
+    return ledger

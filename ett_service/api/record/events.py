@@ -1,0 +1,153 @@
+"""Events: accepted in batches, and listed as they were accepted."""
+
+import asyncio
+import logging
+from dataclasses import fields
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+
+from ett_service.api import pagination
+from ett_service.api.answers import Answer, NextCursor
+from ett_service.api.bodies import read_body
+from ett_service.api.columns import event_columns
+from ett_service.api.deps import Job, ProjectId, Reader, State, WritingKey, only_declared_parameters
+from ett_service.api.formats import FormatParameter, as_file, as_files
+from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
+from ett_service.core.events import Event
+from ett_service.core.intervals import rfc3339
+from ett_service.ingest.accept import accept
+from ett_service.ingest.decode import decode
+from ett_service.ingest.refusals import Code
+from ett_service.storage.jobs import listing
+from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.events import decode_body
+
+_log = logging.getLogger(__name__)
+
+router = APIRouter(tags=["events"], dependencies=[Depends(only_declared_parameters)])
+job_router = APIRouter(tags=["jobs"], dependencies=[Depends(only_declared_parameters)])
+
+_INSTANTS = ("at", "start", "submitted_at")
+
+
+class BatchAnswer(Answer):
+    """The result of a batch. ``accepted`` and ``duplicate`` are on stable storage."""
+
+    batch_id: str
+    store_epoch: str = Field(description="Changes when the database is replaced by another.")
+    accepted: int
+    duplicate: int
+    rejected: int
+    errors: list[Fault] = Field(
+        description="The rejected events, in the order of the batch. The codes:\n\n"
+        + "\n".join(f"- `{code}`: {code.sentence}" for code in Code)
+    )
+
+
+class EventPage(Answer):
+    """A page of events, the earliest first."""
+
+    job: str
+    events: list[dict[str, Any]] = Field(
+        description="Members as on the wire, instants in UTC, and `received_at`."
+    )
+    next_cursor: NextCursor
+
+
+_BATCH: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/EventBatch"}},
+            "application/x-ndjson": {"schema": {"$ref": "#/components/schemas/Event"}},
+        },
+    },
+}
+
+
+@router.post(
+    "/v1/events",
+    operation_id="accept_events",
+    responses=declared(400, 401, 403, 408, 413, 415, 422, 503),
+    openapi_extra=_BATCH,
+)
+async def accept_events(request: Request, key: WritingKey, state: State) -> BatchAnswer:
+    """Accept a batch of events. The answer begins after what it counts is committed.
+
+    The body may be compressed: `Content-Encoding: gzip` or `zstd`. As `application/x-ndjson` it
+    has one event a line, and the headers `ETT-Batch-Id`, `ETT-Sent-At`, `ETT-Producer` and
+    `ETT-History` carry what a JSON batch has beside its events. A rejected event does not affect
+    the others. If all events are rejected, or the batch itself, the answer is 422.
+    """
+    body = await read_body(
+        request, most=state.limits.max_body_bytes, deadline_s=state.body_deadline_s
+    )
+    now_us = state.now_us()
+    # Decoding a large batch takes a while, and the event loop serves others meanwhile.
+    batch = await run_in_threadpool(
+        decode, body, request.headers, now_us=now_us, limits=state.limits
+    )
+    write = partial(accept, batch=batch, project_id=key.project_id, now_us=now_us)
+    verdicts = await asyncio.wrap_future(state.store.submit(write))
+    if verdicts.marked and state.worker is not None:
+        state.worker.wake()
+    request.state.own.count_events(
+        verdicts.accepted_at,
+        duplicate=verdicts.duplicate,
+        rejected=[error.code for error in verdicts.errors],
+        now_us=now_us,
+        history=batch.history,
+    )
+    if batch.dropped:
+        dropped = {"event": "sender_dropped", "dropped": dict(batch.dropped)}
+        _log.warning("A sender dropped events of its own.", extra=dropped)
+    errors = [refusal_members(error) for error in verdicts.errors]
+    answer = BatchAnswer.of(verdicts, store_epoch=request.state.store_epoch, errors=errors)
+    if verdicts.rejected and not verdicts.accepted and not verdicts.duplicate:
+        members = {**answer.model_dump(), "errors": errors}
+        raise Problem(ProblemKind.VALIDATION_FAILED, "Every event was rejected.", **members)
+    return answer
+
+
+@job_router.get(
+    "/v1/jobs/{job}/events",
+    operation_id="list_job_events",
+    response_model=EventPage,
+    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+)
+def list_job_events(
+    job: Job,
+    conn: Reader,
+    project_id: ProjectId,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    cursor: pagination.Cursor = None,
+    form: FormatParameter = "json",
+) -> EventPage | Response:
+    """List a job's events in the order of their instants."""
+    after = None if cursor is None else pagination.read(cursor, pagination.BY_TIME)
+    rows = listing.event_bodies(conn, project_id, job, limit=limit + 1, after=after)
+    if not rows and not stored_events.job_exists(conn, project_id, job):
+        raise Problem(ProblemKind.NOT_FOUND, "No such job.")
+    shown, next_cursor = pagination.page(rows, limit, lambda row: (row.at_us, row.id))
+    events = [
+        {**wire_members(decode_body(row.type, row.body)), "received_at": rfc3339(row.received_us)}
+        for row in shown
+    ]
+    if form == "json":
+        return EventPage(job=job, events=events, next_cursor=next_cursor)
+    return as_file(form, event_columns(), events, name="events", next_cursor=next_cursor)
+
+
+def wire_members(event: Event) -> dict[str, Any]:
+    """Write *event* with its members on the wire, without the empty ones."""
+    members: dict[str, Any] = {"type": event.type}
+    for field in fields(event):
+        value = getattr(event, field.name)
+        if value is None or value in ("", {}):
+            continue
+        members[field.name] = rfc3339(value) if field.name in _INSTANTS else value
+    return members

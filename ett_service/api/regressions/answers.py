@@ -1,0 +1,317 @@
+"""Answers about regressions: the row of a list, and everything about one."""
+
+import math
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+from pydantic import AliasPath, Field
+
+from ett_service.api.answers import (
+    Answer,
+    EmptyIsNull,
+    Finite,
+    Instant,
+    IntervalAnswer,
+    KeyPrefix,
+    NextCursor,
+    Of,
+    Ratio,
+    Seconds,
+    Sources,
+    finite,
+    seconds,
+)
+from ett_service.api.regressions.mutes import MuteAnswer, key_name
+from ett_service.api.regressions.power import CohortLabels, PowerAnswer, SubjectPart
+from ett_service.core.intervals import DAY_US, rfc3339
+from ett_service.core.regressions.finding import Metric, State, Triage, Unit, Verdict
+
+_AROUND_US = 2 * DAY_US
+
+
+def _finding(*path: str | int) -> AliasPath:
+    return AliasPath("standing", "finding", *path)
+
+
+def _in_unit(name: str) -> Of:
+    def compute(side: Any) -> float | None:
+        value = finite(getattr(side, name))
+        return seconds(value) if value is not None and side.unit == "seconds" else value
+
+    return Of(compute)
+
+
+class ObservedAnswer(Answer):
+    """Values before or after the onset, in the regression's `unit`."""
+
+    n: int = Field(description="The number of values; for a rate, of events; for ETT%, of days.")
+    days: int = Field(description="Days with values.")
+    median: Annotated[float | None, _in_unit("median")] = Field(
+        description="For a rate or a ratio, the rate or ratio itself."
+    )
+    p90: Annotated[float | None, _in_unit("p90")]
+    from_at: Instant = Field(serialization_alias="from")
+    to_at: Instant = Field(serialization_alias="to")
+
+
+class ImpactAnswer(Answer):
+    """The cost of a regression. For an improvement, the numbers are negative."""
+
+    gpu_hours_per_week: Finite = Field(description="Null while accelerators are unknown.")
+    ett_points: Finite = Field(description="Of the cohort's ETT%; negative is worse.")
+    cost_per_week: Finite = Field(description="Null without a price.")
+    currency: Annotated[str | None, EmptyIsNull]
+
+
+def _interval(row: Any) -> dict[str, float] | None:
+    finding = row.standing.finding
+    if not (math.isfinite(finding.low) and math.isfinite(finding.high)):
+        return None
+    return {"low": finding.low, "high": finding.high}
+
+
+def _observed(side: str) -> Of:
+    def compute(row: Any) -> Sources:
+        finding = row.standing.finding
+        unit = finding.series.subject.metric.unit
+        return Sources((getattr(finding, side),), {"unit": unit})
+
+    return Of(compute)
+
+
+def _muted_until(row: Any) -> int | None:
+    series = row.standing.finding.series
+    covering = [each.until_us for each in row.muted if each.covers(series, each.from_us)]
+    return max(covering, default=None)
+
+
+class RegressionRow(Answer):
+    """A finding in one line. Only findings with the verdict `regression` alert."""
+
+    id: str
+    project: str
+    fingerprint: str = Field(
+        validation_alias=_finding("fingerprint"),
+        description="Of the series; a regression that comes back has the same.",
+    )
+    metric: Metric = Field(validation_alias=_finding("series", "subject", "metric"))
+    phase: SubjectPart = Field(validation_alias=_finding("series", "subject", "phase"))
+    stage: SubjectPart = Field(validation_alias=_finding("series", "subject", "stage"))
+    cause: SubjectPart = Field(
+        validation_alias=_finding("series", "subject", "cause"),
+        description="The cause of failures; null for all causes.",
+    )
+    cohort: CohortLabels = Field(
+        validation_alias=_finding("series", "cohort"), description="Empty for the whole project."
+    )
+    verdict: Verdict = Field(validation_alias=AliasPath("standing", "verdict"))
+    state: State = Field(validation_alias=AliasPath("standing", "state"))
+    severity: str
+    unit: Unit = Field(
+        validation_alias=_finding("series", "subject", "metric", "unit"),
+        description="Of the values before and after.",
+    )
+    ratio: Finite = Field(
+        validation_alias=_finding("ratio"), description="After over before; null where before is 0."
+    )
+    interval: Annotated[IntervalAnswer | None, Of(_interval)] = Field(
+        description="95 % interval of the ratio."
+    )
+    before: Annotated[ObservedAnswer, _observed("before")]
+    after: Annotated[ObservedAnswer, _observed("after")]
+    impact: ImpactAnswer = Field(validation_alias=_finding("impact"))
+    onset_at: Instant = Field(
+        validation_alias=AliasPath("standing", "onset_us"), description="The estimated onset."
+    )
+    pending_at: Instant = Field(
+        validation_alias=AliasPath("standing", "pending_us"), description="When it was first found."
+    )
+    firing_at: Instant | None = Field(validation_alias=AliasPath("standing", "firing_us"))
+    resolved_at: Instant | None = Field(validation_alias=AliasPath("standing", "resolved_us"))
+    last_run_at: Instant = Field(
+        validation_alias=AliasPath("standing", "last_run_us"),
+        description="The last search with enough values.",
+    )
+    reopened: int = Field(
+        validation_alias=AliasPath("standing", "reopened"),
+        description="How often it came back within 72 hours.",
+    )
+    acknowledged_at: Instant | None
+    acknowledged_by: KeyPrefix | None
+    acknowledged_by_name: Annotated[str | None, key_name("acknowledged_by")]
+    triage: Triage | None = Field(description="The verdict of a person.")
+    triage_at: Instant | None
+    triage_by: KeyPrefix | None
+    triage_by_name: Annotated[str | None, key_name("triage_by")]
+    muted_until: Annotated[Instant | None, Of(_muted_until)] = Field(
+        description="Null where no mute is in force."
+    )
+
+
+class RegressionPage(Answer):
+    """A page of findings."""
+
+    regressions: list[RegressionRow]
+    next_cursor: NextCursor
+
+
+class GateAnswer(Answer):
+    """One condition of the verdict."""
+
+    name: str
+    value: Finite = Field(description="Null where it could not be computed.")
+    limit: float
+    passed: bool
+
+
+class SuspectAnswer(Answer):
+    """A value that the change is associated with. It is not yet shown to be the cause."""
+
+    dimension: str
+    value: str
+    explains: Ratio = Field(description="The part of the change that disappears without it.")
+    attempts: int
+    first_seen_at: Instant | None
+
+
+def _bounds(compared: Any) -> dict[str, float] | None:
+    if compared.low <= 0 or not math.isfinite(compared.high):
+        return None
+    return {"low": compared.low, "high": compared.high}
+
+
+class SideBySideAnswer(Answer):
+    """Attempts with the first suspect and without it after the onset, compared directly."""
+
+    dimension: str
+    value: str
+    against: str = Field(description="The value of the others; empty for all others.")
+    attempts: int = Field(validation_alias="n")
+    against_attempts: int = Field(validation_alias="against_n")
+    ratio: float = Field(description="Without their difference before, if both ran then.")
+    ratio_interval: Annotated[IntervalAnswer | None, Of(_bounds)] = Field(
+        description="Null where it has no bounds."
+    )
+    p: float
+
+
+class NearMarkerAnswer(Answer):
+    """A marker near the onset."""
+
+    id: str
+    kind: str
+    title: str
+    at: Instant = Field(validation_alias="at_us")
+    score: float
+
+
+class ExampleAnswer(Answer):
+    """An attempt that shows the change."""
+
+    job: str
+    number: int
+    link: str
+
+
+def _examples(attribution: Any) -> list[dict[str, Any]]:
+    return [
+        {"job": job, "number": number, "link": _job_link(job, attribution.project)}
+        for job, number in attribution.examples
+    ]
+
+
+def _job_link(job: str, project: str) -> str:
+    return f"/v1/jobs/{quote(job, safe='')}?{urlencode([('project', project)])}"
+
+
+class AttributionAnswer(Answer):
+    """Where the change lies, and what it is associated with."""
+
+    phase_shares: dict[str, float] = Field(
+        description="Shares of the change of the time to start, or of ETT% by category."
+    )
+    cohort_shares: dict[str, float]
+    suspects: list[SuspectAnswer] = Field(description="The one that explains most comes first.")
+    markers: list[NearMarkerAnswer] = Field(description="The nearest comes first.")
+    examples: Annotated[list[ExampleAnswer], Of(_examples)]
+    within_points: float | None = Field(description="ETT points within cohorts.")
+    mix_points: float | None = Field(description="ETT points of the mix of jobs.")
+    side_by_side: SideBySideAnswer | None = Field(
+        description="Null without a suspect, or if nothing ran beside it."
+    )
+
+
+class ClockAnswer(Answer):
+    """The time that a step has taken, or has taken so far, against its limit in the settings."""
+
+    seconds: Seconds = Field(validation_alias="us")
+    limit_seconds: Seconds
+    runs: bool = Field(description="Whether the step is not done yet.")
+    breached: bool
+
+
+class ClocksAnswer(Answer):
+    """The clocks of a regression; null for a clock that has not started."""
+
+    detect: ClockAnswer = Field(description="From the onset until it fired.")
+    acknowledge: ClockAnswer | None = Field(
+        description="From firing until it was acknowledged or resolved."
+    )
+    resolve: ClockAnswer | None = Field(description="From firing until it was resolved.")
+
+
+class HistoryAnswer(Answer):
+    """An event in the history of a regression: who did what and why."""
+
+    at: Instant = Field(validation_alias="at_us")
+    what: str
+    by: str = Field(description="Prefix of a key, or `detector` for the search.")
+    by_name: Annotated[str | None, key_name("by")]
+    why: str
+    version: int = Field(description="The version that receivers were notified of by then.")
+
+
+class RegressionLinks(Answer):
+    """Where to read on."""
+
+    regression: str
+    fleet: str = Field(description="The time of this cohort by day, before and after.")
+    markers: str = Field(description="The markers in the days around the onset.")
+
+
+def _links(regression: Any) -> dict[str, str]:
+    finding, project = regression.standing.finding, ("project", regression.project)
+    onset_us = regression.standing.onset_us
+    around = [("from", rfc3339(onset_us - _AROUND_US)), ("to", rfc3339(onset_us + _AROUND_US))]
+    both = [("from", rfc3339(finding.before.from_us)), ("to", rfc3339(finding.after.to_us))]
+    where = [("where", f"{name}:{value}") for name, value in finding.series.cohort]
+    return {
+        "regression": f"/v1/regressions/{quote(regression.id, safe='')}?{urlencode([project])}",
+        "fleet": f"/v1/fleet/series?{urlencode([project, *both, *where, ('step', '1d')])}",
+        "markers": f"/v1/markers?{urlencode([project, *around])}",
+    }
+
+
+def _attribution(regression: Any) -> Sources:
+    return Sources((regression.attribution,), {"project": regression.project})
+
+
+class RegressionAnswer(RegressionRow):
+    """Everything about a finding."""
+
+    p: float = Field(validation_alias=_finding("p"), description="The p-value of the test.")
+    q: float = Field(
+        validation_alias=_finding("q"),
+        description="The p-value corrected for the number of series.",
+    )
+    gates: list[GateAnswer] = Field(
+        validation_alias=_finding("gates"), description="The conditions of the verdict."
+    )
+    attribution: Annotated[AttributionAnswer, Of(_attribution)]
+    power: PowerAnswer | None = Field(
+        description="What the last search could have found here; null if it did not search here."
+    )
+    sla: ClocksAnswer | None = Field(description="Null for a finding that does not alert.")
+    mutes: list[MuteAnswer] = Field(description="The mutes in force that cover it.")
+    history: list[HistoryAnswer] = Field(description="The earliest comes first.")
+    links: Annotated[RegressionLinks, Of(_links)]

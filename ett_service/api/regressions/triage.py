@@ -1,0 +1,173 @@
+"""What people do about a regression: triage it, acknowledge it, accept it, mute it."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+from ett_service.api.bodies import described, members, read_struct, refused_window
+from ett_service.api.deps import AdministeredId, AdminKey, State, only_declared_parameters
+from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.regressions.answers import RegressionAnswer
+from ett_service.api.regressions.listing import RegressionId, checked_id, regression_answer, unknown
+from ett_service.api.regressions.mutes import MuteAnswer
+from ett_service.ingest.requests import (
+    NewAcknowledgement,
+    NewBaseline,
+    NewRegressionMute,
+    NewTriage,
+    frame,
+)
+from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions.mutes import Muted
+from ett_service.storage.regressions.regressions import Act, NotFiring
+from ett_service.storage.regressions.rows import Regression
+
+router = APIRouter(
+    prefix="/v1/regressions/{regression_id}",
+    tags=["regressions"],
+    dependencies=[Depends(only_declared_parameters)],
+)
+
+Change: TypeAlias = Callable[[Connection, int, str], Regression | None]
+
+_REFUSALS = (400, 401, 403, 404, 408, 413, 415, 422, 503)
+
+
+class _RegressionRequest:
+    """A request of somebody about one regression."""
+
+    def __init__(
+        self,
+        request: Request,
+        regression_id: RegressionId,
+        key: AdminKey,
+        project_id: AdministeredId,
+        state: State,
+    ) -> None:
+        self._request = request
+        self._regression_id = regression_id
+        self.key = key
+        self.project_id = project_id
+        self.state = state
+
+    async def read(self, kind: type[msgspec.Struct]) -> dict[str, Any]:
+        """Read the members of the body."""
+        body = await read_struct(self._request, self.state, kind)
+        return members(body, frame(self.state.now_us()))
+
+    def act(self, why: str | None) -> Act:
+        """Return who acts now, and why."""
+        return Act(self.key.prefix, why or "", self.state.now_us())
+
+    def apply(self, conn: Connection, change: Change) -> Regression:
+        """Apply *change* to the regression.
+
+        Raises:
+            Problem: 404.
+        """
+        regression = change(conn, self.project_id, checked_id(self._regression_id))
+        if regression is None:
+            raise unknown()
+        return regression
+
+    async def changed(self, change: Change) -> RegressionAnswer:
+        """Apply *change*, and answer everything about the regression after it.
+
+        Raises:
+            Problem: 404 or 409.
+        """
+
+        def work(conn: Connection) -> RegressionAnswer:
+            return regression_answer(conn, self.apply(conn, change), self.state)
+
+        try:
+            return await run_in_threadpool(self.state.store.write, work)
+        except NotFiring as error:
+            raise Problem(ProblemKind.CONFLICT, str(error)) from error
+
+
+RegressionRequest = Annotated[_RegressionRequest, Depends()]
+
+
+@router.post(
+    "/triage",
+    operation_id="triage_regression",
+    responses=declared(*_REFUSALS),
+    openapi_extra=described(NewTriage),
+)
+async def triage_regression(request: RegressionRequest) -> RegressionAnswer:
+    """Triage a finding, in place of any earlier triage.
+
+    `real` and `noise` determine the precision that `/metrics` shows.
+    """
+    body = await request.read(NewTriage)
+    act = request.act(body["why"])
+    return await request.changed(partial(regressions.triage, called=body["verdict"], act=act))
+
+
+@router.post(
+    "/acknowledge",
+    operation_id="acknowledge_regression",
+    responses=declared(*_REFUSALS, 409),
+    openapi_extra=described(NewAcknowledgement),
+)
+async def acknowledge_regression(request: RegressionRequest) -> RegressionAnswer:
+    """Acknowledge a firing regression. The first acknowledgement stays."""
+    body = await request.read(NewAcknowledgement)
+    act = request.act(body.get("why"))
+    return await request.changed(partial(regressions.acknowledge, act=act))
+
+
+@router.post(
+    "/accept",
+    operation_id="accept_regression",
+    responses=declared(*_REFUSALS),
+    openapi_extra=described(NewBaseline),
+)
+async def accept_regression(request: RegressionRequest) -> RegressionAnswer:
+    """Accept the present level as the new baseline: the regression is resolved.
+
+    Later searches do not compare with earlier values.
+    """
+    body = await request.read(NewBaseline)
+    act = request.act(body["why"])
+    return await request.changed(partial(regressions.accept, act=act))
+
+
+@router.post(
+    "/mute",
+    operation_id="mute_regression",
+    status_code=201,
+    responses=declared(*_REFUSALS, 409),
+    openapi_extra=described(NewRegressionMute),
+)
+async def mute_regression(request: RegressionRequest) -> MuteAnswer:
+    """Mute the cohort and phase of a regression until an instant.
+
+    Without a phase, the whole cohort is muted. A regression with neither is refused with 409,
+    because it would mute the whole project; use `POST /v1/regressions/mutes` for that.
+    """
+    body = await request.read(NewRegressionMute)
+    until_us: int = body["until"]
+    if until_us <= request.state.now_us():
+        raise refused_window("/until")
+    return await run_in_threadpool(
+        request.state.store.write, lambda conn: _mute(conn, request, until_us, body["why"])
+    )
+
+
+def _mute(conn: Connection, request: _RegressionRequest, until_us: int, why: str) -> MuteAnswer:
+    now_us = request.state.now_us()
+    series = request.apply(conn, regressions.get).series
+    muted = Muted(dict(series.cohort), series.subject.phase, now_us, until_us)
+    if not muted.cohort and not muted.phase:
+        raise Problem(
+            ProblemKind.CONFLICT, "It has neither a cohort nor a phase. Name what to mute."
+        )
+    mute = mutes.add(conn, request.project_id, muted, by=request.key.prefix, why=why, now_us=now_us)
+    return MuteAnswer.read(mute, regressions.names(conn, [mute.made_by]))

@@ -1,0 +1,49 @@
+"""What the application runs on. An entry point puts it together; a test makes its own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ett_service.core.regressions.clocks import Sla
+from ett_service.fleet.economy import Economy
+from ett_service.ingest.limits import Limits
+from ett_service.notifications.routing import Directory
+from ett_service.notifications.sender import Sender
+from ett_service.storage.engine.store import Store
+
+
+class Waker(Protocol):
+    """The worker inside this process, as far as the API knows it."""
+
+    def wake(self) -> None:
+        """Look for marked jobs now rather than at the next poll."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notifications:
+    """The receivers of regression messages, and what sends to them."""
+
+    directory: Directory = field(default_factory=Directory)
+    sender: Callable[[], Sender] = Sender
+    public_url: str = ""  #: where people reach this server
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    """The store, the clock, the limits, and the worker where one runs in this process."""
+
+    store: Store
+    now_us: Callable[[], int]
+    limits: Limits
+    worker: Waker | None = None
+    version: str = "0"
+    open_metrics: bool = False  #: ``/metrics`` without a key, for a server on loopback
+    body_deadline_s: float = 30.0  #: for the whole body of a request
+    cohort_histograms: bool = True  #: on ``/metrics``
+    economy: Economy = field(default_factory=Economy)
+    notifications: Notifications = field(default_factory=Notifications)
+    sla: Sla = field(default_factory=Sla)  #: the limits of a regression's clocks

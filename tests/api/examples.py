@@ -1,0 +1,223 @@
+"""The requests whose answers are the examples of the API's description.
+
+``make openapi`` records them with a small fleet.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from ett_service.core.intervals import HOUR_US
+from ett_service.metrics.text import TextFormat
+from ett_service.storage.jobs.listing import project_id
+from ett_service.storage.receivers import outbox
+from ett_service.storage.receivers.outbox import DeliveryState, Message
+from ett_service.storage.schema import delivery
+from ett_service.worker.metrics import MetricsThread
+from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
+from tests.builders import NOON
+from tests.regressions import finding, fires
+from tests.report.weeks import fleet
+from tests.stories import failing_job, told
+
+FOLDER = Path(__file__).parents[2] / "ett_service" / "api" / "examples"
+JOB = "/v1/jobs/llm-70b"
+MONTH = "from=2026-01-26T00:00:00Z&to=2026-02-23T00:00:00Z"
+WEEK = "from=2026-02-16T00:00:00Z&to=2026-02-23T00:00:00Z"
+RUN = (
+    "accelerators=64&mfu=0.42&flops=5.04e21&hardware=A100&precision=bf16&ett=0.9"
+    "&discount=0.65&seconds_between_interruptions=21600&interval_seconds=1800"
+)
+MARKER = {
+    "at": "2026-02-17T09:00:00Z",
+    "kind": "deploy",
+    "title": "Trainer 4.2",
+    "labels": {"service": "trainer"},
+}
+VERDICT = {"origin": "infra", "cause": "network", "why": "The switch of rack 5 was replaced."}
+EXCLUSION = {
+    "from": "2026-03-01T12:00:00Z",
+    "to": "2026-03-01T12:10:00Z",
+    "why": "Maintenance of cluster a.",
+}
+MUTE = {
+    "cohort": {"cluster": "a"},
+    "phase": "pt2_compile",
+    "until": "2026-03-04T00:00:00Z",
+    "why": "The compile cache is being moved.",
+}
+RECEIVER = {
+    "name": "fleet-efficiency",
+    "url": "https://alerts.example.com/ett",
+    "format": "generic",
+    "where": {"model": "llm-70b"},
+}
+
+
+def record() -> Recorded:
+    """Record every operation once."""
+    with recording() as recorder:
+        _send(recorder)
+        _correct(recorder)
+        _read_jobs(recorder)
+        _ask_of_the_fleet(recorder)
+        _find_regressions(recorder)
+        _notify(recorder)
+        _operate(recorder)
+        _refuse(recorder)
+        return recorder.finished()
+
+
+def _send(recorder: Recording) -> None:
+    for events in fleet():
+        batch = {"batch_id": "01K4", "history": True, "events": events}
+        assert recorder.client.post("/v1/events", json=batch).json()["rejected"] == 0
+    facts = {"hardware": "h100", "name": "LLM 70B, second try", "code_version": "4.1"}
+    events = failing_job(**facts)
+    far_ahead = told("heartbeat", 60 * 24 * 365)
+    answer = recorder.ask(
+        "accept_events",
+        "POST /v1/events",
+        {"batch_id": "01K5", "events": [*events, events[0], far_ahead]},
+    )
+    recorder.show(answer["store_epoch"], "6f1c2a")
+    example = recorder.recorded["record"]["accept_events"]["request"]
+    example[JSON] = {"batch_id": "01K5", "events": events[:MOST_ITEMS]}
+    example["application/x-ndjson"] = json.dumps(events[0]) + "\n"
+    recorder.settle()
+
+
+def _correct(recorder: Recording) -> None:
+    recorder.ask("create_marker", "POST /v1/markers", MARKER)
+    recorder.ask("create_marker", "POST /v1/markers", MARKER)
+    recorder.ask("list_markers", "GET /v1/markers", as_csv=True)
+    recorder.ask("put_verdict", f"PUT {JOB}/attempts/0/verdict", VERDICT)
+    recorder.ask("put_exclusion", f"PUT {JOB}/exclusion", EXCLUSION)
+    recorder.ask("list_corrections", f"GET {JOB}/corrections", as_csv=True)
+    recorder.ask("delete_job", "DELETE /v1/jobs/probe?dry_run=true")
+    body = {"project": "research", "name": "cluster a", "scopes": ["write"]}
+    key = recorder.ask("create_key", "POST /v1/keys", body)
+    recorder.show(key["key"], "ett_9fQ2Lm1c…")
+    recorder.show(key["prefix"], "ett_9fQ2Lm1c")
+    recorder.ask("list_keys", "GET /v1/keys", as_csv=True)
+    recorder.settle()
+
+
+def _read_jobs(recorder: Recording) -> None:
+    recorder.ask("list_jobs", "GET /v1/jobs?limit=2", as_csv=True)
+    recorder.ask("read_job", f"GET {JOB}")
+    recorder.ask("read_ledger", f"GET {JOB}/ledger", as_csv=True)
+    recorder.ask("list_attempts", f"GET {JOB}/attempts", as_csv=True)
+    recorder.ask("list_job_events", f"GET {JOB}/events?limit=2", as_csv=True)
+    recorder.ask("read_stages", f"GET {JOB}/stages", as_csv=True)
+    recorder.ask("read_trace", f"GET {JOB}/trace")
+    recorder.ask("read_productivity", "GET /v1/jobs/llm-0217/productivity?step=1d", as_csv=True)
+
+
+def _ask_of_the_fleet(recorder: Recording) -> None:
+    fleet = "GET /v1/fleet"
+    grouped = f"{WEEK}&group_by=team&where=team:pretraining"
+    recorder.ask("read_fleet_summary", f"{fleet}/summary?{grouped}", as_csv=True)
+    recorder.ask("read_fleet_series", f"{fleet}/series?{grouped}&step=1w", as_csv=True)
+    recorder.ask("list_top_jobs", f"{fleet}/jobs/top?{WEEK}", as_csv=True)
+    recorder.ask("explain_fleet", f"{fleet}/explain?{WEEK}", as_csv=True)
+    recorder.ask("list_changes", f"{fleet}/changes?{WEEK}&kind=deploy", as_csv=True)
+    recorder.ask("advise_job", "GET /v1/jobs/llm-0217/checkpoint-advice")
+    recorder.ask("advise_fleet", f"{fleet}/checkpoint-advice?{grouped}", as_csv=True)
+    recorder.ask(
+        "project_fleet", f"{fleet}/projection?{MONTH}&accelerators=1024,16384", as_csv=True
+    )
+    recorder.ask("estimate_run", f"GET /v1/estimate?{RUN}")
+    scenarios = ["halve infra failures", "cut pt2_compile by 40 %"]
+    query = "&".join(f"scenario={each}".replace("%", "%25") for each in scenarios)
+    recorder.ask("read_what_if", f"GET /v1/what-if?{MONTH}&{query}", as_csv=True)
+    recorder.ask("ask_what_if", f"POST /v1/what-if?{MONTH}", {"scenarios": scenarios})
+
+
+def _find_regressions(recorder: Recording) -> None:
+    with recorder.store.reading() as conn:
+        owner = project_id(conn, "research")
+    assert owner is not None
+    first, second = fires(
+        recorder.store, owner, finding(), finding(cohort=(("cluster", "b"), ("model", "llm-8b")))
+    )
+    path = f"/v1/regressions/{first}"
+    recorder.ask(
+        "triage_regression", f"POST {path}/triage", {"verdict": "real", "why": "The new image."}
+    )
+    recorder.ask("acknowledge_regression", f"POST {path}/acknowledge", {"why": "Being examined."})
+    mute = recorder.ask(
+        "mute_regression", f"POST {path}/mute", {k: MUTE[k] for k in ("until", "why")}
+    )
+    recorder.show(mute["id"], "Q7xk2LmZ0aBc")
+    recorder.ask(
+        "accept_regression",
+        f"POST /v1/regressions/{second}/accept",
+        {"why": "Larger batches are the new baseline."},
+    )
+    mute = recorder.ask("create_mute", "POST /v1/regressions/mutes", MUTE)
+    recorder.show(mute["id"], "D3vt9RpW4sYe")
+    recorder.ask("read_regression", f"GET {path}")
+    recorder.ask("list_regressions", "GET /v1/regressions?sort=-ratio", as_csv=True)
+    recorder.ask("list_mutes", "GET /v1/regressions/mutes", as_csv=True)
+    recorder.ask("read_detection_power", "GET /v1/regressions/power?limit=2", as_csv=True)
+    sets = "base=cluster:north&base_to=2026-02-16T00:00:00Z"
+    sets += "&with=cluster:north&with_from=2026-02-16T00:00:00Z"
+    recorder.ask("compare_jobs", f"GET /v1/regressions/compare?{sets}", as_csv=True)
+
+
+def _notify(recorder: Recording) -> None:
+    path = "/v1/receivers/fleet-efficiency"
+    receiver = recorder.ask("create_receiver", "POST /v1/receivers", RECEIVER)
+    recorder.show(receiver["secret"], "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")
+    with recorder.store.reading() as conn:
+        owner = project_id(conn, "research") or 0
+    recorder.store.write(
+        lambda conn: outbox.put(
+            conn,
+            owner,
+            "6f1f0b2f3c1d9a77",
+            3,
+            [Message(owner, str(RECEIVER["name"]), "{}")],
+            NOON + HOUR_US,
+        )
+    )
+    recorder.ask("list_receivers", "GET /v1/receivers", as_csv=True)
+    recorder.ask("test_receiver", f"POST {path}/test")
+    rotated = recorder.ask("rotate_receiver", f"POST {path}/rotate")
+    recorder.show(rotated["secret"], "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    recorder.ask("list_deliveries", f"GET {path}/deliveries", as_csv=True)
+    dead = delivery.update().values(done=DeliveryState.DEAD.value)
+    recorder.store.write(lambda conn: conn.execute(dead))
+    recorder.ask("replay_deliveries", f"POST {path}/replay")
+
+
+def _operate(recorder: Recording) -> None:
+    MetricsThread(recorder.store, recorder.clock.now).publish()
+    for form in TextFormat:
+        recorder.ask("read_metrics", "GET /metrics", accept=form.value)
+    page = recorder.client.get("/metrics", headers={"Accept": TextFormat.OPENMETRICS.value}).text
+    exemplar = re.search('attempt_id="([^"]+)"', page)
+    assert exemplar is not None
+    recorder.ask("read_attempt", f"GET /v1/attempts/{exemplar[1]}")
+    recorder.ask("read_health", "GET /healthz")
+    for alive in (True, False):
+        recorder.switch.alive = alive
+        recorder.ask("read_readiness", "GET /readyz")
+
+
+def _refuse(recorder: Recording) -> None:
+    request_id = {"X-Request-Id": "5f0c2c1e9d4b4b3c8a6d1f2e3a4b5c6d"}
+    answer = recorder.client.get("/v1/jobs/unknown", headers=request_id)
+    recorder.recorded["health"]["problem"] = answer.json()
+
+
+def main() -> None:
+    """Write the examples, a file a noun."""
+    for noun, examples in record().items():
+        text = json.dumps(examples, indent=2, ensure_ascii=False)
+        (FOLDER / f"{noun}.json").write_text(text + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The first suspect of a change that was found is compared with the planted cause."""
+
+import pytest
+
+from benchmarks.detectors.causes import NamedCause, by_cause, name_cause
+from benchmarks.detectors.fleets.fleet import planned_truth
+from benchmarks.detectors.fleets.parameters import CHANGED_ON
+from benchmarks.detectors.fleets.scenario import CAUSES, NO_CAUSE, Scenario, ScenarioKind
+from benchmarks.detectors.scoring import Proportion
+from benchmarks.detectors.trials import DetectorAlert, Trial
+from ett_service.core.regressions.finding import Series
+
+SEED = 6
+
+
+def _found_trial(scenario: Scenario, day: int = CHANGED_ON + 10) -> Trial:
+    """Return a trial in which exactly the planted change was found."""
+    truth = planned_truth(SEED, scenario)
+    right = DetectorAlert(day, Series(truth.phases[0], truth.cohorts[0]), onset=CHANGED_ON)
+    return Trial(scenario.name, SEED, {"ours": (right,)}, {})
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_planted_value_is_named_first(cause: str) -> None:
+    scenario = Scenario(ScenarioKind.CELL, 300, 2.5, cause=cause)
+    expected = NamedCause(cause, (cause, str(CAUSES[cause])), right=True)
+    assert name_cause(_found_trial(scenario), scenario, "ours") == expected
+
+
+def test_nothing_is_named_where_nothing_explains_it() -> None:
+    scenario = Scenario(ScenarioKind.CELL, 300, 1.6, cause=NO_CAUSE)
+    assert name_cause(_found_trial(scenario), scenario, "ours") == NamedCause(
+        NO_CAUSE, None, right=True
+    )
+
+
+def test_nothing_is_named_for_what_was_not_found_in_time() -> None:
+    scenario = Scenario(ScenarioKind.CELL, 60, 2.5, cause="image")
+    late = _found_trial(scenario, day=CHANGED_ON + 14)
+    assert name_cause(late, scenario, "ours") is None
+    assert name_cause(late, scenario, "another") is None
+
+
+def test_proportions_are_by_cause() -> None:
+    named = [
+        NamedCause("image", None, right=False),
+        NamedCause("image", ("image", "1"), right=True),
+    ]
+    assert by_cause(named) == {"image": Proportion(1, 2)}
