@@ -13,7 +13,7 @@ from ett_service.notifications.receiver import OF_SETTINGS, Receiver
 from ett_service.notifications.sender import Sender, Sending
 from tests.builders import NOON
 from tests.notifications.hostile_urls import ANSWERS
-from tests.notifications.telling import notice
+from tests.notifications.sending import notice
 
 
 def _resolve(host: str, port: int) -> list[str]:

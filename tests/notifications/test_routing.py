@@ -1,13 +1,21 @@
 """Receivers are notified of what they want, and of nothing of other projects."""
 
+import logging
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.notice import Notice
 from ett_service.notifications.receiver import OF_SETTINGS, Receiver
-from ett_service.notifications.routing import targets
+from ett_service.notifications.routing import Directory, targets
+from ett_service.storage.engine.seal import CannotUnseal, Keyring
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import receivers
+from ett_service.storage.receivers.receivers import NewReceiver
+from tests.builders import NOON
+from tests.engines import ON_ONE_ENGINE
 from tests.notifications.notices import FINDING, NOTICE
 
 WHOLE = replace(NOTICE, finding=replace(FINDING, series=FINDING.series._replace(cohort=())))
@@ -50,7 +58,40 @@ def test_what_concerns_the_whole_project_concerns_every_part_of_it() -> None:
     assert _is_target(_receiver({"model": "llm-7b"}, owner=1), WHOLE)
 
 
-def test_neither_address_nor_secret_of_a_receiver_is_in_its_repr() -> None:
-    text = repr(_receiver({}))
-    assert "T0K3N" not in text
-    assert "CANARY" not in text
+KEYRING, OTHER = Keyring("k" * 32), Keyring("o" * 32)
+NAMED = Receiver(OF_SETTINGS, "fleet", "https://alerts.example/fleet", FORMATS["generic"])
+
+
+def _add(store: Store, project_id: int, name: str, keyring: Keyring) -> None:
+    new = NewReceiver(name, f"https://{name}.example/x", "slack", "", {"model": "m"})
+    add = partial(receivers.add, project_id=project_id, new=new, keyring=keyring)
+    store.write(lambda conn: add(conn, made_by="ett_4Zk0Xw7b", now_us=NOON))
+
+
+@ON_ONE_ENGINE
+def test_all_receivers_are_found_whoever_named_them(store: Store, project_id: int) -> None:
+    _add(store, project_id, "team", KEYRING)
+    directory = Directory([NAMED], KEYRING)
+    team = Receiver(
+        project_id, "team", "https://team.example/x", FORMATS["slack"], where={"model": "m"}
+    )
+    with store.reading() as conn:
+        assert directory.all(conn, NOON) == [NAMED, team]
+        assert directory.find(conn, OF_SETTINGS, "fleet", NOON) == NAMED
+        assert directory.find(conn, project_id, "team", NOON) == team
+        assert directory.find(conn, project_id, "fleet", NOON) is None
+        assert directory.find(conn, OF_SETTINGS, "team", NOON) is None
+
+
+@ON_ONE_ENGINE
+def test_one_that_cannot_be_read_keeps_no_other_from_being_told(
+    store: Store, project_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    _add(store, project_id, "lost", OTHER)
+    _add(store, project_id, "team", KEYRING)
+    directory = Directory([NAMED], KEYRING)
+    with store.reading() as conn, caplog.at_level(logging.WARNING):
+        assert [receiver.name for receiver in directory.all(conn, NOON)] == ["fleet", "team"]
+        with pytest.raises(CannotUnseal):
+            directory.find(conn, project_id, "lost", NOON)
+    assert "Receiver lost is not notified" in caplog.text

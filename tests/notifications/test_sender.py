@@ -13,7 +13,7 @@ from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.sender import Sender, Sending, retry_after_us, shown
 from tests.builders import NOON
 from tests.notifications.receiving import receiving, reply
-from tests.notifications.telling import SIGNING, named, notice, sender
+from tests.notifications.sending import SIGNING, named, notice, sender
 
 
 def test_a_request_is_signed_over_what_it_says() -> None:

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, create_engine
 
 from ett_service.notifications.sender import Sender
 from ett_service.storage.engine.store import Store, open_store
-from tests.notifications.telling import delivering, named, run_once
+from tests.notifications.sending import delivering, named, run_once
 from tests.worker.rig import Clock
 
 T = TypeVar("T")

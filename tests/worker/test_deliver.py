@@ -33,7 +33,7 @@ from tests.notifications.receiving import (
     reply,
     reset,
 )
-from tests.notifications.telling import SIGNING, delivering, kept, named, put, put_one, run_once
+from tests.notifications.sending import SIGNING, delivering, kept, named, put, put_one, run_once
 from tests.worker.rig import Clock, eventually, running
 
 PATIENT, HASTY = Sending(10, 20), Sending(0.1, 0.1)

@@ -6,9 +6,9 @@ from dashboards.build.prometheus.cohort import COHORT
 from dashboards.build.prometheus.compile_cost import COMPILE
 from dashboards.build.prometheus.failures import FAILURES
 from dashboards.build.prometheus.fleet import FLEET
+from dashboards.build.prometheus.health import HEALTH
 from dashboards.build.prometheus.regressions import REGRESSIONS
-from dashboards.build.prometheus.service import SERVICE
 
 PROMETHEUS = Pack(
-    "prometheus", (FLEET, REGRESSIONS, COHORT, FAILURES, CHECKPOINTS, COMPILE, SERVICE)
+    "prometheus", (FLEET, REGRESSIONS, COHORT, FAILURES, CHECKPOINTS, COMPILE, HEALTH)
 )

@@ -11,7 +11,7 @@ from ett_service.storage.receivers import deliveries, outbox
 from ett_service.storage.receivers.deliveries import Claim, DeliveryTry, TryResult
 from ett_service.storage.receivers.outbox import DeliveryState, Message
 from tests.builders import NOON
-from tests.notifications.telling import kept, put_one
+from tests.notifications.sending import kept, put_one
 
 LATER = NOON + 10 * SECOND_US
 

@@ -1,11 +1,11 @@
 """The dashboard of the service itself."""
 
 from dashboards.build.kit import Dashboard, Row, Source
-from dashboards.build.prometheus.service_aggregation import AGGREGATION, FRESHNESS, PAGE, PROCESS
-from dashboards.build.prometheus.service_ingest import ANSWERS, INGEST
+from dashboards.build.prometheus.health_aggregation import AGGREGATION, FRESHNESS, PAGE, PROCESS
+from dashboards.build.prometheus.health_ingest import ANSWERS, INGEST
 from dashboards.build.prometheus.shared import MARKERS, OF_SERVICE
 
-SERVICE = Dashboard(
+HEALTH = Dashboard(
     uid="ett-service",
     title="Is the service healthy?",
     description=("Whether events arrive, aggregation keeps up, and requests are answered."),

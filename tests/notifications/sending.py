@@ -1,4 +1,4 @@
-"""What receivers are told in tests, and who tells it."""
+"""Notices, receivers and delivery threads for tests."""
 
 import ssl
 from collections.abc import Iterable, Iterator
