@@ -89,7 +89,7 @@ def _inserts(project_id: int, numbers: range) -> RowChanges:
     return changes
 
 
-def pass_over(store: Readable) -> int:
+def run_once(store: Readable) -> int:
     """Read all events in chunks, and sum what lies between begins and ends, in microseconds."""
     total, after = 0, None
     gc.disable()  # the rows of a chunk are no garbage, and would make it run again and again
@@ -127,11 +127,11 @@ def measured(url: str, jobs: int, processes: int) -> dict[str, float]:
             )
 
     with closing(open_for_reading(url)) as store:
-        pass_over(store)  # so that every pass finds the pages where the last one left them
-        floors = [timed(lambda: pass_over(store))]
+        run_once(store)  # so that every pass finds the pages where the last one left them
+        floors = [timed(lambda: run_once(store))]
     new = timed(recomputed)
     with closing(open_for_reading(url)) as store:
-        floors.append(timed(lambda: pass_over(store)))
+        floors.append(timed(lambda: run_once(store)))
     again = timed(recomputed)
     floor = sum(floors) / len(floors)
     used = [

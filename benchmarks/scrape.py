@@ -30,7 +30,7 @@ from benchmarks.freshness import address, databases, process
 from ett_service.core.fleet.counters import PHASES
 from ett_service.core.words import Category
 from ett_service.metrics.families import COUNTERS, GAUGES, Family, Kind
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.metrics.counters import Exemplar
@@ -87,7 +87,7 @@ def moved(number: int) -> Iterator[tuple[dict[str, str], dict[str, int]]]:
 
 def keys(family: Family) -> Iterator[str]:
     """Yield all keys of one cluster and cohort, of one of those known beforehand."""
-    for own in family.known:
+    for own in family.initial:
         key = family.series(own)
         if family.kind is Kind.HISTOGRAM:
             yield from (f"{key}#{place}" for place in (*range(len(family.bounds_us) + 1), "us"))
@@ -131,7 +131,7 @@ def _series(family: Family) -> list[tuple[str, ...]]:
     if family.kind is Kind.GAUGE:
         return [labels for labels, _ in samples(family)]
     shared = product(*(_SHOWN[name] for name in family.labels if name in _SHOWN))
-    return [(*labels, *own) for labels, own in product(shared, family.known)]
+    return [(*labels, *own) for labels, own in product(shared, family.initial)]
 
 
 def _set(metric: Metric) -> None:
@@ -183,10 +183,10 @@ def spread(taken: list[float]) -> dict[str, float]:
     return {"p50": hundredths[49], "p99": hundredths[98]}
 
 
-def scraped(url: str, engine: Engine, form: Form, runs: int) -> dict[str, Any]:
+def scraped(url: str, engine: Engine, form: TextFormat, runs: int) -> dict[str, Any]:
     """Time new pages, old pages, the library and the floor in turn."""
     scraper, library = Scraper(url), registry()
-    write = openmetrics.generate_latest if form is Form.OPENMETRICS else generate_latest
+    write = openmetrics.generate_latest if form is TextFormat.OPENMETRICS else generate_latest
     asks: dict[str, Callable[[], object]] = {
         "new": lambda: scraper.read("/metrics", form.value),
         "same": lambda: scraper.read("/metrics", form.value),
@@ -247,13 +247,13 @@ def measured(url: str, runs: int) -> dict[str, Any]:
         served = stack.enter_context(filled(url, folder))
         engine = create_engine(url)
         stack.callback(engine.dispose)
-        found = {form.name.lower(): scraped(served, engine, form, runs) for form in Form}
+        found = {form.name.lower(): scraped(served, engine, form, runs) for form in TextFormat}
         return {**found, "prometheus": prometheus(served, engine, folder)}
 
 
 def shown(name: str, found: dict[str, Any]) -> None:
     """Print what was measured of one database."""
-    for form in (one.name.lower() for one in Form):
+    for form in (one.name.lower() for one in TextFormat):
         one = found[form]
         print(f"{name}, {form}: {one['series']:,} series, {one['megabytes']:.1f} MB")
         for what, said in (
@@ -288,7 +288,7 @@ def main() -> int:
         for name, one in found.items():
             shown(name, one)
         print(f"(goal: a new page in {GOAL_SECONDS * 1000:.0f} ms at p99)")
-    pages = [one[form.name.lower()] for one in found.values() for form in Form]
+    pages = [one[form.name.lower()] for one in found.values() for form in TextFormat]
     met = all(one["new"]["p99"] < GOAL_SECONDS and one["ratio"] >= GOAL_RATIO for one in pages)
     return 0 if met else 3
 

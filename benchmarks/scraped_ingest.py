@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.freshness import Server, databases, serving
 from benchmarks.scrape import CLUSTERS, COHORTS, fill, series
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 
@@ -86,7 +86,7 @@ def scrape(url: str, wanted: Event, answers: "Synchronized[int]") -> None:
     while wanted.wait():
         began = time.monotonic()
         with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
-            connection.request("GET", "/metrics", headers={"Accept": Form.OPENMETRICS.value})
+            connection.request("GET", "/metrics", headers={"Accept": TextFormat.OPENMETRICS.value})
             page = connection.getresponse().read()
         answers.value += series(page) >= LEAST_SERIES
         time.sleep(max(0.0, began + SCRAPE_EVERY_S - time.monotonic()))

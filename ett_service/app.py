@@ -16,19 +16,20 @@ from ett_service.detection.options import Options, Plan
 from ett_service.ingest.wire import Limits
 from ett_service.metrics.gauges import GaugeOptions
 from ett_service.notifications.guard import Allowed
-from ett_service.notifications.receivers import Directory
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.schedule import Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate, sqlite
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store, open_store
-from ett_service.storage.metrics.labels import Most
-from ett_service.worker.deliver import Delivering
-from ett_service.worker.ledgers import Beside, Worker
-from ett_service.worker.metrics import Publication
+from ett_service.storage.metrics.labels import LabelLimits
+from ett_service.worker.deliver import DeliveryThread
+from ett_service.worker.ledgers import Worker
+from ett_service.worker.metrics import MetricsOptions
 from ett_service.worker.notify import Audience
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
+from ett_service.worker.thread import PeriodicThread
 
 Clock = Callable[[], int]
 """Tells the time in microseconds since the Unix epoch."""
@@ -82,21 +83,21 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
     """Make the worker of a store; it is still to be started."""
     limits, metrics = settings.limits, settings.metrics
     notified = notifications(settings)
-    beside: list[Beside] = [_delivering(settings, store, notified)]
+    threads: list[PeriodicThread] = [_delivery(settings, store, notified)]
     if settings.detection.enabled:
-        beside.append(_evaluating(settings, store, notified))
+        threads.append(_detection(settings, store, notified))
     return Worker(
         store,
         now_us,
         limits,
         poll_seconds=settings.worker_poll_seconds,
         cohorts_a_day=settings.cohorts_a_day,
-        publication=Publication(
+        metrics=MetricsOptions(
             every_us=round(metrics.every_seconds * SECOND_US),
-            most=Most(metrics.clusters, metrics.cohorts),
-            asked=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
+            limits=LabelLimits(metrics.clusters, metrics.cohorts),
+            gauges=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
         ),
-        beside=beside,
+        threads=threads,
     )
 
 
@@ -134,18 +135,18 @@ def detection_plan(settings: Settings) -> Plan:
     )
 
 
-def _delivering(settings: Settings, store: Store, notified: Notifications) -> Delivering:
+def _delivery(settings: Settings, store: Store, notified: Notifications) -> DeliveryThread:
     alerting = settings.alerting
     schedule = Schedule(
         steps_us=tuple(round(seconds * SECOND_US) for seconds in alerting.retry_seconds),
         resend_us=round(alerting.resend_seconds * SECOND_US),
     )
-    return Delivering(store, notified.directory, notified.sender(), schedule)
+    return DeliveryThread(store, notified.directory, notified.sender(), schedule)
 
 
-def _evaluating(settings: Settings, store: Store, notified: Notifications) -> Evaluating:
+def _detection(settings: Settings, store: Store, notified: Notifications) -> DetectionThread:
     detection = settings.detection
-    detecting = Detecting(
+    options = DetectionOptions(
         plan=detection_plan(settings),
         rules=StateRules(runs=detection.runs),
         audience=Audience(notified.directory, notified.public_url),
@@ -153,7 +154,7 @@ def _evaluating(settings: Settings, store: Store, notified: Notifications) -> Ev
         settle_us=round(detection.settle_seconds * SECOND_US),
         lease_seconds=settings.alerting.lease_seconds,
     )
-    return Evaluating(store, detecting)
+    return DetectionThread(store, options)
 
 
 def _limits(settings: Settings) -> Limits:

@@ -30,7 +30,8 @@ from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.core.ledger.results import Limits
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy, PeakRate, Price, Target
-from ett_service.notifications.receivers import OF_SETTINGS, Format, Receiver
+from ett_service.notifications.formats import FORMATS, Format
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver, Secret
 
 PREFIX = "ETT_"
 DEFAULT_FILE = Path("ett.toml")
@@ -135,8 +136,8 @@ class ReceiverRow(Row):
 
     name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,62}$")]
     url: SecretStr  #: that of Slack and its like is a secret
-    format: Literal["generic", "slack", "pagerduty", "teams", "alertmanager"] = "generic"
-    secret: SecretStr = SecretStr("")  #: signs; PagerDuty's is its routing key
+    format: Format = Format("generic")
+    secret: SecretStr = SecretStr("")  #: signs; a routing key for formats that need one
     where: dict[Dimension, str] = {}  #: only what concerns these
 
 
@@ -228,8 +229,9 @@ class Settings(BaseModel):
         dimensions = {"project", *detection.cohort}
         if any(not dimensions.issuperset(row.where) for row in receivers):
             raise ValueError("where may name project and the dimensions of detection.cohort")
-        if any(row.format == "pagerduty" and not row.secret for row in receivers):
-            raise ValueError("pagerduty needs its routing key as secret")
+        for row in receivers:
+            if FORMATS[row.format].secret is Secret.ROUTING_KEY and not row.secret:
+                raise ValueError(f"{row.format} needs its routing key as secret")
         return receivers
 
     @property
@@ -266,7 +268,7 @@ class Settings(BaseModel):
                 owner=OF_SETTINGS,
                 name=row.name,
                 url=row.url.get_secret_value(),
-                format=Format(row.format),
+                format=FORMATS[row.format],
                 secrets=tuple(filter(None, [row.secret.get_secret_value()])),
                 where=dict(row.where.items()),
             )

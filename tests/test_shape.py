@@ -22,7 +22,6 @@ OF_ONE_MACHINE = re.compile(r"(?<![\w.])/(?:work|tmp|root|home|opt)/\w")
 
 #: Modules that are best tested where they are used, and where that is.
 TESTED_IN = {
-    "notifications/formats/alert.py": "notifications/formats/test_alertmanager.py",
     "api/answers.py": "api/jobs/test_listing.py",
     "api/receivers/answers.py": "api/receivers/test_receivers.py",
     "api/receivers/deliveries.py": "api/receivers/test_receivers.py",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dashboards.build import PACKS
 from dashboards.build.alerting import COPY, alerting
-from dashboards.build.writing import write
+from dashboards.build.files import write
 from ett_service.metrics.rules.objective import Objective
 from ett_service.metrics.rules.rule import Links
 

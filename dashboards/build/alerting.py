@@ -1,4 +1,4 @@
-"""The alerts as Grafana's own, for who runs no Alertmanager: the same rules, another evaluator."""
+"""The alerts as Grafana's own: the same rules, evaluated by Grafana instead of Prometheus."""
 
 import re
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from ett_service.metrics.rules.objective import Objective
 from ett_service.metrics.rules.rule import Alert, Group, Links, Scale
 
 COPY = "provisioning/alerting/ett.yaml.disabled"
-"""Where it stands below ``dashboards/``, under a name that Grafana does not load."""
+"""Its path below ``dashboards/``; Grafana does not load a file of that name."""
 
 FOLDER = "ETT alerts"
 DATASOURCE_UID = "ett-prometheus"
-"""Alerts cannot ask a variable; ``provisioning/datasources/ett.yaml`` gives it this one."""
+"""Alerts cannot use a variable; ``provisioning/datasources/ett.yaml`` sets this uid."""
 
 EXPRESSIONS_UID = "__expr__"
 """Grafana's name for its own arithmetic."""
@@ -36,7 +36,7 @@ _LABELS = re.compile(r"\$labels\b")
 
 def alerting(objective: Objective, links: Links) -> str:
     """Return the text of the file that Grafana provisions its alerts from."""
-    told = {
+    document = {
         "apiVersion": 1,
         "groups": [
             _group(group, links)
@@ -45,7 +45,7 @@ def alerting(objective: Objective, links: Links) -> str:
             if any(isinstance(rule, Alert) for rule in group.rules)
         ],
     }
-    return _HEAD + yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=100)
+    return _HEAD + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _group(group: Group, links: Links) -> dict[str, Any]:

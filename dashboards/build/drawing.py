@@ -73,8 +73,8 @@ def _described(builder: Drawn, panel: Panel) -> Drawn:
     builder.data_links([_data_link(link.title, link.url) for link in panel.links])
     builder.transformations(
         [
-            DataTransformerConfig(id_val=one.name, options=one.options)
-            for one in panel.transformations
+            DataTransformerConfig(id_val=transformation.name, options=transformation.options)
+            for transformation in panel.transformations
         ]
     )
     return builder
@@ -93,7 +93,7 @@ def _bounded(builder: Drawn, panel: Panel) -> None:
 
 
 def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
-    steps = [Threshold(value=one.value, color=one.colour) for one in panel.thresholds]
+    steps = [Threshold(value=step.value, color=step.colour) for step in panel.thresholds]
     return dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)
 
 

@@ -18,7 +18,7 @@ def overrides(panel: Panel) -> list[DashboardFieldConfigSourceOverrides]:
     """Return what differs by name: the colours of categories, then what the panel says."""
     painted = PHASE_COLOURS if panel.paint is Paint.SERIES else {}
     named = [Field(name=name, colour=colour) for name, colour in painted.items()]
-    return [_override(one) for one in (*named, *panel.fields)]
+    return [_override(field) for field in (*named, *panel.fields)]
 
 
 def mappings(panel: Panel) -> list[ValueMap]:
@@ -37,26 +37,26 @@ def link_json(link: Link) -> dict[str, object]:
     return {"title": link.title, "url": link.url, "targetBlank": not link.url.startswith("/")}
 
 
-def _override(one: Field) -> DashboardFieldConfigSourceOverrides:
+def _override(field: Field) -> DashboardFieldConfigSourceOverrides:
     return (
         DashboardFieldConfigSourceOverrides()
-        .matcher(MatcherConfig(id_val="byName", options=one.name))
-        .properties([DynamicConfigValue(name, value) for name, value in _properties(one)])
+        .matcher(MatcherConfig(id_val="byName", options=field.name))
+        .properties([DynamicConfigValue(name, value) for name, value in _properties(field)])
     )
 
 
-def _properties(one: Field) -> Iterator[tuple[str, object]]:
-    colour = {"mode": "fixed", "fixedColor": one.colour} if one.colour else None
+def _properties(field: Field) -> Iterator[tuple[str, object]]:
+    colour = {"mode": "fixed", "fixedColor": field.colour} if field.colour else None
     wanted: dict[str, object] = {
-        "displayName": one.title,
-        "unit": one.unit,
-        "decimals": one.decimals,
+        "displayName": field.title,
+        "unit": field.unit,
+        "decimals": field.decimals,
         "color": colour,
-        "custom.hidden": one.hidden,
-        "custom.cellOptions": {"type": "color-text"} if one.painted else None,
-        "custom.lineStyle": {"fill": "dash", "dash": [8, 6]} if one.dashed else None,
-        "custom.fillBelowTo": one.fill_down_to,
-        "custom.width": one.width,
-        "links": [link_json(link) for link in one.links],
+        "custom.hidden": field.hidden,
+        "custom.cellOptions": {"type": "color-text"} if field.painted else None,
+        "custom.lineStyle": {"fill": "dash", "dash": [8, 6]} if field.dashed else None,
+        "custom.fillBelowTo": field.fill_down_to,
+        "custom.width": field.width,
+        "links": [link_json(link) for link in field.links],
     }
     return ((name, value) for name, value in wanted.items() if value not in (None, "", False, []))

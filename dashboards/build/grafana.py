@@ -27,7 +27,7 @@ EVERY = VariableOption(text=["All"], value=["$__all"], selected=True)
 def to_json(dashboard: Dashboard, tag: str) -> str:
     """Return the text of the file that Grafana loads; *tag* is that of its pack."""
     content = json.loads(json.dumps(_built(dashboard, tag).build(), cls=JSONEncoder))
-    happened = [_annotation(one, dashboard.source) for one in dashboard.annotations]
+    happened = [_annotation(annotation, dashboard.source) for annotation in dashboard.annotations]
     content["annotations"] = {"list": happened}
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -49,11 +49,11 @@ def _built(dashboard: Dashboard, tag: str) -> sdk.Dashboard:
         built.link(_to_elsewhere(link))
     for variable in dashboard.variables:
         built.with_variable(_variable(variable, dashboard.source))
-    for number, (one, place) in enumerate(places(dashboard.rows), start=1):
-        if isinstance(one, Row):
-            built.with_row(_row(one, number, place))
+    for number, (part, place) in enumerate(places(dashboard.rows), start=1):
+        if isinstance(part, Row):
+            built.with_row(_row(part, number, place))
         else:
-            built.with_panel(drawn(one, dashboard.source, number, place))
+            built.with_panel(drawn(part, dashboard.source, number, place))
     return built
 
 
@@ -91,7 +91,7 @@ def _variable(variable: Variable, source: Source) -> Builder[VariableModel]:
         case VariableKind.CHOICE:
             return _choice(variable)
         case VariableKind.QUERY:
-            return _asked(variable, source)
+            return _query_variable(variable, source)
         case other:
             assert_never(other)
 
@@ -113,14 +113,14 @@ def _choice(variable: Variable) -> sdk.CustomVariable:
         .label(variable.label)
         .description(variable.description)
         .values(variable.query)
-        .options([VariableOption(text=one, value=one, selected=False) for one in choices])
+        .options([VariableOption(text=choice, value=choice, selected=False) for choice in choices])
     )
     if variable.several:
         return built.multi(multi=True).include_all(include_all=True).current(EVERY)
     return built.current(VariableOption(text=choices[0], value=choices[0], selected=True))
 
 
-def _asked(variable: Variable, source: Source) -> sdk.QueryVariable:
+def _query_variable(variable: Variable, source: Source) -> sdk.QueryVariable:
     built = (
         sdk.QueryVariable(variable.name)
         .label(variable.label)
@@ -138,7 +138,7 @@ def _asked(variable: Variable, source: Source) -> sdk.QueryVariable:
 
 
 def _annotation(annotation: Annotation, source: Source) -> dict[str, object]:
-    found: dict[str, object] = {
+    annotation_json: dict[str, object] = {
         "name": annotation.name,
         "datasource": datasource_of(source).to_json(),
         "enable": annotation.shown,
@@ -146,11 +146,11 @@ def _annotation(annotation: Annotation, source: Source) -> dict[str, object]:
         "iconColor": annotation.colour,
     }
     if source is Source.PROMETHEUS:
-        asked: dict[str, object] = {"expr": annotation.query, "refId": "Anno"}
-        return found | asked | {
-            "titleFormat": annotation.title, "textFormat": annotation.text, "target": asked,
+        target: dict[str, object] = {"expr": annotation.query, "refId": "Anno"}
+        return annotation_json | target | {
+            "titleFormat": annotation.title, "textFormat": annotation.text, "target": target,
         }  # fmt: skip
-    return found | {
+    return annotation_json | {
         "target": {
             "editorMode": "code", "format": "table", "rawQuery": True,
             "rawSql": annotation.query, "refId": "Anno",

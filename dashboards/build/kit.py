@@ -1,4 +1,4 @@
-"""What a dashboard is made of, as plain data: what is asked, apart from how it is laid out."""
+"""The parts of a dashboard as plain data, apart from their layout."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -233,7 +233,7 @@ def datasource(source: Source) -> Variable:
     return Variable(
         name="datasource",
         label="Datasource",
-        description="Where the answers come from.",
+        description="The datasource of all panels.",
         query=source.value,
         kind=VariableKind.DATASOURCE,
     )

@@ -1,4 +1,4 @@
-"""Writes SQL out as Grafana's PostgreSQL datasource does before it asks the database.
+"""Expands SQL as Grafana's PostgreSQL datasource does before it queries the database.
 
 Grafana does it in two places: pages put the values of variables in, its backend then expands the
 macros. Only the formats and macros that the dashboards use are known here.
@@ -20,7 +20,7 @@ Chosen = str | Sequence[str]
 
 
 def written_out(sql: str, chosen: Mapping[str, Chosen], from_us: int, to_us: int) -> str:
-    """Return *sql* with what was *chosen*, for the range between two instants.
+    """Return *sql* with the *chosen* values, for the range between two instants.
 
     Instants are microseconds since 1970. Grafana's are of milliseconds, so these are cut to them.
 
@@ -39,7 +39,7 @@ def _quoted(name: str, form: str | None, value: Chosen) -> str:
     if value == ALL:
         return EVERYTHING
     values = [value] if isinstance(value, str) else value
-    return ",".join(f"'{_escaped(one)}'" for one in values)
+    return ",".join(f"'{_escaped(text)}'" for text in values)
 
 
 def _escaped(text: str) -> str:

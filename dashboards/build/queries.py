@@ -34,7 +34,7 @@ class _Sql(Dataquery, Builder[Dataquery]):
 
 
 def datasource_of(source: Source) -> DataSourceRef:
-    """Return the datasource that the reader chose."""
+    """Return the selected datasource."""
     return DataSourceRef(type_val=source.value, uid="${datasource}")
 
 
@@ -51,7 +51,7 @@ def target(query: Query, source: Source, place: int) -> Builder[Dataquery]:
 
 
 def _promql(query: Query, letter: str) -> prometheus.Dataquery:
-    asked = (
+    dataquery = (
         prometheus.Dataquery()
         .datasource(datasource_of(Source.PROMETHEUS))
         .editor_mode(QueryEditorMode.CODE)
@@ -61,4 +61,4 @@ def _promql(query: Query, letter: str) -> prometheus.Dataquery:
         .exemplar(query.exemplars)
         .ref_id(letter)
     )
-    return asked.instant() if query.instant else asked.range()
+    return dataquery.instant() if query.instant else dataquery.range()

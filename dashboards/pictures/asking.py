@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 import psycopg
 
-from dashboards.build.filling import filled
 from dashboards.build.kit import Dashboard, Panel, VariableKind
 from dashboards.build.macros import ALL, Chosen, written_out
+from dashboards.build.variables import filled
 from dashboards.pictures.frames import Frame, of_rows, of_samples, transformed
 from ett_service.core.intervals import SECOND_US
 from ett_service.storage.schema.views import READER

@@ -28,11 +28,10 @@ from ett_service.ingest.wire import Limits
 from ett_service.metrics.gauges import GaugeOptions
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
-from ett_service.storage.metrics.labels import Most
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
-from ett_service.worker.metrics import Publication, Publishing
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.metrics import MetricsOptions, MetricsThread
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
 
 _PROJECT = "demo"
 _NAMED = ("*-pretrain-*",)  #: jobs that the page shows one by one
@@ -64,12 +63,16 @@ class _Running:
     """The service at the instants of its clock."""
 
     def __init__(
-        self, client: TestClient, worker: Worker, publishing: Publishing, evaluating: Evaluating
+        self,
+        client: TestClient,
+        worker: Worker,
+        publishing: MetricsThread,
+        detection: DetectionThread,
     ) -> None:
         self._client = client
         self._worker = worker
         self._publishing = publishing
-        self._evaluating = evaluating
+        self._detection = detection
 
     def tell(self, events: Sequence[WireEvent]) -> None:
         """Send events, all of which must be taken, and work them in."""
@@ -83,7 +86,7 @@ class _Running:
 
     def _goes_on(self) -> bool:
         try:
-            return self._worker.pass_over() > 0
+            return self._worker.run_once() > 0
         except StorageUnavailable:  # folds that write the same rows waited for each other too long
             return True
 
@@ -93,9 +96,9 @@ class _Running:
 
     def search(self) -> None:
         """Look for regressions, if a day is over."""
-        while (epoch := self._evaluating.leading.epoch) is None:
+        while (epoch := self._detection.lease.epoch) is None:
             sleep(_A_MOMENT_S)
-        self._evaluating.go_on(epoch)
+        self._detection.run_once(epoch)
 
     def page(self, at_us: int) -> Page:
         """Publish, and read what is published."""
@@ -132,7 +135,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
 @contextmanager
 def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running]:
     worker = Worker(store, clock.now)
-    publication = Publication(most=Most(), asked=GaugeOptions(economy, jobs=_NAMED))
+    options = MetricsOptions(gauges=GaugeOptions(economy, jobs=_NAMED))
     state = AppState(
         store, clock.now, replace(Limits(), max_batch_events=_A_BATCH), worker,
         open_metrics=True, economy=economy, version=version("ett-service"),
@@ -140,18 +143,18 @@ def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running
     key = store.write(
         lambda conn: create_key(conn, project=_PROJECT, name="demo", scopes=SCOPES, now_us=clock.us)
     )
-    detecting = Detecting(
+    detection_options = DetectionOptions(
         Plan(options=Options(impact_floor=IMPACT_FLOOR), economy=economy),
         clock=lambda _conn: clock.us,
     )
-    evaluating = Evaluating(store, detecting)
-    evaluating.leading.start()
+    detection = DetectionThread(store, detection_options)
+    detection.lease.start()
     with TestClient(create_app(lambda: nullcontext(state))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        publishing = Publishing(store, clock.now, publication)
-        yield _Running(client, worker, publishing, evaluating)
-    evaluating.leading.stop_soon()
-    evaluating.leading.join()
+        publishing = MetricsThread(store, clock.now, options)
+        yield _Running(client, worker, publishing, detection)
+    detection.lease.stop_soon()
+    detection.lease.join()
 
 
 def _told(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:

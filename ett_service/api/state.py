@@ -7,7 +7,7 @@ from typing import Protocol
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy
 from ett_service.ingest.wire import Limits
-from ett_service.notifications.receivers import Directory
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.sender import Sender
 from ett_service.storage.engine.store import Store
 

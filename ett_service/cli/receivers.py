@@ -10,7 +10,7 @@ from ett_service.cli.output import conditions, minute, or_dash, write_line
 from ett_service.cli.remote import ask, of_project, place
 from ett_service.cli.tables import Answer, number, text, write_table
 from ett_service.cli.verb import Exit, Failure, Verb
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.formats import FORMATS
 
 _MOST = 1000
 _STATES = ("waiting", "repeating", "sent", "dead", "superseded")
@@ -59,7 +59,7 @@ def _add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "address", help="address to post to; - reads it from standard input, as it may be a secret"
     )
-    parser.add_argument("--format", choices=[member.value for member in Format], default="generic")
+    parser.add_argument("--format", choices=[*FORMATS], default="generic")
     parser.add_argument(
         "--routing-key-file", type=Path, metavar="FILE", help="file with PagerDuty's routing key"
     )

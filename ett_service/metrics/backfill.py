@@ -1,11 +1,11 @@
 """The past of the fleet's counters, as OpenMetrics text with a timestamp on each sample.
 
-A Prometheus makes blocks of it. Every series of a cluster and cohort begins at 0, one step before
-anything of theirs was counted, so that no increase is missed.
+Prometheus makes blocks of it. Every series of a cluster and cohort begins at 0, one step before
+its first increase, so that no increase is missed.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import TypeAlias
@@ -15,11 +15,11 @@ from ett_service.core.fleet.counters import BOUNDS_US, OF_A_CLUSTER, family_of
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
 from ett_service.metrics.families import COUNTERS, Family, Kind
-from ett_service.metrics.text import END, Form, head, labelled, number
-from ett_service.storage.metrics.labels import Most, Shown
+from ett_service.metrics.text import END, TextFormat, head, labelled, number
+from ett_service.storage.metrics.labels import LabelLimits, ShownLabels
 
 Labels: TypeAlias = tuple[str, str]
-"""Cluster and cohort; the cohort is empty where a family does not tell cohorts apart."""
+"""Cluster and cohort; the cohort is empty for families without that label."""
 
 _Moved: TypeAlias = defaultdict[str, defaultdict[int, int]]
 
@@ -29,9 +29,9 @@ _WALL = "phase_seconds:"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of the past is written: samples from *from_at* on, with *labels* on each.
+    """What is written: samples from *from_at* on, with *labels* on each.
 
-    *steps* are of whole seconds.
+    *steps* are whole seconds.
     """
 
     steps: Steps
@@ -41,26 +41,26 @@ class Scope:
 
 
 class Past:
-    """How much the counters moved at each step, by cluster and cohort."""
+    """The increases of the counters at each step, by cluster and cohort."""
 
     def __init__(self) -> None:
         self._moved: dict[Labels, _Moved] = {}
 
     def add(self, labels: Labels, moves: Moves) -> None:
-        """Add what one job, or several, moved."""
+        """Add the increases of one or several jobs."""
         for key, by_step in moves.items():
-            own = (labels[0], "") if family_of(key) in OF_A_CLUSTER else labels
-            moved = self._moved.setdefault(own, _nothing())[key]
+            series = (labels[0], "") if family_of(key) in OF_A_CLUSTER else labels
+            moved = self._moved.setdefault(series, _no_moves())[key]
             for at, amount in by_step.items():
                 moved[at] += amount
 
-    def fold(self, most: Most, live: Shown) -> None:
-        """Put clusters and cohorts that are too many under ``other``.
+    def fold(self, limits: LabelLimits, live: ShownLabels) -> None:
+        """Count clusters and cohorts beyond *limits* under ``other``.
 
         Those that the *live* page shows keep their names, then those with the most GPU time.
         """
-        clusters = _kept(self._weights(0), most.clusters, live.clusters)
-        cohorts = _kept(self._weights(1), most.cohorts, live.cohorts) | {""}
+        clusters = _largest(self._weights(0), limits.clusters, live.clusters)
+        cohorts = _largest(self._weights(1), limits.cohorts, live.cohorts) | {""}
         before, self._moved = self._moved, {}
         for (cluster, cohort), moved in before.items():
             shown = (
@@ -71,28 +71,27 @@ class Past:
 
     @property
     def first_at(self) -> int | None:
-        """When anything was first counted; None where nothing was."""
+        """The first increase; None if there is none."""
         return min(
-            (at for moved in self._moved.values() for of in moved.values() for at in of),
+            (at for moved in self._moved.values() for by_step in moved.values() for at in by_step),
             default=None,
         )
 
     def text(self, scope: Scope) -> Iterator[str]:
-        """Yield the text, piece by piece, to its last line."""
+        """Yield the text in pieces, to its last line."""
         reads = _reads(scope.steps, self.first_at)
-        shown = {labels: _Lines(moved, reads, scope) for labels, moved in self._sorted()}
+        shown = {
+            labels: _Lines(moved, reads, scope) for labels, moved in sorted(self._moved.items())
+        }
         for family in COUNTERS:
-            yield head(family, Form.OPENMETRICS)
-            for labels, of in shown.items():
-                if bool(labels[1]) == ("cohort" in family.labels):
-                    yield from of.lines(family, labels)
+            yield head(family, TextFormat.OPENMETRICS)
+            for labels, lines in shown.items():
+                if bool(labels[1]) == family.of_cohorts:
+                    yield from lines.lines(family, labels)
         yield END
 
-    def _sorted(self) -> list[tuple[Labels, _Moved]]:
-        return sorted(self._moved.items())
-
     def _weights(self, place: int) -> dict[str, tuple[int, int]]:
-        """Return by the words of a label its GPU time, and its wall time."""
+        """Return GPU time and wall time by the values of a label."""
         paid: defaultdict[str, int] = defaultdict(int)
         wall: defaultdict[str, int] = defaultdict(int)
         for labels, moved in self._moved.items():
@@ -101,7 +100,7 @@ class Past:
                     wall[labels[place]] += sum(by_step.values())
                 elif key.startswith(_PAID) and key.endswith("/true"):
                     paid[labels[place]] += sum(by_step.values())
-        return {word: (paid[word], us) for word, us in wall.items()}
+        return {value: (paid[value], us) for value, us in wall.items()}
 
 
 class _Lines:
@@ -116,7 +115,7 @@ class _Lines:
         self._stamps = [f" {at // SECOND_US}\n" for at in self._reads if at >= scope.from_at]
 
     def lines(self, family: Family, labels: Labels) -> Iterator[str]:
-        """Yield the samples of a family, series by series and each in the order of time."""
+        """Yield the samples of a family, series by series, each in the order of time."""
         shared = labels if labels[1] else labels[:1]
         if family.kind is Kind.HISTOGRAM and labels[1] and not self._scope.cohort_histograms:
             return
@@ -128,19 +127,21 @@ class _Lines:
                 yield self._counter(family, key, (*shared, *own))
 
     def _series(self, family: Family) -> list[tuple[str, ...]]:
-        """Return the labels behind cluster and cohort: those known beforehand, and those seen."""
-        seen = dict.fromkeys(family.known)
+        """Return the labels behind cluster and cohort: the known ones, and those with increases."""
+        series = dict.fromkeys(family.initial)
         for key in sorted(self._moved):
             name, _, own = key.partition("#")[0].partition(":")
             if name == family.key:
-                seen[tuple(own.split("/")) if own else ()] = None
-        return list(seen)
+                series[tuple(own.split("/")) if own else ()] = None
+        return list(series)
 
     def _counter(self, family: Family, key: str, values: Iterable[str]) -> str:
-        shown = _shower(family)
         name = f"{family.name}{self._labelled(family.labels, values)} "
-        values_at = zip(self._values(key), self._stamps, strict=True)
-        return "".join([f"{name}{shown(value)}{stamp}" for value, stamp in values_at])
+        unit = SECOND_US if family.is_seconds else None
+        samples = zip(self._values(key), self._stamps, strict=True)
+        return "".join(
+            [f"{name}{value / unit if unit else value!r}{stamp}" for value, stamp in samples]
+        )
 
     def _histogram(self, family: Family, key: str, values: Sequence[str]) -> Iterator[str]:
         bounds = (*(number(bound_us / SECOND_US) for bound_us in BOUNDS_US[family.key]), "+Inf")
@@ -173,28 +174,22 @@ class _Lines:
 
 
 def _reads(steps: Steps, first_at: int | None) -> list[int]:
-    """Return the instants of all samples, the first one step before *first_at*."""
+    """Return the instants of all samples, the first of them one step before *first_at*."""
     if first_at is None:
         return []
     step_us, last_at = steps
     before = (first_at - 1) // step_us * step_us
-    found = list(range(before, last_at + 1, step_us))
-    return found if found[-1] == last_at else [*found, last_at]
+    instants = list(range(before, last_at + 1, step_us))
+    return instants if instants[-1] == last_at else [*instants, last_at]
 
 
-def _kept(weights: Mapping[str, tuple[int, int]], most: int, first: Container[str]) -> set[str]:
-    def order(word: str) -> tuple[bool, int, int, str]:
-        paid_us, wall_us = weights[word]
-        return word not in first, -paid_us, -wall_us, word
+def _largest(weights: Mapping[str, tuple[int, int]], most: int, first: Container[str]) -> set[str]:
+    def order(value: str) -> tuple[bool, int, int, str]:
+        paid_us, wall_us = weights[value]
+        return value not in first, -paid_us, -wall_us, value
 
     return set(sorted(weights, key=order)[:most])
 
 
-def _shower(family: Family) -> Callable[[int], str]:
-    if family.key.endswith("_seconds"):
-        return lambda us: repr(us / SECOND_US)
-    return repr
-
-
-def _nothing() -> _Moved:
+def _no_moves() -> _Moved:
     return defaultdict(lambda: defaultdict(int))

@@ -1,8 +1,8 @@
-"""Every family of metrics that the service exposes: its type, its labels and what it says.
+"""Every family of metrics: its type, its labels and its help.
 
-Counters and histograms come from marks in the database that never go down, gauges from what was
-last published there; both are the same from every replica. What a process counts of itself starts
-at 0 with it.
+Counters and histograms come from high-water marks in the database that never go down, gauges from
+the last publication there; both are the same on every replica. A process's own metrics start at 0
+with it.
 """
 
 from collections.abc import Sequence
@@ -26,30 +26,44 @@ class Kind(StrEnum):
 class Family:
     """One family. ``name`` is that of its samples: of a counter with ``_total``.
 
-    ``known`` are values of the labels behind ``cluster`` and ``cohort`` that are exposed at 0
-    before anything was counted, ``bounds_us`` the upper bounds of a histogram's buckets but the
-    last.
+    ``initial`` are values of the labels behind ``cluster`` and ``cohort`` that are exposed at 0
+    before anything was counted.
     """
 
     name: str
     kind: Kind
     labels: tuple[str, ...]
     text: str
-    known: Sequence[tuple[str, ...]] = ()
+    initial: Sequence[tuple[str, ...]] = ()
 
     @property
     def key(self) -> str:
-        """What its keys in ``core.counters`` begin with."""
+        """The beginning of its keys in ``core.fleet.counters``."""
         return self.name.removeprefix("ett_").removesuffix("_total")
 
     def series(self, own: Sequence[str]) -> str:
-        """Return the key there of one series, by its labels behind ``cluster`` and ``cohort``."""
+        """Return the key of one series there, by its labels behind ``cluster`` and ``cohort``."""
         return f"{self.key}:{'/'.join(own)}" if own else self.key
 
     @property
     def bounds_us(self) -> tuple[int, ...]:
         """Upper bounds of the buckets but the last; empty unless it is a histogram of durations."""
         return BOUNDS_US.get(self.key, ())
+
+    @property
+    def of_cohorts(self) -> bool:
+        """Whether each cohort has series of its own."""
+        return "cohort" in self.labels
+
+    @property
+    def own_labels(self) -> tuple[str, ...]:
+        """The labels behind ``cluster`` and ``cohort``."""
+        return self.labels[2 if self.of_cohorts else 1 :]
+
+    @property
+    def is_seconds(self) -> bool:
+        """Whether its values are seconds, which the marks hold as microseconds."""
+        return self.key.endswith("_seconds")
 
 
 _COHORT = ("cluster", "cohort")
@@ -64,153 +78,155 @@ _HELD = tuple(
 COUNTERS: tuple[Family, ...] = (
     Family(
         "ett_phase_seconds_total", Kind.COUNTER, (*_COHORT, "phase"),
-        "Wall seconds by reported phase; phases sum to E2E.",
+        "Wall-clock seconds by reported phase; phases sum to the end-to-end time.",
         [(phase,) for phase in PHASES],
     ),
     Family(
         "ett_phase_weighted_seconds_total", Kind.COUNTER, (*_COHORT, "phase", "held"),
-        'Seconds by reported phase times accelerators; held="true" are GPU-seconds.',
+        'Seconds by reported phase, times accelerators; held="true" are GPU-seconds.',
         _HELD,
     ),
     Family(
         "ett_deducted_seconds_total", Kind.COUNTER, (*_COHORT, "phase", "category"),
-        "Seconds of a phase found to belong to another category.",
+        "Seconds of a phase that belong to another category.",
         DEDUCTIONS,
     ),
     Family(
         "ett_deducted_weighted_seconds_total", Kind.COUNTER, (*_COHORT, "phase", "category"),
-        "Seconds of a phase found to belong to another category, times accelerators.",
+        "Seconds of a phase that belong to another category, times accelerators.",
         DEDUCTIONS,
     ),
     Family(
         "ett_attempts_started_total", Kind.COUNTER, (*_COHORT, "start"),
-        "Attempts that began: the first of a job, or a restart.",
+        "Attempts started: the first of a job, or a restart.",
         (("first",), ("restart",)),
     ),
     Family(
         "ett_failures_total", Kind.COUNTER, ("cluster", "origin", "cause"),
-        "Attempts that ended failed, preempted or lost.",
+        "Attempts that failed, were preempted or were lost.",
         [(origin, cause) for cause, origin in ORIGIN_OF_CAUSE.items()],
     ),
     Family(
         "ett_time_to_start_seconds", Kind.HISTOGRAM, _COHORT,
-        "Hardware allocated to the first loop.", ((),),
+        "Time from the allocation of hardware to the first training loop.", ((),),
     ),
     Family(
         "ett_time_to_recover_seconds", Kind.HISTOGRAM, _COHORT,
-        "End of the interrupted attempt's last loop to the next loop.", ((),),
+        "Time from the end of an interrupted attempt's last training loop to the next loop.", ((),),
     ),
     Family(
         "ett_checkpoint_blocking_seconds", Kind.HISTOGRAM, _COHORT,
-        "The loop stood still for a save.", ((),),
+        "Time that a checkpoint blocked the training loop.", ((),),
     ),
     Family(
         "ett_phase_duration_seconds", Kind.HISTOGRAM, ("cluster", "phase"),
-        "What an attempt spent on a phase before its first loop, or on its shutdown.",
+        "Time an attempt spent in a phase before its first training loop, or in shutdown.",
         [(phase,) for phase in TIMED],
     ),
 )  # fmt: skip
-"""Marks: they never go down, whatever is corrected, deleted or restarted."""
+"""High-water marks: they never go down, whatever is corrected, deleted or restarted."""
 
 GAUGES: tuple[Family, ...] = (
-    Family("ett_attempts_running", Kind.GAUGE, _COHORT, "Attempts that run."),
+    Family("ett_attempts_running", Kind.GAUGE, _COHORT, "Running attempts."),
     Family("ett_attempts_silent", Kind.GAUGE, _COHORT,
-           "Attempts that run, and of which nothing was heard for a third of lost_after."),
+           "Running attempts without an event for a third of lost_after."),
     Family("ett_cohort_last_event_timestamp_seconds", Kind.GAUGE, _COHORT,
-           "The latest sign of any attempt."),
+           "Time of the latest event of any attempt."),
     Family("ett_oldest_open_phase_start_timestamp_seconds", Kind.GAUGE, (*_COHORT, "phase"),
-           "Since when the running attempt is in the phase that is in it longest; absent where "
-           "none is. A silent tail is an open stalled."),
+           "Start of the longest open phase of this name among running attempts; absent if none "
+           "is open. A silent tail counts as an open stalled."),
     Family("ett_phase_p99_seconds", Kind.GAUGE, ("cluster", "phase"),
-           "99 % of attempts spent no longer on the phase, over 28 days."),
+           "99th percentile of the time that attempts spent in the phase, over 28 days."),
     Family("ett_window_ratio", Kind.GAUGE, (*_COHORT, "window", "weighting"),
-           "ETT as a ratio, restated, up to the end of this hour. Do not average."),
+           "ETT as a ratio over the window, restated, up to the end of this hour. Do not average."),
     Family("ett_window_weighted_seconds", Kind.GAUGE, (*_COHORT, "window"),
-           "What the ratio weighted by accelerators divides by."),
+           "Denominator of the ratio that is weighted by accelerators."),
     Family("ett_window_gpu_seconds", Kind.GAUGE, ("cluster", "window", "category"),
-           "Seconds of held accelerators by category, restated."),
+           "GPU-seconds of held accelerators by category, restated."),
     Family("ett_window_cost", Kind.GAUGE, ("cluster", "window", "category", "currency"),
-           "What they cost; absent where any of them has no price."),
+           "Cost of these GPU-seconds; absent if any of them has no price."),
     Family("ett_gpu_hour_price", Kind.GAUGE, ("hardware", "currency"),
-           "What an hour of one accelerator costs now."),
-    Family("ett_target_ratio", Kind.GAUGE, ("cluster",), "The ETT that the cluster aims at."),
-    Family("ett_cohort_target_ratio", Kind.GAUGE, _COHORT, "The ETT that the cohort aims at."),
+           "Present price of one accelerator for an hour."),
+    Family("ett_target_ratio", Kind.GAUGE, ("cluster",), "Target ETT of the cluster."),
+    Family("ett_cohort_target_ratio", Kind.GAUGE, _COHORT, "Target ETT of the cohort."),
     Family("ett_last_marker_timestamp_seconds", Kind.GAUGE, ("marker",),
-           "The latest marker of a kind."),
+           "Time of the latest marker of a kind."),
     Family("ett_job_ratio", Kind.GAUGE, ("project", "training_job"),
-           "ETT of a running job, of those that metrics.jobs names."),
+           "ETT of a running job that metrics.jobs names."),
     Family("ett_regression_active", Kind.GAUGE, (*_COHORT, "phase", "metric", "severity"),
-           'Regressions that fire; "all" where one is not limited to a cluster or cohort.'),
+           'Firing regressions; "all" if one is not limited to a cluster or cohort.'),
     Family("ett_regression_lost_gpu_seconds", Kind.GAUGE, (*_COHORT, "phase", "metric"),
-           "What they cost a week; absent while accelerators are unknown."),
+           "GPU-seconds a week that firing regressions cost; absent while accelerators are "
+           "unknown."),
     Family("ett_regressions", Kind.GAUGE, ("state", "verdict"),
-           "Findings that are pending or fire."),
+           "Findings that are pending or firing."),
     Family("ett_regression_precision_ratio", Kind.GAUGE, (),
-           "Of the findings that people called real or noise in 90 days, the real ones."),
+           "Share of real findings among those triaged as real or noise in 90 days."),
     Family("ett_regression_detect_seconds", Kind.GAUGE, (),
-           "From the onset of a regression until it fired; the median over 90 days."),
+           "Time from the onset of a regression until it fired; median over 90 days."),
     Family("ett_regression_acknowledge_seconds", Kind.GAUGE, (),
-           "From there until somebody took it on; likewise."),
+           "Time from firing until a regression was acknowledged or resolved; median over 90 "
+           "days."),
     Family("ett_regression_resolve_seconds", Kind.GAUGE, (),
-           "From there until it was gone; likewise."),
+           "Time from firing until a regression was resolved; median over 90 days."),
     Family("ett_regression_sla_breached", Kind.GAUGE, ("sla",),
-           "Regressions of 90 days that took longer than the settings ask for, or have by now."),
+           "Regressions of 90 days that took longer than the SLA allows, or have by now."),
     Family("ett_detection_last_run_timestamp_seconds", Kind.GAUGE, (),
-           "Up to when the project was searched for regressions that is furthest behind."),
+           "Time of the latest search for regressions, of the project that is furthest behind."),
     Family("ett_detection_duration_seconds", Kind.GAUGE, (),
-           "How long the latest search of all projects took."),
-    Family("ett_detection_series", Kind.GAUGE, (), "What it looked at."),
+           "Duration of the latest search over all projects."),
+    Family("ett_detection_series", Kind.GAUGE, (), "Series that the latest search covered."),
     Family("ett_webhook_recent_deliveries", Kind.GAUGE, ("receiver", "result"),
-           "Messages of the last day that were sent, given up (dead) or superseded."),
+           "Deliveries of the last day that were sent, given up (dead) or superseded."),
     Family("ett_webhook_waiting", Kind.GAUGE, ("receiver",),
-           "Messages that are still to be delivered."),
+           "Pending deliveries."),
     Family("ett_webhook_oldest_waiting_timestamp_seconds", Kind.GAUGE, ("receiver",),
-           "Since when the oldest of them waits."),
+           "Creation time of the oldest pending delivery."),
     Family("ett_webhook_disabled_receivers", Kind.GAUGE, (),
-           "Receivers that are sent nothing any more, because they said 410 Gone."),
+           "Receivers that were disabled because they answered 410 Gone."),
     Family("ett_jobs_waiting", Kind.GAUGE, (),
-           "Jobs with facts that are not in the numbers yet."),
+           "Jobs with events that are not aggregated yet."),
     Family("ett_aggregation_watermark_timestamp_seconds", Kind.GAUGE, (),
-           "What came in before is in the numbers."),
+           "Events received before this time are aggregated."),
     Family("ett_published_timestamp_seconds", Kind.GAUGE, (),
-           "When the numbers of this page were last worked out."),
-    Family("ett_publish_duration_seconds", Kind.GAUGE, (), "How long that took."),
+           "Time of the last publication of this page."),
+    Family("ett_publish_duration_seconds", Kind.GAUGE, (), "Duration of the last publication."),
     Family("ett_mark_excess_seconds", Kind.GAUGE, (),
-           "Wall seconds by which counters stand above what is known now."),
+           "Wall-clock seconds by which counters exceed the present totals."),
     Family("ett_label_values_folded", Kind.GAUGE, ("label",),
-           'Clusters and cohorts that count under "other".'),
+           'Clusters and cohorts that are counted under "other".'),
     Family("ett_db_size_bytes", Kind.GAUGE, (), "Size of the database."),
 )  # fmt: skip
-"""The state of the fleet, as it was last published."""
+"""The state of the fleet, as last published."""
 
 OWN: tuple[Family, ...] = (
     Family("ett_ingest_events_total", Kind.COUNTER, ("source",),
-           "Events taken in, duplicates apart; import is what came marked as history.",
+           "Events accepted, without duplicates; import is history.",
            (("events",), ("import",))),
     Family("ett_ingest_events_rejected_total", Kind.COUNTER, ("code",),
-           "Events refused, by the code that their sender was told."),
+           "Events rejected, by error code."),
     Family("ett_ingest_events_duplicate_total", Kind.COUNTER, (),
-           "Events that were known already."),
+           "Duplicate events."),
     Family("ett_ingest_event_lag_seconds", Kind.HISTOGRAM, (),
-           "From the instant that an event names to its arrival; what came as history is left "
-           "out."),
+           "Time from an event's timestamp to its arrival, without history."),
     Family("ett_ingest_last_event_timestamp_seconds", Kind.GAUGE, (),
-           "When an event last came in that was no history; the process's start before any did."),
+           "Time of the last event received, without history; before the first, the process's "
+           "start."),
     Family("ett_http_requests_total", Kind.COUNTER, ("method", "route", "status"),
-           "Requests answered, by the template of their route."),
+           "Requests answered, by route template."),
     Family("ett_http_request_duration_seconds", Kind.HISTOGRAM, ("route",),
-           "From a request's first byte to its answer's last."),
+           "Time from a request's first byte to its answer's last."),
     Family("ett_collector_duration_seconds", Kind.GAUGE, (),
-           "How long the fleet's part of this page took."),
+           "Duration of rendering the fleet's part of this page."),
     Family("ett_collector_errors_total", Kind.COUNTER, (),
-           "What had to be left out of this page: samples, or once the fleet's whole part."),
-    Family("ett_build_info", Kind.INFO, ("version",), "The running build."),
-    Family("ett_schema_info", Kind.INFO, ("revision",), "The schema that it reads and writes."),
+           "Samples left out of this page; 1 if it was the fleet's whole part."),
+    Family("ett_build_info", Kind.INFO, ("version",), "Version of the running build."),
+    Family("ett_schema_info", Kind.INFO, ("revision",), "Revision of the database schema."),
 )  # fmt: skip
-"""What a process tells of itself; to be summed over replicas."""
+"""Metrics of a process itself; to be summed over replicas."""
 
 OF_THE_LIBRARY: tuple[str, ...] = (
     "process_virtual_memory_bytes", "process_resident_memory_bytes", "process_start_time_seconds",
     "process_cpu_seconds_total", "process_open_fds", "process_max_fds", "python_info",
 )  # fmt: skip
-"""What prometheus_client tells of a process, where the system has it."""
+"""Metrics of prometheus_client about a process, where the system has them."""

@@ -1,4 +1,4 @@
-"""What this process tells of itself: what came in, what was asked, how the page itself fares."""
+"""Metrics of this process: ingested events, requests, and the rendering of the page."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.metrics.families import OWN
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 
 _LAGS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
 _REQUESTS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -25,10 +25,10 @@ _REQUESTS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 UNMATCHED = "unmatched"
-"""The route of a request that none takes."""
+"""The route of a request that no route matches."""
 
 OTHER_METHOD = "other"
-"""A method that a client made up."""
+"""A method that HTTP does not define."""
 
 _FAMILIES = {family.name: family for family in OWN}
 
@@ -37,8 +37,8 @@ class OwnMetrics:
     """Metrics of one process, in a registry of their own; counters start at 0 with it."""
 
     def __init__(self, *, version: str, revision: str, codes: Iterable[str], now_us: int) -> None:
-        # Switched off for the process, as the library knows no other way: what begins with a
-        # process says so in process_start_time_seconds.
+        # Disabled for the whole process, as the library has no other way. Counters that start
+        # with a process have process_start_time_seconds.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -57,7 +57,7 @@ class OwnMetrics:
         self._last_event.set(now_us / SECOND_US)
         for code in codes:
             self._rejected.labels(code)
-        for (source,) in _FAMILIES["ett_ingest_events_total"].known:
+        for (source,) in _FAMILIES["ett_ingest_events_total"].initial:
             self._events.labels(source)
 
     def count_events(
@@ -69,7 +69,7 @@ class OwnMetrics:
         now_us: int,
         history: bool,
     ) -> None:
-        """Count one batch: the instants of what was accepted, and the codes of what was not."""
+        """Count one batch: the instants of accepted events, and the codes of rejected ones."""
         instants = tuple(accepted_at)
         self._events.labels("import" if history else "events").inc(len(instants))
         self._duplicates.inc(duplicate)
@@ -79,27 +79,27 @@ class OwnMetrics:
             return
         self._last_event.set(now_us / SECOND_US)
         for at_us in instants:
-            # A clock that is ahead of ours would make the sum, a counter, go down.
+            # The clock of a sender may be ahead, and the sum is a counter, which must not go down.
             self._lag.observe(max(0, now_us - at_us) / SECOND_US)
 
     def count_request(self, method: str, route: str | None, status: int, seconds: float) -> None:
-        """Count one request by the template of its *route*, None where no route takes it."""
-        named = UNMATCHED if route is None else route
-        known = method if method in _METHODS else OTHER_METHOD
-        self._requests.labels(known, named, str(status)).inc()
-        self._durations.labels(named).observe(seconds)
+        """Count one request by the template of its *route*, None if no route matches."""
+        template = UNMATCHED if route is None else route
+        defined = method if method in _METHODS else OTHER_METHOD
+        self._requests.labels(defined, template, str(status)).inc()
+        self._durations.labels(template).observe(seconds)
 
     def count_scrape(self, seconds: float, left_out: int) -> None:
-        """Tell how long the fleet's part of the page took, and what could not be on it."""
+        """Record the duration of the fleet's part of the page, and the samples left out of it."""
         self._collecting.set(seconds)
         self._left_out.inc(left_out)
 
-    def text(self, form: Form) -> bytes:
-        """Write it all; in OpenMetrics the end of the page is behind it."""
-        if form is Form.PLAIN:
+    def text(self, form: TextFormat) -> bytes:
+        """Return the text of all metrics; in OpenMetrics it ends the page."""
+        if form is TextFormat.PLAIN:
             return generate_latest(self.registry)
-        written: bytes = openmetrics.generate_latest(self.registry)  # type: ignore[no-untyped-call]
-        return written
+        text: bytes = openmetrics.generate_latest(self.registry)  # type: ignore[no-untyped-call]
+        return text
 
     def _counter(self, name: str) -> Counter:
         family = _FAMILIES[name]
@@ -113,6 +113,6 @@ class OwnMetrics:
         family = _FAMILIES[name]
         return Histogram(name, family.text, family.labels, registry=self.registry, buckets=bounds_s)
 
-    def _info(self, name: str, **said: str) -> None:
+    def _info(self, name: str, **values: str) -> None:
         family = _FAMILIES[name]
-        Info(name.removesuffix("_info"), family.text, registry=self.registry).info(said)
+        Info(name.removesuffix("_info"), family.text, registry=self.registry).info(values)

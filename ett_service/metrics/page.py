@@ -1,4 +1,4 @@
-"""The fleet's part of the page, written anew only when something was published."""
+"""The fleet's part of the page, rendered only after a new publication."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,26 +10,26 @@ from sqlalchemy import Connection
 
 from ett_service.metrics.counter_text import CountersWriter, Written
 from ett_service.metrics.families import GAUGES, Family
-from ett_service.metrics.text import Form, head, labelled, number
-from ett_service.storage.metrics import counters as storage
-from ett_service.storage.metrics.counters import Published, Samples
+from ett_service.metrics.text import TextFormat, head, labelled, number
+from ett_service.storage.metrics import counters
+from ett_service.storage.metrics.counters import GaugeSamples, PublishedMetrics
 
 _Texts: TypeAlias = dict[tuple[str, ...], str | None]
-"""Names with their labels, by the values of these; None where they cannot be written."""
+"""Names with their labels, by the values of the labels; None if they cannot be written."""
 
 
 class GaugesWriter:
-    """Writes gauges in one format, and keeps the text of their labels for the next time.
+    """Writes gauges in one format, and reuses the text of their labels.
 
-    What belongs to no family, is no number, was said before or has a label that UTF-8 cannot hold
-    is left out. Not to be used by two threads at once.
+    Samples that belong to no family, are no number, repeat labels or have a label that UTF-8
+    cannot hold are left out. Not thread-safe.
     """
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: TextFormat) -> None:
         self._form = form
         self._texts: dict[str, _Texts] = {family.name: {} for family in GAUGES}
 
-    def write(self, gauges: Mapping[str, Samples]) -> Written:
+    def write(self, gauges: Mapping[str, GaugeSamples]) -> Written:
         """Write every gauge, by the name of its family."""
         parts = []
         shown = 0
@@ -40,22 +40,22 @@ class GaugesWriter:
             shown += len(lines)
         return Written("".join(parts), sum(map(len, gauges.values())) - shown)
 
-    def _lines(self, family: Family, samples: Samples) -> list[str]:
-        known, texts = self._texts[family.name], {}
+    def _lines(self, family: Family, samples: GaugeSamples) -> list[str]:
+        before, texts = self._texts[family.name], {}
         lines = []
-        for said, value in samples:
-            labels = tuple(said)
+        for values, value in samples:
+            labels = tuple(values)
             if labels in texts or isnan(value):
                 continue
-            text = texts[labels] = known.get(labels) or _written(family, labels)
+            text = texts[labels] = before.get(labels) or _named(family, labels)
             if text is not None:
                 lines.append(f"{text} {number(value)}\n")
         self._texts[family.name] = texts
         return lines
 
 
-def _written(family: Family, labels: Sequence[str]) -> str | None:
-    """Return the name with its labels; None where they do not fit or cannot be written."""
+def _named(family: Family, labels: Sequence[str]) -> str | None:
+    """Return the name with its labels; None if they do not fit or cannot be written."""
     try:
         return family.name + labelled(family.labels, labels)
     except ValueError:
@@ -63,17 +63,17 @@ def _written(family: Family, labels: Sequence[str]) -> str | None:
 
 
 class FleetWriter:
-    """Writes what was published in one format; not to be used by two threads at once."""
+    """Writes a publication in one format. Not thread-safe."""
 
-    def __init__(self, form: Form, *, cohort_histograms: bool = True) -> None:
+    def __init__(self, form: TextFormat, *, cohort_histograms: bool = True) -> None:
         self._counters = CountersWriter(form, cohort_histograms=cohort_histograms)
         self._gauges = GaugesWriter(form)
 
-    def write(self, published: Published) -> Written:
+    def write(self, published: PublishedMetrics) -> Written:
         """Write every family of the fleet."""
-        counters = self._counters.write(published)
+        written = self._counters.write(published)
         gauges = self._gauges.write(published.gauges)
-        return Written(counters.text + gauges.text, counters.left_out + gauges.left_out)
+        return Written(written.text + gauges.text, written.left_out + gauges.left_out)
 
 
 class Part(NamedTuple):
@@ -81,11 +81,11 @@ class Part(NamedTuple):
 
     revision: int
     text: bytes  #: in UTF-8
-    left_out: int  #: samples that could not be in it
+    left_out: int  #: samples
 
 
 class FleetPart:
-    """Reads at each scrape whether something was published, and only then what."""
+    """Reads the revision at each scrape, and renders the page if it is new."""
 
     def __init__(
         self,
@@ -95,22 +95,22 @@ class FleetPart:
     ) -> None:
         self._reading = reading
         self._writers = {
-            form: FleetWriter(form, cohort_histograms=cohort_histograms) for form in Form
+            form: FleetWriter(form, cohort_histograms=cohort_histograms) for form in TextFormat
         }
-        self._kept: dict[Form, Part] = {}
-        self._one_at_a_time = Lock()
+        self._parts: dict[TextFormat, Part] = {}
+        self._lock = Lock()
 
-    def read(self, form: Form) -> Part:
+    def read(self, form: TextFormat) -> Part:
         """Return the part as of now.
 
         Raises:
             StorageUnavailable: The database cannot be read.
         """
-        with self._one_at_a_time, self._reading() as conn:
-            kept = self._kept.get(form)
-            if kept is None or kept.revision != storage.revision(conn):
-                found = storage.read(conn, with_exemplars=form is Form.OPENMETRICS)
-                written = self._writers[form].write(found)
-                kept = Part(found.revision, written.text.encode(), written.left_out)
-                self._kept[form] = kept
-        return kept
+        with self._lock, self._reading() as conn:
+            part = self._parts.get(form)
+            if part is None or part.revision != counters.revision(conn):
+                published = counters.read(conn, with_exemplars=form is TextFormat.OPENMETRICS)
+                written = self._writers[form].write(published)
+                part = Part(published.revision, written.text.encode(), written.left_out)
+                self._parts[form] = part
+        return part

@@ -1,4 +1,4 @@
-"""The text formats of Prometheus and OpenMetrics, and which one a reader gets."""
+"""The text formats of Prometheus and OpenMetrics, and their negotiation."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -11,7 +11,7 @@ _IN_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _QUOTED = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
-class Form(Enum):
+class TextFormat(Enum):
     """A text format; its value is the media type of the page."""
 
     PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -22,24 +22,24 @@ END = "# EOF\n"
 """The last line in OpenMetrics."""
 
 
-def head(family: Family, form: Form) -> str:
-    """Return the lines that stand above the samples of a family."""
-    if form is Form.PLAIN:
+def head(family: Family, form: TextFormat) -> str:
+    """Return the lines above the samples of a family."""
+    if form is TextFormat.PLAIN:
         kind = Kind.GAUGE if family.kind is Kind.INFO else family.kind
         text = family.text.translate(_IN_HELP)
         return f"# HELP {family.name} {text}\n# TYPE {family.name} {kind}\n"
     name = family.name.removesuffix("_total").removesuffix("_info")
     unit = name.rpartition("_")[2]
-    said = f"# UNIT {name} {unit}\n" if unit in _UNITS else ""
+    unit_line = f"# UNIT {name} {unit}\n" if unit in _UNITS else ""
     text = family.text.translate(_QUOTED)
-    return f"# HELP {name} {text}\n# TYPE {name} {family.kind}\n{said}"
+    return f"# HELP {name} {text}\n# TYPE {name} {family.kind}\n{unit_line}"
 
 
 def labelled(names: Iterable[str], values: Iterable[str]) -> str:
-    """Write labels as they stand behind a name; nothing where there are none.
+    """Return labels as they follow a name; nothing if there are none.
 
     Raises:
-        UnicodeEncodeError: A value has half of a surrogate pair, which no page can hold.
+        UnicodeEncodeError: A value has half of a surrogate pair, which UTF-8 cannot hold.
     """
     pairs = zip(names, values, strict=True)
     inside = ",".join(f'{name}="{value.translate(_QUOTED)}"' for name, value in pairs)
@@ -48,7 +48,7 @@ def labelled(names: Iterable[str], values: Iterable[str]) -> str:
 
 
 def number(value: float) -> str:
-    """Write a number so that it is read back as the same."""
+    """Return a number as text from which the same number is read."""
     if isfinite(value):
         return repr(value)
     return "+Inf" if value == inf else "-Inf" if value == -inf else "NaN"
@@ -60,24 +60,26 @@ _VERSIONS = {None, "0.0.1", "1.0.0"}
 """Of OpenMetrics. Readers of the draft, 0.0.1, take what became 1.0.0."""
 
 
-def chosen(accept: str) -> Form:
-    """Return the format that the header ``Accept`` likes best; of two alike OpenMetrics.
+def negotiate(accept: str) -> TextFormat:
+    """Return the format that the header ``Accept`` prefers; of two equal ones OpenMetrics.
 
-    OpenMetrics has to be named: who takes anything gets what everything can read.
+    OpenMetrics has to be named: a reader that accepts anything gets the plain format.
     """
-    liked = {Form.OPENMETRICS: 0.0, Form.PLAIN: 0.0}
+    weights = {TextFormat.OPENMETRICS: 0.0, TextFormat.PLAIN: 0.0}
     for part in accept.split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
-        given = dict(_parameter(one) for one in parameters)
-        if media.lower() == _OPENMETRICS and given.get("version") in _VERSIONS:
-            form = Form.OPENMETRICS
+        values = dict(map(_parameter, parameters))
+        if media.lower() == _OPENMETRICS and values.get("version") in _VERSIONS:
+            form = TextFormat.OPENMETRICS
         elif media.lower() in _PLAIN:
-            form = Form.PLAIN
+            form = TextFormat.PLAIN
         else:
             continue
-        liked[form] = max(liked[form], _weight(given.get("q", "1")))
-    best = liked[Form.OPENMETRICS]
-    return Form.OPENMETRICS if best and best >= liked[Form.PLAIN] else Form.PLAIN
+        weights[form] = max(weights[form], _weight(values.get("q", "1")))
+    best = weights[TextFormat.OPENMETRICS]
+    return (
+        TextFormat.OPENMETRICS if best and best >= weights[TextFormat.PLAIN] else TextFormat.PLAIN
+    )
 
 
 def _parameter(text: str) -> tuple[str, str]:

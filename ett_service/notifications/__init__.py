@@ -1,1 +1,1 @@
-"""Tells people: what is said to whom, and that it arrives."""
+"""Notifications: which receivers get which message, and how it is delivered."""

@@ -1,4 +1,4 @@
-"""Connections to checked addresses, none of which outlives its deadline."""
+"""Connections to checked addresses, each with a deadline for all of its waiting."""
 
 import socket
 import ssl
@@ -14,11 +14,11 @@ from typing_extensions import override
 
 from ett_service.notifications.guard import Address, Guard, Refused, Resolve
 
-_SMALLEST_WAIT = 0.001  #: 0 would mean a socket that does not wait at all
+_SHORTEST_WAIT = 0.001  #: 0 would make a socket that never blocks
 
 
 class Deadline:
-    """An instant that ends all waiting."""
+    """The instant that ends all waiting."""
 
     def __init__(self, seconds: float) -> None:
         self._at = time.monotonic() + seconds
@@ -28,13 +28,13 @@ class Deadline:
         left = self._at - time.monotonic()
         if left <= 0:
             raise late("It took too long.")
-        return max(left if most is None else min(left, most), _SMALLEST_WAIT)
+        return max(left if most is None else min(left, most), _SHORTEST_WAIT)
 
 
 class GuardedNetwork(httpcore2.NetworkBackend):
-    """Resolves a host once, has the answers checked, and connects to one of them.
+    """Resolves a host once, checks all answers, and connects to one of them.
 
-    The name goes on into TLS and the ``Host`` header, so certificates are checked as ever.
+    TLS and the ``Host`` header still see the name, so certificates are checked as usual.
     """
 
     def __init__(self, guard: Guard, resolve: Resolve, deadline: Deadline) -> None:
@@ -54,21 +54,21 @@ class GuardedNetwork(httpcore2.NetworkBackend):
         late = httpcore2.ConnectTimeout
         connecting = Deadline(self._deadline.left(late, timeout))
         answers = _in_time(lambda: self._resolve(host, port), connecting.left(late))
-        trouble: Exception = httpcore2.ConnectError("The host has no address.")
+        failure: Exception = httpcore2.ConnectError("The host has no address.")
         for address in self._guard.addresses(host, answers):
             try:
                 return _Stream(_connected(address, port, connecting.left(late)), self._deadline)
             except TimeoutError as error:
-                trouble = late("The connection took too long.")
-                trouble.__cause__ = error
+                failure = late("The connection took too long.")
+                failure.__cause__ = error
             except OSError as error:
-                trouble = httpcore2.ConnectError(_reason(error))
-                trouble.__cause__ = error
-        raise trouble
+                failure = httpcore2.ConnectError(_reason(error))
+                failure.__cause__ = error
+        raise failure
 
 
 class _Stream(httpcore2.NetworkStream):
-    """A socket of which no wait goes beyond the deadline, however slowly bytes come or go."""
+    """A socket whose waits end at the deadline, however slowly bytes come or go."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock = sock
@@ -128,13 +128,13 @@ def _connected(address: Address, port: int, seconds: float) -> socket.socket:
     peer = sock.getpeername()
     if (ip_address(peer[0]), peer[1]) != (address, port):
         sock.close()
-        raise Refused("The connection went to another address than the one that was checked.")
+        raise Refused("The connection went to another address than the checked one.")
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
 
 def _in_time(work: Callable[[], list[str]], seconds: float) -> list[str]:
-    """Do what cannot be told to hurry; it is left to itself once the time is over."""
+    """Do work that has no timeout in a thread, which is abandoned once the time is over."""
     done: SimpleQueue[list[str] | OSError | UnicodeError] = SimpleQueue()
 
     def run() -> None:
@@ -145,17 +145,17 @@ def _in_time(work: Callable[[], list[str]], seconds: float) -> list[str]:
 
     Thread(target=run, name="ett-resolve", daemon=True).start()
     try:
-        found = done.get(timeout=seconds)
+        result = done.get(timeout=seconds)
     except Empty:
         raise httpcore2.ConnectTimeout("The host was not resolved in time.") from None
-    if isinstance(found, Exception):
-        raise httpcore2.ConnectError("The host cannot be resolved.") from found
-    return found
+    if isinstance(result, Exception):
+        raise httpcore2.ConnectError("The host cannot be resolved.") from result
+    return result
 
 
 def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"The certificate does not serve: {error.verify_message}."
+        return f"The certificate is not valid: {error.verify_message}."
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {error.reason or 'the other side went away'}."
+        return f"TLS failed: {error.reason or 'the peer closed the connection'}."
     return f"{error.strerror or type(error).__name__}."

@@ -1,4 +1,4 @@
-"""The guard: which addresses requests to a receiver may go to."""
+"""The guard: to which addresses requests to a receiver may go."""
 
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +25,7 @@ def _networks(*words: str) -> tuple[Network, ...]:
     return tuple(ip_network(word) for word in words)
 
 
-#: What stands there gives out credentials to whoever is on the machine, or speaks for the link.
+#: Such services give credentials to anybody on the machine, or belong to the link.
 _FORBIDDEN = _networks(
     "169.254.0.0/16",  # link-local, and the metadata of most clouds
     "100.100.100.200/32",  # metadata of Alibaba Cloud
@@ -67,12 +67,12 @@ _CARRYING_V4 = _networks(
 
 
 def is_forbidden(address: Address) -> bool:
-    """Tell whether nobody may be sent there: link-local, metadata, multicast, however wrapped."""
-    return any(_is_in(one, _FORBIDDEN) for one in _reached_by(address))
+    """Tell whether no request may go there: link-local, metadata, multicast, however wrapped."""
+    return any(_is_in(reached, _FORBIDDEN) for reached in _reached_by(address))
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether everybody can be reached there who is somewhere on the internet."""
+    """Tell whether *address* is reachable on the internet."""
     if is_forbidden(address) or _is_in(address, _NOT_PUBLIC):
         return False
     return isinstance(address, IPv4Address) or address in _PUBLIC_V6
@@ -80,14 +80,14 @@ def is_public(address: Address) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Hosts and networks that are not public, and allowed all the same."""
+    """Hosts and networks that are allowed although they are not public."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Self:
-        """Read what is a network or an address as that, and any other word as a host."""
+        """Read networks and addresses; any other word is a host."""
         hosts, networks = set(), []
         for word in words:
             try:
@@ -114,11 +114,11 @@ NONE_ALLOWED = Allowed()
 
 
 def _is_in(address: Address, networks: Iterable[Network]) -> bool:
-    return any(address.version == one.version and address in one for one in networks)
+    return any(address.version == network.version and address in network for network in networks)
 
 
 def _reached_by(address: Address) -> Iterator[Address]:
-    """Name *address* and the IPv4 addresses that gateways would send on to."""
+    """Yield *address*, and the IPv4 addresses to which gateways would forward."""
     yield address
     if not isinstance(address, IPv6Address):
         return
@@ -131,7 +131,7 @@ def _reached_by(address: Address) -> Iterator[Address]:
 
 
 PORTS = frozenset({443, 8443})
-"""Where receivers listen that are made by API."""
+"""Ports of receivers that are made by API."""
 
 Resolve: TypeAlias = Callable[[str, int], list[str]]
 """From a host and a port to addresses; raises ``OSError``."""
@@ -140,7 +140,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Refused(EttError):
-    """Nothing is sent to this address."""
+    """No request may go to this address."""
 
     hint = "See docs/howto/webhooks-receive.md for where a receiver may be."
 
@@ -154,60 +154,64 @@ class Destination:
     port: int
     target: bytes  #: path and query
 
+    @property
+    def authority(self) -> str:
+        """Host and port as the ``Host`` header has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Says where requests may go."""
+    """The rules for one receiver's requests."""
 
     public_only: bool
-    """Whether somebody else than the operator named the receiver."""
+    """Whether the receiver was made by API, and not by the operator."""
     allowed: Allowed = NONE_ALLOWED
     ports: frozenset[int] = PORTS
 
     def destination(self, url: str) -> Destination:
-        """Take *url* apart.
+        """Parse *url*.
 
         Raises:
-            Refused: It is no address of a receiver. What says so does not repeat it.
+            Refused: It is no allowed address. The message does not repeat it, as it is a secret.
         """
         try:
             parsed = httpx2.URL(url)
         except httpx2.InvalidURL:
             raise Refused("The address is not a URL.") from None
         if parsed.scheme not in _DEFAULT_PORTS or not parsed.raw_host:
-            raise Refused("The address is not one of http or https.")
+            raise Refused("The address is neither http nor https.")
         if parsed.userinfo:
-            raise Refused("The address has a user name in it.")
+            raise Refused("The address contains a user name.")
         host = parsed.raw_host.decode("ascii")
         port = _DEFAULT_PORTS[parsed.scheme] if parsed.port is None else parsed.port
         if not 0 < port < 1 << 16:
-            raise Refused("The address has no port that there is.")
+            raise Refused("The port of the address does not exist.")
         if self.public_only and not self.allowed.names(host):
-            self._require_web(parsed.scheme, port)
+            if parsed.scheme != "https":
+                raise Refused("The address is not https.")
+            if port not in self.ports:
+                ports = ", ".join(map(str, sorted(self.ports)))
+                raise Refused(f"The port is not one of {ports}.")
         self._require_literal(host)
         return Destination(parsed.scheme, host, port, parsed.raw_path)
 
     def addresses(self, host: str, answers: list[str]) -> list[Address]:
-        """Return what *host* resolved to.
+        """Return the addresses to which *host* resolved.
 
         Raises:
-            Refused: One of the answers is an address that nothing may be sent to.
+            Refused: There is none, or requests may not go to one of them.
         """
-        found = [ip_address(answer) for answer in answers]
-        if not found:
+        addresses = [ip_address(answer) for answer in answers]
+        if not addresses:
             raise Refused("The host has no address.")
-        for address in found:
+        for address in addresses:
             self._require(host, address)
-        return found
-
-    def _require_web(self, scheme: str, port: int) -> None:
-        if scheme != "https":
-            raise Refused("The address is not one of https.")
-        if port not in self.ports:
-            raise Refused(f"The port is none of {', '.join(map(str, sorted(self.ports)))}.")
+        return addresses
 
     def _require_literal(self, host: str) -> None:
-        """Say at once of an address what is said of others when they are resolved."""
+        """Check at once a host that is an address; other hosts are checked once resolved."""
         try:
             address = ip_address(host)
         except ValueError:

@@ -1,4 +1,4 @@
-"""The notice of a regression, in no receiver's format yet, and the test message."""
+"""The notice of a regression, in no format yet, and the test message."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ from ett_service.storage.regressions import findings
 
 MOST_EXAMPLES = 2
 MOST_LINK = 1_000
-"""A longer address is left out: it would take the room of what it explains."""
+"""Longer links are left out: they would take the room of what they explain."""
 
 RUNBOOK = "/docs/runbooks/ettregressionactive.md"
 
 
 class Status(StrEnum):
-    """Whether it goes on."""
+    """Whether the regression goes on."""
 
     FIRING = auto()
     RESOLVED = auto()
@@ -37,13 +37,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One state of one regression, and everything that a message about it may say."""
+    """One version of one regression, and everything that a message about it may say."""
 
     project_id: int
     project: str
     id: str  #: of the regression
     fingerprint: str  #: of its series: stays when it comes back
-    version: int  #: grows with every change that receivers are told of
+    version: int  #: grows with every change that receivers are notified of
     status: Status
     severity: str
     starts_us: int  #: when it began to fire
@@ -51,7 +51,7 @@ class Notice:
     finding: Finding
     attribution: Attribution = field(default_factory=lambda: Attribution({}, {}))
     public_url: str = ""  #: where people reach the server; without it there are no links
-    is_test: bool = False  #: nothing happened: somebody tries a receiver
+    is_test: bool = False  #: a made-up regression, sent to try a receiver
 
     @property
     def cohort(self) -> Mapping[str, str]:
@@ -65,12 +65,12 @@ class Notice:
 
     @property
     def runbook(self) -> str:
-        """Where it is told what to do, where the docs are served beside the server."""
+        """Where its runbook is, if the docs are served beside the server."""
         return f"{self.public_url.rstrip('/')}{RUNBOOK}" if self.public_url else ""
 
     @property
     def examples(self) -> tuple[tuple[str, int, str], ...]:
-        """Two attempts that show it: job, number and link."""
+        """Up to two attempts that show it: job, number and link."""
         return tuple(
             (job, number, self._address("jobs", job, "/attempts"))
             for job, number in self.attribution.examples[:MOST_EXAMPLES]
@@ -80,8 +80,8 @@ class Notice:
         if not self.public_url:
             return ""
         path = f"/v1/{kind}/{_quoted(name)}{part}?project={_quoted(self.project)}"
-        found = f"{self.public_url.rstrip('/')}{path}"
-        return found if len(found) <= MOST_LINK else ""
+        address = f"{self.public_url.rstrip('/')}{path}"
+        return address if len(address) <= MOST_LINK else ""
 
 
 def to_json(notice: Notice) -> str:
@@ -93,7 +93,7 @@ def from_json(text: str) -> Notice:
     """Read what ``to_json`` wrote.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: *text* is something else.
     """
     return msgspec.json.decode(text, type=Notice, strict=False)
 
@@ -108,8 +108,8 @@ _SERIES = Series(
 _BEFORE_US, _AFTER_US = 486 * SECOND_US, 804 * SECOND_US
 
 
-def test_notice(project_id: int, project: str, public_url: str, now_us: int) -> Notice:
-    """Make up a regression of *now_us*, marked as a test."""
+def test_message(project_id: int, project: str, public_url: str, now_us: int) -> Notice:
+    """Return a made-up regression of *now_us*, marked as a test."""
     onset_us = now_us - 11 * DAY_US
     before = Side(140, 28, _BEFORE_US, 702 * SECOND_US, onset_us - 28 * DAY_US, onset_us)
     after = Side(68, 11, _AFTER_US, 1_010 * SECOND_US, onset_us, now_us)

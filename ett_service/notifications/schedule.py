@@ -1,4 +1,4 @@
-"""When a delivery is tried again, and when a receiver is left alone."""
+"""When a failed delivery is retried, and when a failing receiver is paused."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,7 +10,7 @@ from ett_service.storage.receivers.outbox import DeliveryState
 
 MOST_RETRY_AFTER_US = HOUR_US
 JITTER = 0.1
-"""A wait is longer or shorter by up to so much of it: receivers that failed together come back
+"""The share by which a wait may be longer or shorter: receivers that failed together are retried
 one after another."""
 
 _MINUTE_US = 60 * SECOND_US
@@ -19,14 +19,14 @@ _LATER_HOURS = (2, 5, 10, 14, 20, 24)
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Leaves a receiver alone that fails whatever it is sent, for longer and longer."""
+    """Pauses a receiver that fails every delivery, for longer and longer."""
 
     after: int = 5  #: failures in a row
     first_us: int = 30 * SECOND_US
     longest_us: int = 30 * _MINUTE_US
 
     def pause_us(self, failures: int) -> int:
-        """Return for how long, after so many failures in a row."""
+        """Return the pause after so many failures in a row."""
         if failures < self.after:
             return 0
         return min(self.first_us << min(failures - self.after, 20), self.longest_us)
@@ -34,45 +34,44 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What follows from how a try went."""
+    """The consequences of a try."""
 
     steps_us: tuple[int, ...] = (
         0, 5 * SECOND_US, 5 * _MINUTE_US, 30 * _MINUTE_US,
         *(hours * HOUR_US for hours in _LATER_HOURS),
     )  # fmt: skip
     """How long to wait before each try; after the last the delivery is dead."""
-    resend_us: int = _MINUTE_US  #: between two times that the same is told, to who forgets it
+    resend_us: int = _MINUTE_US  #: between repeats, for receivers that forget
     breaker: Breaker = Breaker()
 
     def settle(
-        self, claimed: Claim, outcome: Outcome, now_us: int, *, is_repeated: bool = False
+        self, claim: Claim, outcome: Outcome, now_us: int, *, is_repeated: bool = False
     ) -> TryResult:
-        """Say what becomes of a delivery that ended so at *now_us*.
+        """Return what follows from a try with this *outcome* that ended at *now_us*.
 
-        One that is repeated is told again, and tried again, each ``resend_us``, until it is
-        superseded: it is never dead.
+        A repeated delivery is sent every ``resend_us`` until it is superseded: it is never dead.
         """
         tried = outcome.tried(now_us)
         if outcome.is_success:
             done = DeliveryState.REPEATING if is_repeated else DeliveryState.SENT
             return TryResult(tried, done, now_us + self.resend_us, tries=0, failures=0)
-        failures, tries = claimed.failures + 1, claimed.tries + 1
+        failures, tries = claim.failures + 1, claim.tries + 1
         if outcome.is_gone:
-            why = "It answered 410: it wants nothing any more."
+            why = "It answered 410 Gone."
             return TryResult(tried, DeliveryState.DEAD, now_us, tries, failures, disabled_why=why)
         asked_us = min(outcome.retry_after_us or 0, MOST_RETRY_AFTER_US)
         pause_us = max(self._pause_us(failures, is_repeated=is_repeated), asked_us)
         open_until_us = now_us + pause_us if pause_us else None
-        wait_us = self._wait_us(claimed.id, tries, is_repeated=is_repeated)
+        wait_us = self._wait_us(claim.id, tries, is_repeated=is_repeated)
         if wait_us is None:
             return TryResult(tried, DeliveryState.DEAD, now_us, tries, failures, open_until_us)
         due_us = now_us + max(wait_us, asked_us)
         return TryResult(tried, DeliveryState.WAITING, due_us, tries, failures, open_until_us)
 
-    def given_up(self, claimed: Claim, outcome: Outcome, now_us: int) -> TryResult:
-        """Say that a delivery is dead, for a reason that says nothing of its receiver."""
+    def give_up(self, claim: Claim, outcome: Outcome, now_us: int) -> TryResult:
+        """Return that a delivery is dead, for a reason that is no failure of its receiver."""
         tried = outcome.tried(now_us)
-        return TryResult(tried, DeliveryState.DEAD, now_us, claimed.tries + 1, claimed.failures)
+        return TryResult(tried, DeliveryState.DEAD, now_us, claim.tries + 1, claim.failures)
 
     def _pause_us(self, failures: int, *, is_repeated: bool) -> int:
         pause_us = self.breaker.pause_us(failures)
@@ -86,6 +85,6 @@ class Schedule:
 
 
 def _jittered(wait_us: int, of: str) -> int:
-    """Change *wait_us* by up to a tenth, always alike for the same try."""
+    """Change *wait_us* by up to ``JITTER``, always by the same for the same try."""
     drawn = int.from_bytes(sha256(of.encode()).digest()[:4]) / (1 << 32)
     return round(wait_us * (1 + JITTER * (2 * drawn - 1)))

@@ -1,4 +1,4 @@
-"""Sends one delivery with one signed request, and tells how that went."""
+"""Sends one delivery in one signed request, and reports the outcome."""
 
 import ssl
 import time
@@ -15,62 +15,44 @@ from ett_service.notifications.connection import Deadline, GuardedNetwork
 from ett_service.notifications.formats import render
 from ett_service.notifications.guard import NONE_ALLOWED, Allowed, Guard, Refused, Resolve, resolve
 from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receivers import OF_SETTINGS, Format, Receiver
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver, Secret
 from ett_service.storage.receivers.deliveries import DeliveryTry
 
-
-def signed(delivery_id: str, body: bytes, secrets: Iterable[str], now_us: int) -> dict[str, str]:
-    """Return the headers of a delivery: its id, when it is sent, and a signature by each secret.
-
-    While a secret is replaced both sign, so that a receiver may change over when it likes. Secrets
-    are base64, ``whsec_`` before them or not.
-
-    Raises:
-        ValueError: A secret is not base64.
-    """
-    seconds = now_us // SECOND_US
-    at = datetime.fromtimestamp(seconds, tz=UTC)
-    text = body.decode()
-    signatures = [Webhook(secret).sign(delivery_id, at, text) for secret in secrets]
-    headers = {"webhook-id": delivery_id, "webhook-timestamp": str(seconds)}
-    return headers | ({"webhook-signature": " ".join(signatures)} if signatures else {})
-
-
 MOST_ANSWER_BYTES = 64 << 10
-_SAID_LENGTH = 200
+_SHOWN_LENGTH = 200
 _ASKS_TO_WAIT = frozenset({429, 503})
 _GONE = 410
 _SUCCESS = range(200, 300)
-_TIMES_RESEND = 4
+_RESENDS_UNTIL_END = 4  #: a repeated alert ends after so many resends that were missed
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one request went; without an answer ``status`` is None."""
+    """The outcome of one request; without an answer ``status`` is None."""
 
     status: int | None
-    said: str  #: how the answer began, fit to be shown, or what went wrong
+    said: str  #: the beginning of the answer, safe to show, or what went wrong
     took_us: int = 0
     retry_after_us: int | None = None
 
     @property
     def is_success(self) -> bool:
-        """Whether the receiver took it; one that sends us elsewhere did not."""
+        """Whether the receiver took it; a redirect is no success."""
         return self.status in _SUCCESS
 
     @property
     def is_gone(self) -> bool:
-        """Whether the receiver wants nothing any more."""
+        """Whether the receiver wants no more deliveries."""
         return self.status == _GONE
 
     def tried(self, ended_us: int) -> DeliveryTry:
-        """Return what the delivery keeps of it."""
+        """Return what the delivery stores of it."""
         return DeliveryTry(ended_us - self.took_us, self.took_us, self.status, self.said)
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What requests go by."""
+    """Limits of requests, and where they may go."""
 
     connect_seconds: float = 5.0
     total_seconds: float = 15.0
@@ -82,7 +64,7 @@ class Sender:
     """Sends deliveries, from any number of threads.
 
     It follows no redirect, takes no proxy from the environment, checks certificates by *trust*,
-    and reads no more of an answer than it keeps.
+    and reads no more of an answer than it stores.
     """
 
     def __init__(
@@ -101,56 +83,61 @@ class Sender:
         """How long one request takes at most."""
         return self._sending.total_seconds
 
-    def guard(self, receiver: Receiver) -> Guard:
-        """Return what says where *receiver* may be."""
-        return Guard(receiver.owner != OF_SETTINGS, self._sending.allowed)
-
-    def check(self, receiver: Receiver) -> None:
-        """Look whether *receiver* is where requests may go by now.
+    def check(self, owner: int, url: str) -> None:
+        """Check whether requests to *url* are allowed, as it resolves now.
 
         Raises:
-            Refused: It is not.
+            Refused: They are not.
         """
-        guard = self.guard(receiver)
-        to = guard.destination(receiver.url)
+        guard = self._guard(owner)
+        destination = guard.destination(url)
         try:
-            answers = self._resolve(to.host, to.port)
+            answers = self._resolve(destination.host, destination.port)
         except OSError:
             raise Refused("The host has no address.") from None
-        guard.addresses(to.host, answers)
+        guard.addresses(destination.host, answers)
 
     def send(self, receiver: Receiver, delivery_id: str, notice: Notice, now_us: int) -> Outcome:
-        """Send *notice*; whatever befalls the request is told, and not raised."""
+        """Send *notice*; errors of the request are an outcome, and not raised."""
         began = time.perf_counter()
         try:
-            outcome = self._asked(receiver, delivery_id, notice, now_us)
-        except Refused as refused:
-            outcome = Outcome(None, str(refused))
-        except (httpcore2.TimeoutException, httpcore2.NetworkError) as error:
+            outcome = self._request(receiver, delivery_id, notice, now_us)
+        except (Refused, httpcore2.TimeoutException, httpcore2.NetworkError) as error:
             outcome = Outcome(None, str(error))
         except httpcore2.ProtocolError:
-            outcome = Outcome(None, "The connection ended without an answer of HTTP.")
+            outcome = Outcome(None, "The connection ended without an HTTP answer.")
         return replace(outcome, took_us=round((time.perf_counter() - began) * SECOND_US))
 
-    def _asked(self, receiver: Receiver, delivery_id: str, notice: Notice, now_us: int) -> Outcome:
-        guard = self.guard(receiver)
-        to = guard.destination(receiver.url)
-        rendered = render(self._lasting(notice, receiver, now_us), receiver)
+    def _request(
+        self, receiver: Receiver, delivery_id: str, notice: Notice, now_us: int
+    ) -> Outcome:
+        guard = self._guard(receiver.owner)
+        destination = guard.destination(receiver.url)
+        if is_repeated(receiver, notice):
+            ends_us = now_us + _RESENDS_UNTIL_END * self._sending.resend_us
+            notice = replace(notice, ends_us=ends_us)
+        body = render(notice, receiver)
+        is_signed = receiver.format.secret is not Secret.ROUTING_KEY
         headers = {
-            "Host": _authority(to.host, to.port, to.scheme),
+            "Host": destination.authority,
             "User-Agent": "ett-service",
             "Accept-Encoding": "identity",
             "Connection": "close",
-            "Content-Length": str(len(rendered.body)),
-            **rendered.headers,
-            **signed(delivery_id, rendered.body, _signing(receiver), now_us),
+            "Content-Length": str(len(body)),
+            "Content-Type": receiver.format.content_type,
+            **signed(delivery_id, body, receiver.secrets if is_signed else (), now_us),
         }
-        url = httpcore2.URL(scheme=to.scheme, host=to.host, port=to.port, target=to.target)
+        url = httpcore2.URL(
+            scheme=destination.scheme,
+            host=destination.host,
+            port=destination.port,
+            target=destination.target,
+        )
         request = httpcore2.Request(
             "POST",
             url,
             headers=list(headers.items()),
-            content=rendered.body,
+            content=body,
             extensions={"timeout": {"connect": self._sending.connect_seconds}},
         )
         deadline = Deadline(self._sending.total_seconds)
@@ -158,62 +145,63 @@ class Sender:
         with httpcore2.HTTPConnection(
             url.origin, ssl_context=self._trust, network_backend=network
         ) as connection:
-            response = connection.handle_request(request)
-            return _outcome(response, now_us)
+            return _outcome(connection.handle_request(request), now_us)
 
-    def _lasting(self, notice: Notice, receiver: Receiver, now_us: int) -> Notice:
-        """Have Alertmanager keep what fires until well after it is told again."""
-        if not repeats(receiver, notice):
-            return notice
-        return replace(notice, ends_us=now_us + _TIMES_RESEND * self._sending.resend_us)
+    def _guard(self, owner: int) -> Guard:
+        return Guard(owner != OF_SETTINGS, self._sending.allowed)
 
 
-def repeats(receiver: Receiver, notice: Notice) -> bool:
-    """Tell whether *receiver* forgets *notice* unless it is told again and again."""
-    return receiver.format is Format.ALERTMANAGER and notice.status is Status.FIRING
+def is_repeated(receiver: Receiver, notice: Notice) -> bool:
+    """Tell whether *receiver* forgets *notice* unless it is sent again and again."""
+    return receiver.format.repeats and notice.status is Status.FIRING
 
 
-def _signing(receiver: Receiver) -> tuple[str, ...]:
-    """Return what signs; PagerDuty's secret is its routing key, and stands in the body."""
-    return () if receiver.format is Format.PAGERDUTY else receiver.secrets
+def signed(delivery_id: str, body: bytes, secrets: Iterable[str], now_us: int) -> dict[str, str]:
+    """Return the headers of a delivery: its id, its instant, and a signature by each secret.
 
+    After a rotation both secrets sign, so that a receiver can change over at any time. Secrets are
+    base64, with or without ``whsec_``.
 
-def _authority(host: str, port: int, scheme: str) -> str:
-    written = f"[{host}]" if ":" in host else host
-    is_default = port == (443 if scheme == "https" else 80)
-    return written if is_default else f"{written}:{port}"
+    Raises:
+        ValueError: A secret is not base64.
+    """
+    seconds = now_us // SECOND_US
+    at = datetime.fromtimestamp(seconds, tz=UTC)
+    text = body.decode()
+    signatures = [Webhook(secret).sign(delivery_id, at, text) for secret in secrets]
+    headers = {"webhook-id": delivery_id, "webhook-timestamp": str(seconds)}
+    return headers | ({"webhook-signature": " ".join(signatures)} if signatures else {})
 
 
 def _outcome(response: httpcore2.Response, now_us: int) -> Outcome:
+    """Read as much of the answer as is stored; its status alone decides."""
     wait_us = None
     if response.status in _ASKS_TO_WAIT:
-        wait_us = retry_after_us(_header(response, b"retry-after"), now_us)
-    return Outcome(response.status, shown(_beginning(response)), retry_after_us=wait_us)
-
-
-def _beginning(response: httpcore2.Response) -> bytes:
-    """Read as much of the answer as is kept: its status has been decided upon."""
-    read = bytearray()
+        waits = [value for name, value in response.headers if name.lower() == b"retry-after"]
+        wait_us = retry_after_us(waits[0].decode("ascii", "replace") if waits else "", now_us)
+    answer = bytearray()
     try:
         for chunk in response.iter_stream():
-            read += chunk
-            if len(read) >= MOST_ANSWER_BYTES:
+            answer += chunk
+            if len(answer) >= MOST_ANSWER_BYTES:
                 break
     except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError):
         pass
-    return bytes(read[:MOST_ANSWER_BYTES])
+    return Outcome(response.status, shown(bytes(answer)), retry_after_us=wait_us)
 
 
 def shown(answer: bytes) -> str:
-    """Return how *answer* begins, with what could do more than be read in escapes."""
-    text = answer[: _SAID_LENGTH * 4].decode("utf-8", "replace")[:_SAID_LENGTH]
+    """Return the beginning of *answer*; characters that are not printable are escaped."""
+    text = answer[: _SHOWN_LENGTH * 4].decode("utf-8", "replace")[:_SHOWN_LENGTH]
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
-def retry_after_us(header: str | None, now_us: int) -> int | None:
-    """Read ``Retry-After``, seconds or a date; None where it says neither."""
+def retry_after_us(header: str, now_us: int) -> int | None:
+    """Read ``Retry-After``, seconds or a date; None if it is neither."""
+    header = header.strip()
     if not header:
         return None
     if header.isascii() and header.isdigit():
@@ -224,8 +212,3 @@ def retry_after_us(header: str | None, now_us: int) -> int | None:
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return max(int(at.timestamp()) * SECOND_US - now_us, 0)
-
-
-def _header(response: httpcore2.Response, name: bytes) -> str | None:
-    found = [value for key, value in response.headers if key.lower() == name]
-    return found[0].decode("ascii", "replace").strip() if found else None

@@ -1,4 +1,4 @@
-"""The five things that every message says, in plain words and within text limits."""
+"""The words of a message: what every message says, within text limits; labels and annotations."""
 
 import math
 from collections.abc import Callable
@@ -17,52 +17,15 @@ from ett_service.core.regressions.finding import (
 )
 from ett_service.notifications.notice import Notice, Status
 
-ELLIPSIS = "…"
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-
-
-def shown(text: str, most: int) -> str:
-    """Return *text* on one line, of at most *most* characters.
-
-    What cannot be seen is made visible: control characters, those that turn the direction of
-    writing, and halves of surrogate pairs would otherwise show another name than there is.
-    """
-    return cut("".join(map(_seen, text)), most)
-
-
-def exact(text: str, most: int) -> str:
-    """Return *text* as a program compares it: only what UTF-8 cannot carry is replaced."""
-    return cut(text.encode("utf-8", "replace").decode(), most)
-
-
-def cut(text: str, most: int) -> str:
-    """Return *text*, or its beginning and an ellipsis, in at most *most* characters."""
-    return text if len(text) <= most else text[: most - 1] + ELLIPSIS
-
-
-def fitted(text: str, most: int, escape: Callable[[str], str]) -> str:
-    """Escape *text* character by character, in at most *most* characters of what comes out."""
-    pieces = [escape(character) for character in text]
-    if sum(map(len, pieces)) <= most:
-        return "".join(pieces)
-    room = most - len(ELLIPSIS)
-    kept: list[str] = []
-    for piece in pieces:
-        room -= len(piece)
-        if room < 0:
-            break
-        kept.append(piece)
-    return "".join(kept) + ELLIPSIS
-
-
-def _seen(character: str) -> str:
-    if character.isprintable():
-        return character
-    return " " if character.isspace() else _REPLACEMENT
-
+ALERT = "EttRegressionActive"
+"""The name of the alert, as Prometheus has it."""
 
 MOST_SUSPECTS = 3
 MOST_MARKERS = 2
+ELLIPSIS = "…"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_CLUSTER = "cluster"
+
 
 _PLAIN = {
     Metric.TIME_TO_START_SECONDS: "time to start",
@@ -82,7 +45,7 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A message in parts; none is empty but ``remark``."""
+    """The parts of a message; only ``remark`` may be empty."""
 
     headline: str
     what: str
@@ -94,13 +57,23 @@ class Wording:
     more: str  #: how to find out more
     remark: str  #: that it is a test
 
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The five facts that every message states, by their names."""
+        return (
+            ("What", self.what),
+            ("How much", self.how_much),
+            ("Since", self.since),
+            ("Associated with", self.associated),
+            ("Costs", self.cost),
+        )
+
 
 def word(notice: Notice, most: int) -> Wording:
     """Word *notice*; no name takes more than *most* characters."""
-    what = _what(notice, most)
     return Wording(
         headline=_headline(notice, most),
-        what=what,
+        what=_what(notice, most),
         how_much=_how_much(notice),
         since=_since(notice),
         associated=_associated(notice, most),
@@ -113,8 +86,52 @@ def word(notice: Notice, most: int) -> Wording:
     )
 
 
+def labels(notice: Notice, most: int) -> dict[str, str]:
+    """Return the labels of an alert; those without a value are left out, as in Alertmanager."""
+    subject = notice.finding.series.subject
+    values = {
+        "alertname": ALERT,
+        "cluster": notice.cohort.get(_CLUSTER, ""),
+        "cohort": cohort_label(notice),
+        "phase": subject.phase,
+        "stage": subject.stage,
+        "cause": subject.cause,
+        "metric": subject.metric.value,
+        "severity": notice.severity,
+        "project": notice.project,
+        "test": "true" if notice.is_test else "",
+    }
+    return {name: exact(value, most) for name, value in values.items() if value}
+
+
+def cohort_label(notice: Notice) -> str:
+    """Return the values of the dimensions but the cluster, which has a label of its own."""
+    return " ".join(value for name, value in notice.cohort.items() if name != _CLUSTER and value)
+
+
+def annotations(notice: Notice, most: int) -> dict[str, str]:
+    """Return the annotations of an alert: its words and links."""
+    wording = word(notice, most)
+    sentences = [
+        wording.remark,
+        f"{wording.what}: {wording.how_much}.",
+        f"Since {wording.since}.",
+        f"Associated with {wording.associated}.",
+        f"Costs {wording.cost}.",
+        *(f"Example: {name}." for name, _ in wording.examples),
+        f"More: {wording.more}",
+    ]
+    values = {
+        "summary": wording.headline,
+        "description": " ".join(filter(None, sentences)),
+        "runbook_url": notice.runbook,
+        "dashboard_url": notice.link,
+    }
+    return {name: value for name, value in values.items() if value}
+
+
 def subject_in_words(subject: Subject, most: int) -> str:
-    """Name what is watched: ``pt2_compile``, ``failures by infra``, ``time to start``."""
+    """Name the metric: ``pt2_compile``, ``failures by infra``, ``time to start``."""
     if subject.metric is Metric.PHASE_SECONDS:
         return shown(subject.phase, most)
     if subject.metric is Metric.STAGE_SECONDS:
@@ -134,22 +151,16 @@ def _headline(notice: Notice, most: int) -> str:
     subject = subject_in_words(finding.series.subject, most)
     values = [shown(value, most) or f"unknown {name}" for name, value in notice.cohort.items()]
     where = ", ".join(values) or f"all of {shown(notice.project, most)}"
-    marks = "".join(
-        mark
-        for mark, is_so in (
-            ("Test: ", notice.is_test),
-            ("Resolved: ", notice.status is Status.RESOLVED),
-        )
-        if is_so
-    )
+    test = "Test: " if notice.is_test else ""
+    resolved = "Resolved: " if notice.status is Status.RESOLVED else ""
     sides = f"{_value(notice, finding.before)} -> {_value(notice, finding.after)}"
-    return f"{marks}{subject} {_change(notice)} in {where} ({sides}), {_gpu_hours(notice)}"
+    return f"{test}{resolved}{subject} {_change(notice)} in {where} ({sides}), {_gpu_hours(notice)}"
 
 
 def _what(notice: Notice, most: int) -> str:
     subject = subject_in_words(notice.finding.series.subject, most)
-    told = [f"{name} {shown(value, most) or 'unknown'}" for name, value in notice.cohort.items()]
-    where = ", ".join(told) or "all cohorts"
+    labels = [f"{name} {shown(value, most) or 'unknown'}" for name, value in notice.cohort.items()]
+    where = ", ".join(labels) or "all cohorts"
     verb = "was worse" if notice.status is Status.RESOLVED else "is worse"
     return f"{subject} {verb} in {where}, project {shown(notice.project, most)}"
 
@@ -165,15 +176,15 @@ def _how_much(notice: Notice) -> str:
 
 
 def _since(notice: Notice) -> str:
-    told = f"about {minute(notice.finding.onset_us)}, reported {minute(notice.starts_us)}"
+    since = f"about {minute(notice.finding.onset_us)}, reported {minute(notice.starts_us)}"
     if notice.status is Status.FIRING or notice.ends_us is None:
-        return told
-    return f"{told}, resolved {minute(notice.ends_us)}"
+        return since
+    return f"{since}, resolved {minute(notice.ends_us)}"
 
 
 def _associated(notice: Notice, most: int) -> str:
-    suspects = [_suspect(one, most) for one in notice.attribution.suspects[:MOST_SUSPECTS]]
-    markers = [_marker(one, most) for one in notice.attribution.markers[:MOST_MARKERS]]
+    suspects = [_suspect(suspect, most) for suspect in notice.attribution.suspects[:MOST_SUSPECTS]]
+    markers = [_marker(marker, most) for marker in notice.attribution.markers[:MOST_MARKERS]]
     if not suspects:
         suspects = ["no version, image, host or other value that explains half of it"]
     beside = notice.attribution.side_by_side
@@ -187,23 +198,24 @@ def _compared(beside: SideBySide, most: int) -> str:
     return f"side by side {ran} against {others}: {_factor(beside.ratio)}"
 
 
-def _suspect(one: Suspect, most: int) -> str:
-    value = shown(one.value, most) or "unknown"
-    return f"{shown(one.dimension, most)} {value} (explains {one.explains:.0%})"
+def _suspect(suspect: Suspect, most: int) -> str:
+    value = shown(suspect.value, most) or "unknown"
+    return f"{shown(suspect.dimension, most)} {value} (explains {suspect.explains:.0%})"
 
 
-def _marker(one: NearMarker, most: int) -> str:
-    return f"near it: {shown(one.kind, most)} {shown(one.title, most)} at {minute(one.at_us)}"
+def _marker(marker: NearMarker, most: int) -> str:
+    name = f"{shown(marker.kind, most)} {shown(marker.title, most)}"
+    return f"near it: {name} at {minute(marker.at_us)}"
 
 
 def _cost(notice: Notice) -> str:
     impact = notice.finding.impact
-    told = [_gpu_hours(notice)]
+    costs = [_gpu_hours(notice)]
     if impact.cost_per_week is not None:
-        told.append(f"{money(impact.cost_per_week, impact.currency)}/week")
+        costs.append(f"{money(impact.cost_per_week, impact.currency)}/week")
     if impact.ett_points is not None:
-        told.append(f"{points(impact.ett_points / 100)} of ETT")
-    return ", ".join(told)
+        costs.append(f"{points(impact.ett_points / 100)} of ETT")
+    return ", ".join(costs)
 
 
 def _gpu_hours(notice: Notice) -> str:
@@ -237,3 +249,43 @@ def _factor(ratio: float) -> str:
 def minute(us: int) -> str:
     """Write an instant to the minute: ``2026-11-05 22:00 UTC``."""
     return f"{rfc3339(us)[:16].replace('T', ' ')} UTC"
+
+
+def shown(text: str, most: int) -> str:
+    """Return *text* on one line, of at most *most* characters.
+
+    What cannot be seen is made visible: control characters, those that turn the direction of
+    writing, and halves of surrogate pairs would otherwise show another name than there is.
+    """
+    return cut("".join(map(_visible, text)), most)
+
+
+def exact(text: str, most: int) -> str:
+    """Return *text* as a program compares it: only what UTF-8 cannot carry is replaced."""
+    return cut(text.encode("utf-8", "replace").decode(), most)
+
+
+def cut(text: str, most: int) -> str:
+    """Return *text*, or its beginning and an ellipsis, in at most *most* characters."""
+    return text if len(text) <= most else text[: most - 1] + ELLIPSIS
+
+
+def fitted(text: str, most: int, escape: Callable[[str], str]) -> str:
+    """Escape *text* character by character, in at most *most* characters of what comes out."""
+    pieces = [escape(character) for character in text]
+    if sum(map(len, pieces)) <= most:
+        return "".join(pieces)
+    room = most - len(ELLIPSIS)
+    fitting: list[str] = []
+    for piece in pieces:
+        room -= len(piece)
+        if room < 0:
+            break
+        fitting.append(piece)
+    return "".join(fitting) + ELLIPSIS
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    return " " if character.isspace() else _REPLACEMENT

@@ -1,4 +1,4 @@
-"""Sends what the outbox holds: up to 16 deliveries at once, and to each receiver one at a time."""
+"""Delivery: up to 16 requests at once, and one at a time to each receiver."""
 
 import logging
 import threading
@@ -8,40 +8,41 @@ from functools import partial
 from typing import TypeAlias
 
 from sqlalchemy import Connection
+from typing_extensions import override
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
 from ett_service.notifications.notice import from_json
-from ett_service.notifications.receivers import Directory
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.schedule import Schedule
-from ett_service.notifications.sender import Outcome, Sender, repeats
+from ett_service.notifications.sender import Outcome, Sender, is_repeated
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import Claim, TryResult
 from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.worker.thread import PeriodicThread
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 16
-
 Settle: TypeAlias = Callable[[int], TryResult]
-"""From an instant to what follows from a try that ended then."""
+"""From the instant at which a try ended to its consequences."""
 
+_MOST_AT_ONCE = 16
 _POLL_SECONDS = 0.5
-_AFTER_TROUBLE_SECONDS = 1.0
-_TIMES_RECORDED = 30  #: while the database is away
-#: Beyond the longest request: what was sent is still to be recorded.
+_RECORD_RETRY_SECONDS = 1.0  #: while the database is away
+_RECORD_RETRIES = 30
+#: A claim lasts longer than the longest request, so that its outcome can still be recorded.
 _CLAIM_MARGIN_US = 45 * SECOND_US
 
 
-class Delivering:
-    """Goes on in a thread of its own, with more of them while receivers are slow.
+class DeliveryThread(PeriodicThread):
+    """Sends due deliveries, each in a thread of its own.
 
-    Several workers on one database share the deliveries, by the *clock* of the database. One that
-    dies leaves its own to the others once their claims have run out. In the end what is on its way
-    is waited for up to *patience_seconds*.
+    Several workers on one database share the deliveries, by the *clock* of the database. If one
+    dies, the others take its deliveries once their claims expire. At the end, requests in flight
+    get *patience_seconds* to finish.
     """
 
     def __init__(
@@ -54,6 +55,9 @@ class Delivering:
         clock: Callable[[Connection], int] = lease.now_us,
         patience_seconds: float = 5.0,
     ) -> None:
+        super().__init__(
+            "delivery", failure="No delivery could be started.", event="deliveries_failed"
+        )
         self._store = store
         self._directory = directory
         self._sender = sender
@@ -61,135 +65,116 @@ class Delivering:
         self._clock = clock
         self._patience_seconds = patience_seconds
         self._longest_us = round(sender.longest_seconds * SECOND_US)
-        self._on_their_way: list[threading.Thread] = []
-        self._awake = threading.Event()
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._in_flight: list[threading.Thread] = []
 
-    def start(self) -> None:
-        """Begin the thread."""
-        self._thread = threading.Thread(target=self._run, name="ett-delivery", daemon=True)
-        self._thread.start()
+    @override
+    def step(self) -> float:
+        return 0.0 if self.run_once() else _POLL_SECONDS
 
-    def stop_soon(self) -> None:
-        """Let the thread end after what is on its way."""
-        self._stopped.set()
-        self._awake.set()
+    @override
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for the thread, and a little for requests in flight.
 
-    def join(self) -> None:
-        """Wait for the end of the thread, and a little for what is on its way.
-
-        What takes longer is sent again once its claim has run out.
+        A request that takes longer is sent again once its claim has expired.
         """
-        if self._thread is not None:
-            self._thread.join()
+        super().join(seconds)
         give_up = time.monotonic() + self._patience_seconds
-        for one in self._on_their_way:
-            one.join(max(give_up - time.monotonic(), 0))
+        for thread in self._in_flight:
+            thread.join(max(give_up - time.monotonic(), 0))
 
-    def pass_over(self) -> list[threading.Thread]:
-        """Begin to send what is due, each in a thread of its own, and return these."""
-        self._on_their_way = [one for one in self._on_their_way if one.is_alive()]
-        most = AT_ONCE - len(self._on_their_way)
+    def run_once(self) -> list[threading.Thread]:
+        """Start to send due deliveries, and return their threads."""
+        self._in_flight = [thread for thread in self._in_flight if thread.is_alive()]
+        most = _MOST_AT_ONCE - len(self._in_flight)
         with self._store.reading() as conn:
             now_us, ready_us = self._clock(conn), deliveries.ready_us(conn)
         if ready_us is None or ready_us > now_us or not most:
             return []
         until_us = now_us + self._longest_us + _CLAIM_MARGIN_US
-        claimed = self._store.write(
+        claims = self._store.write(
             partial(deliveries.claim, now_us=now_us, until_us=until_us, most=most)
         )
-        begun = [
+        started = [
             threading.Thread(
-                target=self._deliver, args=(one,), name=f"ett-delivery {one.receiver}", daemon=True
+                target=self._deliver, args=(claim,), name=f"ett-delivery {claim.receiver}",
+                daemon=True,
             )
-            for one in claimed
-        ]
-        for thread in begun:
+            for claim in claims
+        ]  # fmt: skip
+        for thread in started:
             thread.start()
-        self._on_their_way += begun
-        return begun
+        self._in_flight += started
+        return started
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            self._awake.clear()
-            try:
-                begun = self.pass_over()
-            except Exception:  # the thread outlives all trouble: log it, wait, go on
-                log.exception("Nothing could be sent.", extra={"event": "delivering_trouble"})
-                self._stopped.wait(_AFTER_TROUBLE_SECONDS)
-                continue
-            if not begun:
-                self._awake.wait(_POLL_SECONDS)
-
-    def _deliver(self, claimed: Claim) -> None:
+    def _deliver(self, claim: Claim) -> None:
         try:
-            settle = self._tried(claimed)
+            settle = self._send(claim)
             if settle is not None:
-                _tell(claimed, self._recorded(claimed, settle))
-        except Exception:  # its claim runs out, and it is tried again
+                _log_failure(claim, self._record(claim, settle))
+        except Exception:  # the claim expires, and the delivery is tried again
             log.exception(
                 "A delivery could not be recorded.",
-                extra={"event": "delivery_unrecorded", "receiver": claimed.receiver},
+                extra={"event": "delivery_unrecorded", "receiver": claim.receiver},
             )
-        self._awake.set()
+        self.wake()
 
-    def _tried(self, claimed: Claim) -> Settle | None:
-        """Send it and return what settles it; None where it is too late to send it.
+    def _send(self, claim: Claim) -> Settle | None:
+        """Send a delivery and return what settles it; None if its claim may expire meanwhile.
 
-        That is so after a pause of the process: somebody else may be at it by now.
+        That happens after a pause of the process: another worker may be sending it by now.
         """
         try:
             with self._store.reading() as conn:
                 now_us = self._clock(conn)
-                receiver = self._directory.find(conn, claimed.owner, claimed.receiver, now_us)
-            if now_us + self._longest_us > claimed.until_us:
+                receiver = self._directory.find(conn, claim.owner, claim.receiver, now_us)
+            if now_us + self._longest_us > claim.until_us:
                 return None
             if receiver is None:
-                gone = Outcome(None, "There is no such receiver any more.")
-                return partial(self._schedule.given_up, claimed, gone)
-            notice = from_json(claimed.body)
-            outcome = self._sender.send(receiver, claimed.id, notice, now_us)
-            is_repeated = repeats(receiver, notice)
+                removed = Outcome(None, "The receiver no longer exists.")
+                return partial(self._schedule.give_up, claim, removed)
+            notice = from_json(claim.body)
+            outcome = self._sender.send(receiver, claim.id, notice, now_us)
+            repeated = is_repeated(receiver, notice)
         except StorageUnavailable:
             raise
         except EttError as error:
-            outcome, is_repeated = Outcome(None, str(error)), False
+            outcome, repeated = Outcome(None, str(error)), False
         except Exception as error:
-            log.exception("A delivery could not be made.", extra={"event": "delivery_trouble"})
-            outcome, is_repeated = Outcome(None, f"It ended in {type(error).__name__}."), False
-        return partial(self._schedule.settle, claimed, outcome, is_repeated=is_repeated)
+            log.exception("A delivery could not be made.", extra={"event": "delivery_error"})
+            outcome, repeated = Outcome(None, f"It failed with {type(error).__name__}."), False
+        return partial(self._schedule.settle, claim, outcome, is_repeated=repeated)
 
-    def _recorded(self, claimed: Claim, settle: Settle) -> TryResult:
+    def _record(self, claim: Claim, settle: Settle) -> TryResult:
         def work(conn: Connection) -> TryResult:
             now_us = self._clock(conn)
-            settled = settle(now_us)
-            deliveries.record(conn, claimed, settled, now_us)
-            return settled
+            result = settle(now_us)
+            deliveries.record(conn, claim, result, now_us)
+            return result
 
-        for _ in range(_TIMES_RECORDED):
+        for _ in range(_RECORD_RETRIES):
             try:
                 return self._store.write(work)
             except StorageUnavailable:
-                if self._stopped.wait(_AFTER_TROUBLE_SECONDS):
+                if self.stopping.wait(_RECORD_RETRY_SECONDS):
                     break
         return self._store.write(work)
 
 
-def _tell(claimed: Claim, settled: TryResult) -> None:
-    """Log what did not arrive, without the address: that of some receivers is a secret."""
-    if settled.done in {DeliveryState.SENT, DeliveryState.REPEATING}:
+def _log_failure(claim: Claim, result: TryResult) -> None:
+    """Log a failed delivery without its address: that of some receivers is a secret."""
+    if result.done in {DeliveryState.SENT, DeliveryState.REPEATING}:
         return
+    is_dead = result.done is DeliveryState.DEAD
     log.log(
-        logging.ERROR if settled.done is DeliveryState.DEAD else logging.WARNING,
-        "%s was not told (%s, try %d)%s",
-        claimed.receiver,
-        settled.tried.status or settled.tried.said,
-        settled.tries,
-        ", and is given up." if settled.done is DeliveryState.DEAD else "; it is tried again.",
+        logging.ERROR if is_dead else logging.WARNING,
+        "Delivery to %s failed (%s, try %d); %s.",
+        claim.receiver,
+        result.tried.status or result.tried.said,
+        result.tries,
+        "it is given up" if is_dead else "it will be retried",
         extra={
-            "event": "delivery_dead" if settled.done is DeliveryState.DEAD else "delivery_failed",
-            "receiver": claimed.receiver,
-            "delivery": claimed.id,
+            "event": "delivery_dead" if is_dead else "delivery_failed",
+            "receiver": claim.receiver,
+            "delivery": claim.id,
         },
     )

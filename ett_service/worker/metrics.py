@@ -1,103 +1,84 @@
-"""Publishes what /metrics shows: counters moved on, and gauges worked out anew."""
+"""Publication of /metrics: counters advanced, and gauges computed anew."""
 
-import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from typing_extensions import override
+
+from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.metrics import gauges as fleet_gauges
 from ett_service.metrics.gauges import GaugeOptions, Gauges
 from ett_service.storage.engine.store import Store
-from ett_service.storage.metrics import counters
-from ett_service.storage.metrics import labels as counter_labels
-from ett_service.storage.metrics.labels import CLUSTER, COHORT, Most
+from ett_service.storage.metrics import counters, labels
+from ett_service.storage.metrics.labels import CLUSTER, COHORT, LabelLimits
+from ett_service.worker.thread import PeriodicThread
 
-log = logging.getLogger(__name__)
-
-EVERY_US = 5_000_000
-"""How often counters move on and what runs now is told, in microseconds."""
-
-_WINDOWS_SHARE = 20  #: sums over days are worked out again after so many times what they took
-_LABELS_EVERY_US = 3_600_000_000
+_WINDOWS_SHARE = 20  #: window sums are computed again after so many times their own duration
+_LABELS_EVERY_US = HOUR_US
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class MetricsOptions:
     """What is published, and how often."""
 
-    every_us: int = EVERY_US
-    most: Most = field(default_factory=Most)
-    asked: GaugeOptions = field(default_factory=GaugeOptions)
+    every_us: int = 5 * SECOND_US
+    limits: LabelLimits = field(default_factory=LabelLimits)
+    gauges: GaugeOptions = field(default_factory=GaugeOptions)
 
 
-class Publishing:
-    """Goes on in a thread of its own, so that sums over days keep no job waiting.
+class MetricsThread(PeriodicThread):
+    """Publishes in a thread of its own, so that sums over days keep no job waiting.
 
     Of several workers on one database one publishes at a time, and the others pass.
     """
 
     def __init__(
-        self, store: Store, now_us: Callable[[], int], publication: Publication | None = None
+        self, store: Store, now_us: Callable[[], int], options: MetricsOptions | None = None
     ) -> None:
+        self._options = options or MetricsOptions()
+        self._every_seconds = self._options.every_us / SECOND_US
+        super().__init__(
+            "metrics",
+            failure="Metrics could not be published.",
+            event="publish_failed",
+            retry_seconds=self._every_seconds,
+        )
         self._store = store
         self._now_us = now_us
-        self._publication = publication or Publication()
         self._windows: Gauges = {}
         self._windows_due_us = 0
         self._labels_due_us = 0
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Begin the thread."""
-        self._thread = threading.Thread(target=self._run, name="ett-publisher", daemon=True)
-        self._thread.start()
-
-    def stop_soon(self) -> None:
-        """Let the thread end after what it is at."""
-        self._stopped.set()
-
-    def join(self) -> None:
-        """Wait for the end of the thread."""
-        if self._thread is not None:
-            self._thread.join()
+    @override
+    def step(self) -> float:
+        self.publish()
+        return self._every_seconds
 
     def publish(self) -> None:
-        """Move the counters on and tell how the fleet stands."""
+        """Advance the counters, and replace the gauges."""
         now_us, began = self._now_us(), time.perf_counter()
         self._store.write(partial(counters.begin, now_us=now_us))
         self._choose_labels(now_us)
-        while self._carried_on(now_us) == counters.AT_ONCE and not self._stopped.is_set():
+        advance = partial(counters.advance, now_us=now_us, limits=self._options.limits)
+        while self._store.write(advance) == counters.AT_ONCE and not self.stopping.is_set():
             pass
-        if self._stopped.is_set():
+        if self.stopping.is_set():
             return
-        asked = self._publication.asked
+        options = self._options.gauges
         with self._store.reading() as conn:
-            shown = counter_labels.read(conn)
+            shown = labels.read(conn)
             if now_us >= self._windows_due_us:
                 began_us = self._now_us()
-                self._windows = fleet_gauges.windows(conn, shown, asked, now_us)
+                self._windows = fleet_gauges.windows(conn, shown, options, now_us)
                 took_us = self._now_us() - began_us
                 self._windows_due_us = now_us + _WINDOWS_SHARE * took_us
             before = counters.read(conn, with_exemplars=False)
-            gauges = self._windows | fleet_gauges.current(conn, shown, asked, now_us, before)
-        gauges["ett_mark_excess_seconds"] = [((), before.excess_us / 1_000_000)]
+            gauges = self._windows | fleet_gauges.current(conn, shown, options, now_us, before)
+        gauges["ett_mark_excess_seconds"] = [((), before.excess_us / SECOND_US)]
         gauges["ett_publish_duration_seconds"] = [((), time.perf_counter() - began)]
         self._store.write(partial(counters.put_gauges, gauges=gauges, now_us=now_us))
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self.publish()
-            except Exception:  # the thread outlives all trouble: log it, wait, go on
-                log.exception("Nothing could be published.", extra={"event": "publish_trouble"})
-            self._stopped.wait(self._publication.every_us / 1_000_000)
-
-    def _carried_on(self, now_us: int) -> int | None:
-        most = self._publication.most
-        return self._store.write(partial(counters.carry_on, now_us=now_us, most=most))
 
     def _choose_labels(self, now_us: int) -> None:
         if now_us < self._labels_due_us:
@@ -106,7 +87,5 @@ class Publishing:
         with self._store.reading() as conn:
             weights = fleet_gauges.weights(conn, now_us)
         for kind in (CLUSTER, COHORT):
-            most = self._publication.most.of(kind)
-            self._store.write(
-                partial(counter_labels.choose, kind=kind, weights=weights[kind], most=most)
-            )
+            most = self._options.limits.of(kind)
+            self._store.write(partial(labels.choose, kind=kind, weights=weights[kind], most=most))

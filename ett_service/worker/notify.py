@@ -1,77 +1,73 @@
-"""Puts into the outbox what receivers do not know of regressions yet."""
+"""Notification: puts into the outbox which changes of regressions receivers do not know yet."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
 from ett_service.core.regressions.finding import State
 from ett_service.notifications.notice import Notice, Status, to_json
-from ett_service.notifications.receivers import Directory, targets
+from ett_service.notifications.routing import Directory, targets
 from ett_service.storage.receivers import outbox
+from ett_service.storage.receivers.outbox import Message
 from ett_service.storage.regressions import findings, mutes
 from ett_service.storage.regressions.findings import Regression
-from ett_service.storage.regressions.mutes import Muted
 
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Whom to tell, and where they find more."""
+    """Who is notified, and where people reach the server."""
 
     directory: Directory = field(default_factory=Directory)
     public_url: str = ""
 
 
-def unsettled(conn: Connection, now_us: int) -> list[Regression]:
-    """Read the regressions that something is to be done about now: those that are not muted.
+def pending(conn: Connection, now_us: int) -> list[Regression]:
+    """Read the regressions whose changes receivers do not know yet, unless they are muted.
 
-    What was muted while it began, or was resolved, is told once the mute ends: as it is then.
+    Changes while a regression is muted are notified once the mute ends, as they are by then.
     """
     owed = findings.unnotified(conn)
-    muted: Mapping[int, Sequence[Muted]] = {
-        project_id: mutes.muted(conn, project_id, now_us)
-        for project_id in {one.project_id for one in owed}
-    }
+    projects = {regression.project_id for regression in owed}
+    muted = {project_id: mutes.muted(conn, project_id, now_us) for project_id in projects}
     return [
-        one
-        for one in owed
-        if not any(each.covers(one.series, now_us) for each in muted[one.project_id])
+        regression
+        for regression in owed
+        if not any(mute.covers(regression.series, now_us) for mute in muted[regression.project_id])
     ]
 
 
-def settle(conn: Connection, audience: Audience, now_us: int) -> None:
-    """Put what is to be told into the outbox, in the transaction of whatever led to it."""
-    owed = unsettled(conn, now_us)
-    receivers = audience.directory.all(conn, now_us) if owed else []
-    for one in owed:
-        if one.is_news:
-            notice = _notice(one, audience.public_url)
-            told = to_json(notice)
+def enqueue(conn: Connection, audience: Audience, now_us: int) -> None:
+    """Put pending notices into the outbox, in the transaction of what led to them."""
+    regressions = pending(conn, now_us)
+    receivers = audience.directory.all(conn, now_us) if regressions else []
+    for regression in regressions:
+        if regression.is_news:
+            notice = _notice(regression, audience.public_url)
+            body = to_json(notice)
+            messages = [
+                Message(receiver.owner, receiver.name, body)
+                for receiver in targets(notice, receivers)
+            ]
             outbox.put(
-                conn,
-                one.project_id,
-                one.series.fingerprint,
-                one.standing.version,
-                [(each.owner, each.name, told) for each in targets(notice, receivers)],
-                now_us,
+                conn, notice.project_id, notice.fingerprint, notice.version, messages, now_us
             )
-        findings.mark_notified(conn, one)
+        findings.mark_notified(conn, regression)
 
 
-def _notice(known: Regression, public_url: str) -> Notice:
-    standing = known.standing
+def _notice(regression: Regression, public_url: str) -> Notice:
+    standing = regression.standing
     assert standing.firing_us is not None
     return Notice(
-        project_id=known.project_id,
-        project=known.project,
-        id=known.id,
-        fingerprint=known.series.fingerprint,
+        project_id=regression.project_id,
+        project=regression.project,
+        id=regression.id,
+        fingerprint=regression.series.fingerprint,
         version=standing.version,
         status=Status.FIRING if standing.state is State.FIRING else Status.RESOLVED,
-        severity=known.severity,
+        severity=regression.severity,
         starts_us=standing.firing_us,
         ends_us=standing.resolved_us,
         finding=standing.finding,
-        attribution=known.attribution,
+        attribution=regression.attribution,
         public_url=public_url,
     )

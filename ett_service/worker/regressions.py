@@ -1,7 +1,6 @@
-"""Searches for regressions once a day, in one worker of all."""
+"""The daily search for regressions, in one of all workers."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +8,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
+from typing_extensions import override
 
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.state import FindingKey, StateRules
@@ -24,23 +24,204 @@ from ett_service.storage.metrics import running
 from ett_service.storage.regressions import detection_runs, findings
 from ett_service.storage.regressions.detection_runs import DetectionRun, UnsearchedHistory
 from ett_service.worker import notify
-from ett_service.worker.lease import Leading
+from ett_service.worker.lease import LeaseThread
 from ett_service.worker.notify import Audience
+from ett_service.worker.thread import PeriodicThread
 
+log = logging.getLogger(__name__)
+
+LEASE = "evaluator"
 MOST_RUNS = 28
+
+Evaluate: TypeAlias = Callable[[Connection, int, int, Plan, Memory], RunResult]
+
+_STEPS = 15  #: in the time that a lease lasts
+_RETRY_SECONDS = 300.0  #: of a project that could not be searched
+_PATIENCE_SECONDS = 1.0  #: a search that goes on when the worker ends is not waited for
 
 
 class Run(NamedTuple):
-    """What a run found."""
+    """The result of a run."""
 
     at_us: int
-    evaluated: RunResult
+    result: RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionOptions:
+    """What is searched for, how often, and who is notified."""
+
+    plan: Plan = field(default_factory=Plan)
+    rules: StateRules = field(default_factory=StateRules)
+    audience: Audience = field(default_factory=Audience)
+    every_us: int = DAY_US  #: runs end at multiples of it since the Unix epoch
+    settle_us: int = 300 * SECOND_US  #: the longest that a run waits for the ledgers
+    lease_seconds: float = 15.0
+    evaluate: Evaluate = detection_run.evaluate
+    clock: Callable[[Connection], int] = lease.now_us
+
+
+class DetectionThread(PeriodicThread):
+    """Searches in the one worker that holds the lease.
+
+    A search runs outside of any transaction. What it changes is written under the lease, together
+    with the notices that follow from it, or not at all.
+    """
+
+    def __init__(self, store: Store, options: DetectionOptions) -> None:
+        pause_seconds = options.lease_seconds / _STEPS
+        super().__init__(
+            "regressions",
+            failure="The search for regressions failed.",
+            event="detection_failed",
+            retry_seconds=pause_seconds,
+        )
+        self._store = store
+        self._options = options
+        self._pause_seconds = pause_seconds
+        self.lease = LeaseThread(store, LEASE, options.lease_seconds)
+        self._not_before: dict[int, float] = {}  #: by project that failed, monotonic
+
+    @override
+    def start(self) -> None:
+        """Begin the thread, and the one that keeps the lease."""
+        self.lease.start()
+        super().start()
+
+    @override
+    def join(self, seconds: float | None = None) -> None:
+        """Wait a little for the present search; later results stay unwritten."""
+        super().join(_PATIENCE_SECONDS if seconds is None else seconds)
+        self.lease.stop_soon()
+        self.lease.join()
+
+    @override
+    def step(self) -> float:
+        epoch = self.lease.epoch
+        try:
+            if epoch is not None:
+                self.run_once(epoch)
+        except LeaseLost as error:
+            log.warning("Nothing was written: %s", error, extra={"event": "lease_lost"})
+        except Exception:
+            if not self.stopping.is_set():
+                raise
+        return self._pause_seconds
+
+    def run_once(self, epoch: int) -> None:
+        """Search the projects whose turn it is, and notify.
+
+        After a pause of all workers only the latest missed run is made up for. The first search
+        over a project covers its last days: see :func:`first_search`.
+
+        Raises:
+            LeaseLost: Another worker holds the lease by now.
+        """
+        with self._store.reading() as conn:
+            now_us = self._options.clock(conn)
+            at_us = now_us // self._options.every_us * self._options.every_us
+            ready = self._ready(conn, at_us, now_us)
+        for project_id in ready:
+            if self.stopping.is_set() or self.lease.epoch != epoch:
+                return
+            self._try(project_id, at_us, epoch)
+        self._notify(epoch)
+
+    def _ready(self, conn: Connection, at_us: int, now_us: int) -> list[int]:
+        """Return the projects to search, once their ledgers know all earlier facts."""
+        settle_us = self._options.settle_us
+        ready = [
+            project_id
+            for project_id in detection_runs.projects_behind(conn, at_us)
+            if self._not_before.get(project_id, 0.0) <= time.monotonic()
+        ]
+        if ready and now_us - at_us < settle_us:
+            since_us = running.waiting(conn).since_us
+            if since_us is not None and since_us < at_us:
+                return []
+        histories = {
+            project_id: detection_runs.unsearched(conn, project_id, at_us) for project_id in ready
+        }
+        return [
+            project_id
+            for project_id, history in histories.items()
+            if history is None or is_settled(conn, history, now_us, settle_us)
+        ]
+
+    def _try(self, project_id: int, at_us: int, epoch: int) -> None:
+        """Search a project; its errors keep no other project waiting."""
+        try:
+            self._search(project_id, at_us, epoch)
+        except (LeaseLost, StorageUnavailable):
+            raise
+        except Exception:
+            self._not_before[project_id] = time.monotonic() + _RETRY_SECONDS
+            log.exception(
+                "A project could not be searched for regressions.",
+                extra={"event": "project_detection_failed", "project_id": project_id},
+            )
+        else:
+            self._not_before.pop(project_id, None)
+
+    def _search(self, project_id: int, at_us: int, epoch: int) -> None:
+        options = self._options
+        began = time.perf_counter()
+        with self._store.reading() as conn:
+            history = detection_runs.unsearched(conn, project_id, at_us)
+            if history is None:
+                past = findings.recent_states(conn, project_id, at_us)
+                memory = memory_of(past.values(), findings.accepted(conn, project_id))
+                result = options.evaluate(conn, project_id, at_us, options.plan, memory)
+                runs = [Run(at_us, result)]
+            else:
+                recent_days = options.plan.options.recent_days
+                instants = run_instants(at_us, options.every_us, recent_days, history)
+                runs = first_search(conn, project_id, instants, options.plan, options.rules)
+        if self.stopping.is_set():
+            return
+        took_us = round((time.perf_counter() - began) * SECOND_US / len(runs))
+        self._store.write(
+            partial(self._write, project_id=project_id, runs=runs, epoch=epoch, took_us=took_us)
+        )
+
+    def _write(
+        self, conn: Connection, project_id: int, runs: Sequence[Run], epoch: int, took_us: int
+    ) -> None:
+        """Write runs and their consequences, unless another worker has the lease or was first.
+
+        Receivers are notified of the state after the last run.
+        """
+        self._hold_lease(conn, epoch)
+        now_us = self._options.clock(conn)
+        for at_us, result in runs:
+            body = findings.to_json({"power": result.power})
+            run = DetectionRun(project_id, at_us, took_us, epoch, result.series, body)
+            if not detection_runs.add(conn, run, now_us):
+                return
+            findings.record(conn, project_id, at_us, result.run_findings, self._options.rules)
+        notify.enqueue(conn, self._options.audience, now_us)
+
+    def _notify(self, epoch: int) -> None:
+        """Notify of what people changed since, and of regressions that are no longer muted."""
+
+        def work(conn: Connection) -> None:
+            self._hold_lease(conn, epoch)
+            notify.enqueue(conn, self._options.audience, self._options.clock(conn))
+
+        with self._store.reading() as conn:
+            pending = notify.pending(conn, self._options.clock(conn))
+        if pending:
+            self._store.write(work)
+
+    def _hold_lease(self, conn: Connection, epoch: int) -> None:
+        lease_us = round(self._options.lease_seconds * SECOND_US)
+        lease.hold(conn, LEASE, epoch, idle_us=min(lease.IDLE_US, lease_us))
 
 
 def is_settled(conn: Connection, history: UnsearchedHistory, now_us: int, settle_us: int) -> bool:
-    """Tell whether a project's history seems to be there: nothing old comes in any more.
+    """Tell whether a project's history seems complete: no old facts arrive any more.
 
-    What came in longer than *settle_us* ago is in its ledgers, too, or fails to be for a day.
+    Facts that arrived longer than *settle_us* ago are in its ledgers, or have failed for a day.
     """
     if now_us - history.received_us < settle_us:
         return False
@@ -48,207 +229,32 @@ def is_settled(conn: Connection, history: UnsearchedHistory, now_us: int, settle
     return since_us is None or not settle_us < now_us - since_us < DAY_US
 
 
-def instants(at_us: int, every_us: int, recent_days: int, history: UnsearchedHistory) -> list[int]:
+def run_instants(
+    at_us: int, every_us: int, recent_days: int, history: UnsearchedHistory
+) -> list[int]:
     """Return when runs would have been in the last days up to *at_us*, in ascending order.
 
     They are whole days apart, and each is later than the project's first job.
     """
     step_us = -(-every_us // DAY_US) * DAY_US
     count = min(MOST_RUNS, max(1, recent_days * DAY_US // step_us))
-    found = [at_us - place * step_us for place in reversed(range(count))]
-    return [one for one in found if one > history.began_us]
+    instants = [at_us - place * step_us for place in reversed(range(count))]
+    return [instant_us for instant_us in instants if instant_us > history.began_us]
 
 
-def search(
-    conn: Connection, project_id: int, runs_at: Sequence[int], plan: Plan, rules: StateRules
+def first_search(
+    conn: Connection, project_id: int, instants: Sequence[int], plan: Plan, rules: StateRules
 ) -> list[Run]:
-    """Run the detector at instants in ascending order, each knowing what those before it found."""
-    backtest, _ = retrace(conn, project_id, runs_at, plan, rules)
+    """Run the detector at ascending instants; each run knows the findings of earlier ones."""
+    backtest, _ = retrace(conn, project_id, instants, plan, rules)
     latest = {(course.latest_us, course.standing.key): course.latest for course in backtest.courses}
-    runs = []
-    for at_us, result in zip(runs_at, backtest.runs, strict=True):
+
+    def with_latest(at_us: int, result: RunResult) -> Run:
         run_findings = tuple(
             latest.get((at_us, FindingKey.of(each.finding)), each) for each in result.run_findings
         )
-        runs.append(Run(at_us, replace(result, run_findings=run_findings)))
-    return runs
+        return Run(at_us, replace(result, run_findings=run_findings))
 
-
-log = logging.getLogger(__name__)
-
-LEASE = "evaluator"
-
-Evaluate: TypeAlias = Callable[[Connection, int, int, Plan, Memory], RunResult]
-
-_LOOKS = 15  #: in the time that a lease lasts, at the clock and at what is to be told
-_AFTER_TROUBLE_SECONDS = 300.0  #: a project that cannot be searched is tried again
-_PATIENCE_SECONDS = 1.0  #: a project that is looked at when all ends is not waited for
-
-
-@dataclass(frozen=True, slots=True)
-class Detecting:
-    """What is looked for, how often, and who is told."""
-
-    plan: Plan = field(default_factory=Plan)
-    rules: StateRules = field(default_factory=StateRules)
-    audience: Audience = field(default_factory=Audience)
-    every_us: int = DAY_US  #: runs end at multiples of it since the Unix epoch
-    settle_us: int = 300 * SECOND_US  #: a run waits so long for the ledgers at most
-    lease_seconds: float = 15.0
-    evaluate: Evaluate = detection_run.evaluate
-    clock: Callable[[Connection], int] = lease.now_us
-
-
-class Evaluating:
-    """Goes on in a thread of its own, and in the worker alone that holds the lease.
-
-    What a run finds is worked out outside of any transaction; what that changes is written under
-    the lease, with the notices that follow from it, or not at all.
-    """
-
-    def __init__(self, store: Store, detecting: Detecting) -> None:
-        self._store = store
-        self._detecting = detecting
-        self.leading = Leading(store, LEASE, detecting.lease_seconds)
-        self._not_before: dict[int, float] = {}  #: by project that failed, monotonic
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin the thread, and the one that keeps the lease."""
-        self.leading.start()
-        self._thread = threading.Thread(target=self._run, name="ett-evaluator", daemon=True)
-        self._thread.start()
-
-    def stop_soon(self) -> None:
-        """Let the threads end after the project that is looked at."""
-        self._stopped.set()
-
-    def join(self) -> None:
-        """Wait a little for that; what it would find later stays unwritten."""
-        if self._thread is not None:
-            self._thread.join(_PATIENCE_SECONDS)
-        self.leading.stop_soon()
-        self.leading.join()
-
-    def go_on(self, epoch: int) -> None:
-        """Look at the projects whose turn it is, and tell what is to be told.
-
-        A run that was missed, because no worker was there, is made up for: the latest alone. The
-        first search over a project goes through its last days: see ``first_search``.
-
-        Raises:
-            LeaseLost: Another leads by now.
-        """
-        with self._store.reading() as conn:
-            now_us = self._detecting.clock(conn)
-            at_us = now_us // self._detecting.every_us * self._detecting.every_us
-            behind = self._ready(conn, at_us, now_us)
-        for project_id in behind:
-            if self._stopped.is_set() or self.leading.epoch != epoch:
-                return
-            self._try(project_id, at_us, epoch)
-        self._tell(epoch)
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            epoch = self.leading.epoch
-            try:
-                if epoch is not None:
-                    self.go_on(epoch)
-            except LeaseLost as lost:
-                log.warning("Nothing was written: %s", lost, extra={"event": "lease_lost"})
-            except Exception:  # the thread outlives all trouble: log it, wait, go on
-                if not self._stopped.is_set():
-                    log.exception("The search could not go on.", extra={"event": "search_trouble"})
-            self._stopped.wait(self._detecting.lease_seconds / _LOOKS)
-
-    def _ready(self, conn: Connection, at_us: int, now_us: int) -> list[int]:
-        """Return the projects to look at, once their ledgers know what came in before."""
-        behind = detection_runs.projects_behind(conn, at_us)
-        ready = [one for one in behind if self._not_before.get(one, 0.0) <= time.monotonic()]
-        if ready and now_us - at_us < self._detecting.settle_us:
-            since_us = running.waiting(conn).since_us
-            if since_us is not None and since_us < at_us:
-                return []
-        return [one for one in ready if self._is_settled(conn, one, at_us, now_us)]
-
-    def _is_settled(self, conn: Connection, project_id: int, at_us: int, now_us: int) -> bool:
-        history = detection_runs.unsearched(conn, project_id, at_us)
-        settle_us = self._detecting.settle_us
-        return history is None or is_settled(conn, history, now_us, settle_us)
-
-    def _try(self, project_id: int, at_us: int, epoch: int) -> None:
-        """Look at a project; trouble with it keeps no other one waiting."""
-        try:
-            self._look(project_id, at_us, epoch)
-        except (LeaseLost, StorageUnavailable):
-            raise
-        except Exception:
-            self._not_before[project_id] = time.monotonic() + _AFTER_TROUBLE_SECONDS
-            log.exception(
-                "A project could not be searched for regressions.",
-                extra={"event": "evaluation_trouble", "project_id": project_id},
-            )
-        else:
-            self._not_before.pop(project_id, None)
-
-    def _look(self, project_id: int, at_us: int, epoch: int) -> None:
-        began = time.perf_counter()
-        with self._store.reading() as conn:
-            history = detection_runs.unsearched(conn, project_id, at_us)
-            if history is None:
-                runs = [self._searched(conn, project_id, at_us)]
-            else:
-                runs = self._searched_first(conn, project_id, at_us, history)
-        if self._stopped.is_set():
-            return
-        took_us = round((time.perf_counter() - began) * SECOND_US / len(runs))
-        self._store.write(
-            partial(self._write, project_id=project_id, runs=runs, epoch=epoch, took_us=took_us)
-        )
-
-    def _searched(self, conn: Connection, project_id: int, at_us: int) -> Run:
-        known = findings.recent_states(conn, project_id, at_us)
-        memory = memory_of(known.values(), findings.accepted(conn, project_id))
-        plan = self._detecting.plan
-        return Run(at_us, self._detecting.evaluate(conn, project_id, at_us, plan, memory))
-
-    def _searched_first(
-        self, conn: Connection, project_id: int, at_us: int, history: UnsearchedHistory
-    ) -> list[Run]:
-        plan, rules = self._detecting.plan, self._detecting.rules
-        runs_at = instants(at_us, self._detecting.every_us, plan.options.recent_days, history)
-        return search(conn, project_id, runs_at, plan, rules)
-
-    def _write(
-        self, conn: Connection, project_id: int, runs: Sequence[Run], epoch: int, took_us: int
-    ) -> None:
-        """Write runs with all that follows from them, unless another led or did so before.
-
-        Receivers are told how things stand after the last.
-        """
-        self._hold(conn, epoch)
-        now_us = self._detecting.clock(conn)
-        for at_us, told in runs:
-            body = findings.to_json({"power": told.power})
-            run = DetectionRun(project_id, at_us, took_us, epoch, told.series, body)
-            if not detection_runs.add(conn, run, now_us):
-                return
-            findings.record(conn, project_id, at_us, told.run_findings, self._detecting.rules)
-        notify.settle(conn, self._detecting.audience, now_us)
-
-    def _tell(self, epoch: int) -> None:
-        """Tell what people changed since, and what is no longer muted."""
-        with self._store.reading() as conn:
-            unsettled = notify.unsettled(conn, self._detecting.clock(conn))
-        if unsettled:
-            self._store.write(partial(self._settle, epoch=epoch))
-
-    def _settle(self, conn: Connection, epoch: int) -> None:
-        self._hold(conn, epoch)
-        notify.settle(conn, self._detecting.audience, self._detecting.clock(conn))
-
-    def _hold(self, conn: Connection, epoch: int) -> None:
-        lease_us = round(self._detecting.lease_seconds * SECOND_US)
-        lease.hold(conn, LEASE, epoch, idle_us=min(lease.IDLE_US, lease_us))
+    return [
+        with_latest(at_us, result) for at_us, result in zip(instants, backtest.runs, strict=True)
+    ]

@@ -58,7 +58,7 @@ class Service:
 
     def settle(self) -> None:
         """Let the worker do what there is to do."""
-        while self.worker.pass_over():
+        while self.worker.run_once():
             pass
 
     def get(self, path: str, status: int = 200, **query: Any) -> Any:

@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 
 from ett_service.core.intervals import HOUR_US
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.receivers import outbox
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.outbox import DeliveryState, Message
 from ett_service.storage.schema import delivery
-from ett_service.worker.metrics import Publishing
+from ett_service.worker.metrics import MetricsThread
 from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
 from tests.builders import NOON
 from tests.regressions import finding, fires
@@ -178,7 +178,7 @@ def _notify(recorder: Recording) -> None:
             owner,
             "6f1f0b2f3c1d9a77",
             3,
-            [(owner, str(RECEIVER["name"]), "{}")],
+            [Message(owner, str(RECEIVER["name"]), "{}")],
             NOON + HOUR_US,
         )
     )
@@ -193,10 +193,10 @@ def _notify(recorder: Recording) -> None:
 
 
 def _operate(recorder: Recording) -> None:
-    Publishing(recorder.store, recorder.clock.now).publish()
-    for form in Form:
+    MetricsThread(recorder.store, recorder.clock.now).publish()
+    for form in TextFormat:
         recorder.ask("read_metrics", "GET /metrics", accept=form.value)
-    page = recorder.client.get("/metrics", headers={"Accept": Form.OPENMETRICS.value}).text
+    page = recorder.client.get("/metrics", headers={"Accept": TextFormat.OPENMETRICS.value}).text
     exemplar = re.search('attempt_id="([^"]+)"', page)
     assert exemplar is not None
     recorder.ask("read_attempt", f"GET /v1/attempts/{exemplar[1]}")

@@ -21,7 +21,9 @@ from ett_service.api.state import AppState, Notifications
 from ett_service.core.intervals import DAY_US
 from ett_service.fleet.economy import Economy, Price, Target
 from ett_service.ingest.wire import Limits
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.sender import Outcome, Sender
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.seal import Keyring
@@ -57,7 +59,7 @@ _NOUN_OF = {
 class SteadySender(Sender):
     """Delivers to nobody, and always within 0.12 seconds."""
 
-    def check(self, receiver: Receiver) -> None:
+    def check(self, owner: int, url: str) -> None:
         """Accept every address."""
 
     def send(self, *_: object) -> Outcome:
@@ -116,7 +118,7 @@ class Recording:
 
     def settle(self) -> None:
         """Fold what was sent."""
-        while self.worker.pass_over():
+        while self.worker.run_once():
             pass
 
     def finished(self) -> Recorded:
@@ -164,7 +166,7 @@ def recording() -> Iterator[Recording]:
 def _served(store: Store) -> Iterator[Recording]:
     clock, switch = Clock(NOON + DAY_US), Switch()
     worker = Worker(store, clock.now)
-    of_settings = Receiver(OF_SETTINGS, "fleet", "https://hooks.slack.com/x", Format.SLACK)
+    of_settings = Receiver(OF_SETTINGS, "fleet", "https://hooks.slack.com/x", FORMATS["slack"])
     notifications = Notifications(
         Directory([of_settings], Keyring("k" * 32)), SteadySender, "https://ett.example.com"
     )

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import promql_parser as promql
 
-from dashboards.build.filling import filled, variables_in
+from dashboards.build.variables import filled, variables_in
 
 FOLLOWING = timedelta(seconds=4321)
 """A window that follows the range, told from every fixed one."""

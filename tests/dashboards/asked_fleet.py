@@ -112,7 +112,7 @@ class Asked:
         busy = True
         while busy:
             with suppress(StorageUnavailable):
-                busy = self.worker.pass_over() > 0
+                busy = self.worker.run_once() > 0
 
     def fleet_api(self, question: str, **query: Any) -> Any:
         """Ask the API about the fleet, for the same range."""

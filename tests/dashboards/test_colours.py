@@ -9,7 +9,7 @@ import pytest
 from dashboards.build.colours import CATEGORY_COLOURS, PHASE_COLOURS
 from ett_service.charts.palette import COLOURS
 from ett_service.core.words import Category
-from tests.dashboards.written import UIDS, drawn, within, written
+from tests.dashboards.files import UIDS, drawn, within, written
 
 
 def painted(content: dict[str, Any]) -> Iterator[tuple[str, str]]:

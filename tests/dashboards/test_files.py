@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from dashboards.build import PACKS
-from dashboards.build.writing import texts, write
-from tests.dashboards.written import ROOT
+from dashboards.build.files import texts, write
+from tests.dashboards.files import ROOT
 
 
 def test_every_dashboard_is_kept_as_the_program_writes_it() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.build.filling import filled
 from dashboards.build.kit import Panel
 from dashboards.build.prometheus import PROMETHEUS
 from dashboards.build.prometheus.promql import by_category, dated, ratio
+from dashboards.build.variables import filled
 from tests.live.programs import needed
 
 HOURS = 24 * 8
@@ -73,10 +73,10 @@ CHECKPOINTS = {
 @pytest.mark.parametrize(
     ("title", "place", "answer"),
     [
-        ("Interval, and the best one", 0, 600),
-        ("Interval, and the best one", 1, (2 * DAY_S * 15 / 3) ** 0.5),
-        ("Mean stop for a save", 0, 15),
-        ("To gain", 0, (3 * 300 + 144 * 15) / DAY_S - (2 * 15 * 3 / DAY_S) ** 0.5),
+        ("Interval and optimum", 0, 600),
+        ("Interval and optimum", 1, (2 * DAY_S * 15 / 3) ** 0.5),
+        ("Mean checkpoint blocking", 0, 15),
+        ("Possible gain", 0, (3 * 300 + 144 * 15) / DAY_S - (2 * 15 * 3 / DAY_S) ** 0.5),
     ],
 )
 def test_the_interval_is_held_against_the_best_one(

@@ -4,7 +4,7 @@ import pytest
 
 from dashboards.build.kit import Panel, Row
 from dashboards.build.layout import COLUMNS, Place, places
-from tests.dashboards.written import UIDS, written
+from tests.dashboards.files import UIDS, written
 
 
 def panel(width: int, height: int) -> Panel:

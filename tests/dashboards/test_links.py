@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboards.written import UIDS, within, written
+from tests.dashboards.files import UIDS, within, written
 
 ROUTES = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text())["paths"]
 PLACES = re.compile(r"\{[^{}]*\}")

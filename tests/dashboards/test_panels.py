@@ -8,7 +8,7 @@ import pytest
 
 from dashboards.build import PACKS
 from dashboards.build.kit import Source
-from tests.dashboards.written import UIDS, drawn, within, written
+from tests.dashboards.files import UIDS, drawn, within, written
 
 SOURCES = {dashboard.uid: dashboard.source.value for pack in PACKS for dashboard in pack.dashboards}
 REFRESHES = {"1m", "2m", "5m"}

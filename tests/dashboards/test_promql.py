@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from dashboards.build import PACKS
-from dashboards.build.filling import filled, variables_in
 from dashboards.build.kit import Dashboard, Panel, Query, Source, VariableKind
 from dashboards.build.prometheus.promql import clusters, own, whole
+from dashboards.build.variables import filled, variables_in
 from ett_service.metrics import families
 from ett_service.metrics.families import Family, Kind
 from tests.dashboards.asked import FOLLOWING, Asked, selectors

@@ -9,7 +9,7 @@ import pytest
 
 from dashboards.build.kit import Dashboard, Format, Panel, VariableKind
 from dashboards.build.macros import Chosen
-from dashboards.build.postgres import POSTGRES, choosing
+from dashboards.build.postgres import POSTGRES, shared
 from dashboards.build.postgres.changes import CHANGES
 from dashboards.build.sql import changes, compare, fleet, job
 from ett_service.core.intervals import HOUR_US
@@ -114,7 +114,7 @@ def test_markers_stand_across_every_dashboard(asked: Asked, dashboard: Dashboard
 
 
 def test_regressions_stand_across_the_dashboards_of_all_jobs(asked: Asked) -> None:
-    for annotation in (choosing.REGRESSIONS, *CHANGES.annotations[1:]):
+    for annotation in (shared.REGRESSIONS, *CHANGES.annotations[1:]):
         found = asked.sql(annotation.query, asked.choices("ett-sql-changes"))
 
         assert found.column("text") == ["pt2_compile in alder x 1.65"]

@@ -19,7 +19,7 @@ from ett_service.detection.sample import Observed
 from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.regressions import findings
 from ett_service.storage.schema import regression
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from tests.demo.conftest import END_US, Judged
 from tests.demo.stored import stored
 
@@ -166,13 +166,13 @@ def test_everything_that_lasts_is_told_with_what_it_costs(courses: Sequence[Cour
 def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
     database_url: str, judged: Judged
 ) -> None:
-    asked = Detecting(plan=PLAN, clock=lambda _conn: END_US + HOUR_US)
+    asked = DetectionOptions(plan=PLAN, clock=lambda _conn: END_US + HOUR_US)
     with closing(open_store(database_url)) as store:
-        evaluating = Evaluating(store, asked)
-        evaluating.leading.renew()
-        assert evaluating.leading.epoch is not None
-        evaluating.go_on(evaluating.leading.epoch)
-        evaluating.leading.resign()
+        thread = DetectionThread(store, asked)
+        thread.lease.renew()
+        assert thread.lease.epoch is not None
+        thread.run_once(thread.lease.epoch)
+        thread.lease.resign()
         with store.reading() as conn:
             found = conn.execute(
                 select(regression).where(

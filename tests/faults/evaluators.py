@@ -21,11 +21,13 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Receiver
+from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.errors import StoreInUse
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.worker.notify import Audience
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from tests.regressions import finding
 from tests.worker.searching import evaluated
 
@@ -132,8 +134,8 @@ def evaluate(order: Order) -> NoReturn:
     logging.getLogger("ett_service.worker.regressions").addHandler(Refusals())
     store = opened(order.database_url)
     looks = Looks(Gate(Path(order.folder)), order.found)
-    receiver = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook")
-    detecting = Detecting(
+    receiver = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook", FORMATS["generic"])
+    detecting = DetectionOptions(
         rules=StateRules(runs=order.runs, quiet_runs=1),
         audience=Audience(Directory([receiver])),
         every_us=HOUR_US,
@@ -141,7 +143,7 @@ def evaluate(order: Order) -> NoReturn:
         evaluate=looks.evaluate,
         clock=looks.clock,
     )
-    Evaluating(store, detecting).start()
+    DetectionThread(store, detecting).start()
     while True:
         signal.pause()
 

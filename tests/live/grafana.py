@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dashboards.build.filling import filled
 from dashboards.build.kit import Dashboard, Query, Variable, VariableKind
+from dashboards.build.variables import filled
 from tests.live.prometheus import Prometheus, Sample
 
 POINTS = 1000

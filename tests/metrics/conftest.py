@@ -11,10 +11,10 @@ from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.wire import Limits
 from ett_service.metrics.page import FleetPart
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 from ett_service.worker.ledgers import Worker
-from ett_service.worker.metrics import Publishing
+from ett_service.worker.metrics import MetricsThread
 from tests.builders import RECEIVED_AT
 from tests.metrics.pages import Page, parsed
 
@@ -36,9 +36,9 @@ def tell(store: Store, project_id: int) -> Tell:
         assert batch.refusals == ()
         store.write(partial(accept, batch=batch, project_id=project_id, now_us=now_us))
         worker = Worker(store, lambda: now_us)
-        while worker.pass_over():
+        while worker.run_once():
             pass
-        Publishing(store, lambda: now_us).publish()
+        MetricsThread(store, lambda: now_us).publish()
 
     return told
 
@@ -49,7 +49,7 @@ def scrape(store: Store) -> Scrape:
     part = FleetPart(store.reading)
 
     def read() -> Page:
-        _, text, left_out = part.read(Form.PLAIN)
+        _, text, left_out = part.read(TextFormat.PLAIN)
         assert left_out == 0
         return parsed(text.decode())
 

@@ -7,7 +7,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_families
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
-from ett_service.metrics.text import END, Form
+from ett_service.metrics.text import END, TextFormat
 from ett_service.storage.metrics import counters as storage
 from tests.live.programs import needed
 
@@ -15,14 +15,14 @@ Labels = tuple[tuple[str, str], ...]
 Page = dict[str, dict[Labels, float]]
 
 
-def families(page: str, form: Form = Form.PLAIN) -> list[Metric]:
+def families(page: str, form: TextFormat = TextFormat.PLAIN) -> list[Metric]:
     """Parse a page; in OpenMetrics a part of one, which needs no end."""
-    if form is Form.PLAIN:
+    if form is TextFormat.PLAIN:
         return list(plain_families(page))
     return list(open_families(page if page.endswith(END) else page + END))  # type: ignore[no-untyped-call]
 
 
-def parsed(page: str, form: Form = Form.PLAIN) -> Page:
+def parsed(page: str, form: TextFormat = TextFormat.PLAIN) -> Page:
     """Parse a page, each of whose samples comes once."""
     found: Page = {}
     for family in families(page, form):
@@ -36,11 +36,11 @@ def parsed(page: str, form: Form = Form.PLAIN) -> Page:
 
 def published(
     marks: Mapping[storage.Labels, storage.Marks] | None = None,
-    gauges: Mapping[str, storage.Samples] | None = None,
+    gauges: Mapping[str, storage.GaugeSamples] | None = None,
     exemplars: Mapping[storage.Labels, Mapping[str, storage.Exemplar]] | None = None,
-) -> storage.Published:
+) -> storage.PublishedMetrics:
     """Build what was published as if it were read."""
-    return storage.Published(1, 1, marks or {}, exemplars or {}, gauges or {}, 0)
+    return storage.PublishedMetrics(1, 1, marks or {}, exemplars or {}, gauges or {}, 0)
 
 
 def labelled(**labels: str) -> Labels:

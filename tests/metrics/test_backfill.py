@@ -11,15 +11,15 @@ from ett_service.core.fleet.distribution import DURATION_BOUNDS_US
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.core.ledger.spans import NEVER
 from ett_service.metrics.backfill import Past, Scope
-from ett_service.metrics.text import END, Form
-from ett_service.storage.metrics.labels import Most, Shown
+from ett_service.metrics.text import END, TextFormat
+from ett_service.storage.metrics.labels import LabelLimits, ShownLabels
 from tests.builders import NOON
 from tests.metrics.pages import families
 
 TRAINED = "phase_seconds:train_loop"
 PAID = "phase_weighted_seconds:train_loop/true"
 STARTS = "time_to_start_seconds"
-NONE = Shown(frozenset(), frozenset())
+NONE = ShownLabels(frozenset(), frozenset())
 HOURS = Steps(HOUR_US, NOON + 4 * HOUR_US)
 
 Series = Mapping[tuple[str, frozenset[tuple[str, str]]], list[tuple[float, float]]]
@@ -40,7 +40,7 @@ def read(past: Past, scope: Scope) -> Series:
     found = defaultdict(list)
     for at in sorted({at for line in lines if (at := _at(line))}, key=int):
         page = "".join(line for line in lines if _at(line) in (None, at))
-        for family in families(page, Form.OPENMETRICS):
+        for family in families(page, TextFormat.OPENMETRICS):
             for sample in family.samples:
                 assert sample.timestamp is not None
                 labels = frozenset(sample.labels.items())
@@ -134,7 +134,7 @@ def test_a_later_beginning_leaves_samples_out_and_their_sums_as_they_were(past: 
 
 def test_the_clusters_and_cohorts_with_most_gpu_time_keep_their_names(past: Past) -> None:
     past.add(("b", "tiny"), {TRAINED: {hour(2): HOUR_US}})
-    past.fold(Most(1, 1), NONE)
+    past.fold(LabelLimits(1, 1), NONE)
     series = read(past, whole())
 
     shown = {
@@ -148,7 +148,7 @@ def test_the_clusters_and_cohorts_with_most_gpu_time_keep_their_names(past: Past
 
 
 def test_what_the_live_page_shows_keeps_its_name_first(past: Past) -> None:
-    past.fold(Most(1, 1), Shown(frozenset(), frozenset({"recsys", "gone"})))
+    past.fold(LabelLimits(1, 1), ShownLabels(frozenset(), frozenset({"recsys", "gone"})))
     cohorts = {dict(own).get("cohort") for _, own in read(past, whole())}
 
     assert cohorts == {None, "recsys", "other"}

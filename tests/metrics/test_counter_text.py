@@ -11,8 +11,8 @@ from ett_service.core.fleet.counters import DEDUCTIONS, PHASES
 from ett_service.core.fleet.distribution import DURATION_BOUNDS_US
 from ett_service.metrics.counter_text import CountersWriter
 from ett_service.metrics.families import COUNTERS, Kind
-from ett_service.metrics.text import Form
-from ett_service.storage.metrics.counters import Exemplar, Labels, Marks, Published
+from ett_service.metrics.text import TextFormat
+from ett_service.storage.metrics.counters import Exemplar, Labels, Marks, PublishedMetrics
 from tests.metrics.pages import Page, families, labelled, parsed, published
 
 A = ("a", "llm")
@@ -21,7 +21,7 @@ WHOLE = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
 def _written(
-    of: Published, form: Form = Form.PLAIN, *, cohort_histograms: bool = True
+    of: PublishedMetrics, form: TextFormat = TextFormat.PLAIN, *, cohort_histograms: bool = True
 ) -> tuple[Page, int]:
     text, left_out = CountersWriter(form, cohort_histograms=cohort_histograms).write(of)
     return parsed(text, form), left_out
@@ -81,12 +81,12 @@ def test_exemplars_stand_behind_buckets_in_openmetrics_alone() -> None:
     of = published(
         {A: {"time_to_start_seconds#6": 1}}, exemplars={A: {"time_to_start_seconds#6": seen}}
     )
-    plain = CountersWriter(Form.PLAIN, cohort_histograms=True).write(of).text
+    plain = CountersWriter(TextFormat.PLAIN, cohort_histograms=True).write(of).text
     assert "attempt_id" not in plain
-    text = CountersWriter(Form.OPENMETRICS, cohort_histograms=True).write(of).text
+    text = CountersWriter(TextFormat.OPENMETRICS, cohort_histograms=True).write(of).text
     (sample,) = [
         sample
-        for family in families(text, Form.OPENMETRICS)
+        for family in families(text, TextFormat.OPENMETRICS)
         for sample in family.samples
         if sample.exemplar
     ]
@@ -101,7 +101,7 @@ def test_an_exemplar_that_may_not_stand_there_is_left_out_and_counted() -> None:
     key = "time_to_start_seconds#0"
     for attempt_id in ("x" * 119, "\ud800"):
         of = published({A: {key: 1}}, exemplars={A: {key: Exemplar(1, 1, attempt_id)}})
-        text, left_out = CountersWriter(Form.OPENMETRICS, cohort_histograms=True).write(of)
+        text, left_out = CountersWriter(TextFormat.OPENMETRICS, cohort_histograms=True).write(of)
         assert "attempt_id" not in text
         assert left_out == 1
 
@@ -133,9 +133,9 @@ def test_histograms_of_cohorts_can_be_left_out() -> None:
         (("\ud800", ""), {"failures:infra/network": 1}),
     ],
 )
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", TextFormat)
 def test_a_mark_that_cannot_be_shown_is_left_out_and_counted(
-    labels: Labels, odd: Marks, form: Form
+    labels: Labels, odd: Marks, form: TextFormat
 ) -> None:
     good = {("a", "good"): {"phase_seconds:train_loop": 2_000_000}}
     writer = CountersWriter(form, cohort_histograms=True)
@@ -146,7 +146,7 @@ def test_a_mark_that_cannot_be_shown_is_left_out_and_counted(
         assert left_out == 1
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", TextFormat)
 @given(
     cluster=WHOLE,
     cohort=WHOLE,
@@ -154,7 +154,7 @@ def test_a_mark_that_cannot_be_shown_is_left_out_and_counted(
     cause=WHOLE.filter(lambda text: not set(text) & set("/#:")),
 )
 def test_any_label_and_mark_is_read_back_as_it_was_told(
-    form: Form, cluster: str, cohort: str, amounts: list[int], cause: str
+    form: TextFormat, cluster: str, cohort: str, amounts: list[int], cause: str
 ) -> None:
     next_amount = iter(amounts).__next__
     counted = {f"phase_seconds:{phase}": next_amount() for phase in PHASES}
@@ -193,19 +193,21 @@ def test_what_is_kept_from_one_time_to_the_next_changes_no_page(
     key = "time_to_start_seconds#0"
     marks = {A: {"phase_seconds:train_loop": 1_000_000, key: 1}, ("b", "x"): {}}
     seen = {A: {key: Exemplar(1, 1, "first-0")}}
-    used = CountersWriter(Form.OPENMETRICS, cohort_histograms=True)
+    used = CountersWriter(TextFormat.OPENMETRICS, cohort_histograms=True)
     used.write(published(deepcopy(marks), exemplars=deepcopy(seen)))
     change(marks[A])
     del marks["b", "x"]
     seen[A][key] = Exemplar(2, 2, "second-0")
     again = published(marks, exemplars=seen)
-    fresh = CountersWriter(Form.OPENMETRICS, cohort_histograms=True)
+    fresh = CountersWriter(TextFormat.OPENMETRICS, cohort_histograms=True)
     assert used.write(again) == fresh.write(again)
 
 
 def test_every_family_is_headed_once_and_a_percent_sign_is_no_place() -> None:
     text = (
-        CountersWriter(Form.PLAIN, cohort_histograms=True).write(published({("%s", "%r"): {}})).text
+        CountersWriter(TextFormat.PLAIN, cohort_histograms=True)
+        .write(published({("%s", "%r"): {}}))
+        .text
     )
     headed = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert headed == [family.name for family in COUNTERS]

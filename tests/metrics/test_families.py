@@ -3,7 +3,7 @@
 import pytest
 
 from ett_service.metrics.families import COUNTERS, GAUGES, OWN, Family, Kind
-from ett_service.metrics.text import Form, head
+from ett_service.metrics.text import TextFormat, head
 from tests.metrics.pages import families, lint
 
 EVERY = (*COUNTERS, *GAUGES, *OWN)
@@ -36,7 +36,7 @@ def test_histograms_that_are_published_have_bounds_and_nothing_else_has() -> Non
     assert bounded == histograms
 
 
-def _sampled(family: Family, form: Form) -> str:
+def _sampled(family: Family, form: TextFormat) -> str:
     labels = ",".join(f'{name}="x"' for name in family.labels)
     shown = f"{{{labels}}}" if labels else ""
     return f"{head(family, form)}{family.name}{shown} 1\n"
@@ -44,12 +44,12 @@ def _sampled(family: Family, form: Form) -> str:
 
 @pytest.mark.parametrize("name", [one.name for one in EVERY if one.kind is not Kind.HISTOGRAM])
 def test_names_kinds_and_units_are_as_openmetrics_asks(name: str) -> None:
-    (read,) = families(_sampled(BY_NAME[name], Form.OPENMETRICS), Form.OPENMETRICS)
+    (read,) = families(_sampled(BY_NAME[name], TextFormat.OPENMETRICS), TextFormat.OPENMETRICS)
     assert read.type == BY_NAME[name].kind
     assert read.documentation == BY_NAME[name].text
 
 
 def test_promtool_finds_nothing_to_say_about_names_and_texts() -> None:
     simple = (one for one in EVERY if one.kind is not Kind.HISTOGRAM)
-    page = "".join(_sampled(family, Form.PLAIN) for family in simple)
+    page = "".join(_sampled(family, TextFormat.PLAIN) for family in simple)
     assert lint(page.encode()) == ""

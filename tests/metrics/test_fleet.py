@@ -4,7 +4,7 @@ import pytest
 
 from ett_service.core.words import Category
 from ett_service.metrics.page import FleetPart
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import counter, published
 from tests.builders import MINUTE, NOON
@@ -119,10 +119,10 @@ def test_nothing_was_published_and_the_page_is_good(scrape: Scrape) -> None:
 def test_the_page_is_read_again_only_when_something_was_published(tell: Tell, store: Store) -> None:
     tell(failing_job())
     part = FleetPart(store.reading)
-    first = {form: part.read(form).text for form in Form}
+    first = {form: part.read(form).text for form in TextFormat}
     store.write(lambda conn: conn.execute(counter.delete()))
-    for form in Form:
+    for form in TextFormat:
         assert part.read(form).text is first[form]
     store.write(lambda conn: conn.execute(published.update().values(revision=1000)))
-    for form in Form:
+    for form in TextFormat:
         assert "ett_phase_seconds_total" not in parsed(part.read(form).text.decode(), form)

@@ -10,11 +10,11 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.clocks import Sla
 from ett_service.metrics.gauges import ALL, Gauges, regressions
 from ett_service.storage.engine.store import Store
-from ett_service.storage.metrics.labels import Shown
+from ett_service.storage.metrics.labels import ShownLabels
 from ett_service.storage.schema import delivery, detection_run, receiver_health, regression
 from tests.builders import HOUR, MINUTE, NOON
 
-SHOWN = Shown(frozenset({"a"}), frozenset({"llm-70b"}))
+SHOWN = ShownLabels(frozenset({"a"}), frozenset({"llm-70b"}))
 SLA = Sla(detect_us=4 * DAY_US, acknowledge_us=HOUR, resolve_us=DAY_US)
 
 

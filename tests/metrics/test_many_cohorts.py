@@ -6,18 +6,18 @@ import pytest
 from sqlalchemy import Connection
 
 from ett_service.metrics.page import FleetPart
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
-from ett_service.storage.metrics.labels import Most
+from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.schema import counted, job
-from ett_service.worker.metrics import Publication, Publishing
+from ett_service.worker.metrics import MetricsOptions, MetricsThread
 from tests.builders import RECEIVED_AT
 from tests.engines import ON_ONE_ENGINE
 from tests.metrics.pages import labelled, lint, parsed
 
 COHORTS = 100_000
 CLUSTERS = 1_000
-SHOWN = Most(clusters=4, cohorts=50)
+SHOWN = LabelLimits(clusters=4, cohorts=50)
 MOST_SERIES = 40_000
 
 
@@ -42,9 +42,9 @@ def test_a_hundred_thousand_cohorts_are_folded_and_none_is_lost(
     store: Store, project_id: int
 ) -> None:
     store.write(partial(_add_jobs, project_id=project_id))
-    Publishing(store, lambda: RECEIVED_AT, Publication(most=SHOWN)).publish()
+    MetricsThread(store, lambda: RECEIVED_AT, MetricsOptions(limits=SHOWN)).publish()
     part = FleetPart(store.reading)
-    for form in Form:
+    for form in TextFormat:
         _, text, left_out = part.read(form)
         page = parsed(text.decode(), form)
         assert left_out == 0
@@ -57,4 +57,4 @@ def test_a_hundred_thousand_cohorts_are_folded_and_none_is_lost(
             labelled(label="cluster"): CLUSTERS - SHOWN.clusters,
             labelled(label="cohort"): COHORTS - SHOWN.cohorts,
         }
-    assert lint(part.read(Form.PLAIN).text) == ""
+    assert lint(part.read(TextFormat.PLAIN).text) == ""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.metrics.text import Form, chosen
+from ett_service.metrics.text import TextFormat, negotiate
 
 PROMETHEUS_2 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -30,7 +30,7 @@ TEXT_FIRST = "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;versio
     ],
 )
 def test_openmetrics_goes_to_who_names_it(accept: str) -> None:
-    assert chosen(accept) is Form.OPENMETRICS
+    assert negotiate(accept) is TextFormat.OPENMETRICS
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_openmetrics_goes_to_who_names_it(accept: str) -> None:
     ],
 )
 def test_everybody_else_gets_plain_text(accept: str) -> None:
-    assert chosen(accept) is Form.PLAIN
+    assert negotiate(accept) is TextFormat.PLAIN
 
 
 @given(st.text(st.sampled_from('application/openmetrics-text;,=q10.* "\\é'), max_size=80))
 def test_no_header_is_too_odd(accept: str) -> None:
-    assert chosen(accept) in Form
+    assert negotiate(accept) in TextFormat

@@ -4,7 +4,7 @@ import pytest
 
 from ett_service.metrics.families import OF_THE_LIBRARY, OWN
 from ett_service.metrics.own import OwnMetrics
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from tests.builders import NOON, SECOND
 from tests.metrics.pages import Page, families, labelled, lint, parsed
 
@@ -17,7 +17,7 @@ def own() -> OwnMetrics:
 
 
 def _page(own: OwnMetrics) -> Page:
-    return parsed(own.text(Form.PLAIN).decode())
+    return parsed(own.text(TextFormat.PLAIN).decode())
 
 
 def test_every_source_and_code_is_shown_from_0_on(own: OwnMetrics) -> None:
@@ -84,9 +84,9 @@ def test_a_scrape_tells_how_long_it_took_and_what_was_left_out(own: OwnMetrics) 
     assert page["ett_collector_errors_total"] == {(): 3}
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", TextFormat)
 def test_families_and_labels_are_those_that_are_named_and_no_others(
-    own: OwnMetrics, form: Form
+    own: OwnMetrics, form: TextFormat
 ) -> None:
     own.count_request("GET", "/healthz", 200, 0.001)
     samples = {
@@ -110,4 +110,4 @@ def test_what_the_library_adds_is_named(own: OwnMetrics) -> None:
 
 def test_promtool_finds_nothing_to_say(own: OwnMetrics) -> None:
     own.count_request("GET", "/healthz", 200, 0.001)
-    assert lint(own.text(Form.PLAIN)) == ""
+    assert lint(own.text(TextFormat.PLAIN)) == ""

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from ett_service.metrics.families import GAUGES
 from ett_service.metrics.page import GaugesWriter
-from ett_service.metrics.text import Form
-from ett_service.storage.metrics.counters import Samples
+from ett_service.metrics.text import TextFormat
+from ett_service.storage.metrics.counters import GaugeSamples
 from tests.metrics.pages import labelled, parsed
 
 RUNNING = "ett_attempts_running"
 WHOLE = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", TextFormat)
 @given(told=st.dictionaries(st.tuples(WHOLE, WHOLE), st.floats(allow_nan=False)))
 def test_any_label_and_value_is_read_back_as_it_was_told(
-    form: Form, told: dict[tuple[str, str], float]
+    form: TextFormat, told: dict[tuple[str, str], float]
 ) -> None:
     text, left_out = GaugesWriter(form).write({RUNNING: list(told.items())})
     expected = {labelled(cluster=a, cohort=b): value for (a, b), value in told.items()}
@@ -39,8 +39,10 @@ def test_any_label_and_value_is_read_back_as_it_was_told(
         {"ett_phase_seconds_total": [(("a", "b", "train_loop"), 1.0)]},
     ],
 )
-@pytest.mark.parametrize("form", Form)
-def test_what_cannot_be_shown_is_left_out_and_counted(odd: dict[str, Samples], form: Form) -> None:
+@pytest.mark.parametrize("form", TextFormat)
+def test_what_cannot_be_shown_is_left_out_and_counted(
+    odd: dict[str, GaugeSamples], form: TextFormat
+) -> None:
     good = [(("good", "one"), 1.0), (("good", "two"), 2.0)]
     gauges = {**odd, RUNNING: [*good, *odd.get(RUNNING, ())]}
     writer = GaugesWriter(form)
@@ -53,7 +55,7 @@ def test_what_cannot_be_shown_is_left_out_and_counted(odd: dict[str, Samples], f
 
 
 def test_values_change_under_labels_that_stay() -> None:
-    writer = GaugesWriter(Form.PLAIN)
+    writer = GaugesWriter(TextFormat.PLAIN)
     for value in (1.0, 2.5, math.inf):
         text, _ = writer.write({RUNNING: [(("a", "b"), value)]})
         assert parsed(text) == {RUNNING: {labelled(cluster="a", cohort="b"): value}}
@@ -62,6 +64,6 @@ def test_values_change_under_labels_that_stay() -> None:
 
 
 def test_every_family_of_gauges_is_headed_once() -> None:
-    text, _ = GaugesWriter(Form.PLAIN).write({})
+    text, _ = GaugesWriter(TextFormat.PLAIN).write({})
     headed = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert headed == [family.name for family in GAUGES]

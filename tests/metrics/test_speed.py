@@ -9,7 +9,7 @@ from sqlalchemy import create_engine
 
 from benchmarks.scrape import fill, publish, registry, series
 from ett_service.metrics.page import FleetPart
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 
 RUNS = 2
@@ -24,11 +24,11 @@ def test_a_page_on_which_every_counter_moved_takes_half_as_long_at_most(store: S
     ours, theirs = [], []
     for run in range(RUNS + 1):
         publish(engine, run)
-        ours.append(_cpu_s(lambda: part.read(Form.OPENMETRICS)))
+        ours.append(_cpu_s(lambda: part.read(TextFormat.OPENMETRICS)))
         theirs.append(_cpu_s(lambda: generate_latest(library)))  # type: ignore[no-untyped-call]
     engine.dispose()
 
-    found = series(part.read(Form.OPENMETRICS).text)
+    found = series(part.read(TextFormat.OPENMETRICS).text)
     assert found == series(generate_latest(library)) > 24_000  # type: ignore[no-untyped-call]
     assert min(theirs) / min(ours[1:]) > LEAST
 

@@ -14,7 +14,7 @@ from ett_service.metrics import gauges as fleet_gauges
 from ett_service.metrics.gauges import GaugeOptions, Gauges
 from ett_service.storage.metrics import counters
 from ett_service.storage.metrics import labels as counter_labels
-from ett_service.storage.metrics.labels import Shown
+from ett_service.storage.metrics.labels import ShownLabels
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, MINUTE, NOON
 from tests.stories import failing_job, spent, told
@@ -25,7 +25,7 @@ ECONOMY = Economy(
     prices=(Price("H100", 0, Fraction(2)),),
     targets=(Target({}, 0.9), Target({"model": "llm-70b"}, 0.8)),
 )
-SHOWN = Shown(frozenset({"a"}), frozenset({"llm-70b", "vit"}))
+SHOWN = ShownLabels(frozenset({"a"}), frozenset({"llm-70b", "vit"}))
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def told_service(service: Service) -> Service:
     return service
 
 
-def windows(service: Service, shown: Shown = SHOWN, economy: Economy = ECONOMY) -> Gauges:
+def windows(service: Service, shown: ShownLabels = SHOWN, economy: Economy = ECONOMY) -> Gauges:
     with service.store.reading() as conn:
         return fleet_gauges.windows(conn, shown, GaugeOptions(economy), service.clock.us)
 
@@ -62,7 +62,7 @@ def test_the_ratio_of_a_cohort_is_that_of_the_api(told_service: Service) -> None
 
 
 def test_cohorts_that_are_not_shown_are_added_up(told_service: Service) -> None:
-    ratios = windows(told_service, Shown(frozenset({"a"}), frozenset()))["ett_window_ratio"]
+    ratios = windows(told_service, ShownLabels(frozenset({"a"}), frozenset()))["ett_window_ratio"]
     assert {labels[:2] for labels, _ in ratios} == {("a", "other")}
 
 

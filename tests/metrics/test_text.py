@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.metrics.families import Family, Kind
-from ett_service.metrics.text import Form, head, labelled, number
+from ett_service.metrics.text import TextFormat, head, labelled, number
 
 UNIT_OF = {
     "ett_a_seconds_total": "seconds",
@@ -24,31 +24,31 @@ def _gauge(text: str) -> Family:
 
 def test_help_is_escaped_as_each_format_has_it() -> None:
     family = _gauge('a "b" \\ c\nd')
-    assert head(family, Form.PLAIN) == '# HELP ett_a a "b" \\\\ c\\nd\n# TYPE ett_a gauge\n'
-    assert head(family, Form.OPENMETRICS) == (
+    assert head(family, TextFormat.PLAIN) == '# HELP ett_a a "b" \\\\ c\\nd\n# TYPE ett_a gauge\n'
+    assert head(family, TextFormat.OPENMETRICS) == (
         '# HELP ett_a a \\"b\\" \\\\ c\\nd\n# TYPE ett_a gauge\n'
     )
 
 
 def test_a_counter_is_named_with_its_suffix_in_the_plain_format_alone() -> None:
     family = Family("ett_a_total", Kind.COUNTER, (), "A.")
-    assert "# TYPE ett_a_total counter\n" in head(family, Form.PLAIN)
-    assert "# TYPE ett_a counter\n" in head(family, Form.OPENMETRICS)
+    assert "# TYPE ett_a_total counter\n" in head(family, TextFormat.PLAIN)
+    assert "# TYPE ett_a counter\n" in head(family, TextFormat.OPENMETRICS)
 
 
 def test_an_info_is_a_gauge_in_the_plain_format() -> None:
     family = Family("ett_a_info", Kind.INFO, (), "A.")
-    assert "# TYPE ett_a_info gauge\n" in head(family, Form.PLAIN)
-    assert "# TYPE ett_a info\n" in head(family, Form.OPENMETRICS)
+    assert "# TYPE ett_a_info gauge\n" in head(family, TextFormat.PLAIN)
+    assert "# TYPE ett_a info\n" in head(family, TextFormat.OPENMETRICS)
 
 
 @pytest.mark.parametrize("name", UNIT_OF)
 def test_a_unit_is_what_the_name_ends_with_and_for_openmetrics(name: str) -> None:
     family = Family(name, Kind.COUNTER if name.endswith("_total") else Kind.GAUGE, (), "A.")
-    lines = head(family, Form.OPENMETRICS).splitlines()
+    lines = head(family, TextFormat.OPENMETRICS).splitlines()
     told = [line.split()[-1] for line in lines if line.startswith("# UNIT")]
     assert told == [UNIT_OF[name]] * bool(UNIT_OF[name])
-    assert "UNIT" not in head(family, Form.PLAIN)
+    assert "UNIT" not in head(family, TextFormat.PLAIN)
 
 
 def test_labels_are_quoted_and_nothing_stands_for_none() -> None:

@@ -18,7 +18,7 @@ from ett_service.core.regressions.finding import (
     Verdict,
 )
 from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receivers import Format, Receiver
+from ett_service.notifications.receiver import Receiver, WebhookFormat
 
 ONSET = 1_762_380_000 * SECOND_US  # 2025-11-05 22:00
 FIRED = ONSET + 11 * DAY_US
@@ -70,7 +70,7 @@ NOTICE = Notice(
 RESOLVED = replace(NOTICE, status=Status.RESOLVED, ends_us=FIRED + 3 * DAY_US, version=4)
 
 
-def receiver(kind: Format) -> Receiver:
+def receiver(kind: WebhookFormat) -> Receiver:
     """Return a receiver of this format."""
     return Receiver(1, "fleet-efficiency", "https://alerts.example/x", kind, ("R0UT1NGKEY",))
 

@@ -7,12 +7,13 @@ import json
 import socket
 import sys
 
+from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed
-from ett_service.notifications.receivers import OF_SETTINGS, Receiver
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
 from ett_service.notifications.sender import Sender, Sending
 from tests.builders import NOON
 from tests.notifications.hostile_urls import ANSWERS
-from tests.notifications.telling import notice
+from tests.notifications.sending import notice
 
 
 def _resolve(host: str, port: int) -> list[str]:
@@ -33,8 +34,10 @@ def main() -> None:
 
     sys.addaudithook(hook)
     sender = Sender(Sending(1, 1, allowed=Allowed.of(asked["allowed"])), resolve=_resolve)
-    receivers = [Receiver(1, "a", url) for url in asked["by_api"]]
-    receivers += [Receiver(OF_SETTINGS, "a", url) for url in asked["of_settings"]]
+    receivers = [Receiver(1, "a", url, FORMATS["generic"]) for url in asked["by_api"]]
+    receivers += [
+        Receiver(OF_SETTINGS, "a", url, FORMATS["generic"]) for url in asked["of_settings"]
+    ]
     outcomes = [sender.send(receiver, "msg_1", notice(), NOON) for receiver in receivers]
     told = {"connected": connected, "said": [outcome.said for outcome in outcomes]}
     json.dump(told, sys.stdout)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.notifications.receivers import Receiver
+from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.sender import Outcome, Sender
 from tests.builders import NOON
 from tests.notifications.certificates import Authority
 from tests.notifications.receiving import Request, drip, flood, hang, receiving, reply, reset
-from tests.notifications.telling import SIGNING, named, notice, sender
+from tests.notifications.sending import SIGNING, named, notice, sender
 
 OF_PROJECT = 1
 

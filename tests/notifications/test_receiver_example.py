@@ -11,11 +11,12 @@ from typing import NamedTuple
 import pytest
 
 from ett_service.core.intervals import SECOND_US
+from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receivers import OF_SETTINGS, Receiver
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
 from ett_service.notifications.sender import Sender
 from ett_service.storage.receivers.receivers import new_secret
-from tests.notifications.telling import notice
+from tests.notifications.sending import notice
 
 ROOT = Path(__file__).parents[2]
 HOWTO = ROOT / "docs" / "howto" / "webhooks-receive.md"
@@ -60,7 +61,9 @@ def send(
     secret: str = NEW,
     late_seconds: int = 0,
 ) -> int | None:
-    receiver = Receiver(OF_SETTINGS, "a", told.url, secrets=(secret,) if secret else ())
+    receiver = Receiver(
+        OF_SETTINGS, "a", told.url, FORMATS["generic"], secrets=(secret,) if secret else ()
+    )
     now_us = (int(time.time()) - late_seconds) * SECOND_US
     return sender.send(receiver, message, said or notice(), now_us).status
 

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ett_service.core.regressions.finding import (
     Attribution,
@@ -13,7 +15,7 @@ from ett_service.core.regressions.finding import (
     Subject,
 )
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.wording import word
+from ett_service.notifications.wording import cut, exact, fitted, shown, word
 from tests.notifications.notices import ATTRIBUTION, FINDING, NOTICE, RESOLVED, of_metric
 
 
@@ -99,3 +101,37 @@ def test_money_and_time_are_told_with_their_units() -> None:
 def test_an_end_to_come_is_not_told_as_one_that_was() -> None:
     lasting = replace(NOTICE, ends_us=NOTICE.starts_us + 1)
     assert "resolved" not in word(lasting, 100).since
+
+
+def _escape(character: str) -> str:
+    return {"&": "&amp;", "<": "&lt;"}.get(character, character)
+
+
+def test_what_cannot_be_seen_is_made_visible() -> None:
+    assert shown("a\u202eb\x1b[31m\ud800c", 50) == "a�b�[31m�c"
+    assert shown("two\nlines\tand\u00a0more", 50) == "two lines and more"
+
+
+def test_a_program_gets_the_name_as_it_is() -> None:
+    assert exact("a\u202eb\n", 50) == "a\u202eb\n"
+    assert exact("\ud800", 50) == "?"
+
+
+def test_a_cut_is_marked() -> None:
+    assert cut("abcdef", 6) == "abcdef"
+    assert cut("abcdefg", 6) == "abcde…"
+
+
+def test_a_cut_falls_beside_an_escape() -> None:
+    assert fitted("a&b", 7, _escape) == "a&amp;b"
+    assert [fitted("ab&cd", most, _escape) for most in (8, 9)] == ["ab&amp;…", "ab&amp;cd"]
+    assert fitted("ab&cd", 7, _escape) == "ab…"
+
+
+@given(text=st.text(), most=st.integers(1, 60))
+def test_what_is_cut_is_short_enough_and_has_whole_escapes(text: str, most: int) -> None:
+    escaped = fitted(text, most, _escape)
+    assert len(escaped) <= most
+    plain = escaped.replace("&amp;", "+").replace("&lt;", "+")
+    assert "&" not in plain
+    assert "<" not in plain

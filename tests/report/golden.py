@@ -80,7 +80,7 @@ def serving(store: Store) -> Iterator[TestClient]:
             answer = client.post("/v1/events", json={"events": events, "history": True})
             assert answer.json()["rejected"] == 0, answer.text
         assert client.post("/v1/markers", json=DEPLOY).status_code == 201
-        while worker.pass_over():
+        while worker.run_once():
             pass
         assert len(client.get("/v1/jobs").json()["jobs"]) == len(told), "not every job was folded"
         store.write(_find_regression)

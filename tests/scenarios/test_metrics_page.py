@@ -8,7 +8,7 @@ import pytest
 
 from ett_service.client.transport import request
 from ett_service.core.words import label
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from tests.engines import ON_ONE_ENGINE
 from tests.metrics.pages import Page, labelled, lint, parsed
 from tests.scenarios.conftest import Server, wait_for
@@ -49,7 +49,7 @@ def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
         yield made
 
 
-def _scraped(server: Server, form: Form) -> tuple[bytes, Page]:
+def _scraped(server: Server, form: TextFormat) -> tuple[bytes, Page]:
     answer = request("GET", f"{server.url}/metrics", headers={"Accept": form.value}, timeout=10)
     assert answer.status == 200
     return answer.body, parsed(answer.body.decode(), form)
@@ -63,7 +63,7 @@ def test_no_name_that_a_user_makes_up_breaks_the_page(server: Server) -> None:
         assert server.send([facts, ended]).status == 200
 
     def shown() -> Page | None:
-        _, page = _scraped(server, Form.OPENMETRICS)
+        _, page = _scraped(server, TextFormat.OPENMETRICS)
         started, running = (page.get(name, {}) for name in (STARTED, RUNNING))
         # Gauges come a moment after the counters.
         is_whole = sum(started.values()) == len(TAKEN) + len(REFUSED) and len(running) > len(TAKEN)
@@ -75,7 +75,7 @@ def test_no_name_that_a_user_makes_up_breaks_the_page(server: Server) -> None:
     assert found == {cluster for cluster, _ in expected}
     for cluster, cohort in expected:
         assert labelled(cluster=cluster, cohort=cohort) in page[RUNNING]
-    text, plain = _scraped(server, Form.PLAIN)
+    text, plain = _scraped(server, TextFormat.PLAIN)
     assert lint(text) == ""
     assert plain.keys() == page.keys()
     assert plain["ett_collector_errors_total"] == {(): 0}

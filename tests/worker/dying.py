@@ -18,7 +18,7 @@ from sqlalchemy import Connection, create_engine
 
 from ett_service.notifications.sender import Sender
 from ett_service.storage.engine.store import Store, open_store
-from tests.notifications.telling import delivering, named, pass_over
+from tests.notifications.sending import delivering, named, run_once
 from tests.worker.rig import Clock
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ def _deliver(sender: Sender, order: Order) -> None:
     mortal = MortalStore(store, order.dies)
     receivers = [named("a", order.receiver_url)]
     with delivering(mortal, Clock(order.now_us), receivers, sender=sender) as deliverer:  # type: ignore[arg-type]
-        while pass_over(deliverer):
+        while run_once(deliverer):
             pass
     store.close()
 

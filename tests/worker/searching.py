@@ -12,22 +12,24 @@ from ett_service.core.regressions.finding import Finding, RunFinding, Severity
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Receiver
+from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs
 from ett_service.storage.regressions.detection_runs import DetectionRun
-from ett_service.worker.lease import Leading
+from ett_service.worker.lease import LeaseThread
 from ett_service.worker.notify import Audience
-from ett_service.worker.regressions import Detecting, Evaluating
+from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from tests.builders import NOON
 from tests.fleet.fleets import calm_job, keep
 from tests.regressions import ATTRIBUTION
 
-RECEIVER = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook")
+RECEIVER = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook", FORMATS["generic"])
 
 
 @dataclass(slots=True)
-class Said:
+class Script:
     """What each run finds, by the number of its day, and at which day and hour it is."""
 
     found: Mapping[int, Sequence[Finding]] = field(default_factory=dict)
@@ -59,25 +61,25 @@ def evaluated(found: Sequence[Finding]) -> RunResult:
 class Search:
     """An evaluator that leads, and goes on when it is told to."""
 
-    said: Said
-    evaluating: Evaluating
-    leading: Leading
+    script: Script
+    thread: DetectionThread
+    lease: LeaseThread
 
-    def go_on(self, number: int | None = None, hours: int = 12) -> None:
+    def run_once(self, number: int | None = None, hours: int = 12) -> None:
         """Go on, on a day, that many hours after it began."""
         if number is not None:
-            self.said.now_us = (NOON // DAY_US + number) * DAY_US + hours * 3_600_000_000
-        self.leading.renew()
-        epoch = self.leading.epoch
+            self.script.now_us = (NOON // DAY_US + number) * DAY_US + hours * 3_600_000_000
+        self.lease.renew()
+        epoch = self.lease.epoch
         assert epoch is not None
-        self.evaluating.go_on(epoch)
+        self.thread.run_once(epoch)
 
 
-def detecting(said: Said, **asked: object) -> Detecting:
-    """Return what has an evaluator find what is said."""
+def detecting(script: Script, **asked: object) -> DetectionOptions:
+    """Return options by which a thread finds what the script says."""
     audience = Audience(Directory([RECEIVER]))
-    known = Detecting(
-        rules=StateRules(), audience=audience, evaluate=said.evaluate, clock=said.clock
+    known = DetectionOptions(
+        rules=StateRules(), audience=audience, evaluate=script.evaluate, clock=script.clock
     )
     return replace(known, **asked)  # type: ignore[arg-type]
 
@@ -92,8 +94,8 @@ def searched_before(
 
 
 @contextmanager
-def searching(store: Store, said: Said, **asked: object) -> Iterator[Search]:
+def searching(store: Store, script: Script, **asked: object) -> Iterator[Search]:
     """Have an evaluator lead until the end of the block."""
-    evaluating = Evaluating(store, detecting(said, **asked))
-    yield Search(said, evaluating, evaluating.leading)
-    evaluating.leading.resign()
+    thread = DetectionThread(store, detecting(script, **asked))
+    yield Search(script, thread, thread.lease)
+    thread.lease.resign()

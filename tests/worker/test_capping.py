@@ -4,7 +4,7 @@ from ett_service.core.events import AttemptEnded, AttemptStarted, JobFacts
 from ett_service.core.words import Outcome
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.worker.ledgers import EVERY_US, Capping, Worker
+from ett_service.worker.ledgers import CAP_EVERY_US, CohortCapping, Worker
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.aggregation.rolled_up import Rollups, check_rollups, stored_rollups
 from tests.builders import HOUR, NOON, event
@@ -32,16 +32,16 @@ def test_a_day_over_the_cap_is_brought_back(store: Store, project_id: int) -> No
     for hours, team in enumerate("abcd", start=1):
         train(store, project_id, team, hours)
     clock = Clock()
-    capping = Capping(store, clock, most=2)
+    capping = CohortCapping(store, clock, most=2)
 
-    capping.go_on()
+    capping.run_once()
     assert own(check_rollups(store)) == {"c", "d"}
 
     train(store, project_id, "e", 5)
-    capping.go_on()
+    capping.run_once()
     assert own(check_rollups(store)) == {"c", "d"}
-    clock.now_us += EVERY_US
-    capping.go_on()
+    clock.now_us += CAP_EVERY_US
+    capping.run_once()
     assert own(check_rollups(store)) == {"d", "e"}
 
 
@@ -56,8 +56,8 @@ def test_days_for_which_there_was_no_time_come_next(store: Store, project_id: in
             self.now_us += 1_000_000
             return self.now_us
 
-    capping = Capping(store, Slow(), most=1)
-    capping.go_on()
+    capping = CohortCapping(store, Slow(), most=1)
+    capping.run_once()
     assert own(check_rollups(store)) == {"a", "b"}
 
 

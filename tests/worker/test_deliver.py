@@ -15,14 +15,14 @@ from ett_service.app import worker
 from ett_service.cli.verb import now_us
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.notifications.notice import Status
-from ett_service.notifications.receivers import Directory, Format
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.schedule import Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.outbox import DeliveryState
-from ett_service.worker.deliver import Delivering
+from ett_service.worker.deliver import DeliveryThread
 from tests.builders import NOON
 from tests.notifications.receiving import (
     Answer,
@@ -34,7 +34,7 @@ from tests.notifications.receiving import (
     reply,
     reset,
 )
-from tests.notifications.telling import SIGNING, delivering, kept, named, pass_over, put, put_one
+from tests.notifications.sending import SIGNING, delivering, kept, named, put, put_one, run_once
 from tests.worker.rig import Clock, eventually, running
 
 PATIENT, HASTY = Sending(10, 20), Sending(0.1, 0.1)
@@ -69,7 +69,7 @@ def arrivals(
         with delivering(store, clock, [named("a", web.url)], sending=sending) as deliverer:
             while (due_us := ready_us(store)) is not None:
                 clock.now_us = max(clock.now_us, due_us)
-                assert pass_over(deliverer) == 1
+                assert run_once(deliverer) == 1
     return asked
 
 
@@ -136,7 +136,7 @@ def test_a_dead_receiver_with_much_to_be_told_is_asked_seldom(
     ):
         while (due_us := ready_us(store)) and due_us < NOON + HOUR_US:
             clock.now_us = max(clock.now_us, due_us)
-            pass_over(deliverer)
+            run_once(deliverer)
 
     assert 8 <= len(web.requests) <= 14  # and not five each, and more
 
@@ -148,7 +148,7 @@ def test_an_answer_without_end_takes_no_memory(store: Store, project_id: int) ->
         put(store, project_id, ["a"], NOON)
         tracemalloc.start()
         try:
-            pass_over(deliverer)
+            run_once(deliverer)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -189,7 +189,7 @@ def test_a_receiver_that_hangs_does_not_keep_the_worker_from_ending(
             patience_seconds=0.05,
         )
         with deliverer as delivers:
-            delivers.pass_over()
+            delivers.run_once()
             assert eventually(lambda: len(web.requests) == 1)
         assert [one.done for one in kept(store)] == [DeliveryState.WAITING]
         let_go.set()
@@ -209,15 +209,15 @@ def test_a_worker_that_was_paused_sends_nothing_that_another_may_be_sending(
     instants = iter([NOON, NOON + HOUR_US, NOON + HOUR_US, NOON + HOUR_US])
     put(store, project_id, ["a"], NOON)
     with receiving() as web:
-        leaping = Delivering(
+        leaping = DeliveryThread(
             store,
             Directory([named("a", web.url)]),
             Sender(),
             clock=lambda _: next(instants),
         )
-        pass_over(leaping)
+        run_once(leaping)
         assert web.requests == []
-        pass_over(leaping)
+        run_once(leaping)
         leaping.join()
 
     assert len(web.requests) == 1
@@ -226,11 +226,11 @@ def test_a_worker_that_was_paused_sends_nothing_that_another_may_be_sending(
 def test_a_receiver_that_there_is_no_more_is_given_up(store: Store, project_id: int) -> None:
     put(store, project_id, ["gone"], NOON)
     with delivering(store, Clock(NOON), []) as deliverer:
-        pass_over(deliverer)
+        run_once(deliverer)
 
     (one,) = kept(store)
     assert one.done is DeliveryState.DEAD
-    assert one.tried[-1].said == "There is no such receiver any more."
+    assert one.tried[-1].said == "The receiver no longer exists."
 
 
 def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
@@ -238,15 +238,15 @@ def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
 ) -> None:
     clock = Clock(NOON)
     with receiving() as web:
-        receiver = named("am", web.url, kind=Format.ALERTMANAGER)
+        receiver = named("am", web.url, kind="alertmanager")
         with delivering(store, clock, [receiver]) as deliverer:
             put(store, project_id, ["am"], NOON)
             for _ in range(5):
-                pass_over(deliverer)
+                run_once(deliverer)
                 clock.now_us += 60 * SECOND_US
             put(store, project_id, ["am"], clock.now_us, version=2, status=Status.RESOLVED)
             for _ in range(5):
-                pass_over(deliverer)
+                run_once(deliverer)
                 clock.now_us += 60 * SECOND_US
 
     ends = [json.loads(request.body)[0]["endsAt"] for request in web.requests]
@@ -260,11 +260,11 @@ def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
 ) -> None:
     put_one(store, project_id, "a", "no", 1)
     with delivering(store, Clock(NOON + 2), [named("a", "http://127.0.0.1:1/")]) as deliverer:
-        pass_over(deliverer)
+        run_once(deliverer)
 
     (one,) = kept(store)
     assert one.tries == 1
-    assert "It ended in" in one.tried[0].said
+    assert "It failed with" in one.tried[0].said
     assert "A delivery could not be made." in caplog.messages
 
 

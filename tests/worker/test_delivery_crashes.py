@@ -19,7 +19,7 @@ from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.storage.record.keys import create_project
 from tests.builders import NOON
 from tests.notifications.receiving import Request, receiving, reply
-from tests.notifications.telling import kept, put
+from tests.notifications.sending import kept, put
 from tests.worker.dying import CLAIMED, NEVER, RECORDED, UNRECORDED, Order
 
 ROOT = Path(__file__).parents[2]

@@ -21,12 +21,12 @@ from ett_service.storage.regressions import detection_runs, mutes, regressions
 from ett_service.storage.regressions.mutes import Muted
 from ett_service.storage.regressions.regressions import Act
 from ett_service.storage.schema import delivery, detection_run, dirty, job, regression
-from ett_service.worker.regressions import LEASE, Detecting, Evaluating
+from ett_service.worker.regressions import LEASE, DetectionOptions, DetectionThread
 from tests.builders import NOON
 from tests.engines import ON_ONE_ENGINE
 from tests.regressions import finding
 from tests.worker.rig import eventually
-from tests.worker.searching import Said, Search, searched_before, searching
+from tests.worker.searching import Script, Search, searched_before, searching
 
 COMPILE = finding()
 QUIET = replace(COMPILE, holds=False)
@@ -38,7 +38,7 @@ MIDNIGHT = NOON // DAY_US * DAY_US
 def search(store: Store, project_id: int) -> Iterator[Search]:
     """Return an evaluator under a clock that stands; it finds the same from day 0 on."""
     searched_before(store, project_id)
-    with searching(store, Said({number: [COMPILE] for number in range(30)})) as made:
+    with searching(store, Script({number: [COMPILE] for number in range(30)})) as made:
         yield made
 
 
@@ -70,10 +70,10 @@ def mute(store: Store, project_id: int, until_us: int) -> None:
 
 def test_an_instant_is_searched_once(search: Search, store: Store, project_id: int) -> None:
     for hours in (1, 2, 23):
-        search.go_on(0, hours)
-    search.go_on(1)
+        search.run_once(0, hours)
+    search.run_once(1)
 
-    assert search.said.looked == [(project_id, 0), (project_id, 1)]
+    assert search.script.looked == [(project_id, 0), (project_id, 1)]
     with store.reading() as conn:
         (latest,) = detection_runs.latest(conn)
         kept = conn.execute(select(detection_run.c.body).order_by(detection_run.c.at_us))
@@ -84,16 +84,16 @@ def test_an_instant_is_searched_once(search: Search, store: Store, project_id: i
 def test_of_the_runs_that_were_missed_the_latest_is_made_up_for(
     search: Search, project_id: int
 ) -> None:
-    search.go_on(0)
-    search.go_on(9)
-    assert search.said.looked == [(project_id, 0), (project_id, 9)]
+    search.run_once(0)
+    search.run_once(9)
+    assert search.script.looked == [(project_id, 0), (project_id, 9)]
 
 
 def test_what_fires_is_told_once_and_so_is_that_it_is_over(search: Search, store: Store) -> None:
-    search.said.found = {number: [COMPILE if number < 4 else QUIET] for number in range(8)}
+    search.script.found = {number: [COMPILE if number < 4 else QUIET] for number in range(8)}
     for number in range(8):
-        search.go_on(number, 1)
-        search.go_on(number, 2)
+        search.run_once(number, 1)
+        search.run_once(number, 2)
 
     assert sent(store) == [("firing", 1, "fleet"), ("resolved", 2, "fleet")]
     assert state(store) == State.RESOLVED
@@ -104,17 +104,17 @@ def test_what_fires_is_told_once_and_so_is_that_it_is_over(search: Search, store
     "verdict", [Verdict.IMPROVEMENT, Verdict.INCIDENT, Verdict.MIX, Verdict.RELABELLING]
 )
 def test_only_regressions_are_told(search: Search, store: Store, verdict: Verdict) -> None:
-    search.said.found = {number: [finding(verdict=verdict)] for number in range(2)}
-    search.go_on(0)
-    search.go_on(1)
+    search.script.found = {number: [finding(verdict=verdict)] for number in range(2)}
+    search.run_once(0)
+    search.run_once(1)
 
     assert state(store) == State.FIRING
     assert sent(store) == []
 
 
 def test_the_notice_says_what_the_record_says(search: Search, store: Store) -> None:
-    search.go_on(0)
-    search.go_on(1)
+    search.run_once(0)
+    search.run_once(1)
 
     with store.reading() as conn:
         notice = from_json(conn.execute(select(delivery.c.body)).scalar_one())
@@ -128,52 +128,52 @@ def test_a_mute_keeps_the_record_and_its_end_tells(
     search: Search, store: Store, project_id: int
 ) -> None:
     mute(store, project_id, MIDNIGHT + 2 * DAY_US + HOUR_US)
-    search.go_on(0)
-    search.go_on(1)
-    search.go_on(2, 0)
+    search.run_once(0)
+    search.run_once(1)
+    search.run_once(2, 0)
     assert (state(store), sent(store)) == (State.FIRING, [])
 
-    search.go_on(2, 1)
-    search.go_on(2, 2)
+    search.run_once(2, 1)
+    search.run_once(2, 2)
     assert sent(store) == [("firing", 1, "fleet")]
 
 
 def test_what_began_and_ended_while_it_was_muted_is_never_told(
     search: Search, store: Store, project_id: int
 ) -> None:
-    search.said.found = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
+    search.script.found = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
     mute(store, project_id, MIDNIGHT + 5 * DAY_US)
     for number in range(7):
-        search.go_on(number)
+        search.run_once(number)
     assert (state(store), sent(store)) == (State.RESOLVED, [])
 
 
 def test_what_was_told_and_ended_while_it_was_muted_is_told_when_the_mute_ends(
     search: Search, store: Store, project_id: int
 ) -> None:
-    search.said.found = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
-    search.go_on(0)
-    search.go_on(1)
+    search.script.found = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
+    search.run_once(0)
+    search.run_once(1)
     mute(store, project_id, MIDNIGHT + 5 * DAY_US)
     for number in (2, 3, 4):
-        search.go_on(number)
+        search.run_once(number)
     assert (state(store), len(sent(store))) == (State.RESOLVED, 1)
 
-    search.go_on(5)
+    search.run_once(5)
     assert sent(store)[1:] == [("resolved", 2, "fleet")]
 
 
 def test_what_somebody_accepts_is_told_as_resolved(
     search: Search, store: Store, project_id: int
 ) -> None:
-    search.go_on(0)
-    search.go_on(1)
+    search.run_once(0)
+    search.run_once(1)
     with store.reading() as conn:
         known = conn.execute(select(regression.c.id)).scalar_one()
-    at_us = search.said.now_us
+    at_us = search.script.now_us
     store.write(lambda conn: regressions.triage(conn, project_id, known, Triage.REAL, act()))
     store.write(lambda conn: regressions.accept(conn, project_id, known, act(at_us=at_us)))
-    search.go_on(1, 13)
+    search.run_once(1, 13)
 
     assert sent(store) == [("firing", 1, "fleet"), ("resolved", 2, "fleet")]
 
@@ -186,14 +186,14 @@ def test_a_project_that_fails_keeps_no_other_waiting(search: Search, store: Stor
         if of != other:
             raise ValueError
 
-    search.said.trouble = fail
-    search.go_on(0)
-    search.go_on(0, 13)
+    search.script.trouble = fail
+    search.run_once(0)
+    search.run_once(0, 13)
 
     with store.reading() as conn:
         runs = {run.project_id: run.at_us for run in detection_runs.latest(conn)}
     assert [one for one, at_us in runs.items() if at_us == MIDNIGHT] == [other]
-    assert len(search.said.looked) == 2  # and is not tried at each look
+    assert len(search.script.looked) == 2  # and is not tried at each look
 
 
 def test_a_run_waits_for_the_ledgers_but_not_forever(
@@ -203,20 +203,20 @@ def test_a_run_waits_for_the_ledgers_but_not_forever(
     row = {"project_id": project_id, "job": "j", "batch": 1}
     store.write(lambda conn: _job(conn, project_id))
     store.write(lambda conn: conn.execute(insert(dirty), row | {"marked_us": before}))
-    search.said.now_us = MIDNIGHT + MINUTE_US
-    search.go_on()
-    assert search.said.looked == []
+    search.script.now_us = MIDNIGHT + MINUTE_US
+    search.run_once()
+    assert search.script.looked == []
 
     store.write(lambda conn: conn.execute(delete(dirty)))
     store.write(lambda conn: conn.execute(insert(dirty), row | {"marked_us": after}))
-    search.go_on()
-    assert len(search.said.looked) == 1
+    search.run_once()
+    assert len(search.script.looked) == 1
 
     store.write(lambda conn: conn.execute(delete(dirty)))
     store.write(lambda conn: conn.execute(insert(dirty), row | {"marked_us": before}))
-    search.said.now_us = MIDNIGHT + DAY_US + 6 * MINUTE_US
-    search.go_on()
-    assert len(search.said.looked) == 2
+    search.script.now_us = MIDNIGHT + DAY_US + 6 * MINUTE_US
+    search.run_once()
+    assert len(search.script.looked) == 2
 
 
 def _job(conn: Any, project_id: int) -> None:
@@ -228,13 +228,13 @@ def _job(conn: Any, project_id: int) -> None:
 
 
 def test_who_lost_the_lease_writes_nothing(search: Search, store: Store) -> None:
-    search.go_on(0)
+    search.run_once(0)
     store.write(partial(lease.resign, name=LEASE, epoch=1))
     assert store.write(partial(lease.take, name=LEASE, holder="other", seconds=60)) == 2
 
-    search.said.now_us += DAY_US
+    search.script.now_us += DAY_US
     with pytest.raises(LeaseLost):
-        search.evaluating.go_on(1)
+        search.thread.run_once(1)
 
     assert state(store) == State.PENDING
     with store.reading() as conn:
@@ -245,22 +245,22 @@ def test_who_lost_the_lease_writes_nothing(search: Search, store: Store) -> None
 def test_it_stops_within_a_second_or_two_in_the_middle_of_a_project(
     store: Store, project_id: int
 ) -> None:
-    began, go_on = threading.Event(), threading.Event()
+    began, released = threading.Event(), threading.Event()
 
     def wait(_project_id: int) -> None:
         began.set()
-        go_on.wait(30)
+        released.wait(30)
 
     searched_before(store, project_id)
-    said = Said({}, trouble=wait)
-    with searching(store, said) as search:
-        search.evaluating.start()
+    script = Script({}, trouble=wait)
+    with searching(store, script) as search:
+        search.thread.start()
         assert began.wait(10)
-        search.evaluating.stop_soon()
-        search.evaluating.join()
-        go_on.set()
+        search.thread.stop_soon()
+        search.thread.join()
+        released.set()
 
-    assert said.looked == [(project_id, 0)]
+    assert script.looked == [(project_id, 0)]
     with store.reading() as conn:
         assert [run.at_us for run in detection_runs.latest(conn)] == [MIDNIGHT - DAY_US]
     assert store.write(partial(lease.take, name=LEASE, holder="next", seconds=60)) is not None
@@ -268,13 +268,13 @@ def test_it_stops_within_a_second_or_two_in_the_middle_of_a_project(
 
 def test_the_detector_itself_runs_where_nothing_is_said(store: Store, project_id: int) -> None:
     searched_before(store, project_id)
-    evaluating = Evaluating(store, Detecting(settle_us=0))
-    evaluating.start()
+    thread = DetectionThread(store, DetectionOptions(settle_us=0))
+    thread.start()
     try:
         assert eventually(lambda: _run(store).at_us >= MIDNIGHT)
     finally:
-        evaluating.stop_soon()
-        evaluating.join()
+        thread.stop_soon()
+        thread.join()
     run = _run(store)
     assert (run.project_id, run.at_us % DAY_US) == (project_id, 0)
     assert "power" in json.loads(run.body)

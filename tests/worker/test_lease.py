@@ -11,7 +11,7 @@ from ett_service.storage.engine import lease as leases
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import lease
-from ett_service.worker.lease import Leading
+from ett_service.worker.lease import LeaseThread
 from tests.worker.rig import eventually, without
 
 T = TypeVar("T")
@@ -35,9 +35,9 @@ class Away:
 
 
 @pytest.fixture
-def pair(store: Store) -> tuple[Leading, Leading]:
+def pair(store: Store) -> tuple[LeaseThread, LeaseThread]:
     """Return two that want the same lease, one after the other."""
-    return Leading(store, "evaluator", 600), Leading(store, "evaluator", 600)
+    return LeaseThread(store, "evaluator", 600), LeaseThread(store, "evaluator", 600)
 
 
 def run_out(conn: Connection) -> None:
@@ -45,14 +45,14 @@ def run_out(conn: Connection) -> None:
     conn.execute(update(lease).values(expires_us=0))
 
 
-def test_one_of_two_leads(pair: tuple[Leading, Leading]) -> None:
+def test_one_of_two_leads(pair: tuple[LeaseThread, LeaseThread]) -> None:
     for one in (*pair, *pair):
         one.renew()
     assert [one.epoch for one in pair] == [1, None]
 
 
 def test_the_other_follows_once_it_ran_out_and_the_first_learns_of_it(
-    store: Store, pair: tuple[Leading, Leading]
+    store: Store, pair: tuple[LeaseThread, LeaseThread]
 ) -> None:
     first, other = pair
     first.renew()
@@ -62,7 +62,7 @@ def test_the_other_follows_once_it_ran_out_and_the_first_learns_of_it(
     assert (first.epoch, other.epoch) == (None, 2)
 
 
-def test_who_resigns_leaves_it_to_the_other_at_once(pair: tuple[Leading, Leading]) -> None:
+def test_who_resigns_leaves_it_to_the_other_at_once(pair: tuple[LeaseThread, LeaseThread]) -> None:
     first, other = pair
     first.renew()
     first.resign()
@@ -73,7 +73,7 @@ def test_who_resigns_leaves_it_to_the_other_at_once(pair: tuple[Leading, Leading
 def test_a_worker_that_starts_again_has_another_epoch(store: Store) -> None:
     epochs = []
     for _ in range(3):
-        started = Leading(store, "evaluator", 600)
+        started = LeaseThread(store, "evaluator", 600)
         started.renew()
         epochs.append(started.epoch)
         started.resign()
@@ -82,7 +82,7 @@ def test_a_worker_that_starts_again_has_another_epoch(store: Store) -> None:
 
 def test_without_the_database_nobody_leads_for_long(store: Store) -> None:
     away = Away(store)
-    leading = Leading(away, "evaluator", 0.3)
+    leading = LeaseThread(away, "evaluator", 0.3)
     leading.renew()
     away.is_away = True
     with pytest.raises(StorageUnavailable):
@@ -91,7 +91,7 @@ def test_without_the_database_nobody_leads_for_long(store: Store) -> None:
 
 
 def test_its_thread_outlives_trouble_and_lets_go_in_the_end(store: Store) -> None:
-    leading = Leading(store, "evaluator", 0.3)
+    leading = LeaseThread(store, "evaluator", 0.3)
     with without(store, "lease"):
         leading.start()
     assert eventually(lambda: leading.epoch is not None)

@@ -2,12 +2,12 @@
 
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.worker.ledgers import Turns
+from ett_service.worker.ledgers import JobQueue
 from tests.aggregation.deliveries import deliver, refreshed
 from tests.builders import MINUTE, NOON, SECOND, progress
 
 
-def turn(turns: Turns, store: Store, now_us: int) -> list[JobKey]:
+def turn(turns: JobQueue, store: Store, now_us: int) -> list[JobKey]:
     with store.reading() as conn:
         return turns.next(conn, now_us)
 
@@ -18,8 +18,8 @@ def test_marked_jobs_come_before_overdue_ones(store: Store, project_id: int) -> 
     refreshed(store, overdue, NOON)
     deliver(store, marked, [progress(1)])
 
-    assert turn(Turns(), store, NOON + SECOND) == [marked]
-    assert turn(Turns(), store, NOON + MINUTE) == [marked, overdue]
+    assert turn(JobQueue(), store, NOON + SECOND) == [marked]
+    assert turn(JobQueue(), store, NOON + MINUTE) == [marked, overdue]
 
 
 def test_a_job_that_is_marked_and_overdue_has_one_turn(store: Store, project_id: int) -> None:
@@ -28,11 +28,11 @@ def test_a_job_that_is_marked_and_overdue_has_one_turn(store: Store, project_id:
     refreshed(store, key, NOON)
     deliver(store, key, [progress(2)])
 
-    assert turn(Turns(), store, NOON + MINUTE) == [key]
+    assert turn(JobQueue(), store, NOON + MINUTE) == [key]
 
 
 def test_a_job_that_failed_waits_longer_each_time(store: Store, project_id: int) -> None:
-    key, turns = JobKey(project_id, "a"), Turns()
+    key, turns = JobKey(project_id, "a"), JobQueue()
     deliver(store, key, [progress(1)])
 
     assert [turns.failed(key, NOON) for _ in range(10)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
@@ -45,7 +45,7 @@ def test_a_job_that_failed_waits_longer_each_time(store: Store, project_id: int)
 
 
 def test_jobs_that_failed_do_not_crowd_out_the_others(store: Store, project_id: int) -> None:
-    turns = Turns(most=2)
+    turns = JobQueue(most=2)
     broken = [JobKey(project_id, name) for name in "abc"]
     sound = JobKey(project_id, "d")
     for key in (*broken, sound):

@@ -25,23 +25,23 @@ def test_one_pass_stores_the_ledger_of_every_marked_job(store: Store, project_id
         deliver(store, key, [event(AttemptStarted, gpus=8)])
     worker = Worker(store, Clock())
 
-    assert worker.pass_over() == 5
+    assert worker.run_once() == 5
 
     assert marked(store) == []
     for key in keys:
         assert stored(store, key) == recomputed(store, key, NOON + MINUTE)
-    assert worker.pass_over() == 0
+    assert worker.run_once() == 0
 
 
 def test_facts_that_come_one_after_the_other_are_all_in(store: Store, project_id: int) -> None:
     key, clock = JobKey(project_id, "llm-70b"), Clock()
     worker = Worker(store, clock)
     deliver(store, key, [event(PhaseStarted, phase=Phase.TRAIN_LOOP)])
-    worker.pass_over()
+    worker.run_once()
     for step in range(20):
         clock.now_us += SECOND
         deliver(store, key, [progress(step, clock.now_us)])
-        assert worker.pass_over() == 1
+        assert worker.run_once() == 1
         assert stored(store, key) == recomputed(store, key, clock.now_us)
 
 
@@ -49,28 +49,28 @@ def test_a_silent_attempt_is_lost_without_anyone_asking(store: Store, project_id
     key, clock = JobKey(project_id, "llm-70b"), Clock()
     deliver(store, key, [event(AttemptStarted)])
     worker = Worker(store, clock)
-    worker.pass_over()
+    worker.run_once()
 
     clock.now_us = NOON + 15 * MINUTE
-    worker.pass_over()
+    worker.run_once()
 
     ledger = stored(store, key)
     assert ledger is not None
     assert ledger.state is JobState.INTERRUPTED
     clock.now_us += HOUR
-    assert worker.pass_over() == 0
+    assert worker.run_once() == 0
 
 
 def test_the_numbers_of_a_running_job_run_on(store: Store, project_id: int) -> None:
     key, clock = JobKey(project_id, "llm-70b"), Clock()
     deliver(store, key, [event(AttemptStarted)])
     worker = Worker(store, clock, open_every_us=10 * SECOND)
-    worker.pass_over()
+    worker.run_once()
 
     clock.now_us += 10 * SECOND - 1
-    assert worker.pass_over() == 0
+    assert worker.run_once() == 0
     clock.now_us += 1
-    assert worker.pass_over() == 1
+    assert worker.run_once() == 1
 
     ledger = stored(store, key)
     assert ledger is not None
@@ -86,12 +86,12 @@ def test_a_late_fact_of_a_long_job_is_folded_in(store: Store, project_id: int) -
     key, clock = JobKey(project_id, "llm-70b"), Clock(NOON + HOUR)
     deliver(store, key, long_job())
     worker = Worker(store, clock)
-    worker.pass_over()
+    worker.run_once()
     deliver(store, key, [progress(1, NOON + 1)])
 
-    assert worker.pass_over() == 1
+    assert worker.run_once() == 1
     assert marked(store) == [key]
-    assert worker.pass_over() == 1
+    assert worker.run_once() == 1
 
     assert marked(store) == []
     assert stored(store, key) == recomputed(store, key, clock.now_us)
@@ -119,9 +119,9 @@ def test_a_long_job_that_late_facts_keep_overtaking_is_folded_all_the_same(
     deliver(store, key, long_job())
     worker = Worker(LateFacts(store, key), clock)
 
-    worker.pass_over()
+    worker.run_once()
     assert stored(store, key) is None
-    worker.pass_over()
+    worker.run_once()
 
     ledger = stored(store, key)
     assert ledger is not None

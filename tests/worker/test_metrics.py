@@ -16,12 +16,12 @@ from ett_service.storage import deletion
 from ett_service.storage.metrics import counters as stored_counters
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.counter_samples import ident
-from ett_service.storage.metrics.counters import Labels, Published
-from ett_service.storage.metrics.labels import COHORT, Most
+from ett_service.storage.metrics.counters import Labels, PublishedMetrics
+from ett_service.storage.metrics.labels import COHORT, LabelLimits
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job as jobs
-from ett_service.worker.metrics import Publication, Publishing
+from ett_service.worker.metrics import MetricsOptions, MetricsThread
 from tests.api.conftest import Service, service
 from tests.builders import HOUR, MINUTE, NOON
 from tests.stories import failing_job, spent, told
@@ -33,19 +33,19 @@ T = TypeVar("T")
 LLM = ("a", "llm-70b")
 
 
-def publish(service: Service, most: Most | None = None) -> Published:
+def publish(service: Service, most: LabelLimits | None = None) -> PublishedMetrics:
     """Publish, and read what a scrape would."""
-    publication = Publication(most=most or Most())
-    Publishing(service.store, service.clock.now, publication).publish()
+    publication = MetricsOptions(limits=most or LabelLimits())
+    MetricsThread(service.store, service.clock.now, publication).publish()
     with service.store.reading() as conn:
         return stored_counters.read(conn)
 
 
-def counters(service: Service) -> Published:
+def counters(service: Service) -> PublishedMetrics:
     """Move the counters on alone, which is quick, and read them."""
     now_us = service.clock.now()
     service.store.write(partial(stored_counters.begin, now_us=now_us))
-    service.store.write(partial(stored_counters.carry_on, now_us=now_us, most=Most()))
+    service.store.write(partial(stored_counters.advance, now_us=now_us, limits=LabelLimits()))
     with service.store.reading() as conn:
         return stored_counters.read(conn)
 
@@ -55,7 +55,7 @@ def key_of(service: Service, job: str) -> JobKey:
         return JobKey(conn.execute(select(jobs.c.project_id)).scalars().first() or 0, job)
 
 
-def minutes(found: Published, labels: Labels, family: str) -> dict[str, float]:
+def minutes(found: PublishedMetrics, labels: Labels, family: str) -> dict[str, float]:
     """Return the counters of one family that are not 0, in minutes."""
     return {
         key.removeprefix(f"{family}:"): us / MINUTE
@@ -202,9 +202,9 @@ def test_imported_history_moves_no_counter_but_is_seen_to_run(service: Service) 
 def test_cohorts_beyond_the_cap_count_under_other_and_are_told(service: Service) -> None:
     for model in "abcd":
         service.told(starting(model, model))
-        publish(service, Most(cohorts=2))
+        publish(service, LabelLimits(cohorts=2))
 
-    found = publish(service, Most(cohorts=2))
+    found = publish(service, LabelLimits(cohorts=2))
 
     assert sorted(cohort for _, cohort in found.marks) == ["", "a", "b", "other"]
     assert minutes(found, ("a", "other"), "phase_seconds") == {"launcher_init": 20}
@@ -214,12 +214,12 @@ def test_cohorts_beyond_the_cap_count_under_other_and_are_told(service: Service)
 def test_a_cohort_that_comes_to_be_shown_begins_at_0(service: Service) -> None:
     for model in "ab":
         service.told(starting(model, model))
-        publish(service, Most(cohorts=1))
+        publish(service, LabelLimits(cohorts=1))
     choose = partial(counter_labels.choose, kind=COHORT, weights={"a": 1.0, "b": 2.0}, most=1)
     service.store.write(choose)
     service.told(starting("b-again", "b", 30))
 
-    found = publish(service, Most(cohorts=1))
+    found = publish(service, LabelLimits(cohorts=1))
 
     assert sorted(cohort for _, cohort in found.marks) == ["", "b", "other"]
     assert minutes(found, ("a", "b"), "phase_seconds") == {"launcher_init": 10}
@@ -251,7 +251,7 @@ class SlowToWrite:
 
 
 def test_sums_over_days_do_not_wait_for_what_counters_took(service: Service) -> None:
-    publishing = Publishing(SlowToWrite(service), service.clock.now)
+    publishing = MetricsThread(SlowToWrite(service), service.clock.now)
     publishing.publish()
     service.told(failing_job())
     publishing.publish()
@@ -266,10 +266,10 @@ def test_what_is_published_has_a_revision_that_rises(service: Service) -> None:
 
 
 def test_publishers_beside_writers_count_everything_once(service: Service) -> None:
-    publishers = [Publishing(service.store, service.clock.now) for _ in range(3)]
+    publishers = [MetricsThread(service.store, service.clock.now) for _ in range(3)]
     done = threading.Event()
 
-    def publish_on(one: Publishing) -> None:
+    def publish_on(one: MetricsThread) -> None:
         while not done.is_set():
             one.publish()
 

@@ -20,15 +20,15 @@ from tests.detection.slowed_fleet import DAY, END, NEW, ONSET, slowed
 from tests.engines import ON_ONE_ENGINE
 from tests.fleet.fleets import calm_job, keep
 from tests.worker.rig import without
-from tests.worker.searching import Said, searching
+from tests.worker.searching import Script, searching
 
 MINUTE_US = 60 * SECOND_US
 
 
-def go_on(store: Store, now_us: int) -> None:
+def run_once(store: Store, now_us: int) -> None:
     """Have a worker of its own look once, by its clock, with the detector itself."""
-    with searching(store, Said(now_us=now_us), evaluate=run.evaluate) as search:
-        search.go_on()
+    with searching(store, Script(now_us=now_us), evaluate=run.evaluate) as search:
+        search.run_once()
 
 
 def runs_at(store: Store) -> list[int]:
@@ -46,7 +46,7 @@ def told(store: Store) -> list[tuple[Status, int]]:
 
 def test_what_began_last_week_fires_at_once_as_of_then(store: Store, project_id: int) -> None:
     slowed(store, project_id)
-    go_on(store, END + HOUR_US)
+    run_once(store, END + HOUR_US)
 
     assert runs_at(store) == [END - day * DAY for day in reversed(range(14))]
     with store.reading() as conn:
@@ -74,7 +74,7 @@ def test_what_was_over_by_the_last_run_is_recorded_and_told_to_nobody(
     store: Store, project_id: int
 ) -> None:
     slowed(store, project_id, factor=4.0, onset=END - 20 * DAY, until=END - 8 * DAY)
-    go_on(store, END + HOUR_US)
+    run_once(store, END + HOUR_US)
 
     with store.reading() as conn:
         states = conn.execute(
@@ -91,10 +91,10 @@ def test_another_worker_finds_nothing_to_do_and_the_next_day_is_one_run(
 ) -> None:
     slowed(store, project_id)
     for now_us in (END + HOUR_US, END + 2 * HOUR_US):
-        go_on(store, now_us)
+        run_once(store, now_us)
     assert len(runs_at(store)) == 14
 
-    go_on(store, END + DAY + HOUR_US)
+    run_once(store, END + DAY + HOUR_US)
     assert runs_at(store)[14:] == [END + DAY]
     assert told(store) == [(Status.FIRING, 1)]
 
@@ -102,12 +102,12 @@ def test_another_worker_finds_nothing_to_do_and_the_next_day_is_one_run(
 def test_who_dies_on_the_way_leaves_all_of_it_to_the_next(store: Store, project_id: int) -> None:
     slowed(store, project_id)
     with without(store, "delivery"), suppress(Exception):
-        go_on(store, END + HOUR_US)
+        run_once(store, END + HOUR_US)
     assert runs_at(store) == []
     with store.reading() as conn:
         assert conn.execute(select(func.count()).select_from(regression)).scalar_one() == 0
 
-    go_on(store, END + HOUR_US)
+    run_once(store, END + HOUR_US)
     assert len(runs_at(store)) == 14
     assert told(store) == [(Status.FIRING, 1)]
 
@@ -115,22 +115,22 @@ def test_who_dies_on_the_way_leaves_all_of_it_to_the_next(store: Store, project_
 def test_an_empty_project_is_searched_once_its_first_job_began_before_a_run(
     store: Store, project_id: int
 ) -> None:
-    go_on(store, END + HOUR_US)
+    run_once(store, END + HOUR_US)
     keep(store, project_id, "first", calm_job(END + 2 * HOUR_US, training=10))
-    go_on(store, END + 3 * HOUR_US)
+    run_once(store, END + 3 * HOUR_US)
     assert runs_at(store) == []
 
-    go_on(store, END + 3 * DAY)
+    run_once(store, END + 3 * DAY)
     assert runs_at(store) == [END + day * DAY for day in (1, 2, 3)]
 
 
 @ON_ONE_ENGINE
 def test_it_waits_while_history_comes_in(store: Store, project_id: int) -> None:
     keep(store, project_id, "old", calm_job(NOON - 2 * DAY, training=10))
-    go_on(store, RECEIVED_AT + 4 * MINUTE_US)
+    run_once(store, RECEIVED_AT + 4 * MINUTE_US)
     assert runs_at(store) == []
 
-    go_on(store, RECEIVED_AT + 6 * MINUTE_US)
+    run_once(store, RECEIVED_AT + 6 * MINUTE_US)
     assert runs_at(store) != []
 
 
@@ -150,5 +150,5 @@ def test_runs_are_whole_days_apart(
     every_us: int, recent_days: int, began_us: int, days: list[int]
 ) -> None:
     history = UnsearchedHistory(began_us, began_us)
-    found = regressions.instants(END, every_us, recent_days, history)
+    found = regressions.run_instants(END, every_us, recent_days, history)
     assert found == [END - day * DAY_US for day in days]

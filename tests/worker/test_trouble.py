@@ -36,8 +36,8 @@ def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
     worker = Worker(store, clock)
 
     with caplog.at_level(logging.ERROR):
-        assert worker.pass_over() == 1
-        assert worker.pass_over() == 0
+        assert worker.run_once() == 1
+        assert worker.run_once() == 0
 
     assert stored(store, sound) is not None
     assert marked(store) == [broken]
@@ -46,7 +46,7 @@ def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
 
     with caplog.at_level(logging.ERROR):
         clock.now_us += SECOND
-        worker.pass_over()
+        worker.run_once()
     assert len(caplog.records) == 2
 
 
@@ -56,17 +56,17 @@ def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
     key, clock = JobKey(project_id, "llm-70b"), Clock()
     worker = Worker(store, clock)
     deliver(store, key, [event(AttemptStarted)])
-    worker.pass_over()
+    worker.run_once()
     late = progress(1, NOON + SECOND)
     deliver(store, key, [late])
     rows = update(schema.event).where(schema.event.c.id == late.id)
     store.write(lambda conn: conn.execute(rows.values(type="unheard_of")))
-    worker.pass_over()
+    worker.run_once()
     assert marked(store) == [key]
 
     store.write(lambda conn: conn.execute(rows.values(type="progress")))
     clock.now_us += SECOND
-    worker.pass_over()
+    worker.run_once()
 
     assert marked(store) == []
     assert stored(store, key) == recomputed(store, key, clock.now_us)
@@ -91,13 +91,13 @@ def test_a_fold_that_a_failed_write_has_used_up_is_not_gone_on_from(
     key, clock = JobKey(project_id, "llm-70b"), Clock()
     worker = Worker(store, clock)
     deliver(store, key, [event(PhaseStarted, phase=Phase.TRAIN_LOOP), *evaluated(range(40))])
-    worker.pass_over()
+    worker.run_once()
     deliver(store, key, evaluated(range(40, 80)))
     with without(store, "segment"):
-        assert worker.pass_over() == 0
+        assert worker.run_once() == 0
 
     clock.now_us += SECOND
-    assert worker.pass_over() == 1
+    assert worker.run_once() == 1
 
     assert stored(store, key) == recomputed(store, key, clock.now_us)
 
@@ -126,11 +126,11 @@ def test_trouble_with_one_write_leaves_the_others_standing(store: Store, project
     worker = Worker(FullForOnce(store), Clock())
 
     with pytest.raises(StorageUnavailable):
-        worker.pass_over()
+        worker.run_once()
 
     assert marked(store) == [first]
     assert stored(store, second) is not None
-    assert worker.pass_over() == 1
+    assert worker.run_once() == 1
     assert marked(store) == []
 
 
@@ -144,7 +144,7 @@ def test_the_loop_goes_on_when_the_database_is_well_again(
         with without(store, "dirty"):
             stack.enter_context(running(worker))
             assert eventually(lambda: bool(caplog.records))
-        assert vars(caplog.records[0])["event"] == "worker_trouble"
+        assert vars(caplog.records[0])["event"] == "ledgers_failed"
         assert eventually(lambda: stored(store, key) is not None)
 
 

@@ -1,4 +1,4 @@
-"""The pack over PostgreSQL: what the views ``ett_v_*`` tell, exact and job by job."""
+"""The pack over PostgreSQL: the views ``ett_v_*``, exact and job by job."""
 
 from dashboards.build.kit import Pack
 from dashboards.build.postgres.changes import CHANGES

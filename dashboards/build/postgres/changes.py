@@ -1,4 +1,4 @@
-"""What did each deploy change?"""
+"""The dashboard of markers and regressions."""
 
 from dashboards.build.kit import (
     Dashboard,
@@ -13,7 +13,7 @@ from dashboards.build.kit import (
     Variable,
     VariableKind,
 )
-from dashboards.build.postgres.choosing import (
+from dashboards.build.postgres.shared import (
     DATASOURCE,
     ETT_URL,
     MARKERS,
@@ -31,7 +31,7 @@ from ett_service.core.events import MarkerKind
 _KIND = Variable(
     name="kind",
     label="Kind",
-    description="Kinds of markers to list.",
+    description="Kinds of markers to show.",
     query=",".join(MarkerKind),
     kind=VariableKind.CHOICE,
     several=True,
@@ -39,22 +39,20 @@ _KIND = Variable(
 _REACH = Variable(
     name="reach",
     label="Days before and after",
-    description="How far around a marker is looked, where no marker of its kind lies between.",
+    description=("Days on each side of a marker, unless another marker of its kind is nearer."),
     query="14,28,7,3,1",
     kind=VariableKind.CHOICE,
 )
 _CAUTION = "Other things change at the same time: a difference is associated, not caused."
-_QUIET_FLEET = "A fleet in which nobody posted a marker has none."
+_QUIET_FLEET = "No marker was posted."
 
 _LEDGER = Row(
     "Marker by marker",
     (
         Panel(
             title="Before and after",
-            description=(
-                "Each marker with ETT (by accelerators, full hours), mean time to start and mean "
-                f"blocking of a save on both sides. {_CAUTION}"
-            ),
+            description="Each marker with ETT (by accelerators, full hours), mean time to start "
+            f"and mean checkpoint blocking on both sides. {_CAUTION}",
             queries=(Query(changes.EFFECTS, format=Format.TABLE),),
             unit="short",
             may_be_empty=_QUIET_FLEET,
@@ -70,9 +68,9 @@ _LEDGER = Row(
                 seconds("time_to_start_before", "start before"),
                 seconds("time_to_start_after", "start after"),
                 seconds("time_to_start_difference", "start difference"),
-                seconds("blocking_before", "save before"),
-                seconds("blocking_after", "save after"),
-                seconds("blocking_difference", "save difference"),
+                seconds("blocking_before", "blocking before"),
+                seconds("blocking_after", "blocking after"),
+                seconds("blocking_difference", "blocking difference"),
                 number("starts_before", "jobs before", 0),
                 number("starts_after", "jobs after", 0),
                 number("saving_before", "saving attempts before", 0),
@@ -82,16 +80,14 @@ _LEDGER = Row(
     ),
 )
 
-_FOUND = Row(
-    "What the search found",
+_FINDINGS = Row(
+    "Findings of the search",
     (
         Panel(
             title="Lasting changes",
-            description=(
-                "What the daily search found in the range, improvements and what never alerts "
-                "included; medians are seconds, rates or ratios, as the metric's name says. "
-                f"`ett regressions explain ID` tells what one rests on. {_CAUTION}"
-            ),
+            description="Findings of the daily search in the range, including improvements and "
+            "findings that never alert; medians are seconds, rates or ratios, as the metric's "
+            f"name says. `ett regressions explain ID` shows the evidence. {_CAUTION}",
             queries=(Query(changes.FOUND, format=Format.TABLE),),
             unit="short",
             kind=Kind.TABLE,
@@ -122,10 +118,8 @@ _TOGETHER = Row(
     (
         Panel(
             title="Time to start, deploy by deploy",
-            description=(
-                "By how much the mean time to start moved at each deploy or launch, and since "
-                f"the beginning of the range; the steps sum to that. {_CAUTION}"
-            ),
+            description="Change of the mean time to start at each deploy or launch, and since "
+            f"the beginning of the range; the steps add up to that. {_CAUTION}",
             queries=(Query(changes.WATERFALL, format=Format.TABLE),),
             unit="s",
             kind=Kind.TABLE,
@@ -133,7 +127,7 @@ _TOGETHER = Row(
             fields=(
                 instant("time", "from (UTC)"),
                 Field(name="title", unit="none", width=260),
-                number("starts", "jobs that began", 0),
+                number("starts", "jobs started", 0),
                 seconds("time_to_start", "mean time to start"),
                 seconds("step", "step"),
                 seconds("since_the_first", "since the first"),
@@ -148,7 +142,7 @@ _TOGETHER = Row(
         ),
         Panel(
             title="ETT by day",
-            description="By accelerators. Lines across it are markers.",
+            description=("Weighted by accelerators. Vertical lines are markers."),
             queries=(Query(changes.ETT_BY_DAY),),
             unit="percentunit",
             high=1,
@@ -157,15 +151,16 @@ _TOGETHER = Row(
         ),
         Panel(
             title="Time to start by day",
-            description="Of the jobs that began on a day: mean, which outliers move, and median.",
+            description="For the jobs that started on a day: mean, which outliers move, and "
+            "median.",
             queries=(Query(changes.STARTS_BY_DAY),),
             unit="s",
             step="1d",
             stack=Stack.NONE,
         ),
         Panel(
-            title="Blocking of a save by day",
-            description="For how long a save stopped the loop: mean and nine tenths.",
+            title="Checkpoint blocking by day",
+            description=("How long a checkpoint blocked the training loop: mean and p90."),
             queries=(Query(changes.SAVES_BY_DAY),),
             unit="s",
             step="1d",
@@ -176,13 +171,11 @@ _TOGETHER = Row(
 CHANGES = Dashboard(
     uid="ett-sql-changes",
     title="What did each deploy change?",
-    description=(
-        "Markers with what was before and after them, as in the API's change ledger, which has "
-        "intervals, too: `ett changes`."
-    ),
+    description="Markers with the values before and after them, as in the API's change ledger, "
+    "which also has confidence intervals: `ett changes`.",
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, PROJECT, _KIND, _REACH),
     annotations=(MARKERS, REGRESSIONS),
-    rows=(_FOUND, _LEDGER, _TOGETHER),
+    rows=(_FINDINGS, _LEDGER, _TOGETHER),
     since="now-60d",
 )

@@ -1,4 +1,4 @@
-"""What differs between these two sets of runs?"""
+"""The dashboard that compares two sets of runs."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from dashboards.build.kit import (
     Stack,
     Variable,
 )
-from dashboards.build.postgres.choosing import (
+from dashboards.build.postgres.shared import (
     DATASOURCE,
     ETT_URL,
     MARKERS,
@@ -28,8 +28,8 @@ from dashboards.build.postgres.choosing import (
 from dashboards.build.sql import compare
 
 _SET = (
-    "A set is the attempts that began in the range and have what its variables choose; time "
-    "between attempts counts with the one before."
+    "A set is the attempts that started in the range and match its variables; time "
+    "between attempts counts with the earlier attempt."
 )
 
 
@@ -87,7 +87,7 @@ _SIDE_BY_SIDE = Row(
         ),
         Panel(
             title="What differs most",
-            description="B's share of a category minus A's; the differences sum to 0.",
+            description=("B's share of a category minus A's; the differences add up to 0."),
             queries=_table(compare.DIFFERENCES),
             unit="percentunit",
             kind=Kind.TABLE,
@@ -108,11 +108,9 @@ _DISTRIBUTIONS = Row(
     "Starts and failures",
     (
         Panel(
-            title="Time to the loop",
-            description=(
-                "Share of each set's attempts that took so long from their start to their first "
-                "loop. Attempts that reached none are left out."
-            ),
+            title="Time to the training loop",
+            description="Share of each set's attempts by the time from their start to their "
+            "first training loop. Attempts that did not reach one are left out.",
             queries=_table(compare.TIME_TO_LOOP),
             unit="percentunit",
             kind=Kind.BAR_CHART,
@@ -121,7 +119,7 @@ _DISTRIBUTIONS = Row(
         ),
         Panel(
             title="Failures by cause",
-            description="Failures of each set in 1,000 hours of its accelerators.",
+            description="Failures of each set per 1,000 accelerator-hours.",
             queries=_table(compare.FAILURES_BY_CAUSE),
             unit="short",
             decimals=3,
@@ -135,10 +133,8 @@ _DISTRIBUTIONS = Row(
 COMPARE = Dashboard(
     uid="ett-sql-compare",
     title="What differs between these two sets of runs?",
-    description=(
-        "Choose by team, model, cluster, hardware, code version or job what is in A and what is "
-        "in B. That they differ does not tell why."
-    ),
+    description="Choose A and B by team, model, cluster, hardware, code version or job. A "
+    "difference does not say why.",
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, PROJECT, *_choices()),
     annotations=(MARKERS,),

@@ -1,4 +1,4 @@
-"""Where does the fleet's time go?"""
+"""The dashboard of the fleet, from the database."""
 
 from dashboards.build.kit import (
     Dashboard,
@@ -14,7 +14,7 @@ from dashboards.build.kit import (
     Variable,
     VariableKind,
 )
-from dashboards.build.postgres.choosing import (
+from dashboards.build.postgres.shared import (
     DATASOURCE,
     ETT_URL,
     FLEET_DIMENSIONS,
@@ -33,7 +33,7 @@ from dashboards.build.sql import fleet
 _BY = Variable(
     name="by",
     label="Split by",
-    description="What the fleet is split by.",
+    description="The dimension by which the fleet is split.",
     query=fleet.BY,
     kind=VariableKind.CHOICE,
 )
@@ -48,14 +48,12 @@ def _trend(query: str) -> tuple[Query, ...]:
 
 
 _HEADLINE = Row(
-    "In all",
+    "Overview",
     (
         Panel(
             title="ETT",
-            description=(
-                "Effective training / all time, each times accelerators, of the range widened "
-                "to full hours. Excluded time is left out, as are jobs of unknown size."
-            ),
+            description="Effective training / all time, each times accelerators, of the range "
+            "widened to full hours. Excluded time is left out, as are jobs of unknown size.",
             queries=_table(fleet.ETT_NOW),
             unit="percentunit",
             decimals=2,
@@ -66,11 +64,9 @@ _HEADLINE = Row(
             high=1,
         ),
         Panel(
-            title="GPU-hours, and those lost",
-            description=(
-                "Accelerators' time that was held, and what of it trained nothing new. Waiting "
-                "for accelerators holds none."
-            ),
+            title="GPU-hours, held and lost",
+            description="Accelerator time that was held, and the part of it without effective "
+            "training. Waiting for accelerators holds none.",
             queries=_table(fleet.PAID),
             unit="short",
             kind=Kind.STAT,
@@ -81,10 +77,8 @@ _HEADLINE = Row(
         ),
         Panel(
             title="Time between failures",
-            description=(
-                "Running time of jobs / failures: of any kind, and those of origin infra or "
-                "preemption. A small fleet has few, so look at longer ranges."
-            ),
+            description="Running time of jobs divided by failures: of any kind, and those of "
+            "origin infra or preemption. Small fleets have few, so choose a longer range.",
             queries=_table(fleet.BETWEEN_FAILURES),
             unit="s",
             decimals=1,
@@ -96,7 +90,7 @@ _HEADLINE = Row(
         ),
         Panel(
             title="Unsaved GPU-hours",
-            description="Training that failures threw away: since the last durable checkpoint.",
+            description=("Training lost to failures: since the last durable checkpoint."),
             queries=_table(fleet.UNSAVED),
             unit="short",
             kind=Kind.STAT,
@@ -111,10 +105,8 @@ _OVER_TIME = Row(
     (
         Panel(
             title="ETT by day",
-            description=(
-                "By accelerators is the headline; by wall time a job of 8 accelerators weighs as "
-                "much as one of 4,096. Days that begin in the range."
-            ),
+            description="By accelerators is the headline; by wall time a job of 8 accelerators "
+            "weighs as much as one of 4,096. Days that begin in the range.",
             queries=_trend(fleet.ETT_BY_DAY),
             unit="percentunit",
             high=1,
@@ -134,9 +126,7 @@ _OVER_TIME = Row(
         ),
         Panel(
             title="GPU-hours by category",
-            description=(
-                "What the accelerators that were held did. All but effective_training is lost."
-            ),
+            description=("What held accelerators did. All but effective_training is lost."),
             queries=_trend(fleet.CATEGORIES_BY_DAY),
             unit="short",
             step="1d",
@@ -147,7 +137,7 @@ _OVER_TIME = Row(
         ),
         Panel(
             title="Lost GPU-hours by category",
-            description="What of the range's lost GPU-hours each category took, largest first.",
+            description=("The range's lost GPU-hours by category, largest first."),
             queries=_table(fleet.LOST_BY_CATEGORY),
             unit="short",
             kind=Kind.BAR_CHART,
@@ -161,14 +151,12 @@ _OVER_TIME = Row(
 )
 
 _WHO = Row(
-    "Whose",
+    "By part of the fleet",
     (
         Panel(
             title="By $by",
-            description=(
-                "Each part of the fleet, that with most lost GPU-hours first. Queue wait is the "
-                "mean of the jobs that began."
-            ),
+            description="Each part of the fleet, the one with the most lost GPU-hours first. "
+            "Queue wait is the mean over the jobs that started.",
             queries=_table(fleet.BY_GROUP),
             unit="short",
             kind=Kind.TABLE,
@@ -184,11 +172,9 @@ _WHO = Row(
             ),
         ),
         Panel(
-            title="Jobs that lost most GPU time",
-            description=(
-                "Jobs that lived in the range, by GPU-hours that trained nothing new in all of "
-                "their life. A job's name leads to where its time went."
-            ),
+            title="Jobs with the most lost GPU time",
+            description="Jobs that existed in the range, by their GPU-hours without effective "
+            "training over their whole life. A job's name links to where its time went.",
             queries=_table(fleet.TOP_JOBS),
             unit="short",
             kind=Kind.TABLE,
@@ -207,11 +193,11 @@ _WHO = Row(
 )
 
 _WAITING_AND_FAILING = Row(
-    "Waiting and failing",
+    "Waits and failures",
     (
         Panel(
             title="Queue wait",
-            description="Mean wait for accelerators of the jobs that began on a day.",
+            description=("Mean wait for accelerators of the jobs that started on a day."),
             queries=_trend(fleet.QUEUE_WAIT_BY_DAY),
             unit="s",
             step="1d",
@@ -219,7 +205,7 @@ _WAITING_AND_FAILING = Row(
         ),
         Panel(
             title="Unsaved GPU-hours by day",
-            description="Training that the failures of a day threw away, times accelerators.",
+            description=("Training lost to the failures of a day, times accelerators."),
             queries=_trend(fleet.UNSAVED_BY_DAY),
             unit="short",
             step="1d",
@@ -227,7 +213,7 @@ _WAITING_AND_FAILING = Row(
         ),
         Panel(
             title="Failures by cause",
-            description="Attempts that ended failed, preempted or lost on a day, by what broke.",
+            description=("Attempts that failed, were preempted or were lost on a day, by cause."),
             queries=_trend(fleet.FAILURES_BY_CAUSE),
             unit="short",
             decimals=0,
@@ -235,8 +221,8 @@ _WAITING_AND_FAILING = Row(
             stack=Stack.NORMAL,
         ),
         Panel(
-            title="What the causes cost",
-            description="Failures of the range by origin and cause, and training they threw away.",
+            title="Cost of failures by cause",
+            description="Failures in the range by origin and cause, and the training lost to them.",
             queries=_table(fleet.UNSAVED_BY_CAUSE),
             unit="short",
             kind=Kind.TABLE,
@@ -251,10 +237,8 @@ _WAITING_AND_FAILING = Row(
 FLEET = Dashboard(
     uid="ett-sql-fleet",
     title="Where does the fleet's time go?",
-    description=(
-        "ETT% by day and by part of the fleet, lost GPU-hours by category, waits, failures and "
-        "the jobs that cost most; exact, as of the last fold."
-    ),
+    description="ETT% by day and by part of the fleet, lost GPU-hours by category, waits, "
+    "failures and the jobs that cost most; exact, as of the last fold.",
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, *FLEET_DIMENSIONS, _BY),
     annotations=(MARKERS, REGRESSIONS),

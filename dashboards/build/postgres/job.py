@@ -1,4 +1,4 @@
-"""Where did this run's time go?"""
+"""The dashboard of one job."""
 
 from dashboards.build.kit import (
     Dashboard,
@@ -17,7 +17,7 @@ from dashboards.build.kit import (
     to_dashboard,
     to_trace,
 )
-from dashboards.build.postgres.choosing import (
+from dashboards.build.postgres.shared import (
     DATASOURCE,
     ETT_URL,
     MARKERS,
@@ -35,10 +35,10 @@ _PROJECT = Variable(
 _JOB = Variable(
     name="job",
     label="Job",
-    description="A job that lived in the range; of many, the 500 with most GPU time.",
+    description=("A job that existed in the range; of many, the 500 with the most GPU time."),
     query=job.JOBS,
 )
-_CALM = "A run that nothing interrupted has none."
+_CALM = "The run was not interrupted."
 
 
 def _table(query: str) -> tuple[Query, ...]:
@@ -46,7 +46,7 @@ def _table(query: str) -> tuple[Query, ...]:
 
 
 _HEADLINE = Row(
-    "In all",
+    "Overview",
     (
         Panel(
             title="ETT",
@@ -68,11 +68,9 @@ _HEADLINE = Row(
             ),
         ),
         Panel(
-            title="How long",
-            description=(
-                "Wall time in all; the wait before it; from the allocation to the first batch; "
-                "and training that failures threw away."
-            ),
+            title="Durations",
+            description="Wall-clock time of the job; its queue wait; from the allocation to the "
+            "first batch; and training lost to failures.",
             queries=_table(job.LENGTHS),
             unit="s",
             kind=Kind.STAT,
@@ -88,7 +86,7 @@ _HEADLINE = Row(
         ),
         Panel(
             title="Time by category",
-            description="Seconds of the whole job by what they were spent on; they sum to E2E.",
+            description=("Seconds of the whole job by category; they add up to E2E."),
             queries=_table(job.CATEGORIES),
             unit="s",
             kind=Kind.TABLE,
@@ -107,11 +105,9 @@ _TIMELINE = Row(
     "Attempt by attempt",
     (
         Panel(
-            title="What each attempt did",
-            description=(
-                "The ledger: each instant of the job belongs to one category of one attempt. "
-                "Only effective_training trains on new data."
-            ),
+            title="Timeline of attempts",
+            description="The ledger: each instant of the job belongs to one category of one "
+            "attempt. Only effective_training trains on new data.",
             queries=_table(job.TIMELINE),
             unit="none",
             kind=Kind.STATE_TIMELINE,
@@ -127,10 +123,8 @@ _TIMELINE = Row(
         ),
         Panel(
             title="Attempts",
-            description=(
-                "Every attempt, how it ended, who that belongs to and the evidence that decided. "
-                "Effective is its share of effective training."
-            ),
+            description="Every attempt, its outcome, the origin of a failure and the evidence "
+            "for it. Effective is its share of effective training.",
             queries=_table(job.ATTEMPTS),
             unit="short",
             kind=Kind.TABLE,
@@ -139,10 +133,10 @@ _TIMELINE = Row(
             fields=(
                 number("number", "attempt", 0),
                 instant("started_at", "began (UTC)"),
-                seconds("seconds", "lasted"),
+                seconds("seconds", "duration"),
                 number("gpus", "accelerators", 0),
                 text("code_version", "code version"),
-                seconds("time_to_loop", "to its loop"),
+                seconds("time_to_loop", "time to loop"),
                 ratio("effective", "effective"),
                 seconds("unsaved", "unsaved"),
                 text("last_step", "last step"),
@@ -153,7 +147,7 @@ _TIMELINE = Row(
         ),
         Panel(
             title="Time of each attempt by category",
-            description="Shares of each attempt's own time; waits between attempts left out.",
+            description=("Shares of each attempt's own time, without waits between attempts."),
             queries=_table(job.ATTEMPT_SHARES),
             unit="s",
             kind=Kind.BAR_CHART,
@@ -168,14 +162,12 @@ _TIMELINE = Row(
 )
 
 _DETAIL = Row(
-    "Recoveries, saves and stages",
+    "Recoveries, checkpoints and stages",
     (
         Panel(
             title="Recoveries",
-            description=(
-                "From the end of a loop to the next loop of another attempt, the silence before "
-                "it, and what was trained again after it."
-            ),
+            description="From the end of a training loop to the next one of another attempt, "
+            "the silence before it, and the training repeated after it.",
             queries=_table(job.RECOVERIES),
             unit="s",
             may_be_empty=_CALM,
@@ -184,34 +176,30 @@ _DETAIL = Row(
                 instant("started_at", "began (UTC)"),
                 number("interrupted", "from attempt", 0),
                 number("resumed", "to attempt", 0),
-                seconds("seconds", "took"),
-                seconds("stalled_before", "silent before"),
+                seconds("seconds", "duration"),
+                seconds("stalled_before", "stalled before"),
                 seconds("repeated_after", "repeated after"),
             ),
         ),
         Panel(
-            title="Saves",
-            description=(
-                "For how long each checkpoint blocked the loop, and how long it took to be "
-                "durable, where that was told. Of the range."
-            ),
+            title="Checkpoints",
+            description="How long each checkpoint blocked the training loop, and how long it "
+            "took to become durable, if reported. In the range.",
             queries=(Query(job.CHECKPOINTS),),
             unit="s",
-            may_be_empty="A run that saved nothing durable has none.",
+            may_be_empty="The run has no durable checkpoint.",
             fields=(
-                seconds("blocked_the_loop", "blocked the loop"),
+                seconds("blocked_the_loop", "blocking"),
                 Field(name="until_durable", title="until durable", unit="s", dashed=True),
             ),
         ),
         Panel(
             title="Stages",
-            description=(
-                "Named parts of phases over all attempts. Exclusive time is what no stage inside "
-                "took. Stages own no time of the ledger."
-            ),
+            description="Named parts of phases over all attempts. Exclusive time is time "
+            "outside nested stages. Stages own no time of the ledger.",
             queries=_table(job.STAGES),
             unit="s",
-            may_be_empty="Not every trainer tells its stages.",
+            may_be_empty="Not every trainer reports stages.",
             kind=Kind.TABLE,
             width=24,
             height=10,
@@ -223,8 +211,8 @@ _DETAIL = Row(
             ),
         ),
         Panel(
-            title="What it is",
-            description="What the job says of itself, and its state as of the last fold.",
+            title="Description",
+            description="Labels and state of the job, as of the last fold.",
             queries=_table(job.STATE),
             unit="none",
             kind=Kind.TABLE,
@@ -244,17 +232,15 @@ _DETAIL = Row(
 JOB = Dashboard(
     uid="ett-sql-job",
     title="Where did this run's time go?",
-    description=(
-        "One job: its categories over time by attempt, how attempts ended, recoveries, saves and "
-        "stages. Reached from the tables of jobs."
-    ),
+    description="One job: its categories over time by attempt, outcomes of attempts, "
+    "recoveries, checkpoints and stages. The tables of jobs link here.",
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, _PROJECT, _JOB),
     annotations=(MARKERS,),
     links=(
         Link("Trace of this job", to_trace("project", "job")),
         Link(
-            "Beside other runs",
+            "Compare with other runs",
             to_dashboard("ett-sql-compare", "datasource", "project", a_job="job"),
         ),
     ),

@@ -1,4 +1,4 @@
-"""The pack over Prometheus: what the page of metrics and the recording rules tell."""
+"""The pack over Prometheus: the metrics page and the recording rules."""
 
 from dashboards.build.kit import Pack
 from dashboards.build.prometheus.checkpoints import CHECKPOINTS
@@ -6,9 +6,9 @@ from dashboards.build.prometheus.cohort import COHORT
 from dashboards.build.prometheus.compile_cost import COMPILE
 from dashboards.build.prometheus.failures import FAILURES
 from dashboards.build.prometheus.fleet import FLEET
+from dashboards.build.prometheus.health import HEALTH
 from dashboards.build.prometheus.regressions import REGRESSIONS
-from dashboards.build.prometheus.wellbeing import WELLBEING
 
 PROMETHEUS = Pack(
-    "prometheus", (FLEET, REGRESSIONS, COHORT, FAILURES, CHECKPOINTS, COMPILE, WELLBEING)
+    "prometheus", (FLEET, REGRESSIONS, COHORT, FAILURES, CHECKPOINTS, COMPILE, HEALTH)
 )

@@ -1,13 +1,13 @@
-"""The interval between saves, and the best one.
+"""The checkpoint interval, and its optimum.
 
-With training time T, failures F and a stop b for each save, an interval I wastes
-(F I / 2 + (T / I) b) / T, least at sqrt(2 T b / F), where it is sqrt(2 b F / T). All are told by
+With training time T, failures F and blocking b of each checkpoint, an interval I wastes
+(F I / 2 + (T / I) b) / T, least at sqrt(2 T b / F), where it is sqrt(2 b F / T). All are by
 cluster, as failures are.
 """
 
 from dashboards.build.kit import Kind, Query
 from dashboards.build.prometheus.promql import clusters, cohorts, rate
-from dashboards.build.prometheus.reading import NOTHING_FAILED, FleetPanel
+from dashboards.build.prometheus.shared import NOTHING_FAILED, FleetPanel
 from ett_service.core.words import Phase
 
 _LOOP = f'phase="{Phase.TRAIN_LOOP}"'
@@ -48,26 +48,26 @@ _LEAST = f"sqrt(2 * {_B} * {_F} / {_T})"
 
 NOW = (
     FleetPanel(
-        title="Interval, and the best one",
-        description="Training time between two saves, all cohorts of the cluster together, over "
-        "the last 7 days; and sqrt(2 T b / F) with their training time T, failures F and mean stop "
-        "b. Within a factor of 1.5 of the best little is lost.",
+        title="Interval and optimum",
+        description="Training time between two checkpoints over the last 7 days, all cohorts of "
+        "the cluster together; and the optimum sqrt(2 T b / F), from their training time T, "
+        "failures F and mean blocking b. Within a factor of 1.5 of the optimum little is lost.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
         queries=(
             Query(_ACTUAL, "{{cluster}}", instant=True),
-            Query(_BEST, "best of {{cluster}}", instant=True, may_be_empty=NOTHING_FAILED),
+            Query(_BEST, "optimum of {{cluster}}", instant=True, may_be_empty=NOTHING_FAILED),
         ),
         named=True,
         width=12,
         height=5,
     ),
     FleetPanel(
-        title="To gain",
-        description="Points of training time that the best interval would save: stops and training "
-        "lost to failures as estimated for the interval now, less those for the best, of the last "
-        "7 days.",
+        title="Possible gain",
+        description="Points of training time that the optimal interval would save: blocking and "
+        "lost training as estimated for the present interval, less those at the optimum, over "
+        "the last 7 days.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -77,9 +77,9 @@ NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Mean stop for a save",
-        description="Seconds that the loop stood still for each save, over the last 7 days. "
-        "Saving asynchronously moves the best interval further than anything else.",
+        title="Mean checkpoint blocking",
+        description="Seconds that each checkpoint blocked the training loop, over the last 7 "
+        "days. Asynchronous checkpoints move the optimum further than anything else.",
         kind=Kind.STAT,
         unit="s",
         decimals=1,
@@ -92,25 +92,25 @@ NOW = (
 
 INTERVAL = (
     FleetPanel(
-        title="Interval and best interval",
-        description="Of the 7 days before each point. Save less often where the interval lies far "
-        "below the best, more often where it lies far above.",
+        title="Interval and optimum over time",
+        description="Over the 7 days before each point. Checkpoint less often if the interval "
+        "is far below the optimum, more often if it is far above.",
         unit="s",
         low=0,
         queries=(
             Query(_ACTUAL, "{{cluster}}"),
-            Query(_BEST, "best of {{cluster}}", may_be_empty=NOTHING_FAILED),
+            Query(_BEST, "optimum of {{cluster}}", may_be_empty=NOTHING_FAILED),
         ),
     ),
     FleetPanel(
-        title="Stopped for saves, and trained again",
-        description="Share of loop time of the 7 days before each point. At the best interval both "
-        "are about the same.",
+        title="Checkpoint blocking and repeated training",
+        description="Shares of training loop time in the 7 days before each point. At the "
+        "optimum both are about equal.",
         unit="percentunit",
         low=0,
         queries=(
-            Query(f"{_stopped(_BY)}\n/ {_training(_BY)}", "stopped {{cluster}}"),
-            Query(f"{_repeated(_BY)}\n/ {_training(_BY)}", "trained again {{cluster}}"),
+            Query(f"{_stopped(_BY)}\n/ {_training(_BY)}", ("blocked {{cluster}}")),
+            Query(f"{_repeated(_BY)}\n/ {_training(_BY)}", ("repeated {{cluster}}")),
         ),
     ),
 )
@@ -118,26 +118,26 @@ INTERVAL = (
 BY_COHORT = (
     FleetPanel(
         title="Interval by model family",
-        description="Training time between two saves in the 7 days before each point. Jobs that "
-        "save by steps save less often when they get slower.",
+        description="Training time between two checkpoints in the 7 days before each point. "
+        "Jobs that checkpoint by steps do so less often when they get slower.",
         unit="s",
         low=0,
         queries=(Query(f"{_training(_BY_COHORT)}\n/ ({_saves(_BY_COHORT)} > 0)", _NAME),),
         width=8,
     ),
     FleetPanel(
-        title="Stopped for saves, by model family",
-        description="Share of loop time that saves stopped, in the 7 days before each point. High: "
-        "save less often, or asynchronously.",
+        title="Checkpoint blocking by model family",
+        description="Share of training loop time that checkpoints blocked, in the 7 days before "
+        "each point. If it is high, checkpoint less often, or asynchronously.",
         unit="percentunit",
         low=0,
         queries=(Query(f"{_stopped(_BY_COHORT)}\n/ ({_training(_BY_COHORT)} > 0)", _NAME),),
         width=8,
     ),
     FleetPanel(
-        title="Trained again, by model family",
-        description="Share of loop time that repeated what a failure had lost, in the 7 days "
-        "before each point. High: save more often.",
+        title="Repeated training by model family",
+        description="Share of training loop time that repeated training lost to a failure, in "
+        "the 7 days before each point. If it is high, checkpoint more often.",
         unit="percentunit",
         low=0,
         queries=(Query(f"{_repeated(_BY_COHORT)}\n/ ({_training(_BY_COHORT)} > 0)", _NAME),),

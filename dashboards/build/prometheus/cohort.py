@@ -1,21 +1,21 @@
-"""What changed in this model family?"""
+"""The dashboard of one model family."""
 
 from dashboards.build.kit import Dashboard, Row, Source
 from dashboards.build.prometheus.cohort_time_spent import MIX, NOW, SPENT
 from dashboards.build.prometheus.cohort_times import RECOVERY_ROW, START_ROW
-from dashboards.build.prometheus.reading import MARKERS, OF_COHORTS, TO_JOBS
+from dashboards.build.prometheus.shared import MARKERS, OF_COHORTS, TO_JOBS
 
 COHORT = Dashboard(
     uid="ett-cohort",
     title="What changed in this model family?",
-    description="One model family, or a few: where its time goes, this week and the week before, "
-    "and how long its starts and recoveries take.",
+    description="One or more model families: where their time goes, this week and the week "
+    "before, and how long starts and recoveries take.",
     source=Source.PROMETHEUS,
     variables=OF_COHORTS,
     annotations=(MARKERS,),
     links=(TO_JOBS,),
     rows=(
-        Row("How does it stand?", NOW),
+        Row("How is it doing?", NOW),
         Row("Where does its time go?", SPENT),
         Row("Which phase of a start takes longer?", START_ROW),
         Row("Does it recover faster?", RECOVERY_ROW),

@@ -1,4 +1,4 @@
-"""Where the time of model families goes, and how much of the fleet's each takes."""
+"""Panels of the time of model families, and of their shares of the fleet."""
 
 from dashboards.build.kit import Field, Format, Kind, Paint, Query, Stack
 from dashboards.build.prometheus.promql import (
@@ -12,7 +12,7 @@ from dashboards.build.prometheus.promql import (
     rate,
     ratio,
 )
-from dashboards.build.prometheus.reading import (
+from dashboards.build.prometheus.shared import (
     NO_TARGET,
     FleetPanel,
 )
@@ -26,8 +26,8 @@ _STARTED = "ett_attempts_started_total"
 NOW = (
     FleetPanel(
         title="ETT, last 7 days",
-        description="Effective training over all accelerator time of the chosen model families in "
-        "the last 7 days, restated with late facts.",
+        description="Effective training over all accelerator time of the selected model "
+        "families in the last 7 days, restated with late events.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -36,8 +36,8 @@ NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Attempts that run",
-        description="Of the chosen model families, now.",
+        title="Running attempts",
+        description="Of the selected model families, now.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -48,9 +48,9 @@ NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Last sign of life",
-        description="How long ago any attempt of the chosen model families told of itself. Minutes "
-        "while attempts run mean that trainers cannot reach the service.",
+        title="Time since the last event",
+        description="Time since the last event of any attempt of the selected model families. "
+        "Minutes while attempts run mean that trainers cannot reach the service.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -69,7 +69,8 @@ NOW = (
 SPENT = (
     FleetPanel(
         title="ETT",
-        description="Of the day before each point. A step beside a marker has its first suspect.",
+        description="Over the day before each point. If a step is beside a marker, suspect the "
+        "marker first.",
         unit="percentunit",
         high=1,
         queries=(
@@ -81,8 +82,8 @@ SPENT = (
     ),
     FleetPanel(
         title="Accelerator time by category",
-        description="Parts of the accelerator time of each stretch. The part that grows where ETT "
-        "falls is what to look into.",
+        description="Shares of accelerator time in each interval. Look into the share that "
+        "grows where ETT falls.",
         unit="short",
         stack=Stack.PERCENT,
         paint=Paint.SERIES,
@@ -93,7 +94,7 @@ SPENT = (
     ),
     FleetPanel(
         title="This week and the week before",
-        description="Parts of the accelerator time of 7 days, by category: before and after.",
+        description=("Shares of accelerator time over 7 days, by category: before and after."),
         kind=Kind.BAR_CHART,
         unit="short",
         stack=Stack.PERCENT,
@@ -116,8 +117,9 @@ SPENT = (
 MIX = (
     FleetPanel(
         title="Share of accelerator time by model family",
-        description="Parts of the accelerator time of the chosen families, of the day before each "
-        "point. Where shares move, fleet ETT moves although no family got better or worse.",
+        description="Shares of the accelerator time of the selected families, over the day "
+        "before each point. When shares move, fleet ETT moves although no family got better or "
+        "worse.",
         unit="short",
         stack=Stack.PERCENT,
         step="6h",
@@ -125,8 +127,8 @@ MIX = (
     ),
     FleetPanel(
         title="Attempts started, first and restarted",
-        description="Attempts a day. More restarts at the same firsts are failures: see what "
-        "breaks.",
+        description="Attempts a day. More restarts with as many first attempts are failures: "
+        "see what breaks.",
         unit="short",
         low=0,
         step="6h",

@@ -1,8 +1,8 @@
-"""How long the starts and recoveries of model families take."""
+"""Panels of the starts and recoveries of model families."""
 
 from dashboards.build.kit import Format, Kind, Panel, Query
 from dashboards.build.prometheus.promql import WEEK_AGO, cohorts, grown, quantile, rate, traced
-from dashboards.build.prometheus.reading import NO_WEEK_BEFORE, FleetPanel
+from dashboards.build.prometheus.shared import NO_WEEK_BEFORE, FleetPanel
 from ett_service.core.words import Phase
 
 _NAME = "{{cluster}} {{cohort}}"
@@ -58,11 +58,13 @@ START_ROW = (
     _per_attempt(Phase.HARDWARE_SETUP, "It grows with images, mounts and health checks of nodes."),
     _per_attempt(Phase.LAUNCHER_INIT, "It grows with imports, process groups and the restore of "
                  "checkpoints."),
-    _per_attempt(Phase.PT2_COMPILE, "It grows where the compile cache misses."),
+    _per_attempt(Phase.PT2_COMPILE, "It grows when the compile cache misses."),
     FleetPanel(
         title="Time to start",
-        description="From hardware allocated to the first loop, of the day before each point, by "
-        "model family.",
+        description=(
+"From the allocation of hardware to the first training loop, over the day "
+"before each point, by model family."
+),
         unit="s",
         low=0,
         queries=tuple(
@@ -70,9 +72,11 @@ START_ROW = (
         ),
     ),
     FleetPanel(
-        title="Times to start",
-        description="How many starts took how long: a second band is a second kind of start, such "
-        "as one that failed first or missed the cache. A point is an attempt.",
+        title="Time to start distribution",
+        description=(
+"Number of starts by duration. A second band is a second kind of start, such as "
+"one that failed first or missed the cache. A point is an attempt."
+),
         kind=Kind.HEATMAP,
         unit="s",
         step="6h",
@@ -86,12 +90,15 @@ START_ROW = (
         ),
     ),
     _distribution(
-        "Times to start, last 7 days",
-        "Starts of the last 7 days, by the upper bound of how many seconds they took.",
+        "Time to start distribution, last 7 days",
+        (
+"Starts of the last 7 days by duration; each bar is labelled with its upper "
+"bound in seconds."
+),
     ),
     _distribution(
-        "Times to start, the 7 days before",
-        "The same of the 7 days before them: compare the shapes.",
+        "Time to start distribution, the 7 days before",
+        "The same for the 7 days before: compare the shapes.",
         WEEK_AGO,
         NO_WEEK_BEFORE,
     ),
@@ -100,8 +107,8 @@ START_ROW = (
 RECOVERY_ROW = (
     FleetPanel(
         title="Time to recover",
-        description="From the end of the interrupted loop to the next loop, of the recoveries of "
-        "the day before each point, all chosen families together.",
+        description="From the end of the interrupted training loop to the next one, over the "
+        "recoveries of the day before each point, all selected families together.",
         unit="s",
         low=0,
         queries=(
@@ -111,7 +118,7 @@ RECOVERY_ROW = (
     ),
     FleetPanel(
         title="Time to recover, p90 by model family",
-        description="Nine of ten recoveries of the day before each point took no longer.",
+        description=("90th percentile over the recoveries of the day before each point."),
         unit="s",
         low=0,
         queries=(Query(quantile(0.9, _RECOVERIES, "cluster, cohort, "), _NAME),),

@@ -1,4 +1,4 @@
-"""What does PT2 compile cost?"""
+"""The dashboard of PT2 compilation."""
 
 from dashboards.build.kit import Dashboard, Format, Kind, Paint, Query, Row, Source
 from dashboards.build.prometheus.promql import (
@@ -10,7 +10,7 @@ from dashboards.build.prometheus.promql import (
     quantile,
     rate,
 )
-from dashboards.build.prometheus.reading import (
+from dashboards.build.prometheus.shared import (
     MARKERS,
     NO_PRICE,
     OF_COHORTS,
@@ -43,8 +43,8 @@ def _for_each(part: str, whole: str, window: str) -> str:
 _NOW = (
     FleetPanel(
         title="GPU-hours compiling, last 7 days",
-        description="Hours of held accelerators in compiles before the first progress, and in "
-        "later ones (recompile), of all cohorts of the clusters.",
+        description="Hours of held accelerators in compilation before the first progress, and "
+        "in recompilation after it, of all cohorts of the clusters.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -57,8 +57,8 @@ _NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Of all GPU time",
-        description="Compiles' part of the time of held accelerators in the last 7 days.",
+        title="Share of GPU time",
+        description=("Share of compilation in the time of held accelerators over the last 7 days."),
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -68,7 +68,7 @@ _NOW = (
     ),
     FleetPanel(
         title="Cost, last 7 days",
-        description="What those GPU-hours cost at the configured prices; the name is the currency.",
+        description="Cost of these GPU-hours at the configured prices; the label is the currency.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -81,9 +81,9 @@ _NOW = (
 )
 _LONG = (
     FleetPanel(
-        title="Time in compile of an attempt",
-        description="What attempts spent on PT2 compile before their first loop, in the day before "
-        "each point. A p50 that doubles is a cache that everybody misses.",
+        title="Compile time of an attempt",
+        description="Time that attempts spent in PT2 compilation before their first training "
+        "loop, in the day before each point. If p50 doubles, everybody misses the cache.",
         unit="s",
         low=0,
         queries=tuple(
@@ -92,8 +92,8 @@ _LONG = (
         ),
     ),
     FleetPanel(
-        title="Times in compile",
-        description="How many attempts compiled for how long. Two bands are cache hits and misses.",
+        title="Compile time distribution",
+        description=("Number of attempts by compile time. Two bands are cache hits and misses."),
         kind=Kind.HEATMAP,
         unit="s",
         step="6h",
@@ -106,9 +106,9 @@ _LONG = (
         ),
     ),
     FleetPanel(
-        title="Compile for each attempt, by model family",
-        description="Seconds of compile over attempts started, in the day before each point. The "
-        "family whose line jumped changed its model, its shapes or its versions.",
+        title="Compile time per attempt, by model family",
+        description="Seconds of compilation over attempts started, in the day before each "
+        "point. The family whose line jumped changed its model, its shapes or its versions.",
         unit="s",
         low=0,
         queries=(
@@ -124,8 +124,8 @@ _LONG = (
         links=(TO_COHORT,),
     ),
     FleetPanel(
-        title="Longest usual compile",
-        description="99 % of attempts of 28 days spent no longer on compile, by cluster. "
+        title="Compile time, p99",
+        description="99th percentile of compile time over the attempts of 28 days, by cluster. "
         "EttPhaseStuck fires at three times that.",
         unit="s",
         low=0,
@@ -140,7 +140,7 @@ _LONG = (
 _WHERE = (
     FleetPanel(
         title="Share of accelerator time, by cluster",
-        description="Compile's part of all accelerator time in the day before each point.",
+        description="Share of compilation in all accelerator time over the day before each point.",
         unit="percentunit",
         low=0,
         queries=(
@@ -153,9 +153,9 @@ _WHERE = (
         width=8,
     ),
     FleetPanel(
-        title="Ten families that compile most, last 7 days",
-        description="Compile's part of the accelerator time of each model family in the last 7 "
-        "days. Short jobs that restart often gain most from a shared cache.",
+        title="Ten families with the most compilation, last 7 days",
+        description="Share of compilation in the accelerator time of each model family over the "
+        "last 7 days. Short jobs that restart often gain most from a shared cache.",
         kind=Kind.BAR_GAUGE,
         unit="percentunit",
         decimals=2,
@@ -169,9 +169,9 @@ _WHERE = (
     ),
     FleetPanel(
         title="Recompiles, by model family",
-        description="Recompile's part of the accelerator time in the 7 days before each point: "
-        "compiles after the first progress, as new shapes set them off. Mark dynamic shapes, or "
-        "pad.",
+        description="Share of recompilation in the accelerator time over the 7 days before each "
+        "point: compilation after the first progress, as new shapes trigger it. Mark dynamic "
+        "shapes, or pad.",
         unit="percentunit",
         low=0,
         queries=(
@@ -188,9 +188,9 @@ _WHERE = (
 COMPILE = Dashboard(
     uid="ett-compile",
     title="What does PT2 compile cost?",
-    description="How much accelerator time compiles take, how long they last, and which model "
-    "families to look at. Stages of a compile, and first against restarted attempts, are in the "
-    "database.",
+    description="How much accelerator time compilation takes, how long it lasts, and which "
+    "model families to look at. Stages of a compilation, and first against restarted attempts, "
+    "are in the database.",
     source=Source.PROMETHEUS,
     variables=OF_COHORTS,
     annotations=(MARKERS,),
@@ -198,6 +198,6 @@ COMPILE = Dashboard(
     rows=(
         Row("What does it cost?", _NOW),
         Row("How long does it take?", _LONG),
-        Row("Where is it worth a look?", _WHERE),
+        Row("Where to look first?", _WHERE),
     ),
 )

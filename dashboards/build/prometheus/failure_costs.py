@@ -1,8 +1,8 @@
-"""What failures cost: time to recover, training done twice, silence before they are noticed."""
+"""Panels of the cost of failures: recovery, repeated training, silence."""
 
 from dashboards.build.kit import Format, Kind, Paint, Query
 from dashboards.build.prometheus.promql import HOUR_S, clusters, once, quantile, traced
-from dashboards.build.prometheus.reading import FleetPanel
+from dashboards.build.prometheus.shared import FleetPanel
 from ett_service.core.words import Category
 
 _RECOVERIES = clusters("ett_time_to_recover_seconds_bucket")
@@ -12,9 +12,9 @@ _SPENT = clusters("ett_window_gpu_seconds", 'window="7d"', f'category=~"{_OF_FAI
 COSTS = (
     FleetPanel(
         title="GPU-hours around failures, 7 days",
-        description="Hours of held accelerators in the 7 days before each point: training done "
-        "again, loops that stood still, and waits for a restart inside an allocation. More of "
-        "repeated_training asks for checkpoints, more of stalled for a shorter timeout.",
+        description="Hours of held accelerators in the 7 days before each point: repeated "
+        "training, stalled loops, and waits for a restart inside an allocation. More "
+        "repeated_training asks for more checkpoints, more stalled for a shorter timeout.",
         unit="short",
         decimals=0,
         low=0,
@@ -23,8 +23,8 @@ COSTS = (
     ),
     FleetPanel(
         title="Time to recover, by cluster",
-        description="From the end of the interrupted loop to the next loop, of the recoveries of "
-        "the day before each point.",
+        description="From the end of the interrupted training loop to the next one, over the "
+        "recoveries of the day before each point.",
         unit="s",
         low=0,
         queries=(
@@ -33,9 +33,9 @@ COSTS = (
         ),
     ),
     FleetPanel(
-        title="Times to recover",
-        description="How many recoveries took how long. A band far above the rest is a kind of "
-        "failure that is noticed late or restarts by hand. A point is an attempt.",
+        title="Time to recover distribution",
+        description="Number of recoveries by duration. A band far above the rest is a kind of "
+        "failure that is noticed late or restarted by hand. A point is an attempt.",
         kind=Kind.HEATMAP,
         unit="s",
         step="6h",
@@ -49,9 +49,9 @@ COSTS = (
         ),
     ),
     FleetPanel(
-        title="Attempts that fell silent",
-        description="Attempts that run, and of which nothing was heard for a third of the time "
-        "after which they count as lost. Many at once are a network or a host.",
+        title="Silent attempts",
+        description="Running attempts without an event for a third of the time after which they "
+        "count as lost. Many at once point to a network or a host.",
         unit="short",
         decimals=0,
         low=0,

@@ -1,4 +1,4 @@
-"""How often attempts fail, by cause and by who owns it."""
+"""Panels of failure rates, by cause and origin."""
 
 from dashboards.build.colours import ALARM, BAD, GOOD, QUIET
 from dashboards.build.kit import Field, Format, Kind, Query, Stack, Transformation
@@ -9,7 +9,7 @@ from dashboards.build.prometheus.promql import (
     failures_per_1000_gpu_hours,
     rate,
 )
-from dashboards.build.prometheus.reading import NO_WEEK_BEFORE, FleetPanel
+from dashboards.build.prometheus.shared import NO_WEEK_BEFORE, FleetPanel
 
 _FAILURES = clusters("ett_failures_total")
 _PREEMPTED = clusters("ett_failures_total", 'origin="preemption"')
@@ -27,8 +27,8 @@ _OWNERS = (
 NOW = (
     FleetPanel(
         title="Failures per 1,000 GPU-hours, last 7 days",
-        description="Attempts that ended failed, preempted or lost, over the time of held "
-        "accelerators. Compare with the table below, cause by cause.",
+        description="Attempts that failed, were preempted or were lost, per time of held "
+        "accelerators. Compare cause by cause with the table below.",
         kind=Kind.STAT,
         unit="short",
         decimals=2,
@@ -37,9 +37,9 @@ NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Of them infrastructure and preemptions, last day",
-        description="Failures of origin infra or preemption per 1,000 GPU-hours of the day "
-        "before, by cluster: what the platform owns.",
+        title="Infrastructure failures and preemptions, last day",
+        description="Failures of origin infra or preemption per 1,000 GPU-hours over the last "
+        "day, by cluster: what the platform owns.",
         kind=Kind.STAT,
         unit="short",
         decimals=2,
@@ -49,9 +49,9 @@ NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Preempted, of all failures",
-        description="Share of preemptions in the failures of the last 7 days. They are a choice of "
-        "the scheduler's rules, not a fault: see to priorities, or to cheaper restarts.",
+        title="Share of preemptions",
+        description="Share of preemptions in the failures of the last 7 days. They follow from "
+        "the scheduler's rules and are no fault: review priorities, or make restarts cheaper.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=1,
@@ -66,7 +66,7 @@ NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Restarts for each job that starts",
+        title="Restarts per started job",
         description="Restarted attempts over first attempts in the last 7 days.",
         kind=Kind.STAT,
         unit="short",
@@ -86,7 +86,7 @@ NOW = (
 CAUSES = (
     FleetPanel(
         title="Failures per 1,000 GPU-hours, by cause, last 7 days",
-        description="Begin with the longest bar: who owns it stands in the table.",
+        description="Begin with the longest bar; the table names its owner.",
         kind=Kind.BAR_GAUGE,
         unit="short",
         decimals=2,
@@ -103,9 +103,9 @@ CAUSES = (
         height=10,
     ),
     FleetPanel(
-        title="Whose failures they are",
-        description="Parts of the failures of each day by origin: infra and preemption are the "
-        "platform's, user is the owner's of the job, unknown wants better evidence.",
+        title="Failures by origin",
+        description="Shares of the failures of each day by origin: infra and preemption belong "
+        "to the platform, user to the owner of the job; unknown needs better evidence.",
         unit="short",
         stack=Stack.PERCENT,
         step="1d",
@@ -116,8 +116,8 @@ CAUSES = (
     ),
     FleetPanel(
         title="Cause by cause, this week and the week before",
-        description="Failures per 1,000 GPU-hours of the last 7 days and of the 7 days before "
-        "them. What grew is what to ask its owner about.",
+        description="Failures per 1,000 GPU-hours over the last 7 days and the 7 days before. "
+        "Ask the owner about what grew.",
         kind=Kind.TABLE,
         unit="short",
         decimals=2,

@@ -1,4 +1,4 @@
-"""Which model families to look at, what of them runs, and what stands still."""
+"""Panels of model families, running attempts and long open phases."""
 
 from dashboards.build.kit import (
     Field,
@@ -21,7 +21,7 @@ from dashboards.build.prometheus.promql import (
     weight_of,
     whole,
 )
-from dashboards.build.prometheus.reading import (
+from dashboards.build.prometheus.shared import (
     NO_BASELINE,
     NO_WEEK_BEFORE,
     TO_COHORT,
@@ -54,9 +54,9 @@ _MERGED = (
 )
 
 TOP_COHORTS = FleetPanel(
-    title="The ten that lose most, last 7 days",
-    description="Model families by accelerator-hours that were not effective training. Follow the "
-    "link of the first whose change is below zero.",
+    title="Ten families with the largest loss, last 7 days",
+    description="Model families by accelerator-hours that were not effective training. Follow "
+    "the link of the first one whose change is below zero.",
     kind=Kind.TABLE,
     unit="short",
     queries=(
@@ -78,9 +78,9 @@ TOP_COHORTS = FleetPanel(
     height=9,
 )
 RUNNING = FleetPanel(
-    title="Attempts that run",
-    description="By model family. One that falls to nothing while others run has been stopped, or "
-    "its trainers no longer tell of themselves.",
+    title="Running attempts",
+    description="By model family. If a family falls to zero while others run, it was stopped, "
+    "or its trainers no longer send events.",
     unit="short",
     decimals=0,
     low=0,
@@ -91,30 +91,30 @@ RUNNING = FleetPanel(
     width=8,
 )
 STUCK = FleetPanel(
-    title="Open longest",
-    description="For how long running attempts have been in a phase other than training, the "
-    "longest of each model family, and how many times what 99 % of attempts stay below. A stalled "
-    "is a loop that tells of no progress. Ask the owner once it passes three times.",
+    title="Longest open phases",
+    description="How long running attempts have been in a phase other than training, the "
+    "longest of each model family, and its ratio to the 99th percentile. Stalled is a training "
+    "loop without progress. Ask the owner once the ratio passes 3.",
     kind=Kind.TABLE,
     unit="s",
     queries=(
         _in_table(f"topk(10, {_OPEN_FOR})"),
         _in_table(f"({_OPEN_FOR})\n/ on (cluster, phase) group_left ()\n{_P99}", NO_BASELINE),
     ),
-    may_be_empty="Every running attempt trains.",
+    may_be_empty="Every running attempt is training.",
     transformations=_MERGED,
     fields=(
         Field(name="Value #A", title="Open for"),
-        Field(name="Value #B", title="Times p99", unit="short", decimals=1),
+        Field(name="Value #B", title="Ratio to p99", unit="short", decimals=1),
         Field(name="cohort", links=(TO_COHORT_OF_ROW,)),
     ),
     sort_by="Open for",
     width=8,
 )
 NAMED_JOBS = FleetPanel(
-    title="Named jobs that run",
-    description="ETT so far of the running jobs that the setting `metrics.jobs` names. The trace "
-    "opens in Perfetto.",
+    title="Running named jobs",
+    description="ETT so far of the running jobs that the setting `metrics.jobs` names. The "
+    "trace opens in Perfetto.",
     kind=Kind.TABLE,
     unit="percentunit",
     decimals=2,

@@ -1,4 +1,4 @@
-"""What the fleet loses, by category."""
+"""Panels of the fleet's losses by category."""
 
 from dashboards.build.kit import Format, Kind, Paint, Query, Stack
 from dashboards.build.prometheus.promql import (
@@ -10,15 +10,15 @@ from dashboards.build.prometheus.promql import (
     gpu_hours,
     rate,
 )
-from dashboards.build.prometheus.reading import FleetPanel
+from dashboards.build.prometheus.shared import FleetPanel
 from dashboards.build.prometheus.weeks import LAST_WEEK, THIS_WEEK, TO_MATRIX, WEEK_COLUMN
 
 _ALL = f"sum ({rate(cohorts('ett_phase_weighted_seconds_total'), '7d')})"
 
 LOST_POINTS = FleetPanel(
     title="From 100 % down to ETT, last 7 days",
-    description="Points of ETT that each category costs, of all accelerator time of 7 days, held "
-    "or waited for; 100 % less all of them is ETT. Begin with the longest bar.",
+    description="Points of ETT that each category costs, over all accelerator time of 7 days, "
+    "held or waited for; 100 % less all of them is ETT. Begin with the longest bar.",
     kind=Kind.BAR_GAUGE,
     unit="percentunit",
     decimals=2,
@@ -37,8 +37,8 @@ LOST_POINTS = FleetPanel(
 )
 LOST_HOURS = FleetPanel(
     title="GPU-hours lost, last 7 days",
-    description="Hours of held accelerators by category, of all cohorts of the clusters, restated: "
-    "what is paid for and trains nothing.",
+    description="Hours of held accelerators by category, of all cohorts of the clusters, "
+    "restated: paid time without effective training.",
     kind=Kind.BAR_GAUGE,
     unit="short",
     decimals=0,
@@ -57,8 +57,8 @@ LOST_HOURS = FleetPanel(
 )
 WEEKS = FleetPanel(
     title="GPU time by category, this week and the week before",
-    description="Parts of all time of held accelerators, of 7 days each. A part that grew is what "
-    "changed; the failures, checkpoints and compile dashboards say why.",
+    description="Shares of all time of held accelerators, over 7 days each. A share that grew "
+    "is what changed; the failures, checkpoints and compilation dashboards say why.",
     kind=Kind.BAR_CHART,
     unit="h",
     stack=Stack.PERCENT,

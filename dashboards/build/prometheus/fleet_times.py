@@ -1,4 +1,4 @@
-"""How long the fleet's starts and recoveries take, and how often it fails."""
+"""Panels of the fleet's starts, recoveries and failures."""
 
 from dashboards.build.kit import Query
 from dashboards.build.prometheus.promql import (
@@ -6,15 +6,15 @@ from dashboards.build.prometheus.promql import (
     failures_per_1000_gpu_hours,
     quantile,
 )
-from dashboards.build.prometheus.reading import NOTHING_FAILED, FleetPanel
+from dashboards.build.prometheus.shared import NOTHING_FAILED, FleetPanel
 
 _STARTS = cohorts("ett_time_to_start_seconds_bucket")
 _RECOVERIES = cohorts("ett_time_to_recover_seconds_bucket")
 
 STARTS = FleetPanel(
     title="Time to start",
-    description="From hardware allocated to the first training loop, of the jobs that reached it "
-    "in the day before each point. Where p90 leaves p50 behind, some starts fail first.",
+    description="From the allocation of hardware to the first training loop, for the jobs that "
+    "reached it in the day before each point. If p90 leaves p50 behind, some starts fail first.",
     unit="s",
     low=0,
     queries=(
@@ -25,8 +25,8 @@ STARTS = FleetPanel(
 )
 RECOVERIES = FleetPanel(
     title="Time to recover",
-    description="From the end of the interrupted loop to the next loop, of the recoveries of the "
-    "day before each point. The failures dashboard says what to fix.",
+    description="From the end of the interrupted training loop to the next one, over the "
+    "recoveries of the day before each point. The failures dashboard says what to fix.",
     unit="s",
     low=0,
     queries=(
@@ -37,8 +37,8 @@ RECOVERIES = FleetPanel(
 )
 FAILURES = FleetPanel(
     title="Failures per 1,000 GPU-hours, by cause",
-    description="Attempts that ended failed, preempted or lost in the day before each point, over "
-    "the time of held accelerators: of all cohorts of the clusters.",
+    description="Attempts that failed, were preempted or were lost in the day before each "
+    "point, per time of held accelerators: of all cohorts of the clusters.",
     unit="short",
     low=0,
     queries=(

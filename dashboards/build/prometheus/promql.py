@@ -1,7 +1,7 @@
-"""The pieces that the queries are made of.
+"""The parts of queries.
 
-A fleet's series are the same at every replica. Rates of its counters are taken of the one series
-that a recording rule makes of them, as it outlives each replica. Ratios are of sums, divided last.
+Fleet series are the same on every replica. Rates of counters are taken of the one series that a
+recording rule makes of them, which outlives each replica. Ratios are of sums, divided last.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _RATED = frozenset(
         "ett_checkpoint_blocking_seconds_bucket",
     }
 )
-"""Of these the rate of a day is recorded, too."""
+"""The rate of a day is recorded for these, too."""
 
 _JOB = 'job="$job"'
 _CLUSTERS = 'cluster=~"$cluster"'
@@ -49,49 +49,49 @@ _INSTANCES = 'instance=~"$instance"'
 
 
 def whole(name: str, *matchers: str) -> str:
-    """Select series that know neither cluster nor cohort."""
+    """Select series without cluster and cohort."""
     return _selected(name, _JOB, *matchers)
 
 
 def clusters(name: str, *matchers: str) -> str:
-    """Select the chosen clusters."""
+    """Select the selected clusters."""
     return _selected(name, _JOB, _CLUSTERS, *matchers)
 
 
 def cohorts(name: str, *matchers: str) -> str:
-    """Select the chosen cohorts of the chosen clusters."""
+    """Select the selected cohorts of the selected clusters."""
     return _selected(name, _JOB, _CLUSTERS, _COHORTS, *matchers)
 
 
 def own(name: str, *matchers: str) -> str:
-    """Select what the chosen instances tell of themselves."""
+    """Select the own metrics of the selected instances."""
     return _selected(name, _JOB, _INSTANCES, *matchers)
 
 
 def once(text: str) -> str:
-    """Take what every replica tells once."""
+    """Merge the series of all replicas, which are the same."""
     return f"max without (instance, pod) ({text})"
 
 
 def rate(selector: str, window: str = "$__rate_interval", ago: str = "") -> str:
-    """A fleet's counter per second, over what a point stands for or a fixed window."""
+    """Return the rate of a fleet counter, over the interval of a point or a fixed window."""
     return _over("rate", selector, window, ago)
 
 
 def grown(selector: str, window: str = "$__rate_interval", ago: str = "") -> str:
-    """By how much a fleet's counter grew, likewise."""
+    """Return the increase of a fleet counter, likewise."""
     return _over("increase", selector, window, ago)
 
 
 def traced(selector: str) -> str:
-    """By how much a fleet's counter grew, of the series as scraped: exemplars lie on no other."""
+    """Return the increase of the series as scraped, which alone have exemplars."""
     return once(f"increase({selector}[$__rate_interval])")
 
 
 def quantile(q: float, selector: str, by: str = "") -> str:
-    """A quantile of a fleet's histogram over the day before.
+    """Return a quantile of a fleet histogram over the day before.
 
-    *by* are labels to tell apart, with commas behind.
+    *by* are labels to group by, each with a comma behind.
     """
     name, _, matchers = selector.partition("{")
     rated = rate(selector, "1d")
@@ -102,9 +102,9 @@ def quantile(q: float, selector: str, by: str = "") -> str:
 
 def ratio(days: str, by: str = "", ago: str = "") -> str:
     """ETT over ``1d``, ``7d`` or ``28d``, restated; *ago* is an ``offset``."""
-    told = once(cohorts("ett_window_ratio", f'window="{days}"', 'weighting="accelerators"') + ago)
+    value = once(cohorts("ett_window_ratio", f'window="{days}"', 'weighting="accelerators"') + ago)
     weight = weight_of(days, ago)
-    return f"sum{by} ({told} * ignoring (weighting) {weight})\n/\nsum{by} ({weight})"
+    return f"sum{by} ({value} * ignoring (weighting) {weight})\n/\nsum{by} ({weight})"
 
 
 def weight_of(days: str, ago: str = "") -> str:
@@ -133,10 +133,10 @@ def by_category(window: str = "$__rate_interval", ago: str = "", *, effective: b
     """
     of = () if effective else (f'phase!="{Phase.TRAIN_LOOP}"',)
     gross = rate(cohorts("ett_phase_weighted_seconds_total", *of), window, ago)
-    found = rate(cohorts("ett_deducted_weighted_seconds_total"), window, ago)
+    added = rate(cohorts("ett_deducted_weighted_seconds_total"), window, ago)
     taken = rate(cohorts("ett_deducted_weighted_seconds_total", *of), window, ago)
     lost = f"-sum without (category) ({taken})"
-    return f"sum by (category) (\n{_named(gross)}\nor\n{found}\nor\n{_named(lost)}\n)"
+    return f"sum by (category) (\n{_named(gross)}\nor\n{added}\nor\n{_named(lost)}\n)"
 
 
 def dated(week: str, text: str) -> str:
@@ -150,7 +150,7 @@ def _over(function: str, selector: str, window: str, ago: str) -> str:
 
 
 def _named(text: str) -> str:
-    """Name the category of a phase: its own name, but of the loop."""
+    """Label a phase with its category: its own name, but for the training loop."""
     named = f'label_replace({text}, "category", "$1", "phase", "(.+)")'
     loop = f'"category", "{Category.EFFECTIVE_TRAINING}", "phase", "{Phase.TRAIN_LOOP}"'
     return f"label_replace({named}, {loop})"

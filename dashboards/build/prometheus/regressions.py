@@ -1,22 +1,22 @@
-"""What got worse, and do people know?"""
+"""The dashboard of regressions."""
 
 from dashboards.build.kit import Dashboard, Row, Source
-from dashboards.build.prometheus.reading import MARKERS, OF_COHORTS, TO_JOBS
-from dashboards.build.prometheus.regressions_found import FOUND, SEARCH
-from dashboards.build.prometheus.regressions_told import TOLD
+from dashboards.build.prometheus.regressions_deliveries import DELIVERIES
+from dashboards.build.prometheus.regressions_findings import FINDINGS, SEARCH
+from dashboards.build.prometheus.shared import MARKERS, OF_COHORTS, TO_JOBS
 
 REGRESSIONS = Dashboard(
     uid="ett-regressions",
     title="What got worse, and do people know?",
-    description="Lasting changes for the worse that the daily search found, what they cost, and "
-    "whether the search runs and its messages arrive.",
+    description="Lasting changes for the worse that the daily search found, their cost, and "
+    "whether the search runs and its notifications arrive.",
     source=Source.PROMETHEUS,
     variables=OF_COHORTS,
     annotations=(MARKERS,),
     links=(TO_JOBS,),
     rows=(
-        Row("What got worse?", FOUND),
-        Row("Is it looked for?", SEARCH),
-        Row("Do people hear of it?", TOLD),
+        Row("What got worse?", FINDINGS),
+        Row("Is the search running?", SEARCH),
+        Row("Are people notified?", DELIVERIES),
     ),
 )

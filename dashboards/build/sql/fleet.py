@@ -134,4 +134,4 @@ WHERE verdict = 'regression' AND firing_us IS NOT NULL AND onset_us < {TO_US}
   AND (resolved_us IS NULL OR resolved_us >= {FROM_US}) AND {OF_PROJECT}
 ORDER BY 1
 """.strip()
-"""What the search found and people were told of, from its onset until it was gone."""
+"""Regressions, from the onset until they were resolved."""

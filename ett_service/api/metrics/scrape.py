@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ett_service.api.deps import State, key_of, require
 from ett_service.api.problems import Problem, declared
-from ett_service.metrics.text import Form, chosen
+from ett_service.metrics.text import TextFormat, negotiate
 from ett_service.storage.engine.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 router = APIRouter(tags=["metrics"])
 
 _PAGE: dict[str, Any] = {
-    "content": {form.value.partition(";")[0]: {"schema": {"type": "string"}} for form in Form}
+    "content": {form.value.partition(";")[0]: {"schema": {"type": "string"}} for form in TextFormat}
 }
 
 _MOST_SCRAPERS = 16
@@ -81,7 +81,7 @@ def read_metrics(request: Request, _: Annotated[None, Depends(_may_scrape)]) -> 
     part is the same on every replica, and missing while the database is unavailable. A service
     that listens on loopback needs no key; others need one of scope `fleet`.
     """
-    form = chosen(", ".join(request.headers.getlist("accept")))
+    form = negotiate(", ".join(request.headers.getlist("accept")))
     own = request.state.own
     began = time.perf_counter()
     try:

@@ -7,11 +7,13 @@ from urllib.parse import urlsplit
 from pydantic import AliasPath, Field
 
 from ett_service.api.answers import Answer, Instant, KeyPrefix, Of, Seconds
-from ett_service.notifications.receivers import Directory, Format, Receiver
+from ett_service.notifications.formats import Format
+from ett_service.notifications.receiver import Receiver
+from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.storage.receivers.receivers import Health as ReceiverHealth
-from ett_service.storage.receivers.receivers import KeptReceiver
+from ett_service.storage.receivers.receivers import StoredReceiver
 
 Counts = Mapping[DeliveryState, int]
 """The deliveries of a receiver by what became of them."""
@@ -70,6 +72,7 @@ class ReceiverAnswer(Answer):
         return cls.of(
             receiver,
             origin="settings",
+            format=receiver.format.name,
             host=_host(receiver.url),
             health=health or ReceiverHealth(),
             counts=counts,
@@ -78,7 +81,7 @@ class ReceiverAnswer(Answer):
 
     @classmethod
     def of_project(
-        cls, receiver: KeptReceiver, directory: Directory, counts: Counts, now_us: int
+        cls, receiver: StoredReceiver, directory: Directory, counts: Counts, now_us: int
     ) -> "ReceiverAnswer":
         """Read a receiver that was created over the API."""
         try:

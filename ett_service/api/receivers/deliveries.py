@@ -21,7 +21,7 @@ from ett_service.api.deps import (
 from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import declared
 from ett_service.api.receivers.receivers import Name, owner_of
-from ett_service.notifications.receivers import OF_SETTINGS
+from ett_service.notifications.receiver import OF_SETTINGS
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import DeliveryFilter
 from ett_service.storage.receivers.outbox import DeliveryState

@@ -31,14 +31,15 @@ from ett_service.api.receivers.answers import (
 from ett_service.api.state import AppState
 from ett_service.core.dimensions import Dimension
 from ett_service.core.intervals import SECOND_US
+from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Refused
-from ett_service.notifications.notice import test_notice
-from ett_service.notifications.receivers import Format, Receiver
+from ett_service.notifications.notice import test_message
+from ett_service.notifications.receiver import Receiver, Secret
 from ett_service.notifications.sender import Outcome
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.jobs.listing import project_name
 from ett_service.storage.receivers import deliveries, receivers
-from ett_service.storage.receivers.receivers import BadReceiver, KeptReceiver
+from ett_service.storage.receivers.receivers import BadReceiver, StoredReceiver
 from ett_service.storage.record.keys import Key
 
 router = APIRouter(
@@ -63,7 +64,7 @@ class ReceiverRequest(RequestBody):
             "is stored encrypted, and never shown again."
         ),
     )
-    format: Annotated[str, Words(tuple(map(str, Format)))] = Format.GENERIC.value
+    format: Annotated[str, Words(tuple(FORMATS))] = "generic"
     where: dict[Dimension, str] = Field(
         default_factory=dict,
         description="Notify only of cohorts with these values. A cohort without one of these "
@@ -156,7 +157,7 @@ def try_receiver(name: Name, project_id: AdministeredId, state: State) -> TrialA
     with state.store.reading() as conn:
         receiver = _opened(state, conn, project_id, name, now_us)
         project = project_name(conn, project_id)
-    notice = test_notice(project_id, project, state.notifications.public_url, now_us)
+    notice = test_message(project_id, project, state.notifications.public_url, now_us)
     sender = state.notifications.sender()
     outcome = sender.send(receiver, f"msg_{secrets.token_hex(16)}", notice, now_us)
     return TrialAnswer.of(outcome, outcome=_in_words(outcome))
@@ -173,7 +174,7 @@ def rotate_receiver(name: Name, project_id: AdministeredId, state: State) -> Rot
 
     def rotate(conn: Connection) -> str:
         receiver = _stored(state, conn, project_id, name)
-        if Format(receiver.format) is not Format.GENERIC:
+        if FORMATS[receiver.format].secret is not Secret.SIGNING_KEY:
             raise Problem(
                 ProblemKind.CONFLICT,
                 "Messages of this format are not signed. Delete the receiver and create it again.",
@@ -189,15 +190,15 @@ def rotate_receiver(name: Name, project_id: AdministeredId, state: State) -> Rot
 
 
 def _create(state: AppState, project_id: int, key: Key, body: ReceiverRequest) -> MadeReceiver:
-    is_pagerduty = body.format == Format.PAGERDUTY
-    if is_pagerduty != bool(body.routing_key):
+    secret = FORMATS[body.format].secret
+    if (secret is Secret.ROUTING_KEY) != bool(body.routing_key):
         errors = [{"code": "bad_routing_key", "pointer": "/routing_key"}]
         detail = "PagerDuty needs a routing key, and no other format takes one."
         raise Problem(ProblemKind.VALIDATION_FAILED, detail, errors=errors)
     if any(each.name == body.name for each in state.notifications.directory.of_settings):
         raise Problem(ProblemKind.CONFLICT, "A receiver of the settings has this name.")
     _check(state, project_id, body)
-    signing = receivers.new_secret() if body.format == Format.GENERIC else None
+    signing = receivers.new_secret() if secret is Secret.SIGNING_KEY else None
     receiver = receivers.NewReceiver(
         name=body.name,
         url=body.url,
@@ -221,7 +222,7 @@ def _create(state: AppState, project_id: int, key: Key, body: ReceiverRequest) -
 
 def _check(state: AppState, project_id: int, body: ReceiverRequest) -> None:
     try:
-        state.notifications.sender().check(Receiver(project_id, body.name, body.url))
+        state.notifications.sender().check(project_id, body.url)
     except Refused as error:
         errors = [{"code": "bad_address", "pointer": "/url"}]
         raise Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=errors) from None
@@ -252,7 +253,7 @@ def owner_of(state: AppState, conn: Connection, project_id: int, name: str) -> i
     raise Problem(ProblemKind.NOT_FOUND, "No such receiver.")
 
 
-def _stored(state: AppState, conn: Connection, project_id: int, name: str) -> KeptReceiver:
+def _stored(state: AppState, conn: Connection, project_id: int, name: str) -> StoredReceiver:
     receiver = receivers.get(conn, project_id, name)
     if receiver is None:
         raise _unknown(state, name)

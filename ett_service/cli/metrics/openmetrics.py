@@ -21,7 +21,7 @@ from ett_service.metrics.families import COUNTERS
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Readable
 from ett_service.storage.metrics import labels as counter_labels
-from ett_service.storage.metrics.labels import Most
+from ett_service.storage.metrics.labels import LabelLimits
 
 _MOST_STEPS = 100_000
 _SHORTEST_S = 60
@@ -95,7 +95,7 @@ def _read(
         past.add(labels, counter_steps(job.ledger, steps, job.exclusions))
     with store.reading() as conn:
         live = counter_labels.read(conn)
-    past.fold(Most(settings.metrics.clusters, settings.metrics.cohorts), live)
+    past.fold(LabelLimits(settings.metrics.clusters, settings.metrics.cohorts), live)
     return past
 
 

@@ -15,7 +15,7 @@ from ett_service.metrics.rules.rule import Alert, Scale
 
 
 def budget_alerts(objective: Objective, scale: Scale) -> Iterator[Alert]:
-    """Yield one for each speed at which the budget burns."""
+    """Yield an alert for each burn rate."""
     for burn in objective.burns:
         yield Alert(
             burn.name,
@@ -27,8 +27,8 @@ def budget_alerts(objective: Objective, scale: Scale) -> Iterator[Alert]:
             ),
             description=(
                 "{{ $value | humanizePercentage }} of accelerator time was not effective training "
-                f"over {burn.long}. This fires above {percent(objective.fires_at(burn))}; over "
-                f"{BUDGET_DAYS} days {percent(objective.budget)} are allowed."
+                f"over {burn.long}. The alert fires above {percent(objective.fires_at(burn))}; "
+                f"the budget over {BUDGET_DAYS} days is {percent(objective.budget)}."
             ),
             dashboard="/d/ett-fleet?var-cluster={{ $labels.cluster | urlquery }}",
             wait=burn.wait,
@@ -57,7 +57,7 @@ _FAILURES = "/d/ett-failures?var-cluster={{ $labels.cluster | urlquery }}"
 
 
 def fleet_alerts(scale: Scale) -> Iterator[Alert]:
-    """Yield them."""
+    """Yield the alerts on running attempts and failures."""
     yield Alert(
         "EttPhaseStuck",
         _stuck(scale),
@@ -65,8 +65,8 @@ def fleet_alerts(scale: Scale) -> Iterator[Alert]:
         summary="An attempt of {{ $labels.cohort }} is stuck in {{ $labels.phase }}",
         description=(
             "It has been in {{ $labels.phase }} on {{ $labels.cluster }} for "
-            "{{ $value | humanizeDuration }}: over 10 min and three times as long as 99% of "
-            "attempts, or over 30 min in a save or a stall."
+            "{{ $value | humanizeDuration }}: over 10 min and over three times the 99th "
+            "percentile, or over 30 min in a checkpoint or a stall."
         ),
         dashboard=_COHORT,
         wait="5m",
@@ -75,10 +75,10 @@ def fleet_alerts(scale: Scale) -> Iterator[Alert]:
         "EttFailureRateHigh",
         _failing(scale),
         severity="ticket",
-        summary="{{ $labels.cluster }} has many failures by {{ $labels.cause }}",
+        summary="{{ $labels.cluster }} has many failures of cause {{ $labels.cause }}",
         description=(
-            "{{ $value | humanize }} attempts failed by {{ $labels.cause }} in a day, over three "
-            "times as many as on a day of the week before."
+            "{{ $value | humanize }} attempts failed with cause {{ $labels.cause }} in a day, over "
+            "three times the daily average of the week before."
         ),
         dashboard=_FAILURES,
         wait="1h",
@@ -87,10 +87,10 @@ def fleet_alerts(scale: Scale) -> Iterator[Alert]:
         "EttCohortSilent",
         _silent(),
         severity="ticket",
-        summary="Nothing is heard of {{ $labels.cohort }} on {{ $labels.cluster }}",
+        summary="No events from {{ $labels.cohort }} on {{ $labels.cluster }}",
         description=(
-            "Its attempts run, and none gave a sign for {{ $value | humanizeDuration }}, while "
-            "other attempts do. Silent ones are soon taken for lost."
+            "Its attempts run, and none has sent an event for {{ $value | humanizeDuration }}, "
+            "while other attempts do. Silent attempts will soon count as lost."
         ),
         dashboard=_COHORT,
         wait="5m",
@@ -99,7 +99,7 @@ def fleet_alerts(scale: Scale) -> Iterator[Alert]:
 
 
 def _stuck(scale: Scale) -> str:
-    # A loop may be open for weeks; what hangs inside it is `stalled`.
+    # A training loop may be open for weeks; a loop that hangs is `stalled`.
     p99 = merged("ett_phase_p99_seconds")
     return "\n".join(
         (
@@ -150,7 +150,7 @@ _DASHBOARD = "/d/ett-service"
 
 
 def service_alerts(scale: Scale) -> Iterator[Alert]:
-    """Yield them."""
+    """Yield the alerts on the service itself."""
     yield Alert(
         "EttDown",
         'absent(up{job="ett"} == 1)',
@@ -165,9 +165,9 @@ def service_alerts(scale: Scale) -> Iterator[Alert]:
         "EttAggregationLagging",
         _lagging(scale),
         severity="ticket",
-        summary="ETT numbers are behind what came in",
+        summary="ETT aggregation is behind",
         description=(
-            "Facts that came in {{ $value | humanizeDuration }} ago are not in the numbers, or "
+            "Events received {{ $value | humanizeDuration }} ago are not aggregated yet, or "
             "nothing has been published for so long."
         ),
         dashboard=_DASHBOARD,
@@ -177,8 +177,8 @@ def service_alerts(scale: Scale) -> Iterator[Alert]:
         "EttWatchdog",
         "vector(1)",
         severity="none",
-        summary="Alerts of ETT reach whoever reads this",
-        description="This always fires. Where it is missing, no alert of ETT arrives.",
+        summary="ETT alerts arrive",
+        description="This alert always fires. If it is missing, no alert of ETT arrives.",
         dashboard=_DASHBOARD,
     )
 
@@ -190,8 +190,8 @@ def _ingest(scale: Scale) -> Iterator[Alert]:
         severity="page",
         summary="ETT receives no events while attempts run",
         description=(
-            "The last event came in {{ $value | humanizeDuration }} ago. After 15 min of silence "
-            "running attempts are taken for lost."
+            "The last event arrived {{ $value | humanizeDuration }} ago. After 15 min of silence "
+            "running attempts count as lost."
         ),
         dashboard=_DASHBOARD,
         wait="5m",
@@ -201,9 +201,9 @@ def _ingest(scale: Scale) -> Iterator[Alert]:
         "EttIngestRejecting",
         _rejecting(scale),
         severity="ticket",
-        summary="ETT refuses events: {{ $labels.code }}",
+        summary="ETT rejects events: {{ $labels.code }}",
         description=(
-            "{{ $value | humanizePercentage }} of the events of the last 15 min were refused with "
+            "{{ $value | humanizePercentage }} of the events of the last 15 min were rejected with "
             "`{{ $labels.code }}`."
         ),
         dashboard=_DASHBOARD,
@@ -212,8 +212,8 @@ def _ingest(scale: Scale) -> Iterator[Alert]:
 
 
 def _stalled(scale: Scale) -> str:
-    # It has to fire before silent attempts are closed as lost, since nothing runs any more then.
-    # Without its database the service cannot say what runs: what ran before goes on.
+    # It must fire before silent attempts are closed as lost, because then none runs any more.
+    # Without its database the service cannot say what runs: what ran before counts.
     running = "ett_attempts_running"
     before = f"last_over_time({running}[{scale.text('6h')}])"
     return "\n".join(
@@ -252,7 +252,7 @@ def _rejecting(scale: Scale) -> str:
 
 
 def _lagging(scale: Scale) -> str:
-    # The worker publishes how far it is; where none ever ran, nothing is published at all.
+    # The worker publishes its watermark; if none ever ran, nothing is published at all.
     watermark = merged("ett_aggregation_watermark_timestamp_seconds")
     started = merged('process_start_time_seconds{job="ett"}')
     most = scale.seconds("10m")
@@ -271,18 +271,18 @@ _REGRESSIONS = "/d/ett-regressions"
 
 
 def regression_alerts(scale: Scale) -> Iterator[Alert]:
-    """Yield them."""
+    """Yield the alerts on regressions and their notifications."""
     yield Alert(
         "EttRegressionActive",
         f"sum without (severity) ({merged('ett_regression_active')}) > 0",
         severity="ticket",
         summary=(
             "{{ $labels.metric }} {{ $labels.phase }} of {{ $labels.cohort }} on "
-            "{{ $labels.cluster }} is worse than it was"
+            "{{ $labels.cluster }} got worse"
         ),
         description=(
-            "A lasting change was found, over all floors and in two runs at least. "
-            "`ett regressions list` tells how much it is, since when and what it comes with."
+            "At least two runs found a lasting change above all floors. `ett regressions list` "
+            "shows its size, its onset and what it is associated with."
         ),
         dashboard=_COHORT_REGRESSIONS,
     )
@@ -290,10 +290,10 @@ def regression_alerts(scale: Scale) -> Iterator[Alert]:
         "EttDetectionStalled",
         f"time() - {merged('ett_detection_last_run_timestamp_seconds')} > {scale.seconds('26h')}",
         severity="ticket",
-        summary="Nobody looks for regressions",
+        summary="The search for regressions has stopped",
         description=(
-            "The latest search of some project was of what was known {{ $value | "
-            "humanizeDuration }} ago; there should be one a day."
+            "The latest search of a project covers data up to {{ $value | humanizeDuration }} ago; "
+            "there should be one search a day."
         ),
         dashboard=_REGRESSIONS,
         wait="30m",
@@ -302,11 +302,11 @@ def regression_alerts(scale: Scale) -> Iterator[Alert]:
         "EttWebhookFailing",
         _deliveries_failing(scale),
         severity="ticket",
-        summary="Messages do not reach {{ $labels.receiver }}",
+        summary="Deliveries to {{ $labels.receiver }} fail",
         description=(
-            "They wait for over an hour, or were given up within a day. What was not delivered is "
-            "kept: `ett receivers deliveries {{ $labels.receiver }}` shows why, and `ett receivers "
-            "replay` sends it again."
+            "A delivery has been pending for over an hour, or was given up within a day. It is "
+            "stored: `ett receivers deliveries {{ $labels.receiver }}` shows why it failed, and "
+            "`ett receivers replay` sends it again."
         ),
         dashboard=_REGRESSIONS,
         wait="5m",

@@ -45,7 +45,7 @@ def sloth(objective: Objective, links: Links) -> dict[str, Plain]:
 
 
 def sloth_windows(objective: Objective) -> dict[str, Plain]:
-    """Return the windows of Sloth's alerts, which wants two for each severity: here the same."""
+    """Return the windows of Sloth's alerts: two for each severity, here the same."""
 
     def window(burn: Burn) -> dict[str, Plain]:
         return {
@@ -67,7 +67,7 @@ def sloth_windows(objective: Objective) -> dict[str, Plain]:
 
 
 def pyrra(objective: Objective) -> dict[str, Plain]:
-    """Return an SLO of Pyrra without alerts: its burn rates of 14 and 7 ask for what cannot be."""
+    """Return an SLO of Pyrra without alerts: its burn rates of 14 and 7 cannot be reached."""
     return {
         "apiVersion": "pyrra.dev/v1alpha1",
         "kind": "ServiceLevelObjective",
@@ -116,23 +116,23 @@ def files(objective: Objective, links: Links, scale: Scale | None = None) -> dic
         "examples/sloth.yaml": sloth(objective, links),
         "examples/sloth-windows.yaml": sloth_windows(objective),
     }
-    return {name: _written(told, objective) for name, told in (rules | examples).items()}
+    return {name: _yaml(content, objective) for name, content in (rules | examples).items()}
 
 
 def one_file(objective: Objective, links: Links) -> str:
     """Return all rules as one rule file."""
-    return _written(_plain(_all(objective), Scale(), links), objective)
+    return _yaml(_plain(_all(objective), Scale(), links), objective)
 
 
 def prometheus_rule(objective: Objective, links: Links) -> str:
     """Return all rules as one object of the Prometheus operator."""
-    told: dict[str, Plain] = {
+    content: dict[str, Plain] = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {"name": "ett", "labels": {"app.kubernetes.io/name": "ett"}},
         "spec": _plain(_all(objective), Scale(), links),
     }
-    return _written(told, objective)
+    return _yaml(content, objective)
 
 
 def _all(objective: Objective) -> list[Group]:
@@ -143,16 +143,16 @@ def _plain(of_file: list[Group], scale: Scale, links: Links) -> dict[str, Plain]
     return {"groups": [group.plain(scale, links) for group in of_file]}
 
 
-def _written(told: Mapping[str, Plain], objective: Objective) -> str:
+def _yaml(content: Mapping[str, Plain], objective: Objective) -> str:
     head = (
         f"# Written by `ett rules --target {decimal(objective.target)}`; change that, not this.\n"
     )
-    body = yaml.dump(told, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDEST)
+    body = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDEST)
     return head + str(body)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes expressions of several lines as such, and lists indented below their key."""
+    """Writes expressions of several lines as blocks, and lists indented below their key."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 -- the library's own signature
         """Indent lists, too."""
@@ -163,9 +163,9 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _text(dumper: yaml.SafeDumper, told: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in told else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", told, style=style)
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text)

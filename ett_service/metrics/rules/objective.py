@@ -1,8 +1,8 @@
 """The objective: how much ineffective time is allowed, and how fast that may be used up.
 
-The objective of a web server leaves an error budget of a thousandth, and its alerts ask for burn
-rates of 14 and 6. A budget of a tenth burns ten times too fast at most, and in normal operation
-it burns at about 1. So factors have to lie between the two.
+The objective of a web server leaves an error budget of a thousandth, and its alerts use burn rates
+of 14 and 6. A budget of a tenth burns at most ten times too fast, and at about 1 in normal
+operation. So factors have to lie between the two.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ett_service.core.errors import EttError
 
 BUDGET_DAYS = 30
 LEAST_GPU_HOURS = 10
-"""A window with less accelerator time than that alerts nobody."""
+"""A window with less accelerator time fires no alert."""
 
 _HOURS = {"m": Fraction(1, 60), "h": Fraction(1), "d": Fraction(24)}
 
@@ -27,8 +27,8 @@ class Burn:
     """One alert: the budget burns ``factor`` times too fast, in a long window and a short one.
 
     The long window says that it matters, the short one that it still goes on. ``wait`` is how long
-    both must hold. Where nothing ran before, the long window says no more than the short one: with
-    ``filled`` at least one part in so many of it has to have been used as the short one is.
+    both must hold. If nothing ran before, the long window says no more than the short one: with
+    ``filled`` its usage has to be at least one part in so many of that of the short one.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Burn:
 
     @property
     def budget_share(self) -> Fraction:
-        """The part of the whole budget that is gone when it has burnt so for the long window."""
+        """The share of the whole budget that is used after burning so for the long window."""
         return self.factor * self.long_hours / (BUDGET_DAYS * 24)
 
 

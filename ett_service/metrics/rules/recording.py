@@ -1,10 +1,10 @@
-"""Recording rules: counters of all replicas made one, then rates, sums, and ratios last.
+"""Recording rules: replicas are merged first, then come rates, then sums, and ratios last.
 
 Fleet counters are the same on every replica and never go down, so replicas are merged before any
 rate is taken: over a rollout each pod has seen only a part of a window, and the largest of those
-parts is not the whole. Rates come before sums, because a sum may fall where no counter does, and a
-rate would take it for a counter that began anew: a cohort whose place on the page another takes
-leaves it, and floats that are added in another order come out a little less.
+parts is not the whole. Rates come before sums, because a sum may fall although no counter does, and
+a rate would take that for a reset: a cohort whose place on the page another takes leaves the sum,
+and floats that are added in another order may yield a little less.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ HISTOGRAMS = (
 )
 QUANTILES = {"p50": "0.5", "p90": "0.9", "p99": "0.99"}
 INFRA = 'origin=~"infra|preemption"'
-"""What the write-up counts as failures; lost contact may be a fault of our own."""
+"""Failures of the platform; lost contact may be a fault of the service itself."""
 
 WEIGHTED = "cluster_cohort_phase_held:ett_phase_weighted_seconds_total:max"
 DEDUCTED = "cluster_cohort_phase_category:ett_deducted_weighted_seconds_total:max"
 INEFFECTIVE = "cluster_cohort_phase:ett_ineffective_weighted_seconds_total:max"
-"""Phases but the loop as they are, and what was deducted from the loop: all that is not ETT."""
+"""All time that is not ETT: every other phase, and the deductions from the training loop."""
 
 FAILURES = "cluster_origin_cause:ett_failures_total:max"
 OPEN = "cluster_cohort_phase:ett_oldest_open_phase_seconds:max"
@@ -37,7 +37,7 @@ _MERGED_ONLY = {
     "ett_checkpoint_blocking_seconds_sum": "cluster_cohort",
     "ett_phase_duration_seconds_bucket": "cluster_phase_le",
 }
-"""Counters of which dashboards take rates over windows of their own, and their labels."""
+"""Counters of which dashboards take rates over other windows, and their labels."""
 
 _LOOKBACK = "5m"
 _LOOP = '{phase="train_loop"}'
@@ -55,14 +55,14 @@ def groups(objective: Objective, scale: Scale) -> list[Group]:
 
 
 def merged(metric: str) -> str:
-    """Return *metric* as the replica says it that was scraped last."""
+    """Return *metric* merged over replicas."""
     return f"max without (instance, pod) ({metric})"
 
 
 def _merged(scale: Scale) -> Iterator[Recording]:
     def counter(metric: str) -> str:
-        # A replica that is gone counts for the lookback, until one that was scraped before it has
-        # caught up: a maximum that falls would be read as a counter that began anew.
+        # A replica that is gone counts for the lookback, until the others have caught up: a
+        # maximum that falls would be read as a counter reset.
         return merged(f"max_over_time({metric}[{scale.text(_LOOKBACK)}])")
 
     yield Recording(WEIGHTED, counter("ett_phase_weighted_seconds_total"))
@@ -174,13 +174,13 @@ def _quantiles(scale: Scale) -> Iterator[Recording]:
                 ("cluster_cohort", buckets),
                 ("cluster", f"sum without (cohort) ({buckets})"),
             ):
-                # Where nothing was observed a quantile is NaN, which is not above 0.
+                # Without observations a quantile is NaN, which is not above 0.
                 expr = f"histogram_quantile({quantile}, {of}) > 0"
                 yield Recording(f"{level}:{histogram}:{name}_1d", expr)
 
 
 def _objective(objective: Objective, scale: Scale) -> Iterator[Recording]:
-    """Yield what the alerts on the budget look at, and how much of it 30 days used up."""
+    """Yield the rates behind the budget alerts, and the budget used in 30 days."""
     for window in sorted({w for burn in objective.burns for w in (burn.long, burn.short)}):
         span = scale.text(window)
         everything = f"cluster:ett_phase_weighted_seconds:rate{window}"
@@ -192,7 +192,7 @@ def _objective(objective: Objective, scale: Scale) -> Iterator[Recording]:
         )
     month = scale.text("30d")
     used = "cluster:ett_ineffective_per_weighted_seconds:ratio_rate30d"
-    # From rates that are there already: 30 days of every counter are too many samples a minute.
+    # From recorded rates: 30 days of every counter are too many samples a minute.
     parts = [
         f"sum_over_time(cluster:ett_{part}_weighted_seconds:rate1h[{month}])"
         for part in ("effective", "phase")
@@ -205,7 +205,7 @@ def _objective(objective: Objective, scale: Scale) -> Iterator[Recording]:
 
 
 def _ratio(part: str, whole: str) -> str:
-    # Where nothing ran there is no ratio, and not one of 0 / 0.
+    # If nothing ran there is no ratio, rather than 0 / 0.
     return f"{part} / ({whole} > 0)"
 
 

@@ -1,4 +1,4 @@
-"""Rules as data: what Prometheus records and alerts on, before it is written as YAML."""
+"""Rules as data, before they are written as YAML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ _MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 
 class BadScale(EttError):
-    """A scale by which a duration cannot be divided to whole milliseconds."""
+    """A scale that does not divide a duration to whole milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """By what every duration of the rules is divided, where the fleet's clock runs faster."""
+    """The divisor of every duration of the rules, for a fleet whose clock runs faster."""
 
     by: int = 1
 
@@ -45,22 +45,22 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """An expression whose value is kept under a name: ``level:metric:operations``."""
+    """An expression whose value is recorded under a name: ``level:metric:operations``."""
 
     record: str
     expr: str
 
     def plain(self) -> dict[str, Plain]:
-        """Return it as a rule file has it."""
+        """Return the rule as a rule file has it."""
         return {"record": self.record, "expr": self.expr}
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An expression that calls somebody while it has a value.
+    """An expression that fires while it has a value.
 
-    ``wait`` is how long it must hold first, ``hold`` how long the alert goes on after it; both are
-    durations before they are scaled, and empty for none. ``dashboard`` is a path below Grafana.
+    ``wait`` is how long it must hold first, ``hold`` how long the alert goes on afterwards; both
+    are unscaled durations, and empty for none. ``dashboard`` is a path below Grafana.
     """
 
     alert: str
@@ -78,7 +78,7 @@ class Alert:
         return f"{self.alert.lower()}.md"
 
     def plain(self, scale: Scale, links: "Links") -> dict[str, Plain]:
-        """Return it as a rule file has it."""
+        """Return the rule as a rule file has it."""
         waits = {"for": self.wait, "keep_firing_for": self.hold}
         return {
             "alert": self.alert,
@@ -96,7 +96,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where annotations of alerts lead to."""
+    """The targets of links in annotations."""
 
     runbooks: str = "https://ett.example/docs/runbooks"
     dashboards: str = "http://localhost:3000"
@@ -111,7 +111,7 @@ class Group:
     interval: str = "1m"
 
     def plain(self, scale: Scale, links: Links) -> dict[str, Plain]:
-        """Return it as a rule file has it."""
+        """Return the rule as a rule file has it."""
         rules = [
             rule.plain() if isinstance(rule, Recording) else rule.plain(scale, links)
             for rule in self.rules

@@ -1,49 +1,43 @@
-"""Renders a notice as its receiver reads it."""
+"""The formats of webhooks: every module of this package is one, and declares it as ``FORMAT``."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Mapping
+from enum import StrEnum
+from importlib import import_module
+from pkgutil import iter_modules
 
 import msgspec
 
-from ett_service.notifications.formats import alertmanager, generic, pagerduty, slack, teams
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receivers import Format, Receiver
-
-MOST_BYTES = 20_000
-"""No body is longer: what a receiver has not taken yet waits here."""
-
-MOST_TEAMS_BYTES = 14_000
-"""Teams takes 28 KB, and counts two bytes a character where it does not believe in UTF-8."""
+from ett_service.notifications.receiver import Receiver, WebhookFormat
 
 _TEXT_LENGTHS = (300, 100, 40, 15)
-_HEADERS = MappingProxyType({"Content-Type": "application/json; charset=utf-8"})
-
-_RENDERERS: Mapping[Format, Callable[[Notice, Receiver, int], Any]] = {
-    Format.GENERIC: generic.body,
-    Format.SLACK: slack.body,
-    Format.PAGERDUTY: pagerduty.body,
-    Format.TEAMS: teams.body,
-    Format.ALERTMANAGER: alertmanager.body,
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """One request without its address and signature."""
+def _declared() -> dict[str, WebhookFormat]:
+    modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+    formats: list[WebhookFormat] = [module.FORMAT for module in modules]
+    ordered = sorted(formats, key=lambda declared: (declared.place, declared.name))
+    return {declared.name: declared for declared in ordered}
 
-    headers: Mapping[str, str]
-    body: bytes
+
+FORMATS: Mapping[str, WebhookFormat] = _declared()
+"""All formats by name, in the order in which lists show them."""
 
 
-def render(notice: Notice, receiver: Receiver) -> Rendered:
-    """Write what *receiver* is sent; names that people chose are cut as far as it must be."""
-    render_one = _RENDERERS[receiver.format]
-    most = MOST_TEAMS_BYTES if receiver.format is Format.TEAMS else MOST_BYTES
+class Format(StrEnum):
+    """The format of a receiver's messages."""
+
+    _ignore_ = ["names", "name"]  # noqa: RUF012 - as enum reads it
+    names = vars()
+    for name in FORMATS:
+        names[name.upper()] = name
+
+
+def render(notice: Notice, receiver: Receiver) -> bytes:
+    """Return the body for *receiver*; names are cut where it would be too long otherwise."""
     body = b""
     for length in _TEXT_LENGTHS:
-        body = msgspec.json.encode(render_one(notice, receiver, length))
-        if len(body) <= most:
+        body = msgspec.json.encode(receiver.format.render(notice, receiver, length))
+        if len(body) <= receiver.format.most_bytes:
             break
-    return Rendered(_HEADERS, body)
+    return body

@@ -1,22 +1,21 @@
-"""The body of ``POST /api/v2/alerts`` of an Alertmanager.
+"""Alertmanager: the body of ``POST /api/v2/alerts``.
 
-While it fires, ``endsAt`` is when it is over unless it is sent again; without one Alertmanager
-takes its own ``resolve_timeout``. Labels are what it knows the alert by, so they are cut alike
-however long the rest is.
+A firing alert ends at ``endsAt`` unless it is sent again; without one Alertmanager takes its own
+``resolve_timeout``. Labels identify the alert, so they are always cut to the same length.
 """
 
 from typing import Any
 
 from ett_service.core.intervals import rfc3339
-from ett_service.notifications.formats.alert import annotations, labels
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receivers import Receiver
+from ett_service.notifications.receiver import Receiver, WebhookFormat
+from ett_service.notifications.wording import annotations, labels
 
 _LABEL_LENGTH = 256
 
 
-def body(notice: Notice, _: Receiver, most: int) -> list[dict[str, Any]]:
-    """Write one alert."""
+def render(notice: Notice, _: Receiver, most: int) -> list[dict[str, Any]]:
+    """Return one alert."""
     ends = {} if notice.ends_us is None else {"endsAt": rfc3339(notice.ends_us)}
     return [
         {
@@ -27,3 +26,6 @@ def body(notice: Notice, _: Receiver, most: int) -> list[dict[str, Any]]:
             **({"generatorURL": notice.link} if notice.link else {}),
         }
     ]
+
+
+FORMAT = WebhookFormat(name="alertmanager", render=render, place=4, repeats=True)

@@ -1,4 +1,4 @@
-"""Alertmanager's webhook, version 4, with one object of ours in the alert: ``ett``."""
+"""Generic: Alertmanager's webhook, version 4, with one additional object in the alert, ``ett``."""
 
 import json
 import math
@@ -6,45 +6,50 @@ from typing import Any
 
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.regressions.finding import Impact, Metric, Side, Suspect
-from ett_service.notifications.formats.alert import annotations, labels, summary
 from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receivers import Receiver
-from ett_service.notifications.wording import exact
+from ett_service.notifications.receiver import Receiver, Secret, WebhookFormat
+from ett_service.notifications.wording import annotations, exact, labels, word
 
 SCHEMA = "ett.regression/v1"
-"""Grows with a change that a reader of the one before could not read."""
+"""Changes when readers of the present version could not read the next."""
 
 DETECTOR = ("stratified-rank", "1")
 _GROUPED_BY = ("alertname", "cluster")
 _NOT_ENDED = "0001-01-01T00:00:00Z"  # Go's zero time, as Alertmanager sends it
 
 
-def body(notice: Notice, receiver: Receiver, most: int) -> dict[str, Any]:
-    """Write the envelope around one alert."""
-    own = labels(notice, most)
-    group = {name: value for name, value in own.items() if name in _GROUPED_BY}
+def render(notice: Notice, receiver: Receiver, most: int) -> dict[str, Any]:
+    """Return the envelope around one alert."""
+    common = labels(notice, most)
+    group = {name: value for name, value in common.items() if name in _GROUPED_BY}
+    matchers = ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in group.items()
+    )
     return {
         "version": "4",
-        "groupKey": f"{{}}:{{{_matchers(group)}}}",
+        "groupKey": f"{{}}:{{{matchers}}}",
         "truncatedAlerts": 0,
         "status": notice.status.value,
         "receiver": receiver.name,
         "groupLabels": group,
-        "commonLabels": own,
+        "commonLabels": common,
         "commonAnnotations": annotations(notice, most),
         "externalURL": notice.public_url,
-        "alerts": [_alert(notice, own, most)],
+        "alerts": [_alert(notice, common, most)],
     }
 
 
-def _alert(notice: Notice, own: dict[str, str], most: int) -> dict[str, Any]:
+FORMAT = WebhookFormat(name="generic", render=render, place=0, secret=Secret.SIGNING_KEY)
+
+
+def _alert(notice: Notice, common: dict[str, str], most: int) -> dict[str, Any]:
     ends = _NOT_ENDED
     if notice.status is Status.RESOLVED and notice.ends_us is not None:
         ends = rfc3339(notice.ends_us)
     return {
         "status": notice.status.value,
-        "labels": own,
-        "annotations": summary(notice, most),
+        "labels": common,
+        "annotations": {"summary": word(notice, most).headline},
         "startsAt": rfc3339(notice.starts_us),
         "endsAt": ends,
         "generatorURL": notice.link,
@@ -88,15 +93,15 @@ def _ett(notice: Notice, most: int) -> dict[str, Any]:
             "within": _number(attribution.within_points),
             "mix": _number(attribution.mix_points),
         },
-        "suspects": [_suspect(one, most) for one in attribution.suspects[:5]],
+        "suspects": [_suspect(suspect, most) for suspect in attribution.suspects[:5]],
         "markers": [
             {
-                "id": exact(one.id, most),
-                "kind": one.kind,
-                "title": exact(one.title, most),
-                "at": rfc3339(one.at_us),
+                "id": exact(marker.id, most),
+                "kind": marker.kind,
+                "title": exact(marker.title, most),
+                "at": rfc3339(marker.at_us),
             }
-            for one in attribution.markers[:3]
+            for marker in attribution.markers[:3]
         ],
         "examples": [link for _, _, link in notice.examples if link],
         "example_attempts": [
@@ -106,8 +111,14 @@ def _ett(notice: Notice, most: int) -> dict[str, Any]:
 
 
 def _side(metric: Metric, side: Side) -> dict[str, Any]:
+    values: dict[str, float | None]
+    if metric in {Metric.ETT_RATIO, Metric.FAILURES_PER_GPU_HOUR}:
+        values = {metric.value: _number(side.median)}
+    else:
+        p90 = None if side.p90 is None else side.p90 / SECOND_US
+        values = {"median_seconds": _number(side.median / SECOND_US), "p90_seconds": _number(p90)}
     return {
-        **_values(metric, side),
+        **values,
         "attempts": side.n,
         "days": side.days,
         "from": rfc3339(side.from_us),
@@ -115,40 +126,30 @@ def _side(metric: Metric, side: Side) -> dict[str, Any]:
     }
 
 
-def _values(metric: Metric, side: Side) -> dict[str, float | None]:
-    if metric is Metric.ETT_RATIO:
-        return {"ett_ratio": _number(side.median)}
-    if metric is Metric.FAILURES_PER_GPU_HOUR:
-        return {"failures_per_gpu_hour": _number(side.median)}
-    p90 = None if side.p90 is None else side.p90 / SECOND_US
-    return {"median_seconds": _number(side.median / SECOND_US), "p90_seconds": _number(p90)}
-
-
-def _impact(impact: Impact) -> dict[str, Any]:
-    told: dict[str, Any] = {"gpu_hours_per_week": _number(impact.gpu_hours_per_week)}
+def _impact(impact: Impact) -> dict[str, float | None]:
+    cost = {}
     if impact.cost_per_week is not None:
-        told[f"{impact.currency.lower()}_per_week"] = _number(impact.cost_per_week)
-    return {**told, "ett_points": _number(impact.ett_points)}
-
-
-def _suspect(one: Suspect, most: int) -> dict[str, Any]:
-    told = {
-        "dimension": exact(one.dimension, most),
-        "value": exact(one.value, most),
-        "explains": _number(one.explains),
-        "attempts": one.attempts,
+        cost[f"{impact.currency.lower()}_per_week"] = _number(impact.cost_per_week)
+    return {
+        "gpu_hours_per_week": _number(impact.gpu_hours_per_week),
+        **cost,
+        "ett_points": _number(impact.ett_points),
     }
-    if one.first_seen_us is None:
-        return told
-    return {**told, "first_seen_at": rfc3339(one.first_seen_us)}
+
+
+def _suspect(suspect: Suspect, most: int) -> dict[str, Any]:
+    first_seen = {}
+    if suspect.first_seen_us is not None:
+        first_seen["first_seen_at"] = rfc3339(suspect.first_seen_us)
+    return {
+        "dimension": exact(suspect.dimension, most),
+        "value": exact(suspect.value, most),
+        "explains": _number(suspect.explains),
+        "attempts": suspect.attempts,
+        **first_seen,
+    }
 
 
 def _number(value: float | None) -> float | None:
     """Return *value* to six digits, as more of them say nothing; None for what JSON cannot say."""
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
-
-
-def _matchers(group: dict[str, str]) -> str:
-    return ", ".join(
-        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in group.items()
-    )

@@ -1,4 +1,4 @@
-"""Slack Block Kit, for an incoming webhook.
+"""Slack: Block Kit, for an incoming webhook.
 
 ``&``, ``<`` and ``>`` are escaped, so no name becomes a link or a mention; ``verbatim`` keeps Slack
 from finding some by itself. Limits: 150 characters in a header, 3,000 in a text, 50 blocks
@@ -8,68 +8,58 @@ from finding some by itself. Limits: 150 characters in a header, 3,000 in a text
 from typing import Any
 
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receivers import Receiver
+from ett_service.notifications.receiver import Receiver, WebhookFormat
 from ett_service.notifications.wording import fitted, word
 
 _MOST_HEADER = 150
 _MOST_TEXT = 3_000
+_MOST_LINK = _MOST_TEXT // 4
 _NO_DIVIDER = "\N{BROKEN BAR}"  # in a link a vertical bar divides address and text
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-#: A word joiner after a mark that formats or calls takes its meaning, and is not seen. Names are
-#: full of ``_``, which at worst makes italics: those stay as they can be copied.
+#: A word joiner, which is not seen, takes a mark that formats or calls its meaning. Names are full
+#: of ``_``, which at worst makes italics: those stay as they are, so that names can be copied.
 _DEFUSED = {mark: f"{mark}\N{WORD JOINER}" for mark in "*~`@"}
 
 
-def body(notice: Notice, _: Receiver, most: int) -> dict[str, Any]:
-    """Write one message."""
-    told = word(notice, most)
-    facts = (
-        ("What", told.what),
-        ("How much", told.how_much),
-        ("Since", told.since),
-        ("Associated with", told.associated),
-        ("Costs", told.cost),
-    )
-    blocks = [_header(told.headline), *(_fact(name, text) for name, text in facts)]
-    if told.examples:
-        blocks.append(_text(f"*Examples*\n{_links(told.examples)}"))
-    more = _links(((told.more, notice.link),))
-    remark = f"{told.remark} " if told.remark else ""
-    blocks.append({"type": "context", "elements": [_mrkdwn(f"{remark}{more}")]})
-    return {"text": fitted(told.headline, _MOST_TEXT, _escape), "blocks": blocks}
+def render(notice: Notice, _: Receiver, most: int) -> dict[str, Any]:
+    """Return one message."""
+    wording = word(notice, most)
+    header = {
+        "type": "plain_text",
+        "text": fitted(wording.headline, _MOST_HEADER, _escape),
+        "emoji": False,
+    }
+    sections = []
+    for name, text in wording.facts:
+        heading = f"*{name}*\n"
+        sections.append(heading + fitted(text, _MOST_TEXT - len(heading), _escape))
+    if wording.examples:
+        links = "\n".join(_link(name, link) for name, link in wording.examples)
+        sections.append(f"*Examples*\n{links}")
+    remark = f"{wording.remark} " if wording.remark else ""
+    context = _mrkdwn(f"{remark}{_link(wording.more, notice.link)}")
+    blocks = [
+        {"type": "header", "text": header},
+        *({"type": "section", "text": _mrkdwn(text)} for text in sections),
+        {"type": "context", "elements": [context]},
+    ]
+    return {"text": fitted(wording.headline, _MOST_TEXT, _escape), "blocks": blocks}
 
 
-def _header(text: str) -> dict[str, Any]:
-    plain = {"type": "plain_text", "text": fitted(text, _MOST_HEADER, _escape), "emoji": False}
-    return {"type": "header", "text": plain}
-
-
-def _fact(name: str, text: str) -> dict[str, Any]:
-    begin = f"*{name}*\n"
-    return _text(begin + fitted(text, _MOST_TEXT - len(begin), _escape))
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": _mrkdwn(text)}
+FORMAT = WebhookFormat(name="slack", render=render, place=1)
 
 
 def _mrkdwn(text: str) -> dict[str, Any]:
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
-def _links(named: tuple[tuple[str, str], ...]) -> str:
-    return "\n".join(_link(name, link) for name, link in named)
-
-
 def _link(name: str, link: str) -> str:
-    text = fitted(name.replace("|", _NO_DIVIDER), _MOST_TEXT // 4, _escape)
-    address = "".join(map(_escaped_in_address, link))
-    return f"<{address}|{text}>" if link and len(address) < _MOST_TEXT // 4 else text
+    text = fitted(name.replace("|", _NO_DIVIDER), _MOST_LINK, _escape)
+    address = "".join(
+        "%7C" if character == "|" else _ESCAPES.get(character, character) for character in link
+    )
+    return f"<{address}|{text}>" if link and len(address) < _MOST_LINK else text
 
 
 def _escape(character: str) -> str:
     return _ESCAPES.get(character) or _DEFUSED.get(character, character)
-
-
-def _escaped_in_address(character: str) -> str:
-    return "%7C" if character == "|" else _ESCAPES.get(character, character)

@@ -1,6 +1,6 @@
-"""What jobs say of the counters of /metrics, written with their ledgers.
+"""Samples of the counters of /metrics, one row a job, written with its ledger.
 
-One row a job, which nobody else's writes touch; the publisher carries it on to the counters.
+No other job's writes touch the row; the publisher adds it to the counters.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from ett_service.core.fleet.cohort import Frame, last_at
-from ett_service.core.fleet.counters import OpenWork, job_counters, open_work
+from ett_service.core.fleet.counters import job_counters, open_work
 from ett_service.core.ledger.results import Exclusion, JobLedger
 from ett_service.core.words import label
 from ett_service.storage import schema
@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class CounterSample(NamedTuple):
-    """The columns of ``counted`` that a ledger gives."""
+    """The columns of ``counted`` that follow from a ledger."""
 
     ident: str
     cluster: str
@@ -57,55 +57,51 @@ _NAMED: Select[int, str, str] = (
 def counter_sample(
     key: JobKey, ledger: JobLedger, exclusions: Sequence[Exclusion]
 ) -> CounterSample:
-    """Return what the ledger says of the counters.
+    """Return the sample of a ledger.
 
-    A job that is excluded at its last instant is kept out: it moves no counter, and what it has
-    moved before stays.
+    A job that is excluded at its last instant is kept out: it moves no counter any more, and what
+    it has moved before stays.
     """
-    told, work = job_counters(ledger), open_work(ledger)
+    counters, work = job_counters(ledger), open_work(ledger)
     return CounterSample(
         ident=ident(key),
         cluster=label(ledger.facts.cluster),
         cohort=label(ledger.facts.model),
         kept_out=Frame(ledger, exclusions).excluded(last_at(ledger)),
-        said=_text(told.sums),
-        seen=_text(told.seen),
+        said=_text(counters.sums),
+        seen=_text(counters.seen),
         open_since=_text(work.open_since),
         heard=_text(work.heard),
         heard_us=work.last_heard_at,
-        running=_running(work),
+        running=len(work.heard),
     )
 
 
 def put(conn: Connection, samples: Iterable[tuple[JobKey, CounterSample]]) -> None:
-    """Write what jobs say, for the publisher to find."""
+    """Write the samples of jobs, and mark them for the publisher."""
     new = {"counted": NOTHING, "fresh": 1}
     rows = [key._asdict() | sample._asdict() | new for key, sample in samples]
     replace_rows(conn, schema.counted, rows, (*CounterSample._fields, "fresh"))
 
 
 def stored(conn: Connection, batch: JobBatch) -> dict[str, CounterSample]:
-    """Read what jobs of a project said, by job."""
+    """Read the samples of a project's jobs, by job."""
     samples = {
         job: CounterSample(*columns) for job, *columns in conn.execute(_STORED, batch.parameters())
     }
-    return {job: one._replace(kept_out=bool(one.kept_out)) for job, one in samples.items()}
+    return {job: sample._replace(kept_out=bool(sample.kept_out)) for job, sample in samples.items()}
 
 
 def ident(key: JobKey) -> str:
-    """Return what stands for the job where its name must not: 16 hexadecimal digits."""
-    told = f"{key.project_id}/{key.job}".encode("utf-8", "surrogatepass")
-    return blake2b(told, digest_size=8).hexdigest()
+    """Return the 16 hexadecimal digits that stand for the job where its name must not."""
+    name = f"{key.project_id}/{key.job}".encode("utf-8", "surrogatepass")
+    return blake2b(name, digest_size=8).hexdigest()
 
 
 def job_of(conn: Connection, ident: str) -> Row[int, str, str] | None:
-    """Return ``(project_id, project, job)`` of what an ident stands for; None for nothing."""
+    """Return ``(project_id, project, job)`` of an ident; None if there is no such job."""
     return conn.execute(_NAMED, {"of_ident": ident}).first()
 
 
-def _running(work: OpenWork) -> int:
-    return len(work.heard)
-
-
-def _text(told: object) -> str:
-    return _encode(told).decode()
+def _text(value: object) -> str:
+    return _encode(value).decode()

@@ -1,4 +1,4 @@
-"""What runs now and how far the numbers are, for the gauges of /metrics."""
+"""Running jobs and the lag of aggregation, for the gauges of /metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,14 +18,14 @@ class Running(NamedTuple):
     cluster: str  #: as a label
     cohort: str  #: likewise
     open_since: Mapping[str, int]  #: by phase
-    heard: Sequence[int]  #: the last sign of each running attempt
-    heard_us: int  #: of all attempts
+    heard: Sequence[int]  #: when each running attempt was last heard of
+    heard_us: int  #: when any attempt was last heard of
     effective_us: int
     e2e_us: int
 
 
 class Waiting(NamedTuple):
-    """Jobs with facts that are not in the numbers yet."""
+    """Jobs with facts that are not aggregated yet."""
 
     jobs: int
     since_us: int | None  #: when the oldest of these facts came in
@@ -33,7 +33,7 @@ class Waiting(NamedTuple):
 
 _RUNNING = (
     select(
-        project.c.name,
+        project.c.name.label("project"),
         counted.c.job,
         counted.c.cluster,
         counted.c.cohort,
@@ -70,17 +70,10 @@ def running(conn: Connection) -> list[Running]:
     """Read the jobs with running attempts."""
     return [
         Running(
-            project=row.name,
-            job=row.job,
-            cluster=row.cluster,
-            cohort=row.cohort,
-            open_since=_open_since(row.open_since),
-            heard=_heard(row.heard),
-            heard_us=row.heard_us,
-            effective_us=row.effective_us,
-            e2e_us=row.e2e_us,
+            **dict(row)
+            | {"open_since": _open_since(row["open_since"]), "heard": _heard(row["heard"])}
         )
-        for row in conn.execute(_RUNNING)
+        for row in conn.execute(_RUNNING).mappings()
     ]
 
 
@@ -91,9 +84,9 @@ def waiting(conn: Connection) -> Waiting:
 
 
 def latest_markers(conn: Connection, now_us: int) -> dict[str, int]:
-    """Return when the latest marker of each kind began, not counting those of the future."""
-    found = conn.execute(_MARKERS.where(marker.c.at_us <= now_us))
-    return {label(kind): at_us for kind, at_us in map(tuple, found)}
+    """Return when the latest marker of each kind began, without those of the future."""
+    rows = conn.execute(_MARKERS.where(marker.c.at_us <= now_us))
+    return {label(kind): at_us for kind, at_us in map(tuple, rows)}
 
 
 def size_bytes(conn: Connection) -> int:

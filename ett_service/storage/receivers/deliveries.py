@@ -1,14 +1,14 @@
-"""Deliveries: claimed, sent, recorded, listed and replayed."""
+"""Deliveries: claimed, recorded, listed and replayed."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
+    RowMapping,
     and_,
     bindparam,
     case,
@@ -26,50 +26,50 @@ from ett_service.storage.schema import delivery, receiver_health
 _TRIES_KEPT = 12
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryTry:
-    """One try. ``said`` is how the answer began, or what went wrong."""
+class DeliveryTry(NamedTuple):
+    """One try. ``said`` is the beginning of the answer, or what went wrong."""
 
     at_us: int
     took_us: int
-    status: int | None  #: None where no answer came
+    status: int | None  #: None without an answer
     said: str
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A delivery that is ours to send until ``until_us``."""
+    """A delivery that nobody else may send until ``until_us``."""
 
     id: str
     project_id: int
     owner: int
     receiver: str
     body: str
-    tries: int  #: that were in vain
-    failures: int  #: of the receiver in a row, whatever it was sent
+    tries: int  #: that failed
+    failures: int  #: of the receiver in a row, over all its deliveries
     until_us: int
     tried: tuple[DeliveryTry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TryResult:
-    """What follows from a try."""
+    """The consequences of a try."""
 
     tried: DeliveryTry
     done: DeliveryState
-    due_us: int  #: of the next try, where there is one
+    due_us: int  #: of the next try, if there is one
     tries: int
     failures: int
-    open_until_us: int | None = None  #: the receiver is left alone until then
-    disabled_why: str = ""  #: the receiver wants nothing any more
+    open_until_us: int | None = None  #: the receiver is paused until then
+    disabled_why: str = ""  #: set if the receiver wants no more deliveries
 
 
-_OF_RECEIVER = and_(
-    delivery.c.owner == receiver_health.c.owner, delivery.c.receiver == receiver_health.c.name
-)
 _NEXT_DUE = (
     select(func.min(delivery.c.due_us))
-    .where(_OF_RECEIVER, TO_SEND)
+    .where(
+        delivery.c.owner == receiver_health.c.owner,
+        delivery.c.receiver == receiver_health.c.name,
+        TO_SEND,
+    )
     .correlate(receiver_health)
     .scalar_subquery()
 )
@@ -92,7 +92,15 @@ _FREE = (
     .with_for_update(of=receiver_health, skip_locked=True)
 )
 _FIRST = (
-    select(delivery)
+    select(
+        delivery.c.id,
+        delivery.c.project_id,
+        delivery.c.owner,
+        delivery.c.receiver,
+        delivery.c.body,
+        delivery.c.tries,
+        delivery.c.tried,
+    )
     .where(
         delivery.c.owner == bindparam("of_owner"),
         delivery.c.receiver == bindparam("of_receiver"),
@@ -110,7 +118,7 @@ _READY = select(
 
 
 def ready_us(conn: Connection) -> int | None:
-    """Return from when on there is something to claim; None while nothing waits."""
+    """Return when the next delivery can be claimed; None while none is pending."""
     instants = [
         max(row.due_us, row.busy_until_us or 0, row.open_until_us or 0)
         for row in conn.execute(_READY)
@@ -120,41 +128,43 @@ def ready_us(conn: Connection) -> int | None:
 
 
 def claim(conn: Connection, now_us: int, until_us: int, most: int) -> list[Claim]:
-    """Take up to *most* due deliveries, each of another receiver, until *until_us*."""
+    """Claim up to *most* due deliveries, each of another receiver, until *until_us*."""
     claimed = []
     for owner, name, failures in conn.execute(_FREE, {"now_us": now_us, "most": most}).all():
-        whose = {"of_owner": owner, "of_receiver": name, "now_us": now_us}
-        row = conn.execute(_FIRST, whose).one_or_none()
+        receiver = {"of_owner": owner, "of_receiver": name, "now_us": now_us}
+        row = conn.execute(_FIRST, receiver).mappings().one_or_none()
         if row is None:
-            continue  # another worker sent it while we came to the lock
-        conn.execute(_HOLD.values(claimed_until_us=until_us), {"of_id": row.id})
+            continue  # another worker sent it before the lock was ours
+        conn.execute(_HOLD.values(claimed_until_us=until_us), {"of_id": row["id"]})
         conn.execute(_health(owner, name).values(busy_until_us=until_us))
-        claimed.append(_claimed(row, failures, until_us))
+        parsed = {"tried": tries(row["tried"]), "failures": failures, "until_us": until_us}
+        claimed.append(Claim(**{**row, **parsed}))
     return claimed
 
 
-def record(conn: Connection, claimed: Claim, settled: TryResult, now_us: int) -> bool:
-    """Write down how a try went; False where the claim had run out, and the try does not count."""
-    still_ours = receiver_health.c.busy_until_us == claimed.until_us
+def record(conn: Connection, claim: Claim, result: TryResult, now_us: int) -> bool:
+    """Record the result of a try; False if the claim had expired, and the try does not count."""
+    still_ours = receiver_health.c.busy_until_us == claim.until_us
     values: dict[str, Any] = {
         "busy_until_us": None,
-        "failures": settled.failures,
-        "open_until_us": settled.open_until_us,
+        "failures": result.failures,
+        "open_until_us": result.open_until_us,
     }
-    if settled.disabled_why:
-        values |= {"disabled_us": now_us, "disabled_why": settled.disabled_why}
-    found = conn.execute(_health(claimed.owner, claimed.receiver).where(still_ours).values(values))
-    if found.rowcount == 0:
+    if result.disabled_why:
+        values |= {"disabled_us": now_us, "disabled_why": result.disabled_why}
+    health = _health(claim.owner, claim.receiver).where(still_ours).values(values)
+    if conn.execute(health).rowcount == 0:
         return False
-    conn.execute(_HOLD.values(_outcome(claimed, settled, now_us)), {"of_id": claimed.id})
-    if settled.disabled_why:
-        _bury(conn, claimed.owner, claimed.receiver, now_us)
+    conn.execute(_HOLD.values(_outcome(claim, result, now_us)), {"of_id": claim.id})
+    if result.disabled_why:
+        theirs = and_(delivery.c.owner == claim.owner, delivery.c.receiver == claim.receiver)
+        end(conn, theirs, DeliveryState.DEAD, now_us)
     return True
 
 
 def tries(text: str) -> tuple[DeliveryTry, ...]:
-    """Read the tries that a delivery keeps, the first of them first."""
-    return tuple(DeliveryTry(*one) for one in json.loads(text))
+    """Read the tries that a delivery stores, in their order."""
+    return tuple(DeliveryTry(*columns) for columns in json.loads(text))
 
 
 def _health(owner: int, name: str) -> Any:
@@ -163,48 +173,24 @@ def _health(owner: int, name: str) -> Any:
     )
 
 
-def _claimed(row: Row[Any], failures: int, until_us: int) -> Claim:
-    return Claim(
-        id=row.id,
-        project_id=row.project_id,
-        owner=row.owner,
-        receiver=row.receiver,
-        body=row.body,
-        tries=row.tries,
-        failures=failures,
-        until_us=until_us,
-        tried=tries(row.tried),
-    )
-
-
-def _outcome(claimed: Claim, settled: TryResult, now_us: int) -> dict[str, Any]:
-    """Say what becomes of the row: superseded on its way it stays that, unless it arrived."""
-    arrived = settled.done in {DeliveryState.SENT, DeliveryState.REPEATING}
-    overtaken = delivery.c.done == DeliveryState.SUPERSEDED.value
-    kept = (*claimed.tried, settled.tried)[-_TRIES_KEPT:]
+def _outcome(claim: Claim, result: TryResult, now_us: int) -> dict[str, Any]:
+    """Return the new values of the row; one superseded meanwhile stays so, unless it arrived."""
+    arrived = result.done in {DeliveryState.SENT, DeliveryState.REPEATING}
+    superseded = delivery.c.done == DeliveryState.SUPERSEDED.value
     return {
         "claimed_until_us": None,
-        "due_us": settled.due_us,
-        "tries": settled.tries,
-        "tried": json.dumps([_as_list(one) for one in kept], separators=(",", ":")),
+        "due_us": result.due_us,
+        "tries": result.tries,
+        "tried": json.dumps((*claim.tried, result.tried)[-_TRIES_KEPT:], separators=(",", ":")),
         "done": case(
-            (overtaken, (DeliveryState.SENT if arrived else DeliveryState.SUPERSEDED).value),
-            else_=settled.done.value,
+            (superseded, (DeliveryState.SENT if arrived else DeliveryState.SUPERSEDED).value),
+            else_=result.done.value,
         ),
         "done_us": case(
-            (overtaken, delivery.c.done_us),
-            else_=None if settled.done is DeliveryState.WAITING else now_us,
+            (superseded, delivery.c.done_us),
+            else_=None if result.done is DeliveryState.WAITING else now_us,
         ),
     }
-
-
-def _as_list(one: DeliveryTry) -> list[Any]:
-    return [one.at_us, one.took_us, one.status, one.said]
-
-
-def _bury(conn: Connection, owner: int, name: str, now_us: int) -> None:
-    theirs = and_(delivery.c.owner == owner, delivery.c.receiver == name)
-    end(conn, theirs, DeliveryState.DEAD, now_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +205,15 @@ class Delivery:
     version: int
     made_us: int
     due_us: int
-    tries: int  #: in vain
+    tries: int  #: that failed
     done: DeliveryState
     done_us: int | None
-    tried: tuple[DeliveryTry, ...]  #: the latest of them, the last of them last
+    tried: tuple[DeliveryTry, ...]  #: the latest, in their order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryFilter:
-    """Which deliveries; what is empty or None asks nothing."""
+    """Which deliveries; empty and None do not filter."""
 
     project_id: int | None = None
     owner: int | None = None
@@ -244,32 +230,32 @@ def listing(
 ) -> list[Delivery]:
     """Read up to *limit* deliveries, the latest first.
 
-    *after* is when the last one of the page before was made, and its id.
+    *after* is the instant and the id of the last delivery of the previous page.
     """
     keys = (delivery.c.made_us, delivery.c.id)
     statement = select(*_COLUMNS).where(*_conditions(wanted))
     if after is not None:
         statement = statement.where(tuple_(*keys) < tuple_(*after))
     ordered = statement.order_by(*(key.desc() for key in keys)).limit(limit)
-    return [_delivery(row) for row in conn.execute(ordered)]
+    return [_delivery(row) for row in conn.execute(ordered).mappings()]
 
 
 def counts(conn: Connection) -> Mapping[tuple[int, str], Mapping[DeliveryState, int]]:
-    """Count the deliveries by owner and name of the receiver and by what became of them."""
-    of = (delivery.c.owner, delivery.c.receiver, delivery.c.done)
-    found: dict[tuple[int, str], dict[DeliveryState, int]] = {}
-    for owner, name, done, count in conn.execute(select(*of, func.count()).group_by(*of)):
-        found.setdefault((owner, name), {})[DeliveryState(done)] = count
-    return found
+    """Count the deliveries by owner and name of the receiver, and by state."""
+    keys = (delivery.c.owner, delivery.c.receiver, delivery.c.done)
+    by_receiver: dict[tuple[int, str], dict[DeliveryState, int]] = {}
+    for owner, name, done, count in conn.execute(select(*keys, func.count()).group_by(*keys)):
+        by_receiver.setdefault((owner, name), {})[DeliveryState(done)] = count
+    return by_receiver
 
 
 def replay(conn: Connection, wanted: DeliveryFilter, now_us: int) -> int:
-    """Have dead deliveries sent after all, under their ids; return how many.
+    """Send dead deliveries again, under their ids; return how many.
 
-    One that something newer was put after is superseded instead.
+    Those with a newer delivery of their fingerprint are superseded instead.
     """
     newer = delivery.alias()
-    overtaken = exists(
+    superseded = exists(
         select(1).where(
             newer.c.project_id == delivery.c.project_id,
             newer.c.fingerprint == delivery.c.fingerprint,
@@ -284,7 +270,7 @@ def replay(conn: Connection, wanted: DeliveryFilter, now_us: int) -> int:
     dead = (delivery.c.done == DeliveryState.DEAD.value, *_conditions(wanted))
     conn.execute(
         update(delivery)
-        .where(*dead, overtaken)
+        .where(*dead, superseded)
         .values(done=DeliveryState.SUPERSEDED.value, done_us=now_us)
     )
     again = {"done": DeliveryState.WAITING.value, "done_us": None, "due_us": now_us, "tries": 0}
@@ -292,12 +278,9 @@ def replay(conn: Connection, wanted: DeliveryFilter, now_us: int) -> int:
 
 
 def enable(conn: Connection, owner: int, name: str) -> bool:
-    """Forget that a receiver failed or wanted nothing; False where it was never sent anything."""
+    """Reset the health of a receiver; False if it was never sent anything."""
     fresh = {"failures": 0, "open_until_us": None, "disabled_us": None, "disabled_why": None}
-    of_it = update(receiver_health).where(
-        receiver_health.c.owner == owner, receiver_health.c.name == name
-    )
-    return conn.execute(of_it.values(fresh)).rowcount > 0
+    return int(conn.execute(_health(owner, name).values(fresh)).rowcount) > 0
 
 
 def _conditions(wanted: DeliveryFilter) -> Iterable[Any]:
@@ -308,23 +291,11 @@ def _conditions(wanted: DeliveryFilter) -> Iterable[Any]:
     if wanted.receiver:
         yield delivery.c.receiver == wanted.receiver
     if wanted.done:
-        yield delivery.c.done.in_([one.value for one in wanted.done])
+        yield delivery.c.done.in_([state.value for state in wanted.done])
     if wanted.ids:
         yield delivery.c.id.in_(wanted.ids)
 
 
-def _delivery(row: Row[Any]) -> Delivery:
-    return Delivery(
-        id=row.id,
-        project_id=row.project_id,
-        owner=row.owner,
-        receiver=row.receiver,
-        fingerprint=row.fingerprint,
-        version=row.version,
-        made_us=row.made_us,
-        due_us=row.due_us,
-        tries=row.tries,
-        done=DeliveryState(row.done),
-        done_us=row.done_us,
-        tried=tries(row.tried),
-    )
+def _delivery(row: RowMapping) -> Delivery:
+    parsed = {"done": DeliveryState(row["done"]), "tried": tries(row["tried"])}
+    return Delivery(**{**row, **parsed})

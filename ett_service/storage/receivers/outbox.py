@@ -1,7 +1,7 @@
-"""The outbox: what receivers are to be told, until they were.
+"""The outbox: messages to receivers, until they are delivered.
 
-A delivery is put in the transaction of what it tells of, and claimed, sent and recorded by
-``storage.claims``. What is newer supersedes what did not arrive yet: receivers are told how things
+A delivery is put in the transaction of what it reports, and claimed, sent and recorded by
+``deliveries``. A newer one supersedes those that did not arrive yet: receivers are told how things
 stand, not how they stood.
 """
 
@@ -18,17 +18,17 @@ from ett_service.storage.schema import delivery, receiver_health
 
 
 class DeliveryState(StrEnum):
-    """What became of a delivery."""
+    """The state of a delivery, as ``delivery.done`` has it."""
 
     WAITING = ""
-    REPEATING = "repeating"  #: told, and told again until something newer is
+    REPEATING = "repeating"  #: delivered, and delivered again until it is superseded
     SENT = "sent"
     DEAD = "dead"  #: given up; it can be replayed
-    SUPERSEDED = "superseded"  #: something newer was to be told before it arrived
+    SUPERSEDED = "superseded"  #: by a newer one before it arrived
 
 
 class Message(NamedTuple):
-    """Who is to be told what; *owner* is a project's number, 0 that of the settings."""
+    """A body for one receiver; *owner* is its project, 0 for a receiver of the settings."""
 
     owner: int
     receiver: str
@@ -46,38 +46,39 @@ def put(
     project_id: int,
     fingerprint: str,
     version: int,
-    notices: Iterable[tuple[int, str, str]],
+    messages: Iterable[Message],
     now_us: int,
 ) -> None:
-    """Have receivers told, each a notice, once the transaction is committed.
+    """Add a delivery for each message, to be sent once the transaction is committed.
 
-    What they were to be told before of the same fingerprint and did not hear is superseded. Of a
-    receiver that is disabled the delivery is dead at once, and can be replayed. Put twice by one
-    clock it is there once.
+    Earlier deliveries of the same fingerprint that did not arrive are superseded. Those to a
+    disabled receiver are dead at once, and can be replayed. Putting the same twice at one instant
+    adds it once.
     """
-    told = sorted(Message(*one) for one in notices)
+    ordered = sorted(messages)
     disabled = {(owner, name) for owner, name in conn.execute(_DISABLED)}
     rows = []
-    for one in told:
-        name = _id(project_id, fingerprint, version, one, now_us)
+    for message in ordered:
+        parts = [project_id, fingerprint, version, message.owner, message.receiver, now_us]
+        delivery_id = f"msg_{sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
         older = and_(
-            delivery.c.owner == one.owner,
-            delivery.c.receiver == one.receiver,
+            delivery.c.owner == message.owner,
+            delivery.c.receiver == message.receiver,
             delivery.c.project_id == project_id,
             delivery.c.fingerprint == fingerprint,
-            delivery.c.id != name,
+            delivery.c.id != delivery_id,
         )
         end(conn, older, DeliveryState.SUPERSEDED, now_us)
-        is_dead = (one.owner, one.receiver) in disabled
+        is_dead = (message.owner, message.receiver) in disabled
         rows.append(
             {
-                "id": name,
+                "id": delivery_id,
                 "project_id": project_id,
-                "owner": one.owner,
-                "receiver": one.receiver,
+                "owner": message.owner,
+                "receiver": message.receiver,
                 "fingerprint": fingerprint,
                 "version": version,
-                "body": one.body,
+                "body": message.body,
                 "made_us": now_us,
                 "due_us": now_us,
                 "tries": 0,
@@ -86,7 +87,9 @@ def put(
                 "tried": "[]",
             }
         )
-    health = [{"owner": one.owner, "name": one.receiver, "failures": 0} for one in told]
+    health = [
+        {"owner": message.owner, "name": message.receiver, "failures": 0} for message in ordered
+    ]
     insert_new(conn, receiver_health, health)
     insert_new(conn, delivery, sorted(rows, key=lambda row: str(row["id"])))
 
@@ -94,16 +97,10 @@ def put(
 def end(
     conn: Connection, which: ColumnElement[bool], otherwise: DeliveryState, now_us: int
 ) -> None:
-    """End what is to be sent: what was told is sent, and what was not is *otherwise*."""
-    told = delivery.c.done == DeliveryState.REPEATING.value
+    """End deliveries that are to be sent: those that repeat are sent, the others *otherwise*."""
+    arrived = delivery.c.done == DeliveryState.REPEATING.value
     ended = {
-        "done": case((told, DeliveryState.SENT.value), else_=otherwise.value),
-        "done_us": case((told, delivery.c.done_us), else_=now_us),
+        "done": case((arrived, DeliveryState.SENT.value), else_=otherwise.value),
+        "done_us": case((arrived, delivery.c.done_us), else_=now_us),
     }
     conn.execute(update(delivery).where(TO_SEND, which).values(ended))
-
-
-def _id(project_id: int, fingerprint: str, version: int, told: Message, now_us: int) -> str:
-    """Name a delivery after what makes it another one."""
-    parts = [project_id, fingerprint, version, told.owner, told.receiver, now_us]
-    return f"msg_{sha256(json.dumps(parts).encode()).hexdigest()[:32]}"

@@ -1,7 +1,6 @@
-"""Receivers that a project's people asked for; address and secrets are kept sealed.
+"""Receivers made by API; their addresses and secrets are stored sealed.
 
-A rotated secret goes on to sign for a day, beside the new one, so that whoever verifies can
-change over.
+A rotated secret signs for another day beside the new one, so that receivers can change over.
 """
 
 import base64
@@ -27,37 +26,37 @@ _MOST_OF_A_PROJECT = 100
 
 
 class BadReceiver(EttError):
-    """A receiver cannot be made as asked."""
+    """The receiver cannot be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a receiver does."""
+    """The health of a receiver."""
 
     failures: int = 0  #: in a row
-    disabled_why: str | None = None  #: it wants nothing any more
+    disabled_why: str | None = None  #: set if it wants no more deliveries
 
 
 @dataclass(frozen=True, slots=True)
-class KeptReceiver:
+class StoredReceiver:
     """A receiver as it is stored; instants are microseconds since the Unix epoch."""
 
     project_id: int
     project: str
     name: str
     format: str
-    cohort: Mapping[str, str]  #: it hears only of what concerns these
+    cohort: Mapping[str, str]  #: it is notified only of these
     made_by: str
     made_by_name: str | None
     made_us: int
-    old_until_us: int | None  #: until when the secret before the last rotation signs, too
+    old_until_us: int | None  #: until when the former secret signs, too
     health: Health
     sealed_url: str = field(repr=False)
     sealed_secret: str = field(repr=False)
     sealed_old_secret: str | None = field(repr=False)
 
     def secrets(self, keyring: Keyring, now_us: int) -> tuple[str, ...]:
-        """Return those that sign by now, the newest first.
+        """Return the secrets that sign at *now_us*, the newest first.
 
         Raises:
             CannotUnseal: They were sealed with another key.
@@ -70,12 +69,12 @@ class KeptReceiver:
 
 @dataclass(frozen=True, slots=True)
 class NewReceiver:
-    """A receiver to make; the address was checked before."""
+    """A receiver to make; its address is checked already."""
 
     name: str
     url: str = field(repr=False)
     format: str
-    secret: str = field(repr=False)  #: empty for one that is not signed to
+    secret: str = field(repr=False)  #: empty for a format without one
     cohort: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -103,27 +102,27 @@ _ONE = (
 )
 
 
-def listing(conn: Connection, project_id: int | None = None) -> list[KeptReceiver]:
+def listing(conn: Connection, project_id: int | None = None) -> list[StoredReceiver]:
     """Return the receivers of a project, or of all, by name."""
-    asked = _RECEIVERS
+    statement = _RECEIVERS
     if project_id is not None:
-        asked = asked.where(receiver.c.project_id == project_id)
-    return [_kept(row) for row in conn.execute(asked)]
+        statement = statement.where(receiver.c.project_id == project_id)
+    return [_stored(row) for row in conn.execute(statement)]
 
 
-def get(conn: Connection, project_id: int, name: str) -> KeptReceiver | None:
+def get(conn: Connection, project_id: int, name: str) -> StoredReceiver | None:
     """Return one receiver."""
     row = conn.execute(
         _RECEIVERS.where(*_ONE), {"of_project": project_id, "of_name": name}
     ).one_or_none()
-    return None if row is None else _kept(row)
+    return None if row is None else _stored(row)
 
 
 def health_of_settings(conn: Connection) -> dict[str, Health]:
-    """Return by name how the receivers do that the settings name."""
+    """Return the health of the receivers that the settings name, by name."""
     health = receiver_health.c
-    asked = select(health.name, health.failures, health.disabled_why).where(health.owner == 0)
-    return {name: Health(failures, why) for name, failures, why in conn.execute(asked)}
+    statement = select(health.name, health.failures, health.disabled_why).where(health.owner == 0)
+    return {name: Health(failures, why) for name, failures, why in conn.execute(statement)}
 
 
 def add(
@@ -135,18 +134,18 @@ def add(
     made_by: str,
     now_us: int,
 ) -> None:
-    """Keep a new receiver.
+    """Store a new receiver.
 
     Raises:
-        BadReceiver: Its name is none, or taken, or the project has too many.
+        BadReceiver: Its name is invalid or taken, or the project has too many.
         NoSecretKey: There is nothing to seal its secrets with.
     """
     if not NAME.fullmatch(new.name):
-        raise BadReceiver("A name has up to 63 of a-z, 0-9 and -, and begins with no dash.")
-    known = {one.name for one in listing(conn, project_id)}
-    if new.name in known:
-        raise BadReceiver("A receiver of this name is there already.")
-    if len(known) >= _MOST_OF_A_PROJECT:
+        raise BadReceiver("A name has up to 63 of a-z, 0-9 and -, and does not begin with a dash.")
+    names = {stored.name for stored in listing(conn, project_id)}
+    if new.name in names:
+        raise BadReceiver("A receiver of this name exists already.")
+    if len(names) >= _MOST_OF_A_PROJECT:
         raise BadReceiver(f"A project has at most {_MOST_OF_A_PROJECT} receivers.")
     row = {
         "project_id": project_id,
@@ -162,29 +161,27 @@ def add(
 
 
 def remove(conn: Connection, project_id: int, name: str) -> bool:
-    """Forget a receiver and how it did; False if there is none.
+    """Remove a receiver and reset its health; False if it does not exist.
 
-    What it was still to be sent the deliverer gives up, as it finds no address for it.
+    The worker gives up its pending deliveries, as it finds no address for them.
     """
     enable(conn, project_id, name)
-    gone = conn.execute(
-        delete(receiver).where(receiver.c.project_id == project_id, receiver.c.name == name)
-    )
-    return gone.rowcount > 0
+    of_receiver = {"of_project": project_id, "of_name": name}
+    return conn.execute(delete(receiver).where(*_ONE), of_receiver).rowcount > 0
 
 
-def rotate(conn: Connection, kept: KeptReceiver, *, keyring: Keyring, now_us: int) -> str:
-    """Give a receiver a new secret and return it; the one it had signs for a day yet."""
+def rotate(conn: Connection, stored: StoredReceiver, *, keyring: Keyring, now_us: int) -> str:
+    """Give a receiver a new secret and return it; the former one signs for another day."""
     fresh = new_secret()
     conn.execute(
         update(receiver)
         .where(*_ONE)
         .values(
             secret=keyring.seal(fresh),
-            old_secret=kept.sealed_secret,
+            old_secret=stored.sealed_secret,
             old_until_us=now_us + OVERLAP_US,
         ),
-        {"of_project": kept.project_id, "of_name": kept.name},
+        {"of_project": stored.project_id, "of_name": stored.name},
     )
     return fresh
 
@@ -194,8 +191,8 @@ def new_secret() -> str:
     return f"whsec_{base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()}"
 
 
-def _kept(row: Row[Any]) -> KeptReceiver:
-    return KeptReceiver(
+def _stored(row: Row[Any]) -> StoredReceiver:
+    return StoredReceiver(
         project_id=row.project_id,
         project=row.project,
         name=row.name,

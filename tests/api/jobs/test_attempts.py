@@ -2,8 +2,8 @@
 
 import pytest
 
-from ett_service.metrics.text import Form
-from ett_service.worker.metrics import Publishing
+from ett_service.metrics.text import TextFormat
+from ett_service.worker.metrics import MetricsThread
 from tests.api.conftest import Service
 from tests.engines import ON_ONE_ENGINE
 from tests.metrics.pages import families
@@ -13,11 +13,11 @@ JOB = "Größe 7B (v2) ?#%"
 
 
 def _exemplars(service: Service) -> dict[str, str]:
-    Publishing(service.store, service.clock.now).publish()
-    answer = service.client.get("/metrics", headers={"Accept": Form.OPENMETRICS.value})
+    MetricsThread(service.store, service.clock.now).publish()
+    answer = service.client.get("/metrics", headers={"Accept": TextFormat.OPENMETRICS.value})
     return {
         sample.name: sample.exemplar.labels["attempt_id"]
-        for family in families(answer.text, Form.OPENMETRICS)
+        for family in families(answer.text, TextFormat.OPENMETRICS)
         for sample in family.samples
         if sample.exemplar
     }

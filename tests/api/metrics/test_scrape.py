@@ -12,10 +12,10 @@ from ett_service.api.app import create_app
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
 from ett_service.ingest.wire import Limits
-from ett_service.metrics.text import Form
+from ett_service.metrics.text import TextFormat
 from ett_service.storage.record.keys import create_key, revoke_key
 from ett_service.storage.schema import published
-from ett_service.worker.metrics import Publishing
+from ett_service.worker.metrics import MetricsThread
 from tests.api.conftest import Service
 from tests.api.test_health import OutOfReach
 from tests.engines import ON_ONE_ENGINE
@@ -24,17 +24,17 @@ from tests.stories import failing_job, told
 
 
 def _published(service: Service) -> None:
-    Publishing(service.store, service.clock.now).publish()
+    MetricsThread(service.store, service.clock.now).publish()
 
 
-def _page(service: Service, form: Form = Form.PLAIN) -> Page:
+def _page(service: Service, form: TextFormat = TextFormat.PLAIN) -> Page:
     answer = service.client.get("/metrics", headers={"Accept": form.value})
     assert answer.headers["content-type"] == form.value
     return parsed(answer.text, form)
 
 
-@pytest.mark.parametrize("form", Form)
-def test_the_page_shows_the_fleet_and_what_came_in(service: Service, form: Form) -> None:
+@pytest.mark.parametrize("form", TextFormat)
+def test_the_page_shows_the_fleet_and_what_came_in(service: Service, form: TextFormat) -> None:
     service.told(failing_job())
     _published(service)
     page = _page(service, form)

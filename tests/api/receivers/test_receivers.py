@@ -16,21 +16,23 @@ from starlette.testclient import TestClient
 from ett_service.api.app import create_app
 from ett_service.api.receivers.receivers import ReceiverRequest
 from ett_service.api.state import AppState, Notifications
+from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.receivers import outbox
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.outbox import DeliveryState, Message
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.storage.schema import delivery, receiver_health
 from tests.api.conftest import LIMITS, Clock
 from tests.engines import ON_ONE_ENGINE
 from tests.notifications.receiving import receiving, reply
 
-NAMED = Receiver(OF_SETTINGS, "fleet", "https://hooks.example/CANARYsettings", Format.SLACK)
+NAMED = Receiver(OF_SETTINGS, "fleet", "https://hooks.example/CANARYsettings", FORMATS["slack"])
 LOOPBACK = Sending(connect_seconds=2, total_seconds=4, allowed=Allowed.of(["127.0.0.0/8"]))
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"url": "https://10.0.0.1/"}, "/url"),
@@ -222,7 +224,7 @@ def _put(desk: Desk, done: DeliveryState = DeliveryState.DEAD, version: int = 1)
         owner = project_id(conn, "research")
         assert owner is not None
         at_us = desk.clock.us + version
-        outbox.put(conn, owner, "f", version, [(owner, "oncall", "{}")], at_us)
+        outbox.put(conn, owner, "f", version, [Message(owner, "oncall", "{}")], at_us)
         conn.execute(delivery.update().values(done=done.value))
 
     desk.store.write(put)

@@ -54,7 +54,7 @@ def test_a_batch_sent_again_is_all_duplicates_and_changes_nothing(service: Servi
     before = service.get("/v1/jobs/llm-70b")
     again = service.send(failing_job()).json()
     assert (again["accepted"], again["duplicate"]) == (0, 23)
-    assert service.worker.pass_over() == 0
+    assert service.worker.run_once() == 0
     assert service.get("/v1/jobs/llm-70b") == before
 
 

@@ -5,22 +5,21 @@ from typing import Any
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Impact, Metric
-from ett_service.notifications.formats.generic import body
+from ett_service.notifications.formats.generic import FORMAT, render
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receivers import Format
 from tests.notifications.notices import FINDING, FIRED, NOTICE, RESOLVED, named, of_metric, receiver
 
-GENERIC = receiver(Format.GENERIC)
+GENERIC = receiver(FORMAT)
 
 
 def _alert(notice: Notice) -> Any:
-    return body(notice, GENERIC, 300)["alerts"][0]
+    return render(notice, GENERIC, 300)["alerts"][0]
 
 
 def test_alerts_of_a_cluster_are_one_group() -> None:
-    told = body(NOTICE, GENERIC, 300)
-    assert told["groupKey"] == '{}:{alertname="EttRegressionActive", cluster="eu-1"}'
-    assert told["groupLabels"] == {"alertname": "EttRegressionActive", "cluster": "eu-1"}
+    message = render(NOTICE, GENERIC, 300)
+    assert message["groupKey"] == '{}:{alertname="EttRegressionActive", cluster="eu-1"}'
+    assert message["groupLabels"] == {"alertname": "EttRegressionActive", "cluster": "eu-1"}
 
 
 def test_what_fires_has_the_end_that_alertmanager_writes_for_none() -> None:
@@ -37,8 +36,8 @@ def test_a_thread_keeps_its_fingerprint_and_its_version_grows() -> None:
 
 
 def test_a_change_is_told_in_numbers() -> None:
-    told = _alert(NOTICE)["ett"]
-    assert told["before"] == {
+    message = _alert(NOTICE)["ett"]
+    assert message["before"] == {
         "median_seconds": 486.0,
         "p90_seconds": 702.0,
         "attempts": 140,
@@ -46,15 +45,15 @@ def test_a_change_is_told_in_numbers() -> None:
         "from": "2025-10-08T22:00:00.000000Z",
         "to": "2025-11-05T22:00:00.000000Z",
     }
-    assert told["effect"] == {"ratio": 1.65, "ci95": [1.48, 1.84]}
-    assert told["impact"] == {
+    assert message["effect"] == {"ratio": 1.65, "ci95": [1.48, 1.84]}
+    assert message["impact"] == {
         "gpu_hours_per_week": 212.0,
         "usd_per_week": 742.0,
         "ett_points": -0.6,
         "share_of_time_to_start_increase": 0.88,
     }
-    assert told["decomposition"] == {"within": -0.58, "mix": -0.02}
-    assert told["suspects"][0] == {
+    assert message["decomposition"] == {"within": -0.58, "mix": -0.02}
+    assert message["suspects"][0] == {
         "dimension": "image",
         "value": "trainer:2.14",
         "explains": 0.97,
@@ -65,8 +64,8 @@ def test_a_change_is_told_in_numbers() -> None:
 
 def test_money_is_named_for_its_currency() -> None:
     impact = Impact(212.0, cost_per_week=650.0, currency="EUR")
-    told = _alert(replace(NOTICE, finding=replace(FINDING, impact=impact)))["ett"]["impact"]
-    assert told["eur_per_week"] == 650.0
+    message = _alert(replace(NOTICE, finding=replace(FINDING, impact=impact)))["ett"]["impact"]
+    assert message["eur_per_week"] == 650.0
 
 
 def test_each_metric_has_values_of_its_own() -> None:

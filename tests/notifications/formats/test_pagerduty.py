@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from ett_service.notifications.formats.pagerduty import body
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.formats.pagerduty import FORMAT, render
 from tests.notifications.notices import NOTICE, RESOLVED, named, receiver
 
-PAGERDUTY = receiver(Format.PAGERDUTY)
+PAGERDUTY = receiver(FORMAT)
 
 
 def test_what_is_resolved_resolves_the_incident_that_it_began() -> None:
-    began, ended = body(NOTICE, PAGERDUTY, 100), body(RESOLVED, PAGERDUTY, 100)
+    began, ended = render(NOTICE, PAGERDUTY, 100), render(RESOLVED, PAGERDUTY, 100)
     assert (began["event_action"], ended["event_action"]) == ("trigger", "resolve")
     assert began["dedup_key"] == ended["dedup_key"] == NOTICE.fingerprint
     assert began["routing_key"] == ended["routing_key"] == "R0UT1NGKEY"
@@ -23,17 +22,17 @@ def test_what_is_resolved_resolves_the_incident_that_it_began() -> None:
     [("high", "error"), ("medium", "warning"), ("low", "info"), ("another", "warning")],
 )
 def test_severities_are_told_in_their_words(severity: str, theirs: str) -> None:
-    told = body(replace(NOTICE, severity=severity), PAGERDUTY, 100)
-    assert told["payload"]["severity"] == theirs
+    message = render(replace(NOTICE, severity=severity), PAGERDUTY, 100)
+    assert message["payload"]["severity"] == theirs
 
 
 def test_a_test_wakes_nobody() -> None:
-    told = body(replace(NOTICE, is_test=True), PAGERDUTY, 100)
-    assert told["payload"]["severity"] == "info"
-    assert told["payload"]["custom_details"]["remark"] == "This is a test: nothing happened."
+    message = render(replace(NOTICE, is_test=True), PAGERDUTY, 100)
+    assert message["payload"]["severity"] == "info"
+    assert message["payload"]["custom_details"]["remark"] == "This is a test: nothing happened."
 
 
 def test_a_summary_is_cut_to_1024_characters() -> None:
-    summary = body(named("é" * 256), PAGERDUTY, 300)["payload"]["summary"]
+    summary = render(named("é" * 256), PAGERDUTY, 300)["payload"]["summary"]
     assert len(summary) == 1024
     assert summary.endswith("…")

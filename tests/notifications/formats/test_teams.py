@@ -2,21 +2,20 @@
 
 from dataclasses import replace
 
-from ett_service.notifications.formats.teams import body
-from ett_service.notifications.receivers import Format
+from ett_service.notifications.formats.teams import FORMAT, render
 from tests.notifications.notices import NOTICE, named, receiver
 
-TEAMS = receiver(Format.TEAMS)
+TEAMS = receiver(FORMAT)
 
 
 def _texts(name: str) -> list[str]:
-    card = body(named(name), TEAMS, 100)["attachments"][0]["content"]
+    card = render(named(name), TEAMS, 100)["attachments"][0]["content"]
     return [run["text"] for block in card["body"] for run in block["inlines"]]
 
 
 def test_names_stand_where_there_is_no_markdown() -> None:
     name = "[click](https://evil.example) **b** <at>all</at>"
-    card = body(named(name), TEAMS, 100)["attachments"][0]["content"]
+    card = render(named(name), TEAMS, 100)["attachments"][0]["content"]
     assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
     assert f"{name}, attempt 1" in _texts(name)
 
@@ -28,11 +27,11 @@ def test_no_name_is_a_date_or_a_template() -> None:
 
 
 def test_buttons_lead_to_the_regression_and_its_examples() -> None:
-    actions = body(NOTICE, TEAMS, 100)["attachments"][0]["content"]["actions"]
-    assert [one["title"] for one in actions] == [
+    actions = render(NOTICE, TEAMS, 100)["attachments"][0]["content"]["actions"]
+    assert [action["title"] for action in actions] == [
         "Open the regression",
         "run-42, attempt 3",
         "run-57, attempt 1",
     ]
-    bare = body(replace(NOTICE, public_url=""), TEAMS, 100)["attachments"][0]["content"]
+    bare = render(replace(NOTICE, public_url=""), TEAMS, 100)["attachments"][0]["content"]
     assert bare["actions"] == []

@@ -4,12 +4,12 @@ from functools import partial
 
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import labels as counter_labels
-from ett_service.storage.metrics.labels import CLUSTER, COHORT, Most, Shown
+from ett_service.storage.metrics.labels import CLUSTER, COHORT, LabelLimits, ShownLabels
 
 
-def learn(store: Store, cohorts: str, most: int = 2) -> Shown:
+def learn(store: Store, cohorts: str, most: int = 2) -> ShownLabels:
     return store.write(
-        partial(counter_labels.learn, clusters=["a"], cohorts=cohorts, most=Most(1, most))
+        partial(counter_labels.learn, clusters=["a"], cohorts=cohorts, limits=LabelLimits(1, most))
     )
 
 

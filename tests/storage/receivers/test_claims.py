@@ -9,9 +9,9 @@ from ett_service.core.intervals import SECOND_US
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries, outbox
 from ett_service.storage.receivers.deliveries import Claim, DeliveryTry, TryResult
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.outbox import DeliveryState, Message
 from tests.builders import NOON
-from tests.notifications.telling import kept, put_one
+from tests.notifications.sending import kept, put_one
 
 LATER = NOON + 10 * SECOND_US
 
@@ -28,7 +28,7 @@ def settled(done: DeliveryState, due_us: int = LATER, **more: object) -> TryResu
 
 def recorded(store: Store, claim: Claim, how: TryResult) -> bool:
     return store.write(
-        partial(deliveries.record, claimed=claim, settled=how, now_us=NOON + 2 * SECOND_US)
+        partial(deliveries.record, claim=claim, result=how, now_us=NOON + 2 * SECOND_US)
     )
 
 
@@ -76,7 +76,7 @@ def test_nothing_is_claimed_of_a_transaction_that_is_not_committed(
     seen: list[list[Claim]] = []
 
     def put_and_look(conn: object) -> None:
-        outbox.put(conn, project_id, "f", 2, [(0, "a", "2")], NOON + 2)  # type: ignore[arg-type]
+        outbox.put(conn, project_id, "f", 2, [Message(0, "a", "2")], NOON + 2)  # type: ignore[arg-type]
         seen.append(claimed(other))
 
     with closing(other):

@@ -10,7 +10,7 @@ from ett_service.storage.receivers.deliveries import DeliveryFilter
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.storage.schema import delivery
 from tests.builders import NOON
-from tests.notifications.telling import kept, put_one
+from tests.notifications.sending import kept, put_one
 
 
 def bury(store: Store) -> None:

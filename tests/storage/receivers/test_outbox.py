@@ -6,9 +6,9 @@ import pytest
 
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import outbox
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.outbox import DeliveryState, Message
 from tests.builders import NOON
-from tests.notifications.telling import kept, put_one
+from tests.notifications.sending import kept, put_one
 
 
 def states(store: Store) -> list[tuple[int, DeliveryState]]:
@@ -19,7 +19,7 @@ def test_what_is_put_stands_only_with_the_transaction_that_it_tells_of(
     store: Store, project_id: int
 ) -> None:
     def give_up(conn: object) -> None:
-        outbox.put(conn, project_id, "f", 1, [(0, "a", "body")], NOON)  # type: ignore[arg-type]
+        outbox.put(conn, project_id, "f", 1, [Message(0, "a", "body")], NOON)  # type: ignore[arg-type]
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -41,7 +41,7 @@ def test_what_is_newer_supersedes_what_did_not_arrive(store: Store, project_id: 
     put_one(store, project_id, "b", "f", 1)
     put_one(store, project_id, "a", "f", 2)
 
-    found = {(one.receiver, one.fingerprint, one.version): one.done for one in kept(store)}
+    found = {(row.receiver, row.fingerprint, row.version): row.done for row in kept(store)}
     assert [key for key, done in found.items() if done is DeliveryState.SUPERSEDED] == [
         ("a", "f", 1)
     ]
@@ -57,7 +57,7 @@ def test_a_new_finding_of_a_series_supersedes_an_old_one_of_a_higher_version(
             project_id=project_id,
             fingerprint="f",
             version=1,
-            notices=[(0, "a", "new")],
+            messages=[Message(0, "a", "new")],
             now_us=NOON + 9,
         )
     )

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import receivers
-from ett_service.storage.receivers.receivers import BadReceiver, KeptReceiver, NewReceiver
+from ett_service.storage.receivers.receivers import BadReceiver, NewReceiver, StoredReceiver
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import receiver
 from tests.builders import NOON
@@ -35,7 +35,7 @@ def _add(store: Store, project_id: int, name: str = "oncall", **cohort: str) -> 
     )
 
 
-def _got(store: Store, project_id: int, name: str = "oncall") -> KeptReceiver:
+def _got(store: Store, project_id: int, name: str = "oncall") -> StoredReceiver:
     with store.reading() as conn:
         kept = receivers.get(conn, project_id, name)
     assert kept is not None
@@ -44,7 +44,7 @@ def _got(store: Store, project_id: int, name: str = "oncall") -> KeptReceiver:
 
 def _rotate(store: Store, project_id: int, now_us: int) -> str:
     kept = _got(store, project_id)
-    return store.write(partial(receivers.rotate, kept=kept, keyring=KEYRING, now_us=now_us))
+    return store.write(partial(receivers.rotate, stored=kept, keyring=KEYRING, now_us=now_us))
 
 
 def test_a_receiver_is_kept_with_what_it_asked_for(store: Store, project_id: int) -> None:
@@ -104,7 +104,7 @@ def test_a_name_stands_once_in_a_project_and_again_in_another(
     store: Store, project_id: int
 ) -> None:
     _add(store, project_id)
-    with pytest.raises(BadReceiver, match="there already"):
+    with pytest.raises(BadReceiver, match="exists already"):
         _add(store, project_id)
     other = store.write(lambda conn: create_project(conn, "other", NOON))
     _add(store, other)

@@ -1,10 +1,10 @@
-"""What comes in at the service's door: events and requests."""
+"""Panels of received events and answered requests."""
 
 from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Kind, Panel, Query, Threshold
 from dashboards.build.prometheus.promql import own
 
-_NO_REFUSAL = "No event was ever refused."
+_NO_REFUSAL = "No event was ever rejected."
 
 
 def _per_second(name: str, *matchers: str) -> str:
@@ -22,9 +22,9 @@ _REQUESTS = _per_second("ett_http_requests_total")
 
 INGEST = (
     Panel(
-        title="Events taken in",
-        description="Per second, by where they came from, all replicas together. None while "
-        "attempts run: EttIngestStalled will page.",
+        title="Accepted events",
+        description="Per second, by source, all replicas together. None while attempts run: "
+        "EttIngestStalled will page.",
         unit="cps",
         low=0,
         queries=(
@@ -33,9 +33,8 @@ INGEST = (
         width=6,
     ),
     Panel(
-        title="Events refused",
-        description="Per second, by the code that their sender was told. The sender's log has "
-        "the reason of each.",
+        title="Rejected events",
+        description=("Per second, by error code. The sender's log has the reason of each."),
         unit="cps",
         low=0,
         queries=(
@@ -45,9 +44,9 @@ INGEST = (
         width=6,
     ),
     Panel(
-        title="Events known already",
-        description="Share of duplicates in what came in. A little is senders that try again; "
-        "much is two senders with one stream.",
+        title="Duplicate events",
+        description="Share of duplicates in the received events. A few come from senders that "
+        "retry; many mean that two senders send the same stream.",
         unit="percentunit",
         low=0,
         queries=(
@@ -60,9 +59,9 @@ INGEST = (
         width=6,
     ),
     Panel(
-        title="Lag of events",
-        description="From the instant that an event names to its arrival. Hours at p99 are "
-        "spooled events of trainers that were cut off.",
+        title="Event lag",
+        description="From an event's timestamp to its arrival. Hours at p99 are spooled events "
+        "of trainers that were cut off.",
         unit="s",
         low=0,
         queries=(
@@ -76,16 +75,16 @@ INGEST = (
 ANSWERS = (
     Panel(
         title="Requests",
-        description="Per second, by the template of their route, all replicas together.",
+        description="Per second, by route template, all replicas together.",
         unit="reqps",
         low=0,
         queries=(Query(f"sum by (method, route) ({_REQUESTS}) > 0", "{{method}} {{route}}"),),
         width=8,
     ),
     Panel(
-        title="Requests that failed in the service",
-        description="Share of answers with a status of 500 or more. Any is a fault of ours: the "
-        "log names it.",
+        title="Server errors",
+        description="Share of answers with a status of 500 or more. Each is a fault of the "
+        "service: its log has the cause.",
         kind=Kind.TIME_SERIES,
         unit="percentunit",
         low=0,
@@ -99,8 +98,8 @@ ANSWERS = (
         width=8,
     ),
     Panel(
-        title="Time to answer, p99",
-        description="Of each route, all replicas together. Events are answered when they are on "
+        title="Response time, p99",
+        description="By route, all replicas together. Events are answered once they are on "
         "disk: a slow database shows here first.",
         unit="s",
         low=0,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboards.build.filling import filled, variables_in
+from dashboards.build.variables import filled, variables_in
 
 
 def test_each_way_to_write_a_variable_is_filled() -> None:

@@ -1,9 +1,9 @@
-"""What was found to be worse than before, and how well it is looked for."""
+"""Panels of findings, and of the search for them."""
 
 from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Field, Format, Kind, Query, Threshold, Transformation
 from dashboards.build.prometheus.promql import HOUR_S, cohorts, once, whole
-from dashboards.build.prometheus.reading import (
+from dashboards.build.prometheus.shared import (
     ABOVE_ZERO_IS_BAD,
     TO_COHORT,
     TO_COHORT_OF_ROW,
@@ -14,12 +14,12 @@ _ACTIVE = once(cohorts("ett_regression_active"))
 _LOST = f"{once(cohorts('ett_regression_lost_gpu_seconds'))} / {HOUR_S}"
 _A_DAY_AND_A_BIT_IS_BAD = (Threshold(None, GOOD), Threshold(26 * HOUR_S, ALARM))
 
-FOUND = (
+FINDINGS = (
     FleetPanel(
-        title="What fires",
-        description="Regressions that at least two runs in a row have found, and what they cost a "
-        "week. `all` is a dimension that one is not limited to. `ett regressions explain` tells "
-        "what each rests on.",
+        title="Firing regressions",
+        description="Regressions that at least two runs in a row have found, and their cost a "
+        "week. `all` is a dimension to which a regression is not limited. `ett regressions "
+        "explain` shows the evidence.",
         kind=Kind.TABLE,
         unit="short",
         queries=(
@@ -47,9 +47,9 @@ FOUND = (
         height=9,
     ),
     FleetPanel(
-        title="GPU-hours a week that regressions cost",
-        description="By cohort and phase, while they fire. One that stays for weeks is being lived "
-        "with: mend it, or accept the new level.",
+        title="Cost of firing regressions",
+        description="GPU-hours a week, by cohort and phase, while they fire. If one stays for "
+        "weeks, fix it, or accept the new level.",
         unit="short",
         decimals=0,
         low=0,
@@ -61,9 +61,10 @@ FOUND = (
         height=9,
     ),
     FleetPanel(
-        title="Findings that are open",
-        description="Pending ones were found once, and nobody is told of them yet. Improvements, "
-        "incidents, relabelled time and changes of the mix of jobs are kept, and never alert.",
+        title="Open findings",
+        description="Pending findings were found once, and nobody is notified yet. "
+        "Improvements, incidents, relabelled time and changes of the job mix are stored, and "
+        "never alert.",
         unit="short",
         decimals=0,
         low=0,
@@ -75,9 +76,9 @@ FOUND = (
         ),
     ),
     FleetPanel(
-        title="Beyond what was promised",
-        description="Regressions of 90 days that took longer to find, to acknowledge or to resolve "
-        "than `detection.sla` asks for, or have by now.",
+        title="SLA breaches",
+        description="Regressions of 90 days that took longer to be detected, acknowledged or "
+        "resolved than `detection.sla` allows, or have by now.",
         unit="short",
         decimals=0,
         low=0,
@@ -93,9 +94,9 @@ def _since(name: str) -> str:
 
 SEARCH = (
     FleetPanel(
-        title="Since the last search",
-        description="Age of what the latest search knew, of the project that is furthest behind. "
-        "Over 26 hours: EttDetectionStalled.",
+        title="Time since the last search",
+        description="Age of the data of the latest search, for the project that is furthest "
+        "behind. Over 26 hours: EttDetectionStalled.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -105,9 +106,9 @@ SEARCH = (
         height=5,
     ),
     FleetPanel(
-        title="Series looked at",
-        description="Phases, stages, times, rates and ratios, each in every cohort that has them, "
-        "and the time that all of it took.",
+        title="Searched series",
+        description="Series of phases, stages, durations, rates and ratios, in every cohort "
+        "that has them.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -116,9 +117,9 @@ SEARCH = (
         height=5,
     ),
     FleetPanel(
-        title="Time to find, to acknowledge, to resolve",
-        description="Medians over 90 days: from the onset until it fired, and from there until "
-        "somebody took it on and until it was gone.",
+        title="Time to detect, acknowledge, resolve",
+        description="Medians over 90 days: from the onset until a regression fired, and from "
+        "there until it was acknowledged and until it was resolved.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -127,7 +128,7 @@ SEARCH = (
                 f"max ({once(whole(f'ett_regression_{what}_seconds'))})",
                 what,
                 instant=True,
-                may_be_empty="" if what == "detect" else "Nothing got so far in 90 days.",
+                may_be_empty="" if what == "detect" else ("No regression got so far in 90 days."),
             )
             for what in ("detect", "acknowledge", "resolve")
         ),
@@ -136,16 +137,16 @@ SEARCH = (
         height=5,
     ),
     FleetPanel(
-        title="Found, and real",
-        description="Of the findings that people called real or noise in 90 days, the real ones. "
-        "Nothing here: nobody said so yet, with `ett regressions triage`.",
+        title="Precision (triaged)",
+        description="Share of real findings among those triaged as real or noise in 90 days. "
+        "Triage with `ett regressions triage`.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=0,
         queries=(
             Query(f"max ({once(whole('ett_regression_precision_ratio'))})", "real", instant=True),
         ),
-        may_be_empty="Nobody called a finding real or noise in 90 days.",
+        may_be_empty="No finding was triaged as real or noise in 90 days.",
         width=6,
         height=5,
     ),

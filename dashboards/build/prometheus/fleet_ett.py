@@ -1,4 +1,4 @@
-"""Where the fleet stands: ETT now, against its target and the week before, and its trend."""
+"""Panels of the fleet's ETT: now, against target and the week before, and its trend."""
 
 from dashboards.build.colours import QUIET
 from dashboards.build.kit import Field, Kind, Query
@@ -14,7 +14,7 @@ from dashboards.build.prometheus.promql import (
     once,
     ratio,
 )
-from dashboards.build.prometheus.reading import (
+from dashboards.build.prometheus.shared import (
     BELOW_ZERO_IS_BAD,
     NO_PRICE,
     NO_TARGET,
@@ -30,8 +30,8 @@ _TARGET = f"max by (cluster) ({once(clusters('ett_target_ratio'))})"
 NOW = (
     FleetPanel(
         title="ETT, last day",
-        description="Effective training over all accelerator time of the last 24 hours, restated "
-        "with late facts. A day is noisy: act on the week.",
+        description="Effective training over all accelerator time of the last 24 hours, "
+        "restated with late events. A day is noisy: act on the week.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -42,7 +42,7 @@ NOW = (
     FleetPanel(
         title="ETT, last 7 days",
         description="The headline: effective training over all accelerator time of the last 7 "
-        "days, restated with late facts.",
+        "days, restated with late events.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -51,9 +51,9 @@ NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Above target, last 7 days",
-        description="ETT of the last 7 days less the target of each cluster. Below zero, look at "
-        "what costs most.",
+        title="Difference to target, last 7 days",
+        description="ETT of the last 7 days less the target of each cluster. Below zero, look "
+        "at what costs most.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -71,9 +71,9 @@ NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Against the week before",
-        description="ETT of the last 7 days less that of the 7 days before them, as it was told "
-        "then. The table of model families says who moved.",
+        title="Change from the week before",
+        description="ETT of the last 7 days less that of the 7 days before, as published then. "
+        "The table of model families shows which ones moved.",
         kind=Kind.STAT,
         unit="percentunit",
         decimals=2,
@@ -87,8 +87,8 @@ NOW = (
     ),
     FleetPanel(
         title="Ineffective GPU-hours, last 7 days",
-        description="Hours of held accelerators that were not effective training, of all cohorts "
-        "of the clusters: what there is to win.",
+        description="Hours of held accelerators that were not effective training, of all "
+        "cohorts of the clusters: the most there is to gain.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -103,9 +103,9 @@ NOW = (
         height=5,
     ),
     FleetPanel(
-        title="Their cost",
-        description="What those GPU-hours of the last 7 days cost at the configured prices; the "
-        "name is the currency.",
+        title="Cost of ineffective GPU-hours",
+        description="Cost of these GPU-hours of the last 7 days at the configured prices; the "
+        "label is the currency.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -125,10 +125,10 @@ NOW = (
 
 TREND = (
     FleetPanel(
-        title="ETT of the fleet, and how far its model families lie apart",
-        description="Of the day before each point. The line is the fleet; a tenth of the model "
-        "families lies below the band and a tenth above. A falling line in a steady band is a "
-        "change of mix: see the shares of the cohort dashboard.",
+        title="ETT of the fleet and spread of its model families",
+        description="Over the day before each point. The line is the fleet; a tenth of the "
+        "model families is below the band and a tenth above. A falling line in a steady band is "
+        "a change of mix: see the shares on the cohort dashboard.",
         unit="percentunit",
         high=1,
         queries=(
@@ -146,7 +146,8 @@ TREND = (
     ),
     FleetPanel(
         title="ETT by model family",
-        description="Of the day before each point. Find the family that fell, and follow its link.",
+        description="Over the day before each point. Find the family that fell, and follow its "
+        "link.",
         unit="percentunit",
         high=1,
         queries=(Query(cohorts(RATIO), "{{cluster}} {{cohort}}"),),

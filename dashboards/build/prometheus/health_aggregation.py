@@ -1,9 +1,9 @@
-"""Whether the numbers are fresh, and what it takes to work them out and to show them."""
+"""Panels of aggregation, the metrics page and the processes."""
 
 from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Field, Format, Kind, Panel, Query, Threshold, Transformation
 from dashboards.build.prometheus.promql import once, own, whole
-from dashboards.build.prometheus.reading import FleetPanel
+from dashboards.build.prometheus.shared import FleetPanel
 
 _FIVE_MINUTES_ARE_BAD = (Threshold(None, GOOD), Threshold(300, ALARM))
 
@@ -12,9 +12,9 @@ def _age(name: str) -> str:
     return f"time() - max ({once(whole(name))})"
 
 
-STANDING = (
+FRESHNESS = (
     Panel(
-        title="Replicas that answer",
+        title="Replicas up",
         description="Instances of the service that Prometheus reached at its last scrape.",
         kind=Kind.STAT,
         unit="short",
@@ -24,8 +24,8 @@ STANDING = (
         height=5,
     ),
     Panel(
-        title="Since the last event",
-        description="How long ago an event last came in at any chosen replica, history apart. "
+        title="Time since the last event",
+        description="Time since the last event at any selected replica, without history. "
         "Minutes while attempts run: EttIngestStalled will page.",
         kind=Kind.STAT,
         unit="s",
@@ -41,9 +41,9 @@ STANDING = (
         height=5,
     ),
     FleetPanel(
-        title="Numbers behind",
-        description="What came in before this is in the numbers. Over 10 minutes: "
-        "EttAggregationLagging, look at the worker.",
+        title="Aggregation lag",
+        description="Age of the newest event that is surely aggregated. Over 10 minutes: "
+        "EttAggregationLagging, check the worker.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -55,9 +55,8 @@ STANDING = (
         height=5,
     ),
     FleetPanel(
-        title="Page worked out",
-        description="How long ago the numbers of the page of metrics were last worked out. It "
-        "grows when no worker runs.",
+        title="Time since the last publication",
+        description="Time since the metrics page was last published. It grows when no worker runs.",
         kind=Kind.STAT,
         unit="s",
         decimals=0,
@@ -67,8 +66,8 @@ STANDING = (
         height=5,
     ),
     FleetPanel(
-        title="Jobs waiting",
-        description="Jobs with facts that are not in the numbers yet.",
+        title="Jobs to aggregate",
+        description="Jobs with events that are not aggregated yet.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,
@@ -78,7 +77,7 @@ STANDING = (
     ),
     Panel(
         title="Builds",
-        description="Which version each replica runs. Two of them outside a rollout: one replica "
+        description="The version of each replica. Two versions outside a rollout: one replica "
         "was left behind.",
         kind=Kind.TABLE,
         unit="short",
@@ -98,37 +97,38 @@ STANDING = (
     ),
 )
 
-NUMBERS = (
+AGGREGATION = (
     FleetPanel(
-        title="Numbers behind",
-        description="Age of the newest event that is surely in the numbers. A saw that climbs is "
-        "a worker that cannot keep up.",
+        title="Aggregation lag",
+        description="Age of the newest event that is surely aggregated. If it climbs, the "
+        "worker cannot keep up.",
         unit="s",
         low=0,
         queries=(Query(_age("ett_aggregation_watermark_timestamp_seconds"), "behind"),),
         width=6,
     ),
     FleetPanel(
-        title="Size of the database",
-        description="As the database tells it. Plan for its growth; see the setting for how long "
-        "events are kept.",
+        title="Database size",
+        description="As the database reports it. Plan for its growth; a setting limits how long "
+        "events are stored.",
         unit="bytes",
         low=0,
         queries=(Query(f"max ({once(whole('ett_db_size_bytes'))})", "database"),),
         width=6,
     ),
     FleetPanel(
-        title="Counters above what is known",
-        description="Wall seconds by which counters, which never go down, stand above what late "
-        "facts left. They fall as new time catches up; windows and the database are exact.",
+        title="Counter excess",
+        description="Wall-clock seconds by which counters, which never go down, exceed the "
+        "totals after late events. It falls as new time catches up; windows and the database "
+        "are exact.",
         unit="s",
         low=0,
         queries=(Query(f"max ({once(whole('ett_mark_excess_seconds'))})", "excess"),),
         width=6,
     ),
     FleetPanel(
-        title="Labels folded",
-        description='Clusters and cohorts that count under "other", as the settings cap them.',
+        title="Folded labels",
+        description='Clusters and cohorts counted under "other", as the settings limit them.',
         unit="short",
         decimals=0,
         low=0,
@@ -139,9 +139,9 @@ NUMBERS = (
 
 PAGE = (
     Panel(
-        title="Time to scrape",
-        description="How long Prometheus waited for the page, and how much of that the fleet's "
-        "part took, the slowest replica.",
+        title="Scrape duration",
+        description="Duration of a scrape, and of rendering the fleet's part of it, for the "
+        "slowest replica.",
         unit="s",
         low=0,
         queries=(
@@ -152,8 +152,8 @@ PAGE = (
     ),
     Panel(
         title="Samples on the page",
-        description="Of the largest page. Caps on clusters and cohorts, and the setting for "
-        "histograms of cohorts, bound it.",
+        description="Samples on the largest page. Limits on clusters and cohorts, and the "
+        "setting for cohort histograms, bound it.",
         unit="short",
         decimals=0,
         low=0,
@@ -161,9 +161,8 @@ PAGE = (
         width=6,
     ),
     Panel(
-        title="Left out of the page",
-        description="What had to be left out, per second. Any is a fault of ours: the log names "
-        "it.",
+        title="Samples left out",
+        description=("Per second. Each is a fault of the service: its log has the cause."),
         unit="cps",
         low=0,
         queries=(
@@ -172,8 +171,8 @@ PAGE = (
         width=6,
     ),
     FleetPanel(
-        title="Time to work the page out",
-        description="What the worker takes each time. It must stay below how often it does so.",
+        title="Publication duration",
+        description=("Duration of each publication by the worker. It must stay below its period."),
         unit="s",
         low=0,
         queries=(Query(f"max ({once(whole('ett_publish_duration_seconds'))})", "publish"),),
@@ -184,7 +183,7 @@ PAGE = (
 PROCESS = (
     Panel(
         title="CPU",
-        description="Cores that each replica keeps busy.",
+        description="Busy cores of each replica.",
         unit="short",
         low=0,
         queries=(
@@ -194,7 +193,7 @@ PROCESS = (
     ),
     Panel(
         title="Memory",
-        description="Resident memory of each replica. One that only grows is to be reported.",
+        description=("Resident memory of each replica. Report it if it only grows."),
         unit="bytes",
         low=0,
         queries=(Query(own("process_resident_memory_bytes"), "{{instance}}"),),
@@ -202,8 +201,8 @@ PROCESS = (
     ),
     Panel(
         title="Open files",
-        description="Share of the allowed file descriptors that each replica holds: connections "
-        "mostly.",
+        description="Share of the allowed file descriptors that each replica has open, mostly "
+        "connections.",
         unit="percentunit",
         low=0,
         queries=(Query(f"{own('process_open_fds')}\n/\n{own('process_max_fds')}", "{{instance}}"),),

@@ -1,4 +1,4 @@
-"""What receivers are told in tests, and who tells it."""
+"""Notices, receivers and delivery threads for tests."""
 
 import ssl
 from collections.abc import Iterable, Iterator
@@ -9,16 +9,19 @@ from functools import partial
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US
+from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed, Resolve, resolve
 from ett_service.notifications.notice import Notice, Status, to_json
-from ett_service.notifications.receivers import OF_SETTINGS, Directory, Format, Receiver
+from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.routing import Directory
 from ett_service.notifications.schedule import Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import deliveries, outbox
 from ett_service.storage.receivers.deliveries import Delivery, DeliveryFilter
-from ett_service.worker.deliver import Delivering
+from ett_service.storage.receivers.outbox import Message
+from ett_service.worker.deliver import DeliveryThread
 from tests.builders import NOON
 from tests.notifications.notices import NOTICE
 from tests.worker.rig import Clock
@@ -32,9 +35,9 @@ def notice(status: Status = Status.FIRING, version: int = 1, project_id: int = 1
     return replace(NOTICE, status=status, version=version, project_id=project_id, ends_us=ends_us)
 
 
-def named(name: str, url: str, owner: int = OF_SETTINGS, kind: Format = Format.GENERIC) -> Receiver:
+def named(name: str, url: str, owner: int = OF_SETTINGS, kind: str = "generic") -> Receiver:
     """Return a receiver that is signed to."""
-    return Receiver(owner, name, url, kind, (SIGNING,))
+    return Receiver(owner, name, url, FORMATS[kind], (SIGNING,))
 
 
 def put(
@@ -49,14 +52,14 @@ def put(
 ) -> None:
     """Have each of *receivers*, of the settings, told one thing."""
     body = to_json(notice(status, version, project_id))
-    told = [(OF_SETTINGS, name, body) for name in receivers]
+    messages = [Message(OF_SETTINGS, name, body) for name in receivers]
     store.write(
         partial(
             outbox.put,
             project_id=project_id,
             fingerprint=fingerprint,
             version=version,
-            notices=told,
+            messages=messages,
             now_us=now_us,
         )
     )
@@ -64,10 +67,10 @@ def put(
 
 def put_one(store: Store, project_id: int, name: str, fingerprint: str, version: int) -> None:
     """Have a receiver told words that say which they are."""
-    notices = [(OF_SETTINGS, name, f"{fingerprint} {version}")]
+    messages = [Message(OF_SETTINGS, name, f"{fingerprint} {version}")]
 
     def work(conn: Connection) -> None:
-        outbox.put(conn, project_id, fingerprint, version, notices, NOON + version)
+        outbox.put(conn, project_id, fingerprint, version, messages, NOON + version)
 
     store.write(work)
 
@@ -82,10 +85,10 @@ def delivering(
     sender: Sender | None = None,
     schedule: Schedule | None = None,
     patience_seconds: float = 5.0,
-) -> Iterator[Delivering]:
+) -> Iterator[DeliveryThread]:
     """Send in the test's own thread, where the test says so, and end in time."""
     directory = Directory(receivers, Keyring("", store.url))
-    deliverer = Delivering(
+    deliverer = DeliveryThread(
         store,
         directory,
         sender or Sender(sending),
@@ -100,9 +103,9 @@ def delivering(
         deliverer.join()
 
 
-def pass_over(deliverer: Delivering) -> int:
+def run_once(deliverer: DeliveryThread) -> int:
     """Send what is due, wait for the end of it, and return how much that was."""
-    begun = deliverer.pass_over()
+    begun = deliverer.run_once()
     for one in begun:
         one.join()
     return len(begun)

@@ -1,17 +1,17 @@
-"""Whether people hear of what was found."""
+"""Panels of deliveries to receivers."""
 
 from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Kind, Query, Threshold
 from dashboards.build.prometheus.promql import once, whole
-from dashboards.build.prometheus.reading import ABOVE_ZERO_IS_BAD, FleetPanel
+from dashboards.build.prometheus.shared import ABOVE_ZERO_IS_BAD, FleetPanel
 
 _AN_HOUR_IS_BAD = (Threshold(None, GOOD), Threshold(3600, ALARM))
 
-TOLD = (
+DELIVERIES = (
     FleetPanel(
-        title="Messages of a day",
-        description="What came to an end in the day before each point: sent, given up after the "
-        "last try (dead), or superseded by a later state before it could be sent.",
+        title="Deliveries of a day",
+        description="Deliveries that ended in the day before each point: sent, given up after "
+        "the last try (dead), or superseded by a later state before they were sent.",
         unit="short",
         decimals=0,
         low=0,
@@ -24,9 +24,9 @@ TOLD = (
         width=8,
     ),
     FleetPanel(
-        title="Messages that wait",
-        description="By receiver. One that climbs is a receiver that does not answer: "
-        "`ett receivers deliveries` shows what it said.",
+        title="Pending deliveries",
+        description="By receiver. If it climbs, the receiver does not accept deliveries: `ett "
+        "receivers deliveries` shows its answers.",
         unit="short",
         decimals=0,
         low=0,
@@ -36,8 +36,8 @@ TOLD = (
         width=8,
     ),
     FleetPanel(
-        title="Oldest that waits",
-        description="How long the oldest message has waited, by receiver. Over an hour: "
+        title="Oldest pending delivery",
+        description="Age of the oldest pending delivery, by receiver. Over an hour: "
         "EttWebhookFailing.",
         kind=Kind.STAT,
         unit="s",
@@ -50,15 +50,15 @@ TOLD = (
                 instant=True,
             ),
         ),
-        may_be_empty="No message waits.",
+        may_be_empty="No delivery is pending.",
         thresholds=_AN_HOUR_IS_BAD,
         named=True,
         width=4,
     ),
     FleetPanel(
         title="Disabled receivers",
-        description="Receivers that said 410 Gone. They are sent nothing until they are added "
-        "again.",
+        description="Receivers that answered 410 Gone. Nothing is sent to them until they are "
+        "added again.",
         kind=Kind.STAT,
         unit="short",
         decimals=0,

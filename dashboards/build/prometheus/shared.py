@@ -1,4 +1,4 @@
-"""What the dashboards over Prometheus share: what a reader chooses, and what stands beside."""
+"""Variables, links and annotations of the dashboards over Prometheus."""
 
 from functools import partial
 
@@ -15,28 +15,28 @@ from dashboards.build.kit import (
 )
 
 SAME_EVERYWHERE = (
-    "Every replica tells the same of the fleet; the largest value of all instances is taken."
+    "Every replica exposes the same fleet metrics; the maximum over all instances is taken."
 )
 """Why a query of the fleet matches no instance."""
 
 FleetPanel = partial(Panel, unmatched=SAME_EVERYWHERE)
 
-NO_WEEK_BEFORE = "Prometheus has not read this service for two weeks."
+NO_WEEK_BEFORE = "Prometheus has scraped this service for less than two weeks."
 NOTHING_FAILED = "Nothing failed in 7 days."
-NO_PRICE = "Some of the hardware has no price in the setting `prices`."
-NO_BASELINE = "No attempt has ended that phase in 28 days."
+NO_PRICE = "Some hardware has no price in the setting `prices`."
+NO_BASELINE = "No attempt has finished that phase in 28 days."
 NO_TARGET = "The setting `targets` is empty."
 
 _JOB = Variable(
     name="job",
     label="Service",
-    description="The scrape job of the service: one for each ett-service that Prometheus reads.",
+    description="The scrape job of the service: one for each ett-service that Prometheus scrapes.",
     query="label_values(ett_build_info, job)",
 )
 _CLUSTER = Variable(
     name="cluster",
     label="Cluster",
-    description="Clusters to look at; small ones are counted under other.",
+    description="Clusters to show; small ones are counted under other.",
     query='label_values(ett_attempts_running{job="$job"}, cluster)',
     several=True,
     all_value=".+",
@@ -44,7 +44,7 @@ _CLUSTER = Variable(
 _COHORT = Variable(
     name="cohort",
     label="Cohort",
-    description="Model families to look at; small ones are counted under other.",
+    description="Model families to show; small ones are counted under other.",
     query='label_values(ett_attempts_running{job="$job", cluster=~"$cluster"}, cohort)',
     several=True,
     all_value=".+",
@@ -52,7 +52,7 @@ _COHORT = Variable(
 _INSTANCE = Variable(
     name="instance",
     label="Instance",
-    description="Replicas to look at.",
+    description="Replicas to show.",
     query='label_values(ett_build_info{job="$job"}, instance)',
     several=True,
     all_value=".+",
@@ -67,7 +67,7 @@ MARKERS = Annotation(
     '(changes(ett_last_marker_timestamp_seconds{job="$job"}[$__rate_interval])) > 0',
     colour=QUIET,
     title="{{marker}}",
-    text="A marker of a deploy, a launch or a maintenance was posted.",
+    text="A deploy, a launch or a maintenance was marked.",
 )
 
 KEPT = ("datasource", "job")

@@ -1,4 +1,4 @@
-"""What the dashboards over PostgreSQL share: what a reader chooses, and ways onwards."""
+"""Variables, links and columns of the dashboards over PostgreSQL."""
 
 from dashboards.build.colours import BAD, QUIET
 from dashboards.build.kit import (
@@ -30,13 +30,13 @@ def several(name: str, label: str, description: str, query: str) -> Variable:
     )
 
 
-PROJECT = several("project", "Project", "Projects to look at.", values_of("project"))
+PROJECT = several("project", "Project", "Projects to show.", values_of("project"))
 FLEET_DIMENSIONS = (
     PROJECT,
-    several("team", "Team", "Teams whose jobs to look at.", values_of("team")),
-    several("model", "Model", "Models whose jobs to look at.", values_of("model")),
-    several("cluster", "Cluster", "Clusters to look at.", values_of("cluster")),
-    several("hardware", "Hardware", "Accelerators to look at.", values_of("hardware")),
+    several("team", "Team", "Teams to show.", values_of("team")),
+    several("model", "Model", "Models to show.", values_of("model")),
+    several("cluster", "Cluster", "Clusters to show.", values_of("cluster")),
+    several("hardware", "Hardware", "Hardware to show.", values_of("hardware")),
 )
 
 MARKERS = Annotation(name="Markers", query=fleet.MARKERS, colour=QUIET)

@@ -1,0 +1,25 @@
+"""The dashboard of the service itself."""
+
+from dashboards.build.kit import Dashboard, Row, Source
+from dashboards.build.prometheus.health_aggregation import AGGREGATION, FRESHNESS, PAGE, PROCESS
+from dashboards.build.prometheus.health_ingest import ANSWERS, INGEST
+from dashboards.build.prometheus.shared import MARKERS, OF_SERVICE
+
+HEALTH = Dashboard(
+    uid="ett-service",
+    title="Is the service healthy?",
+    description=("Whether events arrive, aggregation keeps up, and requests are answered."),
+    source=Source.PROMETHEUS,
+    variables=OF_SERVICE,
+    annotations=(MARKERS,),
+    since="now-6h",
+    refresh="1m",
+    rows=(
+        Row("Is it up, and is aggregation fresh?", FRESHNESS),
+        Row("Do events arrive?", INGEST),
+        Row("Are requests answered?", ANSWERS),
+        Row("Does aggregation keep up?", AGGREGATION),
+        Row("What does the metrics page cost?", PAGE),
+        Row("Which resources does it use?", PROCESS),
+    ),
+)
