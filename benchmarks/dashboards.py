@@ -29,7 +29,7 @@ from ett_service.core.words import Category
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.fleet.rollups import CohortFilter, totals
-from ett_service.storage.jobs.batches import Changes
+from ett_service.storage.jobs.batches import RowChanges
 from ett_service.storage.record.keys import create_project
 from tests import postgres
 
@@ -64,36 +64,36 @@ _RAW = """
 """
 
 
-def rollups(chance: random.Random, project_id: int, day: int) -> Changes:
+def rollups(chance: random.Random, project_id: int, day: int) -> RowChanges:
     """Make up a day's rollups and distributions, of jobs that are much alike."""
-    changes = Changes()
+    changes = RowChanges()
     for cohort_id in range(1, COHORTS + 1):
         jobs = JOBS_A_DAY // COHORTS
         amount = {name: chance.randrange(jobs * 60 * SECOND) for name in MEASURES}
         amount |= {"jobs_day": jobs, "jobs_started": jobs, "attempts": 2 * jobs, "cells": jobs}
         key = (project_id, START + day * DAY, cohort_id)
-        changes.put["rollup_daily"].append((*key, *amount.values()))
+        changes.new["rollup_daily"].append((*key, *amount.values()))
         for name in TALLIES:
             first = place(chance.randrange(1, 600) * SECOND)
-            changes.put["tally_daily"] += [
+            changes.new["tally_daily"] += [
                 (*key, name, first + each, jobs // PLACES, jobs * SECOND) for each in range(PLACES)
             ]
     return changes
 
 
-def cohorts(project_id: int) -> Changes:
+def cohorts(project_id: int) -> RowChanges:
     """Make the cohorts of every team and model."""
-    changes = Changes()
+    changes = RowChanges()
     for number in range(COHORTS):
         of = {"team": f"team-{number % TEAMS}", "model": f"model-{number // TEAMS}"}
         dimensions = [of.get(name, "") for name in DIMENSIONS]
-        changes.put["cohort"].append((number + 1, project_id, *dimensions, False, False))
+        changes.new["cohort"].append((number + 1, project_id, *dimensions, False, False))
     return changes
 
 
-def ledgers(chance: random.Random, project_id: int, jobs: range) -> Changes:
+def ledgers(chance: random.Random, project_id: int, jobs: range) -> RowChanges:
     """Make up jobs of the first day, each an attempt of twelve segments."""
-    changes = Changes()
+    changes = RowChanges()
     for number in jobs:
         name = f"job-{number:07}"
         at = START + chance.randrange(DAY)
@@ -101,15 +101,15 @@ def ledgers(chance: random.Random, project_id: int, jobs: range) -> Changes:
         facts = (name, f"team-{number % TEAMS}", f"model-{number // TEAMS % MODELS}")
         counts = (None, None, "training", None, GPUS, 0, 0, 0, "{}")
         head = (1, 1, 100, at, "finished", at, None, at, at + length, length, length, 0, None)
-        changes.put["job"].append((project_id, name, at))
-        changes.put["job_ledger"].append((project_id, name, *head, 0, 0, 0, *facts, *counts))
+        changes.new["job"].append((project_id, name, at))
+        changes.new["job_ledger"].append((project_id, name, *head, 0, 0, 0, *facts, *counts))
         life = (0, "", 0, 0, at, at + length, "completed", None, None, GPUS, None)
         rest = (length, 0, None, None, None, None, False, "{}")
-        changes.put["attempt_ledger"].append((project_id, name, *life, *rest))
+        changes.new["attempt_ledger"].append((project_id, name, *life, *rest))
         edges = [at + length * each // SEGMENTS for each in range(SEGMENTS + 1)]
         for each, (begin, end) in enumerate(itertools.pairwise(edges)):
             category = "effective_training" if each % 2 else "checkpoint_blocking"
-            changes.put["segment"].append((project_id, name, begin, end, category, "training", 0))
+            changes.new["segment"].append((project_id, name, begin, end, category, "training", 0))
     return changes
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ett_service.aggregation.job import Folded, refresh
+from ett_service.aggregation.job import KeptFold, refresh
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.limits import Limits
@@ -78,7 +78,7 @@ class Job:
 
     def __init__(self, store: Store, key: JobKey, events: Iterator[tuple[int, Wire]]) -> None:
         self.store, self.key, self.step = store, key, 1_000_000
-        self.known: Folded | None = None
+        self.kept: KeptFold | None = None
         sent = list(events)
         self.attempt = max(wire.get("attempt", 0) for _, wire in sent)
         for start in range(0, len(sent), BATCH):
@@ -97,9 +97,9 @@ class Job:
 
     def refresh(self) -> None:
         """Have the job's numbers say what came in."""
-        work = partial(refresh, key=self.key, now_us=self.at_us, known=self.known)
-        self.known = self.store.write(work)
-        assert self.known is not None
+        work = partial(refresh, key=self.key, now_us=self.at_us, kept=self.kept)
+        self.kept = self.store.write(work)
+        assert self.kept is not None
 
     def one_more(self) -> Callable[[], None]:
         """Return the work: a step is done, and the job's numbers say so."""

@@ -24,13 +24,13 @@ from sqlalchemy import bindparam, select
 
 from benchmarks.fold import EVENTS, SECOND, START, attempt
 from benchmarks.freshness import databases
-from ett_service.aggregation.recompute import MOST_JOBS, recompute
+from ett_service.aggregation.recompute import recompute
 from ett_service.core.events import Event, JobFacts
 from ett_service.storage import schema
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Readable, open_for_reading, open_store
 from ett_service.storage.jobs import batches
-from ett_service.storage.jobs.batches import Changes
+from ett_service.storage.jobs.batches import MOST_JOBS, RowChanges
 from ett_service.storage.record.events import encode_body
 from ett_service.storage.record.keys import create_project
 
@@ -75,17 +75,17 @@ def fill(url: str, jobs: int) -> None:
             progress.advance(task, len(numbers))
 
 
-def _inserts(project_id: int, numbers: range) -> Changes:
-    changes = Changes()
+def _inserts(project_id: int, numbers: range) -> RowChanges:
+    changes = RowChanges()
     for number in numbers:
         job = f"job-{number:06}"
-        changes.put["job"].append((project_id, job, START))
+        changes.new["job"].append((project_id, job, START))
         rows = [
             (project_id, job, event.id, event.type, event.at, START, number, encode_body(event))
             for event in events_of(number)
         ]
         assert len(rows) == EVENTS, len(rows)
-        changes.put["event"] += rows
+        changes.new["event"] += rows
     return changes
 
 

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from ett_service.aggregation.job import Folded
+from ett_service.aggregation.job import KeptFold
 from ett_service.storage.record.dirty_marks import JobKey
 
 MOST_EVENTS = 1_000_000
@@ -18,21 +18,21 @@ class Folds:
     def __init__(self, most_events: int = MOST_EVENTS) -> None:
         self._most = most_events
         self._events = 0
-        self._kept: OrderedDict[JobKey, tuple[Folded, int]] = OrderedDict()
+        self._kept: OrderedDict[JobKey, tuple[KeptFold, int]] = OrderedDict()
 
-    def take(self, key: JobKey) -> Folded | None:
+    def take(self, key: JobKey) -> KeptFold | None:
         """Remove and return the job's fold."""
         if key not in self._kept:
             return None
-        folded, events = self._kept.pop(key)
+        kept, events = self._kept.pop(key)
         self._events -= events
-        return folded
+        return kept
 
-    def keep(self, folded: Folded) -> None:
+    def keep(self, kept: KeptFold) -> None:
         """Put a fold back, and let go of those that were unused for longest."""
-        self.take(folded.key)
-        self._kept[folded.key] = (folded, folded.fold.event_count)
-        self._events += folded.fold.event_count
+        self.take(kept.key)
+        self._kept[kept.key] = (kept, kept.fold.event_count)
+        self._events += kept.fold.event_count
         while self._events > self._most:
             _, (_, events) = self._kept.popitem(last=False)
             self._events -= events

@@ -1,12 +1,12 @@
-"""From a job's events to its stored ledger."""
+"""The live fold of one job: what came in is taken in, and what is stored follows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.contribution import contribution, first_difference
-from ett_service.core.ledger.failures import corrected
+from ett_service.aggregation.fold_job import OPEN_EVERY_US, FoldedJob, NotForward, fold_job, take_in
+from ett_service.core.fleet.contribution import first_difference
 from ett_service.core.ledger.fold import JobFold
 from ett_service.core.ledger.results import (
     DEFAULT_LIMITS,
@@ -15,27 +15,25 @@ from ett_service.core.ledger.results import (
     JobLedger,
     Limits,
 )
-from ett_service.core.words import JobState
 from ett_service.storage.fleet import contributions
-from ett_service.storage.jobs import ledgers
+from ett_service.storage.folded_jobs import (
+    LEDGER_TABLES,
+    JobChanges,
+    LedgerRows,
+    PreviousLedger,
+    StoredLedger,
+)
+from ett_service.storage.jobs import ledgers, records
+from ett_service.storage.jobs.batches import JobBatch, existing_rows
 from ett_service.storage.jobs.ledger_rows import Head
-from ett_service.storage.metrics import counter_samples
-from ett_service.storage.record import corrections, dirty_marks, events
+from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 
-OPEN_EVERY_US = 30_000_000
-"""How often the numbers of a running or queued job are run on, in microseconds."""
-
 _LONG = 2_000  #: events; to fold more than these takes longer than others should wait for a lock
-_OPEN = frozenset({JobState.RUNNING, JobState.QUEUED})
-
-
-class NotForward(Exception):
-    """A long job's fold cannot go on; :func:`warm` makes another outside of a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class KeptFold:
     """A fold that can go on while the stored revision is still this one.
 
     :func:`refresh` uses it up, and what it returns counts once its transaction is committed.
@@ -50,32 +48,33 @@ class Folded:
     batches: frozenset[int] = field(default_factory=frozenset)  #: marked, and already folded
 
 
-def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Folded:
-    """Fold all events that the job has, outside of the transaction that will store them.
+def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> KeptFold:
+    """Take in all events that the job has, outside of the transaction that will store them.
 
     What is read first may be overtaken by what is read later, never the other way round: a
     revision that still stands vouches for every batch whose mark was gone before it.
     """
     born_us, head = dirty_marks.born_us(conn, key), ledgers.head(conn, key)
     batches = frozenset(dirty_marks.batches(conn, key))
-    return Folded(key, _fold_all(conn, key, limits), born_us, _revision(head), batches=batches)
+    fold = take_in(records.read(conn, key), limits)
+    return KeptFold(key, fold, born_us, _revision(head), batches=batches)
 
 
 def refresh(
     conn: Connection,
     key: JobKey,
     now_us: int,
-    known: Folded | None = None,
+    kept: KeptFold | None = None,
     limits: Limits = DEFAULT_LIMITS,
     open_every_us: int = OPEN_EVERY_US,
-) -> Folded | None:
+) -> KeptFold | None:
     """Fold what came into the job and store its ledger as of *now_us*, in microseconds.
 
     The order makes racing writers and a crash harmless: lock the job, delete its marks, read.
     So a mark is only gone once what it stands for was there to be read. Returns None, and has
     changed nothing, if another worker holds the job or has just done the same, or if it is gone.
 
-    What the fold *known* cannot take in is folded with all events of the job, inside the
+    What the *kept* fold cannot take in is folded with all events of the job, inside the
     transaction; for a long job ``NotForward`` is raised instead.
     """
     born_us = dirty_marks.lock(conn, key)
@@ -85,45 +84,35 @@ def refresh(
     head = ledgers.head(conn, key)
     if not (batches or is_outdated(head, now_us)):
         return None
-    previous: Folded | None = None
-    if known and known.born_us == born_us and _goes_on(conn, known, head, batches):
-        fold, previous = known.fold, known
-    elif known is not None and known.fold.event_count > _LONG:
-        raise NotForward
-    else:
-        fold = _fold_all(conn, key, limits)
-    stands = corrections.of_job(conn, key)
-    ledger = corrected(fold.ledger(now_us), stands.verdicts)
-    written = Head(
-        revision=_revision(head) + 1,
-        formula_version=FORMULA_VERSION,
-        event_count=fold.event_count,
-        folded_us=now_us,
-        due_us=due_us(ledger, open_every_us),
-    )
-    folded = Folded(key, fold, born_us, written.revision, ledger, stands.exclusions)
-    before = previous.ledger if previous else None
-    changed_from = fold.changed_from if before else None
-    ledgers.replace(conn, key, ledger, written, previous=before, changed_from=changed_from)
-    roll_up(conn, folded, ledger, previous)
-    return folded
+    revision, folded = _revision(head), None
+    if kept and (kept.born_us, kept.revision) == (born_us, revision):
+        folded = _gone_on(conn, kept, batches, now_us, limits)
+    previous = kept if folded else None
+    if folded is None:
+        if kept and kept.fold.event_count > _LONG:
+            raise NotForward
+        folded = fold_job(records.read(conn, key), now_us, limits)
+    changes = JobChanges(key.project_id)
+    new_head = folded.head(revision + 1, now_us, open_every_us)
+    changes.compare_ledger(key, folded.ledger, new_head, _stored(conn, folded, previous))
+    roll_up(conn, changes, folded, previous)
+    changes.write(conn, {})
+    return KeptFold(key, folded.fold, born_us, new_head.revision, folded.ledger, folded.exclusions)
 
 
 def roll_up(
-    conn: Connection, folded: Folded, ledger: JobLedger, previous: Folded | None = None
+    conn: Connection, changes: JobChanges, folded: FoldedJob, previous: KeptFold | None = None
 ) -> None:
-    """Carry what the job adds to the fleet into the rollups, and tell what it counts.
+    """Gather what the job adds to the fleet, and what it says of the counters.
 
     Where *previous* is what was stored before, only from the first hour on that differs.
     """
     since = None
     if previous and previous.ledger and previous.exclusions == folded.exclusions:
-        since = first_difference(previous.ledger, ledger, folded.fold.changed_from)
-    cells = contribution(ledger, folded.exclusions, since)
-    contributions.replace(conn, folded.key, cells, since)
-    counter_samples.put(
-        conn, [(folded.key, counter_samples.counter_sample(folded.key, ledger, folded.exclusions))]
-    )
+        since = first_difference(previous.ledger, folded.ledger, folded.fold.changed_from)
+    cells = folded.cells(since)
+    changes.compare_cells(folded.key, cells, contributions.existing(conn, folded.key, since))
+    changes.compare_sample(folded.key, folded.counter_sample())
 
 
 def is_outdated(head: Head | None, now_us: int) -> bool:
@@ -137,24 +126,21 @@ def _revision(head: Head | None) -> int:
     return head.revision if head else 0
 
 
-def _goes_on(conn: Connection, known: Folded, head: Head | None, batches: Sequence[int]) -> bool:
-    """Add what the marks stand for to the known fold; False if it has to be begun anew."""
-    if known.revision != _revision(head):
-        return False
-    unread = [batch for batch in batches if batch not in known.batches]
-    fresh = events.events(conn, *known.key, unread) if unread else []
-    return known.fold.add(fresh, events.corrections(conn, known.key))
+def _gone_on(
+    conn: Connection, kept: KeptFold, batches: Sequence[int], now_us: int, limits: Limits
+) -> FoldedJob | None:
+    """Fold what the marks stand for into the kept fold; None if it has to be begun anew."""
+    unread = [batch for batch in batches if batch not in kept.batches]
+    record = records.read(conn, kept.key, unread)
+    try:
+        return fold_job(record, now_us, limits, kept=kept.fold)
+    except NotForward:
+        return None
 
 
-def _fold_all(conn: Connection, key: JobKey, limits: Limits) -> JobFold:
-    fold = JobFold(limits)
-    fold.add(events.events(conn, *key), events.corrections(conn, key))
-    return fold
-
-
-def due_us(ledger: JobLedger, open_every_us: int) -> int | None:
-    """Return when time alone will have outdated the ledger; None if it never will."""
-    looks = [] if ledger.due_at is None else [ledger.due_at]
-    if ledger.state in _OPEN:
-        looks.append(ledger.as_of + open_every_us)
-    return min(looks, default=None)
+def _stored(conn: Connection, folded: FoldedJob, previous: KeptFold | None) -> StoredLedger:
+    """Return what is stored of the ledger, read only where the fold before does not know it."""
+    if previous is not None and previous.ledger is not None:
+        return PreviousLedger(previous.ledger, folded.fold.changed_from)
+    batch = JobBatch(folded.key.project_id, [folded.key.job])
+    return LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))

@@ -1,7 +1,7 @@
 """Every job folded anew, by several processes: ledgers, contributions and rollups rewritten.
 
 On SQLite the processes read and fold, and this one writes what they found. On PostgreSQL each
-writes for itself, beside servers that run: it locks its jobs as the worker does. Chunks are
+writes for itself, beside servers that run: it locks its jobs as the worker does. Batches are
 committed one by one and the place is kept, so that a run that is cut off is gone on with.
 """
 
@@ -16,29 +16,28 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from multiprocessing.connection import wait
 from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from ett_service.aggregation.refold import Chunk, Refolded, refold
+from ett_service.aggregation.fold_job import fold_batch
 from ett_service.aggregation.repair import repair
 from ett_service.core.ledger.results import DEFAULT_LIMITS, Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Readable, Store, open_for_reading, open_store
-from ett_service.storage.fleet.contributions import Ids
+from ett_service.storage.fleet import contributions
+from ett_service.storage.fleet.contributions import CohortIds
+from ett_service.storage.folded_jobs import LEDGER_TABLES, JobChanges, LedgerRows
 from ett_service.storage.jobs import batches
-from ett_service.storage.jobs.batches import RecomputePosition
+from ett_service.storage.jobs.batches import JobBatch, RecomputePosition, existing_rows
+from ett_service.storage.metrics import counter_samples
 from ett_service.storage.record.dirty_marks import JobKey
 
-MOST_JOBS, MOST_EVENTS = 200, 20_000
-"""Of one chunk: it is held in memory, and on PostgreSQL its jobs are locked for as long."""
-
 _TRIES = 4
-_LOOK_FOR_CYCLES_AFTER = 1_000_000  #: objects that outlived their chunk
-_PAUSE_EVERY = 100  #: chunks
-_AHEAD = 3  #: chunks on their way, by process
+_LOOK_FOR_CYCLES_AFTER = 1_000_000  #: objects that outlived their batch
+_PAUSE_EVERY = 100  #: batches
+_AHEAD = 3  #: batches on their way, by process
 
 Report: TypeAlias = Callable[[RecomputePosition, int], None]
 """Told after each commit how far the run is, and how many jobs there are."""
@@ -46,9 +45,9 @@ Report: TypeAlias = Callable[[RecomputePosition, int], None]
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    chunk: Chunk
+    batch: JobBatch
     events: int
-    future: "Future[Refolded | None]"
+    future: "Future[JobChanges | None]"
 
 
 def recompute(
@@ -71,26 +70,36 @@ def recompute(
             jobs = batches.count(conn)
         with _pool(url, processes, limits) as pool:
             run = _Run(store, pool, now_us, place)
-            for done in run.chunks(_AHEAD * processes):
+            for done in run.batches(_AHEAD * processes):
                 report(done, jobs)
         repair(store)
         store.write(lambda conn: batches.write(conn, None))
         return run.place
 
 
-def chunks(store: Readable, after: JobKey | None = None) -> Iterator[tuple[Chunk, int]]:
-    """Yield all jobs behind *after*, each chunk with how many events it has."""
-    while True:
-        with store.reading() as conn:
-            found = batches.following(conn, after, MOST_JOBS)
-        if not found:
-            return
-        after = found[-1][0]
-        yield from _cut(found)
+def refold(
+    conn: Connection, batch: JobBatch, now_us: int, limits: Limits = DEFAULT_LIMITS
+) -> JobChanges:
+    """Fold every event of the jobs as of *now_us*, in microseconds, and compare with the store.
+
+    Nothing is written. Other writers have to be kept out, by a lock on the jobs or on the store,
+    and the jobs' marks are to be taken before.
+    """
+    ledgers = LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))
+    cells = contributions.existing_of_batch(conn, batch, hold=True)
+    samples = counter_samples.stored(conn, batch)
+    changes = JobChanges(batch.project_id)
+    for folded in fold_batch(conn, batch, now_us, limits):
+        key, head = folded.key, ledgers.head(folded.key.job)
+        new_head = folded.head(1 + (head.revision if head else 0), now_us)
+        changes.compare_ledger(key, folded.ledger, new_head, ledgers)
+        changes.compare_cells(key, folded.cells(), cells.get(key.job, {}))
+        changes.compare_sample(key, folded.counter_sample(), samples.get(key.job))
+    return changes
 
 
 class _Run:
-    """Chunks handed out in the order of their jobs, and committed in it."""
+    """Batches handed out in the order of their jobs, and committed in it."""
 
     def __init__(
         self,
@@ -103,14 +112,14 @@ class _Run:
         self._store = store
         self._pool = pool
         self._now_us = now_us
-        self._cohorts: dict[int, Ids] = {}
+        self._cohort_ids: dict[int, CohortIds] = {}
 
-    def chunks(self, ahead: int) -> Iterator[RecomputePosition]:
-        """Yield the place after each chunk."""
+    def batches(self, ahead: int) -> Iterator[RecomputePosition]:
+        """Yield the place after each batch."""
         tasks: deque[_Task] = deque()
         last = self.place.last if self.place else None
-        for number, (chunk, events) in enumerate(chunks(self._store, last), 1):
-            tasks.append(_Task(chunk, events, self._pool.submit(_do, chunk, self._now_us())))
+        for number, (batch, events) in enumerate(batches.job_batches(self._store, last), 1):
+            tasks.append(_Task(batch, events, self._pool.submit(_do, batch, self._now_us())))
             # SQLite can write its log from the start again only while nobody reads.
             most_left = 0 if number % _PAUSE_EVERY == 0 else ahead - 1
             while len(tasks) > most_left:
@@ -119,37 +128,23 @@ class _Run:
             yield self._settle(tasks.popleft())
 
     def _settle(self, task: _Task) -> RecomputePosition:
-        refolded = task.future.result()
-        chunk, before = task.chunk, self.place
+        changes = task.future.result()
+        batch, before = task.batch, self.place
         place = self.place = RecomputePosition(
-            JobKey(chunk.project_id, chunk.jobs[-1]),
-            len(chunk.jobs) + (before.jobs if before else 0),
+            JobKey(batch.project_id, batch.jobs[-1]),
+            len(batch.jobs) + (before.jobs if before else 0),
             task.events + (before.events if before else 0),
         )
-        known = self._cohorts.setdefault(chunk.project_id, {})
+        ids = self._cohort_ids.setdefault(batch.project_id, {})
 
         def commit(conn: Connection) -> None:
-            if refolded is not None:
-                batches.take_marks(conn, *chunk)
-                refolded.write(conn, known)
+            if changes is not None:
+                batches.take_marks(conn, batch)
+                changes.write(conn, ids)
             batches.write(conn, place)
 
         self._store.write(commit)
         return place
-
-
-def _cut(found: list[tuple[JobKey, int]]) -> Iterator[tuple[Chunk, int]]:
-    """Cut jobs into chunks of one project, none of many events but where one job has them."""
-    for project_id, of_project in groupby(found, key=lambda pair: pair[0].project_id):
-        jobs: list[str] = []
-        events = 0
-        for key, count in of_project:
-            if jobs and events + count > MOST_EVENTS:
-                yield Chunk(project_id, jobs), events
-                jobs, events = [], 0
-            jobs.append(key.job)
-            events += count
-        yield Chunk(project_id, jobs), events
 
 
 def _pool(url: str, processes: int, limits: Limits) -> ProcessPoolExecutor:
@@ -165,13 +160,11 @@ class _Folder:
     def __init__(self, store: Readable, limits: Limits) -> None:
         self._store = store
         self._limits = limits
-        self._cohorts: dict[int, Ids] = {}
 
-    def do(self, chunk: Chunk, now_us: int) -> Refolded:
-        """Refold a chunk."""
-        known = self._cohorts.setdefault(chunk.project_id, {})
+    def do(self, batch: JobBatch, now_us: int) -> JobChanges:
+        """Refold a batch."""
         with self._store.reading() as conn:
-            return refold(conn, chunk, known, now_us, self._limits)
+            return refold(conn, batch, now_us, self._limits)
 
 
 class _Writer:
@@ -180,27 +173,27 @@ class _Writer:
     def __init__(self, store: Store, limits: Limits) -> None:
         self._store = store
         self._limits = limits
-        self._cohorts: dict[int, Ids] = {}
+        self._cohort_ids: dict[int, CohortIds] = {}
 
-    def do(self, chunk: Chunk, now_us: int) -> None:
-        """Rewrite a chunk, trying again where a server holds one of its jobs for long."""
+    def do(self, batch: JobBatch, now_us: int) -> None:
+        """Rewrite a batch, trying again where a server holds one of its jobs for long."""
         for last in (False,) * _TRIES + (True,):
-            known = dict(self._cohorts.get(chunk.project_id, {}))
+            ids = dict(self._cohort_ids.get(batch.project_id, {}))
             try:
-                self._store.write(partial(self._rewrite, chunk=chunk, known=known, now_us=now_us))
+                self._store.write(partial(self._rewrite, batch=batch, ids=ids, now_us=now_us))
             except StorageUnavailable:
                 if last:
                     raise
             else:
-                self._cohorts[chunk.project_id] = known
+                self._cohort_ids[batch.project_id] = ids
                 return
 
-    def _rewrite(self, conn: Connection, chunk: Chunk, known: Ids, now_us: int) -> None:
-        there = Chunk(chunk.project_id, batches.lock(conn, *chunk))
-        if there.jobs:
+    def _rewrite(self, conn: Connection, batch: JobBatch, ids: CohortIds, now_us: int) -> None:
+        locked = batches.lock(conn, batch)
+        if locked.jobs:
             # Before the events are read: what comes in after them leaves a mark that stays.
-            batches.take_marks(conn, *there)
-            refold(conn, there, known, now_us, self._limits).write(conn, known)
+            batches.take_marks(conn, locked)
+            refold(conn, locked, now_us, self._limits).write(conn, ids)
 
 
 _worker: _Folder | _Writer
@@ -214,7 +207,7 @@ def _begin(url: str, limits: Limits) -> None:
         _worker = _Folder(open_for_reading(url), limits)
     else:
         _worker = _Writer(open_store(url), limits)
-    # A chunk's events and ledgers are no garbage while it is folded, and hold no cycles after.
+    # A batch's events and ledgers are no garbage while it is folded, and hold no cycles after.
     gc.freeze()
     gc.set_threshold(_LOOK_FOR_CYCLES_AFTER)
 
@@ -227,6 +220,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _do(chunk: Chunk, now_us: int) -> Refolded | None:
-    """Refold a chunk; return what is left to be written."""
-    return _worker.do(chunk, now_us)
+def _do(batch: JobBatch, now_us: int) -> JobChanges | None:
+    """Refold a batch; return what is left to be written."""
+    return _worker.do(batch, now_us)

@@ -7,23 +7,21 @@ from dataclasses import dataclass, replace
 import msgspec
 from sqlalchemy import Connection, Table
 
-from ett_service.core.fleet.contribution import contribution
+from ett_service.aggregation.fold_job import FoldedJob, fold_job
 from ett_service.core.fleet.totals import MEASURES, Totals
-from ett_service.core.ledger.failures import corrected
-from ett_service.core.ledger.fold import JobFold
-from ett_service.core.ledger.results import DEFAULT_LIMITS, FORMULA_VERSION, Limits
+from ett_service.core.ledger.results import DEFAULT_LIMITS, FORMULA_VERSION, Limits, Share
 from ett_service.core.words import Category
-from ett_service.storage import schema
 from ett_service.storage.engine.store import Readable
 from ett_service.storage.fleet import contributions, rollup_rows
-from ett_service.storage.fleet.contributions import Content, Place, content
+from ett_service.storage.fleet.contributions import Content, ExistingCells, Place, content
 from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Amounts, Key
 from ett_service.storage.fleet.rollup_rows import RollupDay
-from ett_service.storage.jobs import ledgers
+from ett_service.storage.folded_jobs import LEDGER_TABLES, LedgerRows
+from ett_service.storage.jobs import batches, records
+from ett_service.storage.jobs.batches import JobBatch, existing_rows
 from ett_service.storage.jobs.ledger_rows import Columns, Head, rows
 from ett_service.storage.metrics import counter_samples
 from ett_service.storage.metrics.counter_samples import CounterSample
-from ett_service.storage.record import corrections, dirty_marks, events
 from ett_service.storage.record.dirty_marks import JobKey
 
 _ABSENT = "nothing"
@@ -50,49 +48,43 @@ class Verdict:
 
 def verify(store: Readable, limits: Limits = DEFAULT_LIMITS) -> Iterator[Verdict]:
     """Recompute every job from its events, as of when it was folded, and compare."""
-    with store.reading() as conn:
-        keys = dirty_marks.jobs(conn)
-    for key in keys:
+    for batch, _ in batches.job_batches(store):
         with store.reading() as conn:
-            yield check(conn, key, limits)
+            yield from _check(conn, batch, limits)
 
 
-def check(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Verdict:
-    """Recompute one job on a connection that sees one state throughout."""
-    head = ledgers.head(conn, key)
-    if dirty_marks.batches(conn, key) or (head and head.formula_version != FORMULA_VERSION):
-        return Verdict(key, pending=True)
-    if head is None:
-        return Verdict(key, False, (Difference(key, "job_ledger", _ABSENT, "a ledger"),))
-    stored, cells = ledgers.stored_rows(conn, key), contributions.stored(conn, key)
-    recomputed, recomputed_cells, saying = _recomputed(conn, key, head, limits)
-    said = counter_samples.stored(conn, key.project_id, [key.job]).get(key.job)
-    found = [
-        *(
-            difference
-            for table, columns in recomputed.items()
-            for difference in _differences(_values(table, stored[table]), _values(table, columns))
-        ),
-        *_differences(*_unlike_cells(cells, recomputed_cells)),
-        *_differences(*_sums(recomputed_cells.values(), recomputed)),
-        *_differences(_counted(said), _counted(saying)),
-    ]
-    return Verdict(key, False, tuple(Difference(key, *one) for one in found))
+def _check(conn: Connection, batch: JobBatch, limits: Limits) -> Iterator[Verdict]:
+    """Recompute jobs on a connection that sees one state throughout."""
+    marked = batches.marked(conn, batch)
+    ledgers = LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))
+    cells = contributions.existing_of_batch(conn, batch, hold=False)
+    samples = counter_samples.stored(conn, batch)
+    for record in records.read_batch(conn, batch):
+        key, head = record.key, ledgers.head(record.key.job)
+        if key.job in marked or (head and head.formula_version != FORMULA_VERSION):
+            yield Verdict(key, pending=True)
+        elif head is None:
+            yield Verdict(key, False, (Difference(key, "job_ledger", _ABSENT, "a ledger"),))
+        else:
+            folded = fold_job(record, head.folded_us, limits)
+            differences = [
+                *_ledger_differences(ledgers, folded, head),
+                *_cell_differences(cells.get(key.job, {}), folded),
+                *_differences(_counted(samples.get(key.job)), _counted(folded.counter_sample())),
+            ]
+            yield Verdict(key, False, tuple(Difference(key, *one) for one in differences))
 
 
-def _recomputed(
-    conn: Connection, key: JobKey, head: Head, limits: Limits
-) -> tuple[dict[Table, list[Columns]], dict[Place, Content], CounterSample]:
-    fold = JobFold(limits)
-    fold.add(events.events(conn, *key), events.offsets(conn, *key))
-    stands = corrections.of_job(conn, key)
-    ledger = corrected(fold.ledger(head.folded_us), stands.verdicts)
-    cells = contribution(ledger, stands.exclusions)
-    return (
-        rows(ledger, replace(head, event_count=fold.event_count)),
-        {place: content(cell) for place, cell in cells.items()},
-        counter_samples.counter_sample(key, ledger, stands.exclusions),
-    )
+def _ledger_differences(
+    ledgers: LedgerRows, folded: FoldedJob, head: Head
+) -> Iterator[tuple[str, object, object]]:
+    recomputed = rows(folded.ledger, replace(head, event_count=folded.fold.event_count))
+    for table, columns in recomputed.items():
+        names = [column.name for column in table.columns]
+        stored = [
+            dict(zip(names[2:], row[2:], strict=True)) for row in ledgers.of(table, folded.key.job)
+        ]
+        yield from _differences(_values(table, stored), _values(table, columns))
 
 
 def _values(table: Table, stored: Iterable[Columns]) -> dict[str, object]:
@@ -109,24 +101,28 @@ def _values(table: Table, stored: Iterable[Columns]) -> dict[str, object]:
     return found
 
 
-def _counted(saying: CounterSample | None) -> dict[str, object]:
-    return {f"counted {name}": value for name, value in saying._asdict().items()} if saying else {}
+def _counted(sample: CounterSample | None) -> dict[str, object]:
+    return {f"counted {name}": value for name, value in sample._asdict().items()} if sample else {}
 
 
-def _unlike_cells(
-    stored: Mapping[Place, Content], recomputed: Mapping[Place, Content]
-) -> tuple[dict[str, object], dict[str, object]]:
-    """Name the values of those cells that are not alike; a job has many that are."""
+def _cell_differences(
+    stored: ExistingCells, folded: FoldedJob
+) -> Iterator[tuple[str, object, object]]:
+    """Compare what is stored of the cells, and their sums with the shares of the ledger."""
+    recomputed = {place: content(cell) for place, cell in folded.cells().items()}
+    existing = {place: cell.content for place, cell in stored.items()}
+    # A job has many that are alike: only the others are named.
     places = [
         place
-        for place in stored.keys() | recomputed.keys()
-        if stored.get(place) != recomputed.get(place)
+        for place in existing.keys() | recomputed.keys()
+        if existing.get(place) != recomputed.get(place)
     ]
-    one, other = (
+    named, renamed = (
         {name: value for place in places for name, value in _cell(place, cells.get(place))}
-        for cells in (stored, recomputed)
+        for cells in (existing, recomputed)
     )
-    return one, other
+    yield from _differences(named, renamed)
+    yield from _differences(*_sums(recomputed.values(), folded.ledger.shares))
 
 
 def _cell(place: Place, cell: Content | None) -> Iterator[tuple[str, object]]:
@@ -139,7 +135,7 @@ def _cell(place: Place, cell: Content | None) -> Iterator[tuple[str, object]]:
 
 
 def _sums(
-    cells: Collection[Content], ledger: Mapping[Table, list[Columns]]
+    cells: Collection[Content], shares: Iterable[Share]
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Sum the job's time by category, as its cells have it and as its shares have it."""
     amounts = map(sum, zip(*(cell.sums for cell in cells), strict=True))
@@ -147,11 +143,11 @@ def _sums(
     if totals["jobs_left_out"]:
         return {}, {}
     by_us: Counter[str] = Counter()  #: named as in the cells
-    for share in ledger[schema.share]:
-        by_us[f"cells {share['category']} us"] += share["us"]
+    for share in shares:
+        by_us[f"cells {share.category} us"] += share.us
         if not totals["unweighted_us"]:
-            by_us[f"cells {share['category']} weighted_us"] += share["weighted_us"]
-            by_us[f"cells {share['category']} gpu_us"] += share["gpu_us"]
+            by_us[f"cells {share.category} weighted_us"] += share.weighted_us or 0
+            by_us[f"cells {share.category} gpu_us"] += share.gpu_us or 0
     of_cells: dict[str, object] = {
         f"cells {category} {name}": amount
         for category in Category

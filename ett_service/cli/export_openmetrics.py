@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from ett_service.aggregation.past import told
+from ett_service.aggregation.fold_job import fold_all
 from ett_service.cli.configured import add_config, loaded
 from ett_service.cli.exits import Exit, Failure
 from ett_service.cli.now import now_us
@@ -104,10 +104,10 @@ def run(args: argparse.Namespace) -> int:
 def _read(settings: Settings, now: int, steps: Steps, *, only_history: bool) -> Past:
     past = Past()
     with closing(open_for_reading(settings.database_url)) as store:
-        jobs = told(store, now, settings.limits, only_history=only_history)
-        for ledger, exclusions in counted(jobs, "jobs read"):
-            labels = label(ledger.facts.cluster), label(ledger.facts.model)
-            past.add(labels, counter_steps(ledger, steps, exclusions))
+        jobs = fold_all(store, now, settings.limits, only_history=only_history)
+        for job in counted(jobs, "jobs read"):
+            labels = label(job.ledger.facts.cluster), label(job.ledger.facts.model)
+            past.add(labels, counter_steps(job.ledger, steps, job.exclusions))
         with store.reading() as conn:
             live = counter_labels.read(conn)
     past.fold(Most(settings.metrics.clusters, settings.metrics.cohorts), live)

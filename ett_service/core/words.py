@@ -4,7 +4,14 @@ import re
 from enum import StrEnum, auto
 
 
-class Phase(StrEnum):
+class Word(StrEnum):
+    """A word of a closed list."""
+
+    # Sums are keyed by words, and the hash of an ``Enum`` is a call of a Python function.
+    __hash__ = str.__hash__
+
+
+class Phase(Word):
     """What an attempt is doing; the order decides between phases that began together."""
 
     QUEUED = auto()  #: waiting while no resources are available
@@ -57,7 +64,7 @@ KNOWN_STAGES: dict[Phase, tuple[str, ...]] = {
 """Named parts of a phase (L3). Users may send others."""
 
 
-class Category(StrEnum):
+class Category(Word):
     """What a second was spent on (L2). Only ``EFFECTIVE_TRAINING`` is effective."""
 
     SCHEDULING = auto()
@@ -95,7 +102,7 @@ WASTED = frozenset(
 """Categories that count as wasted inside the period ``training``."""
 
 
-class Period(StrEnum):
+class Period(Word):
     """Where in the job's life a second lies (L1)."""
 
     SCHEDULING = auto()
@@ -105,7 +112,7 @@ class Period(StrEnum):
     ENDING = auto()
 
 
-class Outcome(StrEnum):
+class Outcome(Word):
     """How an attempt or a job ended, or that it has not."""
 
     COMPLETED = auto()
@@ -120,7 +127,7 @@ FAILURES = frozenset({Outcome.FAILED, Outcome.PREEMPTED, Outcome.LOST})
 """Outcomes that count as failures."""
 
 
-class JobState(StrEnum):
+class JobState(Word):
     """What the job as a whole is doing."""
 
     QUEUED = auto()
@@ -129,7 +136,7 @@ class JobState(StrEnum):
     FINISHED = auto()
 
 
-class Origin(StrEnum):
+class Origin(Word):
     """Who a failure belongs to."""
 
     INFRA = auto()
@@ -142,7 +149,7 @@ INFRA_ORIGINS = frozenset({Origin.INFRA, Origin.PREEMPTION})
 """Origins of a failure that counts as an infra failure."""
 
 
-class Cause(StrEnum):
+class Cause(Word):
     """What broke."""
 
     GPU_HARDWARE = auto()
@@ -182,7 +189,7 @@ ORIGIN_OF_CAUSE: dict[Cause, Origin] = {
 """The origin of a cause where no better evidence names one."""
 
 
-class Basis(StrEnum):
+class Basis(Word):
     """What repeated training of an attempt was told from."""
 
     STEPS = auto()

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
 from ett_service.core.fleet.cohort import Frame, is_weighted
-from ett_service.core.fleet.owned_time import OwnedTime, owned_time
+from ett_service.core.fleet.owned_time import OwnedTime, time_in_window, with_waits
 from ett_service.core.fleet.totals import WEIGHTED, Totals, ratio
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
@@ -129,7 +129,7 @@ class _Found:
     def add(self, ledger: JobLedger, parts: Iterable["_Part"]) -> tuple[int, int]:
         """Take in a job; return its weighted and its GPU time that goes."""
         counterfactual = Counterfactual(ledger, self.scenarios)
-        gone = [(counterfactual.saved(part.stretches), part.price) for part in parts]
+        gone = [(counterfactual.saved(part.times), part.price) for part in parts]
         for saved, price in gone:
             self.weighted_us += saved.weighted_us
             self.gpu_us[price] += saved.gpu_us
@@ -150,7 +150,7 @@ class _Found:
 class _Part(NamedTuple):
     """A job's time while one price held."""
 
-    stretches: Sequence[OwnedTime]
+    times: Sequence[OwnedTime]
     price: Fraction | None  #: of an hour of one accelerator
 
 
@@ -172,9 +172,9 @@ class _Reading:
 
     def add(self, history: JobHistory) -> None:
         """Take in a job."""
-        _, ledger, exclusions = history
+        ledger, exclusions = with_waits(history.ledger), history.exclusions
         parts = list(self._parts(ledger, exclusions))
-        mine = _amount(stretch for part in parts for stretch in part.stretches)
+        mine = _amount(owned for part in parts for owned in part.times)
         self.amount = _sum(self.amount, mine)
         self.weightless += not is_weighted(ledger)
         row: list[int] = [mine.effective_us, mine.us]
@@ -189,8 +189,8 @@ class _Reading:
         edges = [self._window.from_us, *self._economy.cuts(*self._window), self._window.to_us]
         for start, end in pairwise(edges):
             wanted = [
-                stretch
-                for cohort, stretch in owned_time(ledger, (start, end), exclusions)
+                owned
+                for cohort, owned in time_in_window(ledger, (start, end), exclusions)
                 if self._is_wanted(cohort)
             ]
             if wanted:
@@ -257,13 +257,13 @@ def _ratio_interval(draws: Floats, column: int) -> Interval | None:
         return interval(effective / (us - gone) - effective / us)
 
 
-def _amount(of: Iterable[OwnedTime]) -> Amount:
+def _amount(times: Iterable[OwnedTime]) -> Amount:
     effective_us = us = gpu_us = 0
-    for stretch in of:
-        weighted_us = (stretch.end_at - stretch.start_at) * stretch.gpus
+    for owned in times:
+        weighted_us = (owned.end_at - owned.start_at) * owned.gpus
         us += weighted_us
-        gpu_us += weighted_us if stretch.held else 0
-        if stretch.category is Category.EFFECTIVE_TRAINING:
+        gpu_us += weighted_us if owned.held else 0
+        if owned.category is Category.EFFECTIVE_TRAINING:
             effective_us += weighted_us
     return Amount(effective_us, us, gpu_us)
 

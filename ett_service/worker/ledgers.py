@@ -9,8 +9,9 @@ from typing import NamedTuple, Protocol
 
 from sqlalchemy import Connection
 
+from ett_service.aggregation.fold_job import OPEN_EVERY_US, NotForward
 from ett_service.aggregation.folds import Folds
-from ett_service.aggregation.job import OPEN_EVERY_US, Folded, NotForward, refresh, warm
+from ett_service.aggregation.job import KeptFold, refresh, warm
 from ett_service.core.ledger.results import DEFAULT_LIMITS, FORMULA_VERSION, Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
@@ -112,8 +113,8 @@ _MOST_WARMING_US = 200_000
 
 class _Sent(NamedTuple):
     key: JobKey
-    known: Folded | None
-    future: Future[Folded | None]
+    kept: KeptFold | None
+    future: Future[KeptFold | None]
 
 
 class Beside(Protocol):
@@ -218,36 +219,36 @@ class Worker:
         now_us = self._now_us()
         with self._store.reading() as conn:
             keys = self._turns.next(conn, now_us)
-        kept = {key: self._folds.take(key) for key in keys}
+        folds = {key: self._folds.take(key) for key in keys}
         # What goes on is sent off first: it need not wait for what has to be read as a whole.
-        ready = [(key, known) for key, known in kept.items() if known or key in self._stubborn]
-        sent = [self._send(key, known, now_us) for key, known in ready]
-        cold = [key for key in kept if key not in dict(ready)]
-        sent += [self._send(key, known, now_us) for key, known in self._warmed(cold, now_us)]
+        ready = [(key, kept) for key, kept in folds.items() if kept or key in self._stubborn]
+        sent = [self._send(key, kept, now_us) for key, kept in ready]
+        cold = [key for key in folds if key not in dict(ready)]
+        sent += [self._send(key, kept, now_us) for key, kept in self._warmed(cold, now_us)]
         return self._settle_all(sent, now_us)
 
-    def _warmed(self, keys: Iterable[JobKey], now_us: int) -> Iterator[tuple[JobKey, Folded]]:
+    def _warmed(self, keys: Iterable[JobKey], now_us: int) -> Iterator[tuple[JobKey, KeptFold]]:
         for key in keys:
             if self._stopped.is_set() or self._now_us() - now_us > _MOST_WARMING_US:
                 return
             try:
                 with self._store.reading() as conn:
-                    known = warm(conn, key, self._limits)
+                    kept = warm(conn, key, self._limits)
             except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
                 self._put_off(key, now_us, error)
             else:
-                yield key, known
+                yield key, kept
 
-    def _send(self, key: JobKey, known: Folded | None, now_us: int) -> _Sent:
+    def _send(self, key: JobKey, kept: KeptFold | None, now_us: int) -> _Sent:
         work = partial(
             refresh,
             key=key,
             now_us=now_us,
-            known=known,
+            kept=kept,
             limits=self._limits,
             open_every_us=self._open_every_us,
         )
-        return _Sent(key, known, self._store.submit(work))
+        return _Sent(key, kept, self._store.submit(work))
 
     def _settle_all(self, sent: Iterable[_Sent], now_us: int) -> int:
         """Settle each, whatever befalls the others; raise what the database itself is in."""
@@ -269,13 +270,13 @@ class Worker:
         except StorageUnavailable:
             raise
         except NotForward:
-            if sent.known and sent.known.ledger is None:
+            if sent.kept and sent.kept.ledger is None:
                 self._stubborn.add(key)
             return True
         except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
             self._put_off(key, now_us, error)
             return False
-        if unused := folded or sent.known:
+        if unused := folded or sent.kept:
             self._folds.keep(unused)
         self._stubborn.discard(key)
         self._turns.done(key)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, delete, insert
 
-from ett_service.aggregation.job import Folded, refresh
+from ett_service.aggregation.job import KeptFold, refresh
 from ett_service.core.events import AttemptStarted, Event, PhaseStarted
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import DEFAULT_LIMITS, JobLedger, Limits
@@ -90,9 +90,9 @@ def refreshed(
     store: Store,
     key: JobKey,
     now_us: int,
-    known: Folded | None = None,
+    known: KeptFold | None = None,
     limits: Limits = DEFAULT_LIMITS,
-) -> Folded | None:
+) -> KeptFold | None:
     """Refresh in a transaction of its own."""
     return store.write(lambda conn: refresh(conn, key, now_us, known, limits))
 

@@ -1,16 +1,16 @@
 """Kept folds are owned by whoever takes them, and do not grow without end."""
 
 from ett_service.aggregation.folds import Folds
-from ett_service.aggregation.job import Folded
+from ett_service.aggregation.job import KeptFold
 from ett_service.core.ledger.fold import JobFold
 from ett_service.storage.record.dirty_marks import JobKey
 from tests.builders import progress
 
 
-def folded(job: str, events: int) -> Folded:
+def folded(job: str, events: int) -> KeptFold:
     fold = JobFold()
     fold.add([progress(step) for step in range(events)], {})
-    return Folded(JobKey(1, job), fold, born_us=0, revision=1)
+    return KeptFold(JobKey(1, job), fold, born_us=0, revision=1)
 
 
 def test_a_fold_is_taken_once() -> None:

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from ett_service.aggregation.job import Folded, NotForward, warm
+from ett_service.aggregation.fold_job import NotForward
+from ett_service.aggregation.job import KeptFold, warm
 from ett_service.core.events import AttemptEnded, AttemptStarted, Event, PhaseStarted, SpanOver
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import FORMULA_VERSION
@@ -60,7 +61,7 @@ def test_any_batches_in_any_order_are_stored_as_one_fold_of_them_all(
 ) -> None:
     timeline, batches = delivered
     key = JobKey(project_id, next(_names))
-    known: Folded | None = None
+    known: KeptFold | None = None
     for place, batch in enumerate(batches):
         deliver(store, key, batch, timeline.offsets if place % 2 else None)
         now_us = timeline.as_of + place
@@ -96,7 +97,7 @@ def test_a_long_life_is_stored_as_one_fold_after_each_step(
     store: Store, key: JobKey, seed: int
 ) -> None:
     chance, now_us, went_on = Random(seed), NOON, 0
-    known: Folded | None = None
+    known: KeptFold | None = None
     for batch in long_life(chance):
         now_us = max(now_us, *(one.at for one in batch)) + chance.choice([0, 5 * SECOND])
         deliver(store, key, batch)

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection
 
-from ett_service.aggregation.job import Folded, refresh
+from ett_service.aggregation.job import KeptFold, refresh
 from ett_service.core.events import AttemptEnded, Event
 from ett_service.core.words import Outcome
 from ett_service.storage.engine.store import Store
@@ -27,18 +27,18 @@ from tests.builders import SECOND, event, progress
 
 
 def interrupted(
-    store: Store, key: JobKey, known: Folded | None, place: int, act: Callable[[], None]
-) -> Folded | None:
+    store: Store, key: JobKey, known: KeptFold | None, place: int, act: Callable[[], None]
+) -> KeptFold | None:
     """Refresh the job, and *act* in the midst of it."""
 
-    def work(conn: Connection) -> Folded | None:
+    def work(conn: Connection) -> KeptFold | None:
         with before_statement(conn, place, act):
             return refresh(conn, key, LATE_IN_IT, known)
 
     return store.write(work)
 
 
-def with_fresh_facts(store: Store, key: JobKey, *, forward: bool) -> Folded | None:
+def with_fresh_facts(store: Store, key: JobKey, *, forward: bool) -> KeptFold | None:
     """Let a batch come into a running job; return its fold if that is to go *forward*."""
     deliver(store, key, running_job())
     known = refreshed(store, key, LATE_IN_IT)
@@ -101,7 +101,7 @@ def test_a_second_worker_leaves_a_job_that_the_first_is_at(store: Store, project
     for place in itertools.count(1):
         key = JobKey(project_id, f"shared-{place}")
         with_fresh_facts(store, key, forward=False)
-        seen: list[Folded | None] = []
+        seen: list[KeptFold | None] = []
 
         interrupted(store, key, None, place, partial(_refresh_too, store, key, seen))
         if not seen:
@@ -111,5 +111,5 @@ def test_a_second_worker_leaves_a_job_that_the_first_is_at(store: Store, project
         assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
 
 
-def _refresh_too(store: Store, key: JobKey, seen: list[Folded | None]) -> None:
+def _refresh_too(store: Store, key: JobKey, seen: list[KeptFold | None]) -> None:
     seen.append(refreshed(store, key, LATE_IN_IT))

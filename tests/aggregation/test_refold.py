@@ -5,12 +5,13 @@ from random import Random
 import pytest
 from sqlalchemy import Connection, delete, insert, update
 
-from ett_service.aggregation.refold import Chunk, refold
+from ett_service.aggregation.recompute import refold
 from ett_service.aggregation.verify import verify
 from ett_service.core.ledger.results import Exclusion
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet.contributions import Ids
+from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.jobs import batches
+from ett_service.storage.jobs.batches import JobBatch
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key
@@ -32,16 +33,17 @@ def jobs(store: Store, project_id: int) -> list[str]:
     return names
 
 
-def refolded(store: Store, project_id: int, jobs: list[str], known: Ids | None = None) -> int:
+def refolded(store: Store, project_id: int, jobs: list[str], ids: CohortIds | None = None) -> int:
     """Refold the jobs, and return how many rows were written beside the heads."""
     rows = 0
 
     def work(conn: Connection) -> None:
         nonlocal rows
-        batches.take_marks(conn, project_id, jobs)
-        found = refold(conn, Chunk(project_id, jobs), {} if known is None else known, LATER)
-        found.write(conn, {} if known is None else known)
-        rows = sum(map(len, found.ledgers.put.values())) + len(found.contributions.put)
+        batch = JobBatch(project_id, jobs)
+        batches.take_marks(conn, batch)
+        changes = refold(conn, batch, LATER)
+        changes.write(conn, {} if ids is None else ids)
+        rows = sum(map(len, changes.ledgers.put.values())) + len(changes.contributions.cells)
 
     store.write(work)
     return rows - len(jobs)
@@ -111,13 +113,13 @@ def test_corrections_that_stand_are_heeded(store: Store, project_id: int, jobs: 
 def test_ids_of_cohorts_that_a_process_knows_serve_it_again(
     store: Store, project_id: int, jobs: list[str]
 ) -> None:
-    known: Ids = {}
-    refolded(store, project_id, jobs[:6], known)
-    before = dict(known)
-    refolded(store, project_id, jobs[6:], known)
+    ids: CohortIds = {}
+    refolded(store, project_id, jobs[:6], ids)
+    before = dict(ids)
+    refolded(store, project_id, jobs[6:], ids)
 
     assert before
-    assert before.items() <= known.items()
+    assert before.items() <= ids.items()
     assert is_exact(store)
 
 

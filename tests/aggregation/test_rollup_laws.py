@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from ett_service.aggregation.job import Folded
+from ett_service.aggregation.job import KeptFold
 from ett_service.core.events import JobFacts
 from ett_service.core.ledger.failures import FailureVerdict
 from ett_service.core.ledger.results import DEFAULT_LIMITS, Exclusion
@@ -46,7 +46,7 @@ class Life:
         told = list(timeline.events)
         chance.shuffle(told)
         self.batches = in_batches(told, chance)
-        self.known: Folded | None = None
+        self.known: KeptFold | None = None
         self.now_us = timeline.as_of
 
     def be_told(self) -> None:

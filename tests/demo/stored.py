@@ -12,9 +12,9 @@ from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.demo.calendar import WireEvent
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
-from ett_service.storage.fleet.contributions import ContributionChanges, Ids
-from ett_service.storage.jobs.batches import Changes, in_order
-from ett_service.storage.jobs.ledger_rows import Head, rows
+from ett_service.storage.folded_jobs import JobChanges, LedgerRows
+from ett_service.storage.jobs.ledger_rows import Head
+from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.events import encode_body
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.record.markers import add_marker
@@ -40,16 +40,15 @@ def stored(judged: Judged, folder: Path) -> str:
 
 def _put(conn: Connection, judged: Judged) -> None:
     project_id = create_project(conn, "default", END_US)
-    ledgers, contributed, known = Changes(), ContributionChanges(), Ids()
+    changes = JobChanges(project_id)
     for name, lived in judged.lived.items():
-        for table, columns in rows(lived.ledger, _HEAD).items():
-            ledgers.compare(table, (), in_order(table, project_id, name, columns))
-        contributed.compare(name, (), contribution(lived.ledger), known)
+        key = JobKey(project_id, name)
+        changes.compare_ledger(key, lived.ledger, _HEAD, LedgerRows())
+        changes.compare_cells(key, contribution(lived.ledger), {})
     of_jobs = [{"project_id": project_id, "job": name} for name in judged.lived]
     conn.execute(insert(job), [{**one, "received_us": END_US} for one in of_jobs])
     conn.execute(insert(event), list(_events(project_id, judged)))
-    ledgers.write(conn)
-    contributed.write(conn, project_id, known)
+    changes.write(conn, {})
     for number, told in enumerate(judged.fleet.markers):
         made = Marker(
             id=f"marker {number}",

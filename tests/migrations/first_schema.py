@@ -16,7 +16,7 @@ from ett_service.core.ledger.fold import fold
 from ett_service.ingest.accept import accept
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.sqlite import writing_engine
-from ett_service.storage.jobs import ledgers
+from ett_service.storage.folded_jobs import JobChanges, LedgerRows
 from ett_service.storage.jobs.ledger_rows import Head
 from ett_service.storage.record import dirty_marks, events
 from ett_service.storage.record.dirty_marks import JobKey
@@ -54,7 +54,9 @@ def _fold(conn: Connection, key: JobKey) -> None:
     dirty_marks.take(conn, key)
     folded = fold(events.events(conn, *key), events.offsets(conn, *key), RECEIVED_AT)
     head = Head(1, 1, len(EVENTS), folded_us=RECEIVED_AT, due_us=None)
-    ledgers.replace(conn, key, replace(folded, checkpoints=()), head)
+    changes = JobChanges(key.project_id)
+    changes.compare_ledger(key, replace(folded, checkpoints=()), head, LedgerRows())
+    changes.write(conn, {})
 
 
 def main() -> None:

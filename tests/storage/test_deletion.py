@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Connection, Table, select
 
-from ett_service.aggregation.job import Folded, refresh, warm
+from ett_service.aggregation.job import KeptFold, refresh, warm
 from ett_service.aggregation.verify import verify
 from ett_service.core.events import Event
 from ett_service.core.ledger.results import Exclusion
@@ -44,7 +44,7 @@ def deleted(store: Store, key: JobKey) -> Holdings | None:
     return store.write(lambda conn: delete_job(conn, key))
 
 
-def full_job(store: Store, key: JobKey) -> Folded | None:
+def full_job(store: Store, key: JobKey) -> KeptFold | None:
     """Keep a job with a row in nearly every table."""
     deliver(store, key, running_job(), offsets={"p": 0})
     store.write(

@@ -1,46 +1,25 @@
-"""Contribution: what one job adds to the fleet, its ledger cut into hours and given to cohorts."""
+"""What one job adds to the fleet: its ledger cut into hours and given to cohorts.
+
+Time lies in the hour in which it passed. What has no length is booked in the hour of its instant:
+an attempt where it began, a failure where it ended, a recovery where it was over.
+"""
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.cohort import Frame, fits, is_weighted, last_at
-from ett_service.core.fleet.distribution import place
 from ett_service.core.fleet.instant_amounts import changed_amounts, instant_amounts
+from ett_service.core.fleet.owned_time import owned_time
 from ett_service.core.fleet.totals import PLAIN, WEIGHTED, Names
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.ledger.job_results import UNHELD
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Segment, Work
 from ett_service.core.ledger.spans import NEVER
-from ett_service.core.words import WASTED, Category, Outcome, Period
-
-
-class CheckpointStop(NamedTuple):
-    """One stop ``[start_at, end_at)`` of an attempt."""
-
-    start_at: int
-    end_at: int
-    number: int
-
-
-def checkpoint_stops(ledger: JobLedger, since: int = -NEVER) -> Iterator[CheckpointStop]:
-    """Yield each stop that is over and ended at *since* or later, in order."""
-    segments = ledger.segments
-    for one in segments[max(0, bisect_left(segments, (since,)) - 1) :]:
-        if one.category is not Category.CHECKPOINT_BLOCKING or one.number is None:
-            continue
-        attempt = ledger.attempts[one.number]
-        is_open = attempt.outcome is Outcome.RUNNING and one.end_at == attempt.ended_at
-        if one.end_at >= since and not is_open:
-            yield CheckpointStop(one.start_at, one.end_at, one.number)
-
-
-Stretch: TypeAlias = tuple[int, int, int, Category, Period, bool]
-"""``(start, end, attempt, category, period, whether accelerators were held)``"""
+from ett_service.core.words import WASTED, Category, Period
 
 
 @dataclass(slots=True)
@@ -79,8 +58,7 @@ def contribution(
     if frame.fits:
         _add_time(cells, ledger, frame, first)
         _add_lives(cells, ledger, frame, first)
-        _add_occasions(cells, ledger, frame, first)
-        _add_saves(cells, ledger, frame, first)
+        _add_instants(cells, ledger, frame, first)
         _add_work(cells, ledger, frame, first)
     else:
         at = last_at(ledger)
@@ -148,9 +126,9 @@ def _setting(attempts: Sequence[AttemptLedger]) -> list[tuple[int | None, str | 
 def _add_time(
     cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
 ) -> None:
-    """Add the segments from the hour *first* on."""
+    """Add the time from the hour *first* on."""
     spent: defaultdict[tuple[int, int, bool, Category, Period, bool], int] = defaultdict(int)
-    for start, end, number, category, period, held in _stretches(ledger, first):
+    for start, end, category, period, _, number, _, held in owned_time(ledger, frame, first):
         for since, until in frame.cuts(max(start, first), end):
             hour, out = since - since % HOUR_US, frame.excluded(since)
             spent[hour, number, out, category, period, held] += until - since
@@ -169,16 +147,6 @@ def _add_time(
             cell.add("unweighted_us", us)
         if category is Category.EFFECTIVE_TRAINING:
             _add_productive(cell, ledger.produced, us, weighted_us)
-
-
-def _stretches(ledger: JobLedger, first: int) -> Iterator[Stretch]:
-    segments = ledger.segments
-    for one in segments[max(0, bisect_left(segments, (first,)) - 1) :]:
-        if one.number is not None:
-            held = one.category not in UNHELD
-            yield one.start_at, one.end_at, one.number, one.category, one.period, held
-    for wait in ledger.waits:
-        yield (*wait[:2], wait.number, Category.RESTART_WAIT, wait.period, wait.held)
 
 
 def _add_amount(
@@ -217,7 +185,7 @@ def _add_lives(
             cell.add("jobs_day", 1)
 
 
-def _add_occasions(
+def _add_instants(
     cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
 ) -> None:
     for at, number, sums, unsaved_us, tally in instant_amounts(ledger, first):
@@ -230,16 +198,6 @@ def _add_occasions(
             cell.add("unsaved_weighted_us", unsaved_us * frame.weights[number])
         if tally is not None:
             cell.count(*tally)
-
-
-def _add_saves(
-    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
-) -> None:
-    """Count each stop for a save that is over."""
-    for one in checkpoint_stops(ledger, first):
-        us = one.end_at - one.start_at
-        cell = cells[hour_of(one.end_at), frame.cohort(one.number, one.end_at)]
-        cell.count("checkpoint_blocking", place(us), us)
 
 
 def _add_work(

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeAlias
 
 from ett_service.core.fleet.cohort import Frame
 from ett_service.core.fleet.counters import DEDUCTIONS, counter_changes, owner, sum_of
+from ett_service.core.fleet.owned_time import OwnedTime, owned_time
 from ett_service.core.intervals import Interval, merged, outside
-from ett_service.core.ledger.job_results import UNHELD
 from ett_service.core.ledger.results import Exclusion, JobLedger
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import Category, Outcome, Phase
@@ -33,17 +33,6 @@ Moves: TypeAlias = Mapping[str, Mapping[int, int]]
 """By key of ``core.counters``, then by the instant at which it is first seen: how much."""
 
 
-class _Piece(NamedTuple):
-    """A stretch of an attempt, who owned it as it was reported, and what it was found to be."""
-
-    start_at: int
-    end_at: int
-    number: int
-    phase: str
-    category: Category
-    held: bool
-
-
 def counter_steps(ledger: JobLedger, steps: Steps, exclusions: Sequence[Exclusion] = ()) -> Moves:
     """Return how much the job moves each counter from one of *steps* to the next.
 
@@ -57,9 +46,9 @@ def counter_steps(ledger: JobLedger, steps: Steps, exclusions: Sequence[Exclusio
         return {}
     running = {one.number for one in ledger.attempts if one.outcome is Outcome.RUNNING}
     out = merged(map(_interval, exclusions))
-    for piece in _pieces(ledger):
-        keys = _keys(piece, frame, is_open=piece.number in running)
-        for span in outside(piece[:2], out):
+    for phase, owned in _reported(ledger, frame):
+        keys = _keys(phase, owned, is_open=owned.number in running)
+        for span in outside((owned.start_at, owned.end_at), out):
             for at, us in _passed(span, steps):
                 for key, weight in keys:
                     found[key][at] += us * weight
@@ -77,35 +66,31 @@ def _add_happenings(found: _Found, ledger: JobLedger, frame: Frame, steps: Steps
             found[sum_of(one.key)][at] += one.seen.us
 
 
-def _pieces(ledger: JobLedger) -> Iterator[_Piece]:
+def _reported(ledger: JobLedger, frame: Frame) -> Iterator[tuple[str, OwnedTime]]:
+    """Yield the job's time and who owned it as it was reported, silent tails cut off."""
     reported = {
         one.number: one.categories_us.get(Category.STALLED, 0) - one.silent_tail_us
         for one in ledger.attempts
     }
-    for start, end, category, _, number in ledger.segments:
-        if number is None:
+    for owned in owned_time(ledger, frame):
+        start, end, category, _, number, *_ = owned
+        if category is not Category.STALLED or number is None:
+            yield owner(category), owned
             continue
-        tail_at = end
-        if category is Category.STALLED:
-            tail_at = min(end, start + reported[number])
-            reported[number] -= tail_at - start
-        held = category not in UNHELD
+        tail_at = min(end, start + reported[number])
+        reported[number] -= tail_at - start
         if start < tail_at:
-            yield _Piece(start, tail_at, number, owner(category), category, held)
+            yield owner(category), owned._replace(end_at=tail_at)
         if tail_at < end:
-            yield _Piece(tail_at, end, number, Phase.TRAIN_LOOP.value, category, held)
-    for wait in ledger.waits:
-        category = Category.RESTART_WAIT
-        yield _Piece(*wait[:2], wait.number, owner(category), category, wait.held)
+            yield Phase.TRAIN_LOOP.value, owned._replace(start_at=tail_at)
 
 
-def _keys(piece: _Piece, frame: Frame, *, is_open: bool) -> list[tuple[str, int]]:
-    """Return the counters that the piece moves, and by how much a microsecond of it does."""
-    _, _, number, phase, category, held = piece
-    weight = frame.weights[number]
+def _keys(phase: str, owned: OwnedTime, *, is_open: bool) -> list[tuple[str, int]]:
+    """Return the counters that the time moves, and by how much a microsecond of it does."""
+    category, weight = owned.category, owned.gpus
     found = [(f"phase_seconds:{phase}", 1)]
     if weight:
-        found.append((f"phase_weighted_seconds:{phase}/{str(held).lower()}", weight))
+        found.append((f"phase_weighted_seconds:{phase}/{str(owned.held).lower()}", weight))
     # The next progress takes a running attempt's silent tail back.
     is_taken_back = is_open and category is Category.STALLED
     if (phase, category.value) in DEDUCTIONS and not is_taken_back:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ett_service.core.fleet.cohort import Frame, fits
-from ett_service.core.fleet.contribution import checkpoint_stops
 from ett_service.core.fleet.distribution import DURATION_BOUNDS_US, SAVE_BOUNDS_US
 from ett_service.core.fleet.instant_amounts import instant_amounts
 from ett_service.core.fleet.totals import FAILURE, PHASE
@@ -47,7 +46,11 @@ BOUNDS_US: Mapping[str, tuple[int, ...]] = {
 OF_A_CLUSTER = frozenset({"failures", "phase_duration_seconds"})
 """Families that do not tell cohorts apart."""
 
-_TIMES = {"time_to_start": "time_to_start_seconds", "time_to_recover": "time_to_recover_seconds"}
+_TIMES = {
+    "time_to_start": "time_to_start_seconds",
+    "time_to_recover": "time_to_recover_seconds",
+    "checkpoint_blocking": "checkpoint_blocking_seconds",
+}
 _SILENT = f"{Phase.TRAIN_LOOP}/{Category.STALLED}"
 _OWNERS = {
     Category.EFFECTIVE_TRAINING: Phase.TRAIN_LOOP.value,
@@ -181,9 +184,6 @@ def counter_changes(ledger: JobLedger) -> Iterator[CounterChange]:
             yield CounterChange(at, f"failures:{name.removeprefix(FAILURE)}")
         elif (bucketed := _histogram(name)) and (number, bucketed[1]) != goes_on:
             yield _in_bucket(*bucketed, Seen(at, us, number))
-    for save in checkpoint_stops(ledger):
-        seen = Seen(save.end_at, save.end_at - save.start_at, save.number)
-        yield _in_bucket("checkpoint_blocking_seconds", "", seen)
 
 
 def _histogram(tally: str) -> tuple[str, str] | None:

@@ -1,5 +1,6 @@
 """Instant amounts: what a job adds to the fleet at one instant rather than over time."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import NamedTuple
@@ -12,9 +13,10 @@ from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import FAILURES, INFRA_ORIGINS, START_CATEGORIES, Category, Outcome
 
 _TIMED = frozenset({*START_CATEGORIES, Category.SHUTDOWN})
+_STOP = Category.CHECKPOINT_BLOCKING.value
 
 
-class InstantAmount(NamedTuple):
+class InstantAmounts(NamedTuple):
     """Amounts to be added to sums, and one duration to be counted, at an instant."""
 
     at: int
@@ -24,7 +26,7 @@ class InstantAmount(NamedTuple):
     tally: tuple[str, int, int] | None = None  #: name, place and microseconds
 
 
-def instant_amounts(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantAmount]:
+def instant_amounts(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantAmounts]:
     """Yield everything that happened at an instant, in no order.
 
     What happened before *since* may be left out.
@@ -34,10 +36,14 @@ def instant_amounts(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantA
         if attempt.ended_at >= since:
             yield from _of_the_attempt(attempt)
     yield from _recovered(ledger, since)
+    yield from _checkpoint_stops(ledger, since)
 
 
-def changed_amounts(before: JobLedger, after: JobLedger) -> set[InstantAmount]:
-    """Return the occasions of which only one of both ledgers tells."""
+def changed_amounts(before: JobLedger, after: JobLedger) -> set[InstantAmounts]:
+    """Return the amounts of which only one of both ledgers tells, but for checkpoint stops.
+
+    Those are segments.
+    """
     found = set(_of_the_job(before)) ^ set(_of_the_job(after))
     found |= set(_recovered(before)) ^ set(_recovered(after))
     for old, new in zip_longest(before.attempts, after.attempts):
@@ -47,39 +53,51 @@ def changed_amounts(before: JobLedger, after: JobLedger) -> set[InstantAmount]:
     return found
 
 
-def _of_the_job(ledger: JobLedger) -> Iterator[InstantAmount]:
+def _of_the_job(ledger: JobLedger) -> Iterator[InstantAmounts]:
     began = ledger.started_at
     waited = (("queue_wait_us", ledger.queue_wait_us),)
     if began is None:
-        yield InstantAmount(ledger.as_of, None, waited)
+        yield InstantAmounts(ledger.as_of, None, waited)
         return
-    yield InstantAmount(began, None, waited, tally=_timed("queue_wait", ledger.queue_wait_us))
-    yield InstantAmount(began, None, (("jobs_started", 1),))
-    yield InstantAmount(
-        last_at(ledger), ledger.attempts[-1].number, _ended(ledger), 0, _ett(ledger)
-    )
+    yield InstantAmounts(began, None, waited, tally=_timed("queue_wait", ledger.queue_wait_us))
+    yield InstantAmounts(began, None, (("jobs_started", 1),))
+    latest = ledger.attempts[-1].number
+    yield InstantAmounts(last_at(ledger), latest, _ended(ledger), tally=_ett(ledger))
     if ledger.time_to_start_us is not None:
         loops = (one for one in ledger.attempts if one.loop_started_at is not None)
         first = min(loops, key=_loop_started_at)
         tally = _timed("time_to_start", ledger.time_to_start_us)
-        yield InstantAmount(_loop_started_at(first), first.number, tally=tally)
+        yield InstantAmounts(_loop_started_at(first), first.number, tally=tally)
 
 
-def _of_the_attempt(attempt: AttemptLedger | None) -> Iterator[InstantAmount]:
+def _of_the_attempt(attempt: AttemptLedger | None) -> Iterator[InstantAmounts]:
     if attempt is None:
         return
-    yield InstantAmount(attempt.started_at, attempt.number, (("attempts", 1),))
+    yield InstantAmounts(attempt.started_at, attempt.number, (("attempts", 1),))
     if attempt.outcome in FAILURES:
         yield _failure(attempt)
     yield from _phases(attempt)
 
 
-def _recovered(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantAmount]:
+def _recovered(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantAmounts]:
     for recovery in ledger.recoveries:
         is_over = recovery.resumed is not None and recovery.end_at >= since
         if is_over and recovery.outcome in FAILURES:
             tally = _timed("time_to_recover", recovery.us)
-            yield InstantAmount(recovery.end_at, recovery.resumed, tally=tally)
+            yield InstantAmounts(recovery.end_at, recovery.resumed, tally=tally)
+
+
+def _checkpoint_stops(ledger: JobLedger, since: int) -> Iterator[InstantAmounts]:
+    """Yield each stop for a checkpoint that is over, in order."""
+    segments = ledger.segments
+    first = max(0, bisect_left(segments, (since,)) - 1)
+    for start, end, category, _, number in segments[first:]:
+        if category is not Category.CHECKPOINT_BLOCKING or number is None:
+            continue
+        attempt = ledger.attempts[number]
+        is_open = attempt.outcome is Outcome.RUNNING and end == attempt.ended_at
+        if end >= since and not is_open:
+            yield InstantAmounts(end, number, (), 0, _timed(_STOP, end - start))
 
 
 def _loop_started_at(attempt: AttemptLedger) -> int:
@@ -96,7 +114,7 @@ def _ett(ledger: JobLedger) -> tuple[str, int, int]:
     return (JOB_ETT, ratio_place(sum(one.us for one in effective), ledger.e2e_us), 0)
 
 
-def _failure(attempt: AttemptLedger) -> InstantAmount:
+def _failure(attempt: AttemptLedger) -> InstantAmounts:
     sums = (
         ("failures", 1),
         ("infra_failures", int(attempt.origin in INFRA_ORIGINS)),
@@ -104,17 +122,17 @@ def _failure(attempt: AttemptLedger) -> InstantAmount:
         ("unsaved_us", attempt.unsaved_us),
     )
     tally = (f"{FAILURE}{attempt.origin}/{attempt.cause}", 0, attempt.unsaved_us)
-    return InstantAmount(attempt.ended_at, attempt.number, sums, attempt.unsaved_us, tally)
+    return InstantAmounts(attempt.ended_at, attempt.number, sums, attempt.unsaved_us, tally)
 
 
-def _phases(attempt: AttemptLedger) -> Iterator[InstantAmount]:
+def _phases(attempt: AttemptLedger) -> Iterator[InstantAmounts]:
     """Yield what the attempt spent on each phase, once it has left it."""
     over_at = None if attempt.outcome is Outcome.RUNNING else attempt.ended_at
     looped_at = over_at if attempt.loop_started_at is None else attempt.loop_started_at
     for category, us in attempt.categories_us.items():
         at = looped_at if category in START_CATEGORIES else over_at
         if category in _TIMED and at is not None:
-            yield InstantAmount(at, attempt.number, tally=_timed(f"{PHASE}{category}", us))
+            yield InstantAmounts(at, attempt.number, tally=_timed(f"{PHASE}{category}", us))
 
 
 def _timed(name: str, us: int) -> tuple[str, int, int]:

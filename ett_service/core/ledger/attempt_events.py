@@ -1,7 +1,7 @@
 """Attempt events: what one attempt's own events say, before its neighbours are considered."""
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from ett_service.core.events import (
@@ -15,16 +15,17 @@ from ett_service.core.events import (
     Progress,
     SpanOver,
 )
-from ett_service.core.intervals import Interval
 from ett_service.core.ledger.spans import (
+    ENDED_BY_PROGRESS,
     NEVER,
+    Closing,
     Mark,
     Pairing,
     Span,
     Staged,
+    find_closing,
     names_queued,
     ownership_order,
-    set_limit,
 )
 from ett_service.core.ledger.work import WorkHours
 from ett_service.core.words import Phase
@@ -60,6 +61,8 @@ class AttemptEvents:
         self.spans: list[Span] = []  #: of the stream, in the order of ownership
         self.by_phase: dict[Phase, list[Span]] = {}  #: the same, by phase
         self.loose: list[Span] = []  #: those without an end of their own
+        self.in_loop: dict[Span, Closing] = {}
+        """What ends loose compiles, if they lie in a loop that the attempt owns."""
         self.clamped: list[Span] = []  #: in order of their instants, then by event
         self.pairing = Pairing()
         self.progress: list[Mark] = []
@@ -74,16 +77,21 @@ class AttemptEvents:
         self.top_step: int | None = None  #: highest of its ``progress`` and checkpoints
         self.revision = 0  #: changes with every batch
         self.version = 0  #: changes when a batch changes what lies left of the open end
-        self.settled = -NEVER  #: what is painted before it stands, unless ``version`` changes
         self._begins: dict[Phase, list[Mark]] = {}
         self._edge = -NEVER  #: no edge and no progress at or before it can be taken in any more
-        self._closed = 0  #: the revision that the limits of the loose spans are true of
+        self._settled = -NEVER
+        self._spans_came = False  #: whether the last batch told of whole spans
         self._ranked = False  #: whether any event named a rank
 
-    def add(self, items: Iterable[Placed]) -> bool:
-        """Take in a batch; False if it cannot follow what was taken in before."""
+    def add(self, items: Iterable[Placed], settled: int = -NEVER) -> bool:
+        """Take in a batch; False if it cannot follow what was taken in before.
+
+        What was said before the instant *settled* stands, unless ``version`` changes.
+        """
         items = sorted(items)
         self.revision += 1
+        self._settled = settled
+        self._spans_came = False
         self._hear(items)
         if not self._lead_holds(items):
             return False
@@ -100,6 +108,7 @@ class AttemptEvents:
                 self._edge = at
             if kind in takers:
                 takers[kind](self, at, event)
+        self._close_loose(edge)
         return self._edge_holds(items, edge)
 
     def _edge_holds(self, items: list[Placed], edge: int) -> bool:
@@ -190,10 +199,13 @@ class AttemptEvents:
             self.staged.end(at)
             return
         self.loose.remove(span)
-        if span.limit <= self.settled:
+        in_loop = self.in_loop.pop(span, None)
+        ended_at = span.limit if in_loop is None else min(span.limit, in_loop.at)
+        if ended_at <= self._settled:
             self.version += 1
 
     def _take_span(self, at: int, event: SpanOver) -> None:
+        self._spans_came = True
         begin = at - event.at + event.start
         span = Span(event.phase, min(begin, at), at, event.id)
         if event.stage is not None:
@@ -204,7 +216,7 @@ class AttemptEvents:
         self._place(span)
 
     def _place(self, span: Span) -> None:
-        if span.begin < self.settled:
+        if span.begin < self._settled:
             self.version += 1
         _insert(self.spans, span)
         insort(self._begins.setdefault(span.phase, []), (span.begin, 0, span.event_id))
@@ -212,24 +224,21 @@ class AttemptEvents:
             self.loose.append(span)
         _insert(self.by_phase.setdefault(span.phase, []), span)
 
-    def close_loose(self) -> None:
+    def _close_loose(self, edge: int) -> None:
         """Bring the limits of the spans without an end of their own up to date.
 
-        Those of compiles depend on the loops, see :meth:`close_compiles`.
+        Those up to *edge*, the last edge before this batch, stand: what ends a span comes later,
+        unless it is the begin of a whole span.
         """
-        if self._closed == self.revision:
-            return
-        self._closed = self.revision
+        stand = -NEVER if self._spans_came else edge
         for span in self.loose:
-            if span.phase is not Phase.PT2_COMPILE:
-                set_limit(span, self._begins, self.progress, in_loop=False)
-
-    def close_compiles(self, loops: Sequence[Interval]) -> None:
-        """Likewise for compiles: inside the *loops* that the attempt owns progress ends one."""
-        for span in self.loose:
+            if span.limit > stand:
+                progress = self.progress if span.phase in ENDED_BY_PROGRESS else ()
+                span.limit, span.limited_by = find_closing(span, self._begins, progress)
             if span.phase is Phase.PT2_COMPILE:
-                in_loop = any(start <= span.begin < end for start, end in loops)
-                set_limit(span, self._begins, self.progress, in_loop=in_loop)
+                known = self.in_loop.get(span)
+                if known is None or known.at > stand:
+                    self.in_loop[span] = find_closing(span, self._begins, self.progress)
 
     _TAKERS: ClassVar[Mapping[type[Event], Callable[["AttemptEvents", int, Any], None]]] = {
         Progress: _take_progress,

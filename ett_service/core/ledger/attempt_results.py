@@ -122,5 +122,5 @@ def attempt_ledger(part: AttemptPart, setting: Setting) -> AttemptLedger:
         silent_tail_us=painting.canvas.silent_tail_us,
         categories_us=_categories_us(painting),
         preempted_by=_preempted_by(life),
-        stages=track.staged.sums((life.begin, life.end), track.by_phase),
+        stages=track.staged.sums((life.begin, life.end), track.by_phase, part.own.closings),
     )

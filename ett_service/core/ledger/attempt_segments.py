@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from ett_service.core.intervals import Interval, merged, outside
@@ -11,7 +11,7 @@ from ett_service.core.ledger.lifetimes import Lifetime
 from ett_service.core.ledger.ownership import ZONES_A_WINDOW, Ownership, OwnershipInputs
 from ett_service.core.ledger.repeated_training import RepeatedTraining, points
 from ett_service.core.ledger.results import Segment
-from ett_service.core.ledger.spans import NEVER, Mark
+from ett_service.core.ledger.spans import NEVER, Closing, Closings, Mark, Span
 from ett_service.core.words import Basis, Outcome, Period, Phase
 
 _FEWEST_INSTANTS = 3
@@ -36,6 +36,11 @@ class OwnedLoops:
     windows: list[Interval]
     loops: list[Interval]
     stretches: list[LoopRange]
+    closings: Closings
+
+    def closing(self, span: Span) -> Closing:
+        """Return what ends a span that was left open."""
+        return self.closings.get(span) or Closing(span.limit, span.limited_by)
 
 
 def owned_windows(lives: Sequence[Lifetime]) -> list[list[Interval]]:
@@ -56,7 +61,7 @@ def owned_windows(lives: Sequence[Lifetime]) -> list[list[Interval]]:
 def owned_loops(life: Lifetime, windows: list[Interval]) -> OwnedLoops:
     """Find the loops of an attempt, as far as it owns them, and their stretch a window.
 
-    With the loops known, compiles that were left open get their ends.
+    With the loops known, so are the ends of compiles that were left open.
     """
     spans = life.track.by_phase.get(Phase.TRAIN_LOOP, ())
     covered = merged([(span.begin, min(span.end, life.end)) for span in spans])
@@ -71,8 +76,16 @@ def owned_loops(life: Lifetime, windows: list[Interval]) -> OwnedLoops:
         if inside:
             stretches.append(LoopRange(inside[0][0], inside[-1][1], life.number, index))
             loops += inside
-    life.track.close_compiles(loops)
-    return OwnedLoops(life, windows, loops, stretches)
+    return OwnedLoops(life, windows, loops, stretches, closings_inside(life.track, loops))
+
+
+def closings_inside(track: AttemptEvents, loops: Sequence[Interval]) -> Closings:
+    """Return what ends the track's loose compiles inside these *loops*."""
+    return {
+        span: closing
+        for span, closing in track.in_loop.items()
+        if any(start <= span.begin < end for start, end in loops)
+    }
 
 
 def _zones(part: OwnedLoops, allocated_at: int) -> list[tuple[int, int]]:
@@ -188,6 +201,7 @@ def ownership_inputs(
         stalled_from=silent_from(part.life),
         first_progress=track.progress[0][0] if track.progress else None,
         settled_to=NEVER if replay is None else replay.last_at(),
+        closings=part.closings,
     )
 
 
@@ -220,7 +234,7 @@ class AttemptSegments:
         ):
             known = owned_loops(life, windows)
         self._looked_at = life.track.revision
-        self._own = OwnedLoops(life, windows, known.loops, known.stretches)
+        self._own = replace(known, life=life, windows=windows)
         return self._own
 
     def paint(self, part: OwnedLoops, past: EarlierAttempts, allocated_at: int) -> None:
@@ -256,7 +270,6 @@ class AttemptSegments:
         self.edition += 1
         if part.windows:
             self.canvas.paint(track.spans, stage)
-        track.settled = self.canvas.anchored_at
 
     def _replayed(self, part: OwnedLoops, past: EarlierAttempts) -> RepeatedTraining | None:
         """Feed the points that are new to the replay, all of them where others changed."""

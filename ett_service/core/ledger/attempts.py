@@ -1,7 +1,7 @@
 """Attempts: which one an event belongs to, and in which order they come."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ett_service.core.events import AttemptEnded, Event, JobEnded, JobFacts, PhaseEnded, SpanOver
 from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey, Placed
@@ -28,8 +28,16 @@ class Attempts:
         self._unlaunched = False  #: whether an event without a launch was given out
         self._open_ended: dict[tuple[str, int], int] = {}  #: latest end that named no cycle
 
-    def add(self, events: Iterable[Event], clocks: Clocks) -> bool:
-        """Give out *events*; False if they cannot follow what was given out before."""
+    def add(
+        self,
+        events: Iterable[Event],
+        clocks: Clocks,
+        settled_at: Callable[[AttemptKey], int] = lambda _: -NEVER,
+    ) -> bool:
+        """Give out *events*; False if they cannot follow what was given out before.
+
+        *settled_at* tells before which instant what an attempt said stands; see :class:`Track`.
+        """
         placed: list[Placed] = []
         last_at = -NEVER
         names_launch = False
@@ -53,7 +61,7 @@ class Attempts:
         self.last_sign_at = max(self.last_sign_at, last_at)
         if names_launch and not self._launches_hold(placed):
             return False
-        return self._give_out(placed)
+        return self._give_out(placed, settled_at)
 
     def _hear_job(self, at: int, event: Event) -> None:
         self.last_sign_at = max(self.last_sign_at, at)
@@ -85,7 +93,7 @@ class Attempts:
             key=_launch_order,
         )
 
-    def _give_out(self, placed: list[Placed]) -> bool:
+    def _give_out(self, placed: list[Placed], settled_at: Callable[[AttemptKey], int]) -> bool:
         launches = self.launches()
         by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
         without_cycle: list[tuple[str, Placed]] = []
@@ -102,9 +110,9 @@ class Attempts:
                 by_key[launch, event.attempt, event.cycle or 0].append(item)
         if not self._cycles_hold(by_key):
             return False
-        if not self.feed(by_key):
+        if not self.feed(by_key, settled_at):
             return False
-        return self._end_cycles(without_cycle)
+        return self.feed(self._end_cycles(without_cycle), settled_at)
 
     def _cycles_hold(self, by_key: dict[AttemptKey, list[Placed]]) -> bool:
         """Whether no end that named no cycle would now go to another one."""
@@ -118,17 +126,21 @@ class Attempts:
                 return False
         return True
 
-    def feed(self, by_key: Mapping[AttemptKey, list[Placed]]) -> bool:
+    def feed(
+        self,
+        by_key: Mapping[AttemptKey, list[Placed]],
+        settled_at: Callable[[AttemptKey], int],
+    ) -> bool:
         """Hand each attempt its events; False if they cannot follow what it had before."""
         for key, items in by_key.items():
             track = self.tracks.get(key)
             if track is None:
                 track = self.tracks[key] = AttemptEvents(key)
-            if not track.add(items):
+            if not track.add(items, settled_at(key)):
                 return False
         return True
 
-    def _end_cycles(self, ends: list[tuple[str, Placed]]) -> bool:
+    def _end_cycles(self, ends: list[tuple[str, Placed]]) -> Mapping[AttemptKey, list[Placed]]:
         """Give each end that names no cycle to the highest that had begun, else the lowest."""
         by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
         for launch, item in ends:
@@ -143,7 +155,7 @@ class Attempts:
             by_key[launch, event.attempt, cycle].append(item)
             group = (launch, event.attempt)
             self._open_ended[group] = max(at, self._open_ended.get(group, at))
-        return self.feed(by_key)
+        return by_key
 
     def in_order(self) -> list[AttemptEvents]:
         """Return the attempts, those that have only queued included, in their order."""

@@ -98,10 +98,17 @@ class JobFold:
         fresh = [event for name, event in unique.items() if name not in self._ids]
         self._ids.update(unique)
         facts_before = len(self._roster.facts)
-        done = self._clocks.admit(fresh, offsets) and self._roster.add(fresh, self._clocks)
+        done = self._clocks.admit(fresh, offsets) and self._roster.add(
+            fresh, self._clocks, self._settled_at
+        )
         if len(self._roster.facts) > facts_before:
             self._facts = facts(self._roster.facts)
         return done
+
+    def _settled_at(self, key: AttemptKey) -> int:
+        """Return before which instant the attempt's painting stands."""
+        painting = self._paintings.get(key)
+        return -NEVER if painting is None else painting.canvas.anchored_at
 
     def segments(self, as_of: int) -> tuple[Segment, ...]:
         """Return the job's ledger alone, as :meth:`ledger` has it."""
@@ -136,7 +143,7 @@ class JobFold:
             infra_failures=sum(one.origin in INFRA_ORIGINS for one in failed),
             unsaved_us=sum(one.unsaved_us for one in failed),
             quality=quality(
-                found.lives,
+                [part.own for part in picture.parts],
                 gaps_of,
                 sum(share.us for share in shared if share.category is Category.UNATTRIBUTED),
                 self._clocks.flagged,
@@ -152,8 +159,6 @@ class JobFold:
     def _picture(self, as_of: int) -> JobSegments:
         roster = self._roster
         tracks = roster.in_order()
-        for track in tracks:
-            track.close_loose()
         last_said = max(as_of, roster.last_event_at)
         found = lifetimes(tracks, roster.job_ends, last_said, roster.last_sign_at, self._limits)
         return job_segments(found, self._paintings)
@@ -180,7 +185,7 @@ class JobFold:
             key = (painting.edition, life.bounds, setting)
             kept = self._attempts.get(life.track.key)
             if kept is None or kept[0] != key:
-                kept = (key, attempt_ledger(part, setting), gaps(life, painting))
+                kept = (key, attempt_ledger(part, setting), gaps(part.own, painting))
                 self._attempts[life.track.key] = kept
             ledgers.append(kept[1])
             gaps_of.append(kept[2])

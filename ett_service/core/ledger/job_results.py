@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
 
@@ -56,6 +56,25 @@ def held_waits(lives: Sequence[Lifetime]) -> list[Interval]:
     return merged(found)
 
 
+def cut_waits(
+    between: Iterable[Segment], ended: Sequence[tuple[int, int]], held: Sequence[Interval]
+) -> Iterator[Wait]:
+    """Cut the time *between* attempts where the attempt changes whose accelerators it counts for.
+
+    *ended* are the ends of the attempts with their numbers, in order; *held* is when an allocation
+    was still held, disjoint.
+    """
+    for start, end, _, period, _ in between:
+        place = bisect_right(ended, (start, NEVER))
+        stop = bisect_left(ended, (end,))
+        edges = [start, *(at for at, _ in ended[place:stop]), end]
+        for span, (_, latest) in zip(pairwise(edges), ended[place - 1 : stop], strict=True):
+            free = outside(span, held)
+            pieces = [(one, False) for one in free] + [(one, True) for one in outside(span, free)]
+            for piece, is_held in sorted(pieces):
+                yield Wait(*piece, period, latest, is_held)
+
+
 _MEMBERS = tuple(member.name for member in fields(Facts) if member.name != "labels")
 
 
@@ -106,19 +125,8 @@ def waits(picture: JobSegments) -> tuple[Wait, ...]:
     """Cut the time between attempts where the attempt changes whose accelerators it counts for."""
     if not picture.waits:
         return ()
-    held = held_waits(picture.found.lives)
     ended = sorted((life.end, life.number) for life in picture.found.lives)
-    found: list[Wait] = []
-    for wait in picture.waits:
-        place = bisect_right(ended, (wait.start_at, NEVER))
-        stop = bisect_left(ended, (wait.end_at,))
-        edges = [wait.start_at, *(at for at, _ in ended[place:stop]), wait.end_at]
-        for span, (_, last) in zip(pairwise(edges), ended[place - 1 : stop], strict=True):
-            free = outside(span, held)
-            kept = outside(span, free)
-            pieces = sorted([(one, False) for one in free] + [(one, True) for one in kept])
-            found += [Wait(*one, wait.period, last, is_held) for one, is_held in pieces]
-    return tuple(found)
+    return tuple(cut_waits(picture.waits, ended, held_waits(picture.found.lives)))
 
 
 class _Sums:

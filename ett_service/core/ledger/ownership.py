@@ -6,10 +6,10 @@ the *anchor* stands, and painting starts again from there: the cost follows what
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ett_service.core.intervals import Interval
-from ett_service.core.ledger.spans import NEVER, Span
+from ett_service.core.ledger.spans import NEVER, Closings, Span, end_of
 from ett_service.core.words import Category, Phase
 
 Piece = tuple[int, int, Category, int]
@@ -45,6 +45,7 @@ class OwnershipInputs:
     stalled_from: int  #: the silent tail begins here
     first_progress: int | None
     settled_to: int  #: no later event of the attempt changes what was repeated before it
+    closings: Closings = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -160,7 +161,7 @@ class Ownership:
         self._anchor = _Anchor(
             index=index,
             at=at,
-            stack=[span for span in self._stack if span.end > at],
+            stack=[span for span in self._stack if end_of(span, self._scene.closings) > at],
             pieces=len(self.pieces),
             last_piece=self.pieces[-1] if self.pieces else None,
             totals=dict(self.totals),
@@ -171,16 +172,16 @@ class Ownership:
 
     def _lay_until(self, at: int, stop: int) -> None:
         """Give ``[at, stop)`` to the spans that are open, the one on top first."""
-        stack = self._stack
+        stack, closings = self._stack, self._scene.closings
         lay = self._lay if len(self._scene.windows) == 1 else self._clip
         while at < stop:
-            while stack and stack[-1].end <= at:
+            while stack and end_of(stack[-1], closings) <= at:
                 stack.pop()
             if not stack:
                 lay(at, stop, None)
                 return
             top = stack[-1]
-            end = min(top.end, stop)
+            end = min(end_of(top, closings), stop)
             lay(at, end, top)
             at = end
 

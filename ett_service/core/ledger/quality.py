@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from ett_service.core.ledger.attempt_segments import AttemptSegments
+from ett_service.core.ledger.attempt_segments import AttemptSegments, OwnedLoops
 from ett_service.core.ledger.lifetimes import Lifetime
 from ett_service.core.ledger.results import Gap, Quality
 from ett_service.core.ledger.spans import Span
@@ -20,27 +20,30 @@ _EXPECTED = (
 )
 
 
-def inferred(life: Lifetime) -> list[Span]:
+def inferred(own: OwnedLoops) -> list[Span]:
     """Return the spans whose end was inferred; one still open in a running attempt is not."""
+    life = own.life
     running = life.outcome is Outcome.RUNNING
     return [
         span
         for span in life.track.loose
-        if span.begin < life.end and not (running and span.limit >= life.end)
+        if span.begin < life.end and not (running and own.closing(span).at >= life.end)
     ]
 
 
-def _inferred_gaps(life: Lifetime) -> Iterator[Gap]:
-    for span in inferred(life)[:MOST_GAPS]:
-        by_event = span.limited_by is not None and span.limit < life.end
+def _inferred_gaps(own: OwnedLoops) -> Iterator[Gap]:
+    life = own.life
+    for span in inferred(own)[:MOST_GAPS]:
+        closing = own.closing(span)
+        by_event = closing.event_id is not None and closing.at < life.end
         why = "a later event of the attempt" if by_event else "the end of the attempt"
         yield Gap(
             kind="inferred_end",
             number=life.number,
             start_at=span.begin,
-            end_at=min(span.end, life.end),
+            end_at=min(closing.at, life.end),
             detail=f"{span.phase} has no end; it ends with {why}",
-            event_id=span.limited_by if by_event else span.event_id,
+            event_id=closing.event_id if by_event else span.event_id,
         )
 
 
@@ -58,9 +61,9 @@ def _holes(life: Lifetime, painting: AttemptSegments) -> Iterator[Gap]:
         yield Gap("unattributed", life.number, start, end, "inside the attempt, under no span")
 
 
-def gaps(life: Lifetime, painting: AttemptSegments) -> list[Gap]:
+def gaps(own: OwnedLoops, painting: AttemptSegments) -> list[Gap]:
     """Return the gaps of one attempt in order of their begin."""
-    found = [*_inferred_gaps(life), *_odd_gaps(life), *_holes(life, painting)]
+    found = [*_inferred_gaps(own), *_odd_gaps(own.life), *_holes(own.life, painting)]
     return sorted(found, key=_in_order)
 
 
@@ -82,7 +85,7 @@ def _missing(lives: Sequence[Lifetime]) -> tuple[Phase, ...]:
 
 
 def quality(
-    lives: Sequence[Lifetime],
+    owns: Sequence[OwnedLoops],
     gaps_of: Iterable[Sequence[Gap]],
     unattributed_us: int,
     clocks: Sequence[str],
@@ -90,13 +93,14 @@ def quality(
     gpus_unknown: bool,
 ) -> Quality:
     """Put together what the numbers of a job rest on; *clocks* are the producers corrected."""
+    lives = [own.life for own in owns]
     missing = _missing(lives)
     named = [_of_no_instant("clock", f"producer {name}'s clock was corrected") for name in clocks]
     named += [_of_no_instant("missing_phase", f"no attempt reports {phase}") for phase in missing]
     named += islice(chain.from_iterable(gaps_of), MOST_GAPS)
     return Quality(
         unattributed_us=unattributed_us,
-        inferred_ends=sum(len(inferred(life)) for life in lives),
+        inferred_ends=sum(len(inferred(own)) for own in owns),
         ends_without_begin=sum(len(life.track.pairing.unmatched) for life in lives),
         clamped_spans=sum(len(life.track.clamped) for life in lives),
         clock_flags=len(clocks),

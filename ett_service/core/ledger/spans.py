@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from ett_service.core.events import Event, PhaseEnded, PhaseStarted
 from ett_service.core.intervals import Interval
@@ -18,13 +18,21 @@ _CLOSED_BY: dict[Phase, tuple[Phase, ...]] = {
 }
 """The phases whose begin ends a span that was left open."""
 
-_ENDED_BY_PROGRESS = frozenset({Phase.CHECKPOINT_BLOCKING, Phase.EVALUATION, Phase.STALLED})
+ENDED_BY_PROGRESS = frozenset({Phase.CHECKPOINT_BLOCKING, Phase.EVALUATION, Phase.STALLED})
+"""Spans that were left open; so are compiles, where they lie in a loop."""
 
 NEVER = 1 << 62
 """Later than every instant."""
 
 Mark = tuple[int, int, str]
 """``(at, step, event id)`` of a ``progress`` or checkpoint; step 0 where there is none."""
+
+
+class Closing(NamedTuple):
+    """What ends a span that was left open."""
+
+    at: int  #: ``NEVER`` where only the end of its attempt does
+    event_id: str | None
 
 
 class Span:
@@ -59,19 +67,31 @@ def ownership_order(span: Span) -> tuple[int, int]:
     return (span.begin, span.rank)
 
 
-def set_limit(
-    span: Span, begins: dict[Phase, list[Mark]], progress: list[Mark], *, in_loop: bool
-) -> None:
+Closings: TypeAlias = Mapping[Span, Closing]
+"""How spans end that were left open, where they end otherwise than by their limit."""
+
+
+def end_of(span: Span, closings: Closings) -> int:
+    """Return where a span ends, short of the end of its attempt."""
+    if span.own_end is not None:
+        return span.own_end
+    closing = closings.get(span)
+    return span.limit if closing is None else closing.at
+
+
+def find_closing(
+    span: Span, begins: Mapping[Phase, Sequence[Mark]], progress: Sequence[Mark]
+) -> Closing:
     """Find what ends a *span* that was left open: the earliest that is later than its begin."""
     closers = [begins[phase] for phase in _CLOSED_BY[span.phase] if phase in begins]
-    if span.phase in _ENDED_BY_PROGRESS or (in_loop and span.phase is Phase.PT2_COMPILE):
-        closers.append(progress)
-    span.limit, span.limited_by = NEVER, None
+    found = Closing(NEVER, None)
     after_begin = (span.begin, NEVER, "")
-    for marks in closers:
+    for marks in (*closers, progress):
         place = bisect_right(marks, after_begin)
-        if place < len(marks) and marks[place][0] < span.limit:
-            span.limit, _, span.limited_by = marks[place]
+        if place < len(marks) and marks[place][0] < found.at:
+            at, _, event_id = marks[place]
+            found = Closing(at, event_id)
+    return found
 
 
 Key = tuple[int | None, Phase, str | None]
@@ -163,7 +183,7 @@ class Staged:
         self._latest_end = max(self._latest_end, end)
 
     def sums(
-        self, bounds: Interval, phases: Mapping[Phase, Sequence[Span]]
+        self, bounds: Interval, phases: Mapping[Phase, Sequence[Span]], closings: Closings
     ) -> tuple[StageSum, ...]:
         """Sum the stages inside the attempt's *bounds*, in the order of phases, then by name."""
         if not self._spans:
@@ -172,7 +192,7 @@ class Staged:
         # An end beyond all stages cuts none of them; one of length 0 at the end is not inside.
         key = (self._changes, start, min(end, self._latest_end + 1))
         if self._open or self._summed[0] != key:
-            self._summed = (key, tuple(_sums(self._spans, bounds, phases)))
+            self._summed = (key, tuple(_sums(self._spans, bounds, phases, closings)))
         return self._summed[1]
 
 
@@ -180,11 +200,12 @@ def _sums(
     spans: Iterable[tuple[str, Span]],
     bounds: Interval,
     phases: Mapping[Phase, Sequence[Span]],
+    closings: Closings,
 ) -> Iterator[StageSum]:
     placed = []
     for stage, span in spans:
         if span.begin < bounds[1]:
-            end = _inferred(span, phases) if span.own_end is None else span.own_end
+            end = _inferred(span, phases, closings) if span.own_end is None else span.own_end
             begin = max(span.begin, bounds[0])
             placed.append((begin, max(begin, min(end, bounds[1])), (span.phase, stage)))
     placed.sort(key=_outer_first)
@@ -204,9 +225,10 @@ def _outer_first(placed: tuple[int, int, _Key]) -> tuple[int, int, int, str]:
     return (begin, RANK_OF_PHASE[phase], -end, stage)
 
 
-def _inferred(span: Span, phases: Mapping[Phase, Sequence[Span]]) -> int:
-    around = (one.end for one in phases.get(span.phase, ()) if one.begin <= span.begin < one.end)
-    return max(around, default=NEVER)
+def _inferred(span: Span, phases: Mapping[Phase, Sequence[Span]], closings: Closings) -> int:
+    begun = (one for one in phases.get(span.phase, ()) if one.begin <= span.begin)
+    ends = (end_of(one, closings) for one in begun)
+    return max((end for end in ends if span.begin < end), default=NEVER)
 
 
 def self_times(spans: Iterable[tuple[int, int, K]]) -> Iterator[tuple[K, int]]:

@@ -1,7 +1,7 @@
 """Stages and ranks: the spans of every rank, time by stage, and a job's milestones."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 
@@ -15,10 +15,11 @@ from ett_service.core.events import (
 )
 from ett_service.core.intervals import Interval
 from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey, Placed
+from ett_service.core.ledger.attempt_segments import closings_inside
 from ett_service.core.ledger.attempts import Attempts
 from ett_service.core.ledger.clock import Clocks
 from ett_service.core.ledger.results import AttemptLedger, JobLedger
-from ett_service.core.ledger.spans import NEVER, RANK_OF_PHASE, Pairing, self_times
+from ett_service.core.ledger.spans import NEVER, RANK_OF_PHASE, Pairing, end_of, self_times
 from ett_service.core.words import Outcome, Phase
 
 StageKey = tuple[int, Phase, str | None]
@@ -58,10 +59,14 @@ class _Listener(Attempts):
         super().__init__()
         self.given: dict[AttemptKey, list[Placed]] = defaultdict(list)
 
-    def feed(self, by_key: Mapping[AttemptKey, list[Placed]]) -> bool:
+    def feed(
+        self,
+        by_key: Mapping[AttemptKey, list[Placed]],
+        settled_at: Callable[[AttemptKey], int],
+    ) -> bool:
         for key, items in by_key.items():
             self.given[key] += items
-        return super().feed(by_key)
+        return super().feed(by_key, settled_at)
 
 
 def by_attempt(
@@ -105,16 +110,15 @@ def _one_rank(attempt: AttemptLedger, rank: int | None, items: Sequence[Placed])
     track = AttemptEvents((attempt.launch, attempt.attempt, attempt.cycle))
     track.lead = rank
     track.add(items)
-    track.close_loose()
     loops = track.by_phase.get(Phase.TRAIN_LOOP, ())
-    track.close_compiles([(span.begin, span.end) for span in loops])
+    closings = closings_inside(track, [(span.begin, span.end) for span in loops])
     phases = [
         RankSpan(
             attempt.number,
             rank,
             span.phase,
             None,
-            *_cut(span.begin, span.end, attempt),
+            *_cut(span.begin, end_of(span, closings), attempt),
             span.own_end is not None and span.own_end <= attempt.ended_at,
         )
         for span in track.spans

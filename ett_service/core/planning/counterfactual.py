@@ -1,6 +1,6 @@
 """What a job's ledger would be, had something gone better: each second that it would not hold.
 
-A scenario gives every stretch of the ledger a chance to stay. What it takes away is the sum of
+A scenario gives all time of the ledger a chance to stay. What it takes away is the sum of
 lengths times the chance to go: an expectation, told in whole microseconds for each job. Effective
 training always stays, as the job trains the same data; what goes is time around it.
 """
@@ -124,23 +124,23 @@ class Counterfactual:
             for each in categories:
                 self._stages[attempt.number, each] *= stays
 
-    def saved(self, stretches: Iterable[OwnedTime]) -> Saved:
-        """Return what of these *stretches* of the job would not be there."""
+    def saved(self, times: Iterable[OwnedTime]) -> Saved:
+        """Return what of this time of the job would not be there."""
         wall, weighted, held = [], [], []
-        for stretch in stretches:
-            gone = self._gone_us(stretch)
+        for owned in times:
+            gone = self._gone_us(owned)
             wall.append(gone)
-            weighted.append(gone * stretch.gpus)
-            held.append(gone * stretch.gpus if stretch.held else 0.0)
-        # Exact sums of floats: the order in which stretches come must not matter.
+            weighted.append(gone * owned.gpus)
+            held.append(gone * owned.gpus if owned.held else 0.0)
+        # Exact sums of floats: the order in which times come must not matter.
         return Saved(*(round(math.fsum(parts)) for parts in (wall, weighted, held)))
 
-    def _gone_us(self, stretch: OwnedTime) -> float:
-        if stretch.category is Category.EFFECTIVE_TRAINING:
+    def _gone_us(self, owned: OwnedTime) -> float:
+        if owned.category is Category.EFFECTIVE_TRAINING:
             return 0.0
-        stays = self._categories[stretch.category] * self._stages[stretch.number, stretch.category]
-        staying_us = self._chances.staying_us(stretch.start_at, stretch.end_at)
-        return stretch.end_at - stretch.start_at - stays * staying_us
+        stays = self._categories[owned.category] * self._stages[owned.number, owned.category]
+        staying_us = self._chances.staying_us(owned.start_at, owned.end_at)
+        return owned.end_at - owned.start_at - stays * staying_us
 
 
 def stage_us(attempt: AttemptLedger, scenario: CutStage) -> int:

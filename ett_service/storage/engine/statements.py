@@ -107,12 +107,26 @@ def put(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[V
 
     Values come in the order of the key, then of *names*; other columns take their defaults.
     """
-    _execute(conn, table, names, rows, adding=False)
+    _upsert(conn, table, names, rows, adding=False)
 
 
 def add(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[Values]) -> None:
     """Insert rows, or add their columns *names* to those of the row of their primary key."""
-    _execute(conn, table, names, rows, adding=True)
+    _upsert(conn, table, names, rows, adding=True)
+
+
+def insert(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[Values]) -> None:
+    """Insert rows of whose primary keys there are none, as :func:`put` does, but many faster."""
+    if _as_arrays(conn, rows):
+        _copy(conn, table, (*_keys(table), *names), rows)
+    else:
+        put(conn, table, names, rows)
+
+
+def delete(conn: Connection, table: Table, keys: Sequence[Values]) -> None:
+    """Delete the rows of these primary keys."""
+    arrays = _as_arrays(conn, keys)
+    _execute(conn, _deletion(table, conn.dialect.paramstyle, arrays=arrays), keys, arrays=arrays)
 
 
 def said(rows: Iterable[Iterable[int]]) -> list[int]:
@@ -120,11 +134,19 @@ def said(rows: Iterable[Iterable[int]]) -> list[int]:
     return [place for place, column in enumerate(zip(*rows, strict=True)) if any(column)]
 
 
-def _execute(
+def _upsert(
     conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[Values], *, adding: bool
 ) -> None:
-    arrays = conn.dialect.name == "postgresql" and len(rows) >= _ARRAYS_FROM
-    text = _upsert(table, names, conn.dialect.paramstyle, adding=adding, arrays=arrays)
+    arrays = _as_arrays(conn, rows)
+    text = _upserting(table, names, conn.dialect.paramstyle, adding=adding, arrays=arrays)
+    _execute(conn, text, rows, arrays=arrays)
+
+
+def _as_arrays(conn: Connection, rows: Sequence[Values]) -> bool:
+    return conn.dialect.name == "postgresql" and len(rows) >= _ARRAYS_FROM
+
+
+def _execute(conn: Connection, text: str, rows: Sequence[Values], *, arrays: bool) -> None:
     if arrays:
         conn.exec_driver_sql(text, tuple(map(list, zip(*rows, strict=True))))
     elif len(rows) == 1:
@@ -133,21 +155,51 @@ def _execute(
         conn.exec_driver_sql(text, list(rows))
 
 
+def _copy(conn: Connection, table: Table, columns: Sequence[str], rows: Sequence[Values]) -> None:
+    driver = conn.connection.driver_connection
+    assert driver is not None
+    text = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN"
+    with driver.cursor() as cursor, cursor.copy(text) as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
 @lru_cache(_TEXTS)
-def _upsert(
+def _upserting(
     table: Table, names: tuple[str, ...], paramstyle: str, *, adding: bool, arrays: bool
 ) -> str:
-    keys = [column.name for column in table.primary_key]
+    keys = _keys(table)
     columns = (*keys, *names)
-    place = "?" if paramstyle == "qmark" else "%s"
-    rows = f"VALUES ({', '.join([place] * len(columns))})"
+    rows = f"VALUES ({', '.join([_place(paramstyle)] * len(columns))})"
     if arrays:
-        kinds = [table.c[name].type.compile(_POSTGRESQL) for name in columns]
-        listed = ", ".join(f"{place}::{kind}[]" for kind in kinds)
-        rows = f"SELECT * FROM unnest({listed})"  # noqa: S608 - names of the schema's types
+        rows = f"SELECT * FROM {_unnested(table, columns, paramstyle)}"  # noqa: S608 - names of the schema
     before = f"{table.name}.{{0}} + " if adding else ""
     changes = ", ".join(f"{{0}} = {before}excluded.{{0}}".format(name) for name in names)
     return (
         f"INSERT INTO {table.name} ({', '.join(columns)}) {rows} "
         f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {changes}"
     )
+
+
+@lru_cache(_TEXTS)
+def _deletion(table: Table, paramstyle: str, *, arrays: bool) -> str:
+    keys = _keys(table)
+    if arrays:
+        alike = " AND ".join(f"{table.name}.{name} = listed.{name}" for name in keys)
+        listed = f"{_unnested(table, keys, paramstyle)} AS listed({', '.join(keys)})"
+        return f"DELETE FROM {table.name} USING {listed} WHERE {alike}"  # noqa: S608 - as above
+    alike = " AND ".join(f"{name} = {_place(paramstyle)}" for name in keys)
+    return f"DELETE FROM {table.name} WHERE {alike}"  # noqa: S608 - as above
+
+
+def _keys(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.primary_key)
+
+
+def _place(paramstyle: str) -> str:
+    return "?" if paramstyle == "qmark" else "%s"
+
+
+def _unnested(table: Table, columns: Iterable[str], paramstyle: str) -> str:
+    kinds = [table.c[name].type.compile(_POSTGRESQL) for name in columns]
+    return f"unnest({', '.join(f'{_place(paramstyle)}::{kind}[]' for kind in kinds)})"

@@ -1,14 +1,14 @@
 """Contributions: what each job adds to the hours of its cohorts."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import sub
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Select, and_, bindparam, delete, select
+from sqlalchemy import Connection, Select, and_, bindparam, select
 
 from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.contribution import Cell, hour_of
@@ -18,17 +18,21 @@ from ett_service.storage.engine import statements
 from ett_service.storage.fleet import cohorts
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
 from ett_service.storage.fleet.rollups import start_of
-from ett_service.storage.jobs.batches import Changes, Values
+from ett_service.storage.jobs.batches import JobBatch, of_jobs
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import cohort, cohort_day, contribution
 
 Place: TypeAlias = tuple[int, Cohort]
 """The start of an hour, in microseconds since the Unix epoch, and a cohort."""
 
+CohortIds: TypeAlias = dict[Cohort, int]
+"""The ids of a project's cohorts, as far as they are known."""
+
 _BEGINNING = -(2**63)
 _CONTENT = (*MEASURES, "tallies")
 _NO_TALLIES = "{}"
-_DIMENSIONS_END = 3 + len(Cohort._fields)
+_DIMENSIONS_BEGIN = 4
+_DIMENSIONS_END = _DIMENSIONS_BEGIN + len(Cohort._fields)
 
 _encode = msgspec.json.Encoder().encode
 decoded: Callable[[str], Tallies] = msgspec.json.Decoder(
@@ -44,24 +48,32 @@ class Content(NamedTuple):
     tallies: str  #: JSON: ``{name: {place: [count, us]}}``
 
 
-class _Target(NamedTuple):
-    """Where a place is kept."""
+class ExistingCell(NamedTuple):
+    """What a job adds to one place, and where it is kept."""
 
-    cohort_id: int
-    rolled_up_as: int  #: the cohort's own id, or that of ``other``
-
-
-class _Stored(NamedTuple):
     content: Content
     cohort_id: int
     kept: bool  #: whether the cohort has rollups of its own on that day
 
 
+ExistingCells: TypeAlias = Mapping[Place, ExistingCell]
+
+
+class CellChange(NamedTuple):
+    """One place of a job in which something else is to stand than is stored."""
+
+    job: str
+    place: Place
+    before: ExistingCell | None
+    after: Content | None
+
+
 DAY = start_of(contribution.c.hour_us, DAY_US)
 """The start of the day (UTC) of a row, as ``cohort_day`` has it."""
 
-_STORED = (
+_ROWS = (
     select(
+        contribution.c.job,
         contribution.c.hour_us,
         contribution.c.cohort_id,
         cohort_day.c.kept,
@@ -77,18 +89,15 @@ _STORED = (
             cohort_day.c.cohort_id == contribution.c.cohort_id,
         ),
     )
-    .where(
-        contribution.c.project_id == bindparam("project_id"),
-        contribution.c.job == bindparam("job"),
-        contribution.c.hour_us >= bindparam("since"),
-    )
 )
-_HELD = _STORED.with_for_update(read=True, of=cohort_day)
-
-
-_DROP = delete(contribution).where(
-    *(column == bindparam(column.name) for column in contribution.primary_key)
+_OF_BATCH = _ROWS.where(*of_jobs(contribution))
+_OF_JOB_SINCE = _ROWS.where(
+    contribution.c.project_id == bindparam("project_id"),
+    contribution.c.job == bindparam("job"),
+    contribution.c.hour_us >= bindparam("since"),
 )
+_HELD_OF_BATCH = _OF_BATCH.with_for_update(read=True, of=cohort_day)
+_HELD_OF_JOB_SINCE = _OF_JOB_SINCE.with_for_update(read=True, of=cohort_day)
 
 
 def content(cell: Cell) -> Content:
@@ -97,14 +106,25 @@ def content(cell: Cell) -> Content:
     return Content(tuple([sums.get(name, 0) for name in MEASURES]), _tallies(cell))
 
 
-def stored(conn: Connection, key: JobKey) -> dict[Place, Content]:
-    """Read all that a job adds."""
-    return {place: row.content for place, row in _read(conn, _STORED, key, None).items()}
-
-
-def amounts(one: Content) -> tuple[Sums, Tallies]:
+def amounts(stored: Content) -> tuple[Sums, Tallies]:
     """Return what is added, as sums and as tallies."""
-    return one.sums, decoded(one.tallies) if one.tallies != _NO_TALLIES else {}
+    return stored.sums, decoded(stored.tallies) if stored.tallies != _NO_TALLIES else {}
+
+
+def existing(conn: Connection, key: JobKey, since: int | None = None) -> ExistingCells:
+    """Read what a job adds, from the hour on in which the instant *since* lies, to change it.
+
+    Which cohorts keep rollups of their own stays as it is until the transaction ends.
+    """
+    of_job = {**key._asdict(), "since": _BEGINNING if since is None else hour_of(since)}
+    return _by_job(conn, _HELD_OF_JOB_SINCE, of_job)[key.job]
+
+
+def existing_of_batch(
+    conn: Connection, batch: JobBatch, *, hold: bool
+) -> Mapping[str, ExistingCells]:
+    """Read all that jobs add; *hold* what :func:`existing` holds, where it is to be changed."""
+    return _by_job(conn, _HELD_OF_BATCH if hold else _OF_BATCH, batch.parameters())
 
 
 def replace(
@@ -114,68 +134,101 @@ def replace(
 
     With *since*, an instant, *cells* begin with its hour, and earlier hours stay as they are.
     """
-    before = _read(conn, _HELD, key, since)
-    after = {place: content(cell) for place, cell in cells.items()}
-    changed = {
-        place: one
-        for place, one in after.items()
-        if place not in before or before[place].content != one
-    }
-    gone = [place for place in before if place not in after]
-    if not changed and not gone:
-        return
-    targets = _targets(conn, key.project_id, before, changed)
-    _drop(conn, key, [(place[0], targets[place].cohort_id) for place in gone])
-    _put(
-        conn,
-        key,
-        [
-            (place[0], targets[place].cohort_id, before.get(place), one)
-            for place, one in changed.items()
-        ],
+    changes = ContributionChanges()
+    changes.compare(key.job, existing(conn, key, since), cells)
+    changes.write(conn, key.project_id, {})
+
+
+@dataclass(slots=True)
+class ContributionChanges:
+    """Where jobs of a project add something else than is stored."""
+
+    cells: list[CellChange] = field(default_factory=list)
+
+    def compare(self, job: str, before: ExistingCells, wanted: Mapping[Place, Cell]) -> None:
+        """Gather what has to be written of a job."""
+        for place, cell in wanted.items():
+            after, stored = content(cell), before.get(place)
+            if stored is None or stored.content != after:
+                self.cells.append(CellChange(job, place, stored, after))
+        self.cells += [
+            CellChange(job, place, stored, None)
+            for place, stored in before.items()
+            if place not in wanted
+        ]
+
+    def write(self, conn: Connection, project_id: int, ids: CohortIds) -> None:
+        """Write the cells and carry the difference to the rollups; *ids* learns of new cohorts."""
+        if not self.cells:
+            return
+        ids |= {one.place[1]: one.before.cohort_id for one in self.cells if one.before}
+        ids |= cohorts.ids(conn, project_id, {one.place[1] for one in self.cells} - ids.keys())
+        additions = self._additions(conn, project_id, ids)
+        self._write_cells(conn, project_id, ids)
+        additions.write(conn, project_id)
+
+    def _additions(self, conn: Connection, project_id: int, ids: CohortIds) -> Additions:
+        kept = {
+            (day_of(one.place[0]), one.before.cohort_id): one.before.kept
+            for one in self.cells
+            if one.before
+        }
+        days = {(day_of(one.place[0]), ids[one.place[1]]) for one in self.cells}
+        kept |= cohorts.hold(conn, project_id, days - kept.keys())
+
+        @cache
+        def other(*, excluded: bool) -> int:
+            return cohorts.other(conn, project_id, excluded=excluded)
+
+        additions = Additions()
+        for _, (hour_at, dimensions), before, after in self.cells:
+            rolled_up_as = ids[dimensions]
+            if not kept[day_of(hour_at), rolled_up_as]:
+                rolled_up_as = other(excluded=dimensions.excluded)
+            if before is not None:
+                additions.take(hour_at, rolled_up_as, *amounts(before.content))
+            if after is not None:
+                additions.put(hour_at, rolled_up_as, *amounts(after))
+        return additions
+
+    def _write_cells(self, conn: Connection, project_id: int, ids: CohortIds) -> None:
+        def key(change: CellChange) -> tuple[int, str, int, int]:
+            hour_at, dimensions = change.place
+            return project_id, change.job, hour_at, ids[dimensions]
+
+        gone = [key(one) for one in self.cells if one.after is None]
+        statements.delete(conn, contribution, gone)
+        changed = [one for one in self.cells if one.before and one.after]
+        new = [one for one in self.cells if not one.before]
+        for write, cells in ((statements.put, changed), (statements.insert, new)):
+            names, rows = _columns(cells)
+            write(conn, contribution, names, [(*key(one), *row) for one, row in rows])
+
+
+def _columns(
+    cells: Sequence[CellChange],
+) -> tuple[tuple[str, ...], list[tuple[CellChange, Sequence[Any]]]]:
+    """Name the columns in which there is something to be said, and give the values of each."""
+    written = [(one, one.before, one.after) for one in cells if one.after]
+    said = statements.said(
+        map(sub, after.sums, before.content.sums) if before else after.sums
+        for _, before, after in written
     )
-    additions = Additions()
-    for place, row in before.items():
-        if place in changed or place not in after:
-            additions.take(place[0], targets[place].rolled_up_as, *amounts(row.content))
-    for place, one in changed.items():
-        additions.put(place[0], targets[place].rolled_up_as, *amounts(one))
-    additions.write(conn, key.project_id)
+    names = (*[MEASURES[place] for place in said], "tallies")
+    return names, [
+        (one, (*[after.sums[place] for place in said], after.tallies)) for one, _, after in written
+    ]
 
 
-def _read(
-    conn: Connection, statement: Select[Any], key: JobKey, since: int | None
-) -> dict[Place, _Stored]:
-    of_job = {**key._asdict(), "since": _BEGINNING if since is None else hour_of(since)}
-    return {
-        (row[0], Cohort(*row[3:_DIMENSIONS_END])): _Stored(
-            Content(row[_DIMENSIONS_END:-1], row[-1]), row[1], bool(row[2])
-        )
-        for row in map(tuple, conn.execute(statement, of_job))
-    }
-
-
-def _targets(
-    conn: Connection, project_id: int, before: Mapping[Place, _Stored], changed: Collection[Place]
-) -> dict[Place, _Target]:
-    """Find, or make, the rows that those of the places refer to."""
-    ids = {one: row.cohort_id for (_, one), row in before.items()}
-    ids |= cohorts.ids(conn, project_id, {one for _, one in changed} - ids.keys())
-    kept = {(day_of(hour_at), row.cohort_id): row.kept for (hour_at, _), row in before.items()}
-    days = {(day_of(hour_at), ids[one]) for hour_at, one in changed}
-    kept |= cohorts.hold(conn, project_id, days - kept.keys())
-
-    @cache
-    def other(*, excluded: bool) -> int:
-        return cohorts.other(conn, project_id, excluded=excluded)
-
-    return {
-        (hour_at, one): _Target(
-            ids[one],
-            ids[one] if kept[day_of(hour_at), ids[one]] else other(excluded=one.excluded),
-        )
-        for hour_at, one in {*before, *changed}
-    }
+def _by_job(
+    conn: Connection, statement: Select[Any], wanted: Mapping[str, object]
+) -> defaultdict[str, dict[Place, ExistingCell]]:
+    found: defaultdict[str, dict[Place, ExistingCell]] = defaultdict(dict)
+    for row in map(tuple, conn.execute(statement, dict(wanted))):
+        place = (row[1], Cohort(*row[_DIMENSIONS_BEGIN:_DIMENSIONS_END]))
+        stored = Content(row[_DIMENSIONS_END:-1], row[-1])
+        found[row[0]][place] = ExistingCell(stored, row[2], bool(row[3]))
+    return found
 
 
 def _tallies(cell: Cell) -> str:
@@ -185,96 +238,3 @@ def _tallies(cell: Cell) -> str:
     for (name, place), counted in sorted(cell.tallies.items()):
         names[name][place] = counted
     return _encode(names).decode()
-
-
-def _drop(conn: Connection, key: JobKey, rows: Iterable[tuple[int, int]]) -> None:
-    of_job = key._asdict()
-    dropped = [{**of_job, "hour_us": hour_at, "cohort_id": one} for hour_at, one in rows]
-    if dropped:
-        conn.execute(_DROP, dropped)
-
-
-def _put(
-    conn: Connection, key: JobKey, rows: Sequence[tuple[int, int, _Stored | None, Content]]
-) -> None:
-    said = statements.said(
-        map(sub, one.sums, before.content.sums) if before else one.sums
-        for _, _, before, one in rows
-    )
-    names = (*[MEASURES[place] for place in said], "tallies")
-    put = [
-        (*key, hour_at, cohort_id, *[one.sums[place] for place in said], one.tallies)
-        for hour_at, cohort_id, _, one in rows
-    ]
-    statements.put(conn, contribution, names, put)
-
-
-Ids: TypeAlias = dict[Cohort, int]
-"""The ids of a project's cohorts, as far as they are known."""
-
-_FIRST_MEASURE = 4  #: where a row's measures begin, behind project, job, hour and cohort
-
-_KNOWN = select(cohort.c.id, *(cohort.c[name] for name in Cohort._fields)).where(
-    cohort.c.other.is_(False)
-)
-
-
-@dataclass(slots=True)
-class ContributionChanges:
-    """What is to be taken out of a project's rollups, and what to be put in."""
-
-    taken: list[Values] = field(default_factory=list)  #: rows as they are stored
-    put: list[tuple[str, int, Cohort, Content]] = field(default_factory=list)
-
-    def compare(
-        self, job: str, before: Iterable[Values], after: Mapping[Place, Cell], known: Ids
-    ) -> None:
-        """Gather what has to be written of a job; all that is stored refers to *known* ids."""
-        stored = {row[2:_FIRST_MEASURE]: row for row in before}
-        for (hour_at, one), cell in after.items():
-            said = content(cell)
-            place = (hour_at, known.get(one))
-            if place in stored and stored[place][_FIRST_MEASURE:] == (*said.sums, said.tallies):
-                del stored[place]
-            else:
-                self.put.append((job, hour_at, one, said))
-        self.taken += stored.values()
-
-    def write(self, conn: Connection, project_id: int, known: Ids) -> None:
-        """Replace the rows and carry the difference to the rollups; *known* learns new ids."""
-        if not self.taken and not self.put:
-            return
-        unknown = {one for _, _, one, _ in self.put} - known.keys()
-        known |= cohorts.ids(conn, project_id, unknown)
-        put = [
-            (project_id, job, hour_at, known[one], *said.sums, said.tallies)
-            for job, hour_at, one, said in self.put
-        ]
-        self._add_up(conn, project_id, put, known)
-        changes = Changes()
-        changes.compare(contribution, self.taken, put)
-        changes.write(conn)
-
-    def _add_up(self, conn: Connection, project_id: int, put: list[Values], known: Ids) -> None:
-        days = {(day_of(row[2]), row[3]) for row in (*self.taken, *put)}
-        kept = cohorts.hold(conn, project_id, days)
-        of_id = {number: one for one, number in known.items()}
-
-        @cache
-        def rolled_up_as(day_us: int, cohort_id: int) -> int:
-            if kept[day_us, cohort_id]:
-                return cohort_id
-            return cohorts.other(conn, project_id, excluded=of_id[cohort_id].excluded)
-
-        additions = Additions()
-        for rows, change in ((self.taken, additions.take), (put, additions.put)):
-            for row in rows:
-                said = Content(row[_FIRST_MEASURE:-1], row[-1])
-                change(row[2], rolled_up_as(day_of(row[2]), row[3]), *amounts(said))
-        additions.write(conn, project_id)
-
-
-def known_ids(conn: Connection, project_id: int) -> Ids:
-    """Read the ids of all cohorts of a project."""
-    rows = conn.execute(_KNOWN.where(cohort.c.project_id == project_id))
-    return {Cohort._make((*named, bool(out))): number for number, *named, out in rows}

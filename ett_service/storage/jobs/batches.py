@@ -1,32 +1,30 @@
 """Job batches: what is stored of many jobs, read and rewritten in few statements."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, func, insert, select
-from sqlalchemy.dialects.postgresql import ARRAY
-
-from ett_service.core.events import Event
-from ett_service.core.ledger.clock import TOLERANCE_US
-from ett_service.storage.jobs.ledger_rows import Columns, Head
-from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.record.events import DECODERS
-from ett_service.storage.schema import (
-    correction,
-    dirty,
-    event,
-    job,
-    job_history,
-    job_ledger,
-    metadata,
-    producer,
-    store,
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
 )
+
+from ett_service.storage.engine import statements
+from ett_service.storage.engine.statements import Values
+from ett_service.storage.engine.store import Readable
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import dirty, event, job, job_history, job_ledger, metadata, store
 
 _NAME = "recompute"
 
@@ -53,7 +51,23 @@ def write(conn: Connection, position: RecomputePosition | None) -> None:
         conn.execute(insert(store), {"name": _NAME, "value": text})
 
 
-def _of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
+MOST_JOBS, MOST_EVENTS = 200, 20_000
+"""Of one batch: it is held in memory, and its jobs may be locked for as long as it is."""
+
+
+class JobBatch(NamedTuple):
+    """Jobs of one project."""
+
+    project_id: int
+    jobs: Sequence[str]
+
+    def parameters(self) -> dict[str, object]:
+        """Return the parameters that :func:`of_jobs` takes."""
+        return {"project_id": self.project_id, "jobs": list(self.jobs)}
+
+
+def of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
+    """Say in SQL which rows belong to a batch."""
     return (
         table.c.project_id == bindparam("project_id"),
         table.c.job.in_(bindparam("jobs", expanding=True)),
@@ -79,29 +93,13 @@ _LATER_PROJECTS = job.c.project_id > bindparam("of_project")
 
 _LOCK = (
     select(job.c.job)
-    .where(*_of_jobs(job))
+    .where(*of_jobs(job))
     .order_by(job.c.project_id, job.c.job)
     .with_for_update(key_share=True)
 )
-_TAKE = delete(dirty).where(*_of_jobs(dirty))
-_EVENTS = select(event.c.job, event.c.type, event.c.body).where(*_of_jobs(event))
-_CORRECTIONS = select(producer.c.job, producer.c.producer, producer.c.offset_us).where(
-    *_of_jobs(producer), func.abs(producer.c.offset_us) > TOLERANCE_US
-)
-_CORRECTED = (
-    select(correction.c.job)
-    .where(*_of_jobs(correction), correction.c.taken_back_us.is_(None))
-    .distinct()
-)
-_OF_HISTORY = select(job_history.c.job).where(*_of_jobs(job_history))
-_HEADS = select(
-    job_ledger.c.job,
-    job_ledger.c.revision,
-    job_ledger.c.formula_version,
-    job_ledger.c.event_count,
-    job_ledger.c.folded_us,
-    job_ledger.c.due_us,
-).where(*_of_jobs(job_ledger))
+_TAKE = delete(dirty).where(*of_jobs(dirty))
+_MARKED = select(dirty.c.job).where(*of_jobs(dirty)).distinct()
+_OF_HISTORY = select(job_history.c.job).where(*of_jobs(job_history))
 
 
 def following(conn: Connection, after: JobKey | None, most: int) -> list[tuple[JobKey, int]]:
@@ -117,123 +115,117 @@ def following(conn: Connection, after: JobKey | None, most: int) -> list[tuple[J
     return found
 
 
+def job_batches(store: Readable, after: JobKey | None = None) -> Iterator[tuple[JobBatch, int]]:
+    """Yield all jobs behind *after*, each batch with how many events it has."""
+    while True:
+        with store.reading() as conn:
+            found = following(conn, after, MOST_JOBS)
+        if not found:
+            return
+        after = found[-1][0]
+        yield from _cut(found)
+
+
+def _cut(found: list[tuple[JobKey, int]]) -> Iterator[tuple[JobBatch, int]]:
+    """Cut jobs into batches of one project, none of many events but where one job has them."""
+    for project_id, of_project in groupby(found, key=lambda pair: pair[0].project_id):
+        jobs: list[str] = []
+        events = 0
+        for key, count in of_project:
+            if jobs and events + count > MOST_EVENTS:
+                yield JobBatch(project_id, jobs), events
+                jobs, events = [], 0
+            jobs.append(key.job)
+            events += count
+        yield JobBatch(project_id, jobs), events
+
+
 def count(conn: Connection) -> int:
     """Return how many jobs there are."""
     return conn.scalar(select(func.count()).select_from(job)) or 0
 
 
-def lock(conn: Connection, project_id: int, jobs: Sequence[str]) -> list[str]:
+def lock(conn: Connection, batch: JobBatch) -> JobBatch:
     """Lock the jobs until the transaction ends, and return those that are still there."""
-    return list(conn.scalars(_LOCK, _of(project_id, jobs)))
+    return batch._replace(jobs=list(conn.scalars(_LOCK, batch.parameters())))
 
 
-def take_marks(conn: Connection, project_id: int, jobs: Sequence[str]) -> None:
+def take_marks(conn: Connection, batch: JobBatch) -> None:
     """Delete the marks of the jobs."""
-    conn.execute(_TAKE, _of(project_id, jobs))
+    conn.execute(_TAKE, batch.parameters())
 
 
-def heads(conn: Connection, project_id: int, jobs: Sequence[str]) -> dict[str, Head]:
-    """Read the heads of those that have a ledger."""
-    return {name: Head(*row) for name, *row in conn.execute(_HEADS, _of(project_id, jobs))}
+def marked(conn: Connection, batch: JobBatch) -> set[str]:
+    """Return those with facts that their ledgers do not know."""
+    return set(conn.scalars(_MARKED, batch.parameters()))
 
 
-def events(
-    conn: Connection, project_id: int, jobs: Sequence[str]
-) -> Iterator[tuple[str, list[Event]]]:
-    """Yield all events of each job, in no order.
-
-    They are decoded job by job: the events of one fit into a processor's cache, those of all of
-    them do not.
-    """
-    bodies: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for name, kind, body in conn.execute(_EVENTS, _of(project_id, jobs)).all():
-        bodies[name].append((kind, body))
-    for name in jobs:
-        yield name, [DECODERS[kind](body) for kind, body in bodies.pop(name, ())]
-
-
-def clock_corrections(
-    conn: Connection, project_id: int, jobs: Sequence[str]
-) -> dict[str, dict[str, int]]:
-    """Read the offsets that folds apply, as ``clocks.corrections`` does for one job."""
-    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for name, sender, offset_us in conn.execute(_CORRECTIONS, _of(project_id, jobs)):
-        found[name][sender] = offset_us
-    return found
-
-
-def corrected(conn: Connection, project_id: int, jobs: Sequence[str]) -> set[str]:
-    """Return those about which a correction stands."""
-    return set(conn.scalars(_CORRECTED, _of(project_id, jobs)))
-
-
-def of_history(conn: Connection, project_id: int, jobs: Sequence[str]) -> set[str]:
+def of_history(conn: Connection, batch: JobBatch) -> set[str]:
     """Return those that a batch of ``history`` ever touched."""
-    return set(conn.scalars(_OF_HISTORY, _of(project_id, jobs)))
+    return set(conn.scalars(_OF_HISTORY, batch.parameters()))
 
 
 def _keyed(conn: Connection, statement: Any, place: dict[str, Any]) -> list[tuple[JobKey, int]]:
     return [(JobKey(*row[:2]), row[2]) for row in conn.execute(statement, place)]
 
 
-def _of(project_id: int, jobs: Sequence[str]) -> dict[str, object]:
-    return {"project_id": project_id, "jobs": list(jobs)}
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
-
-Values: TypeAlias = tuple[Any, ...]
-"""A row, or its primary key, which is where a row begins."""
+RowsOf: TypeAlias = Mapping[tuple[str, str], Sequence[Values]]
+"""By the name of the table and the job."""
 
 
 @dataclass(slots=True)
-class Changes:
+class RowChanges:
     """What is to be written, by the name of its table."""
 
     gone: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
     put: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
+    new: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
+    """Rows of whose primary keys there are none."""
 
-    def compare(self, table: Table, before: Iterable[Values], after: Sequence[Values]) -> None:
-        """Gather what has to be written where *before* is stored and *after* is to be."""
-        key = _key_length(table)
-        stored = {row[:key]: row for row in before}
-        rows = [row for row in after if stored.get(row[:key]) != row] if stored else after
-        self.put[table.name] += rows
-        if stored:
-            kept = {row[:key] for row in after} - {row[:key] for row in rows}
-            self.gone[table.name] += stored.keys() - kept
+    def compare(self, table: Table, existing: Sequence[Values], wanted: Sequence[Values]) -> None:
+        """Gather what has to be written where *existing* rows are stored."""
+        if not existing:
+            self.new[table.name] += wanted
+            return
+        length = _key_length(table)
+        put, gone = differences(existing, wanted, lambda row: row[:length])
+        self.put[table.name] += put
+        self.gone[table.name] += gone
 
     def write(self, conn: Connection) -> None:
-        """Delete what is gone, then insert the rest."""
-        delete, insert = _WAYS[conn.dialect.name]
+        """Delete what is gone, then write the rest."""
         for table in metadata.sorted_tables:
             if gone := self.gone.get(table.name):
-                delete(conn, table, gone)
+                statements.delete(conn, table, gone)
             if put := self.put.get(table.name):
-                insert(conn, table, put)
+                statements.put(conn, table, _names(table), put)
+            if new := self.new.get(table.name):
+                statements.insert(conn, table, _names(table), new)
 
 
-def in_order(table: Table, project_id: int, job: str, rows: Iterable[Columns]) -> list[Values]:
-    """Turn rows without project and job into values in the order of the table's columns."""
-    values = _values(table)
-    return [(project_id, job, *values(row)) for row in rows]
+def differences(
+    existing: Iterable[T], wanted: Iterable[T], key: Callable[[T], K]
+) -> tuple[list[T], Iterable[K]]:
+    """Return what of *wanted* does not exist as it is, and the keys of what has to go."""
+    left = {key(item): item for item in existing}
+    return [item for item in wanted if left.pop(key(item), None) != item], left.keys()
 
 
-def stored(conn: Connection, table: Table, project_id: int, jobs: Collection[str]) -> list[Values]:
+def existing_rows(conn: Connection, tables: Iterable[Table], batch: JobBatch) -> RowsOf:
     """Read all rows of these jobs."""
-    wanted = {"project_id": project_id, "jobs": list(jobs)}
-    return [tuple(row) for row in conn.execute(_stored(table), wanted)] if jobs else []
+    found: defaultdict[tuple[str, str], list[Values]] = defaultdict(list)
+    for table in tables:
+        for row in map(tuple, conn.execute(_of_jobs(table), batch.parameters())):
+            found[table.name, row[1]].append(row)
+    return found
 
 
 @cache
-def _stored(table: Table) -> Any:
-    return select(table).where(
-        table.c.project_id == bindparam("project_id"),
-        table.c.job.in_(bindparam("jobs", expanding=True)),
-    )
-
-
-@cache
-def _values(table: Table) -> Callable[[Columns], Values]:
-    return itemgetter(*(column.name for column in list(table.columns)[2:]))
+def _of_jobs(table: Table) -> Select[Any]:
+    return select(table).where(*of_jobs(table))
 
 
 @cache
@@ -244,48 +236,7 @@ def _key_length(table: Table) -> int:
     return len(names)
 
 
-def _names(table: Table) -> str:
-    return ", ".join(column.name for column in table.columns)
-
-
-def _delete_on_sqlite(conn: Connection, table: Table, keys: Sequence[Values]) -> None:
-    where = " AND ".join(f"{column.name} = ?" for column in table.primary_key)
-    statement = f"DELETE FROM {table.name} WHERE {where}"  # noqa: S608 - names of the schema
-    conn.exec_driver_sql(statement, list(keys))
-
-
-def _insert_on_sqlite(conn: Connection, table: Table, rows: Sequence[Values]) -> None:
-    names, places = _names(table), ", ".join("?" * len(table.columns))
-    statement = f"INSERT INTO {table.name} ({names}) VALUES ({places})"  # noqa: S608 - as above
-    conn.exec_driver_sql(statement, list(rows))
-
-
-def _delete_on_postgresql(conn: Connection, table: Table, keys: Sequence[Values]) -> None:
-    names = [column.name for column in table.primary_key]
-    arrays = dict(zip(names, map(list, zip(*keys, strict=True)), strict=True))
-    conn.execute(_delete_listed(table), arrays)
-
-
 @cache
-def _delete_listed(table: Table) -> Any:
-    names = [column.name for column in table.primary_key]
-    arrays = [bindparam(name, type_=ARRAY(table.c[name].type)) for name in names]
-    listed = func.unnest(*arrays).table_valued(*names, name="listed").render_derived()
-    return table.delete().where(*(table.c[name] == listed.c[name] for name in names))
-
-
-def _copy(conn: Connection, table: Table, rows: Sequence[Values]) -> None:
-    driver = conn.connection.driver_connection
-    assert driver is not None
-    with (
-        driver.cursor() as cursor,
-        cursor.copy(f"COPY {table.name} ({_names(table)}) FROM STDIN") as copy,
-    ):
-        for row in rows:
-            copy.write_row(row)
-
-
-_WAYS = {
-    "sqlite": (_delete_on_sqlite, _insert_on_sqlite),
-    "postgresql": (_delete_on_postgresql, _copy),
-}
+def _names(table: Table) -> tuple[str, ...]:
+    """Return the columns behind the primary key."""
+    return tuple(column.name for column in list(table.columns)[_key_length(table) :])

@@ -1,7 +1,7 @@
 """The rows of a job's ledger, and what tells one row of a table from another."""
 
 import dataclasses
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -44,13 +44,9 @@ class Part(Generic[T]):
     """A list of the ledger that has a table of its own."""
 
     table: Table
+    items: Callable[[JobLedger], Sequence[T]]
     key: Callable[[T], tuple[Hashable, ...]]  #: the primary key behind project and job
-    columns: Callable[[T], Columns]  #: all columns behind project and job
-
-    def key_columns(self, item_key: tuple[Hashable, ...]) -> Columns:
-        """Return the key as columns."""
-        names = [column.name for column in self.table.primary_key][2:]
-        return dict(zip(names, item_key, strict=True))
+    columns: Callable[[T], Columns]  #: all columns behind project and job, in the table's order
 
 
 def answer(value: object) -> str:
@@ -175,40 +171,49 @@ def _stage_columns(item: tuple[int, StageSum]) -> Columns:
 
 
 def _checkpoint_columns(checkpoint: Checkpoint) -> Columns:
-    columns = checkpoint._asdict()
-    columns["saved_us"] = columns.pop("saved_at")
-    return columns
+    return {
+        "id": checkpoint.id,
+        "number": checkpoint.number,
+        "saved_us": checkpoint.saved_at,
+        "step": checkpoint.step,
+        "bytes": checkpoint.bytes,
+        "duration_us": checkpoint.duration_us,
+    }
+
+
+def _stages(ledger: JobLedger) -> list[tuple[int, StageSum]]:
+    return [(attempt.number, stage) for attempt in ledger.attempts for stage in attempt.stages]
 
 
 ATTEMPTS: Part[AttemptLedger] = Part(
-    schema.attempt_ledger, lambda attempt: (attempt.number,), _attempt_columns
+    schema.attempt_ledger,
+    attrgetter("attempts"),
+    lambda attempt: (attempt.number,),
+    _attempt_columns,
 )
 SEGMENTS: Part[Segment] = Part(
-    schema.segment, lambda segment: (segment.start_at,), _segment_columns
+    schema.segment, attrgetter("segments"), lambda segment: (segment.start_at,), _segment_columns
 )
-SHARES: Part[Share] = Part(schema.share, _share_key, _share_columns)
-STAGES: Part[tuple[int, StageSum]] = Part(schema.stage_time, _stage_key, _stage_columns)
+SHARES: Part[Share] = Part(schema.share, attrgetter("shares"), _share_key, _share_columns)
+STAGES: Part[tuple[int, StageSum]] = Part(schema.stage_time, _stages, _stage_key, _stage_columns)
 CHECKPOINTS: Part[Checkpoint] = Part(
-    schema.checkpoint, lambda checkpoint: (checkpoint.id,), _checkpoint_columns
+    schema.checkpoint,
+    attrgetter("checkpoints"),
+    lambda checkpoint: (checkpoint.id,),
+    _checkpoint_columns,
 )
 RECOVERIES: Part[Recovery] = Part(
-    schema.recovery, attrgetter("interrupted", "start_at"), _recovery_columns
+    schema.recovery,
+    attrgetter("recoveries"),
+    attrgetter("interrupted", "start_at"),
+    _recovery_columns,
 )
-
-
-def stages(ledger: JobLedger) -> list[tuple[int, StageSum]]:
-    """Return the stages of all attempts, each with its attempt's number."""
-    return [(attempt.number, stage) for attempt in ledger.attempts for stage in attempt.stages]
+PARTS: tuple[Part[Any], ...] = (ATTEMPTS, SEGMENTS, SHARES, STAGES, CHECKPOINTS, RECOVERIES)
 
 
 def rows(ledger: JobLedger, head: Head) -> dict[Table, list[Columns]]:
     """Return all rows of a ledger, without project and job."""
     return {
         schema.job_ledger: [ledger_columns(ledger, head)],
-        ATTEMPTS.table: [ATTEMPTS.columns(attempt) for attempt in ledger.attempts],
-        SEGMENTS.table: [SEGMENTS.columns(segment) for segment in ledger.segments],
-        SHARES.table: [SHARES.columns(share) for share in ledger.shares],
-        STAGES.table: [STAGES.columns(stage) for stage in stages(ledger)],
-        CHECKPOINTS.table: [CHECKPOINTS.columns(saved) for saved in ledger.checkpoints],
-        RECOVERIES.table: [RECOVERIES.columns(recovery) for recovery in ledger.recoveries],
+        **{part.table: [part.columns(item) for item in part.items(ledger)] for part in PARTS},
     }

@@ -16,6 +16,7 @@ from ett_service.core.ledger.results import Exclusion, JobLedger
 from ett_service.core.words import label
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import INSERTS, replacing
+from ett_service.storage.jobs.batches import JobBatch, of_jobs
 from ett_service.storage.record.dirty_marks import JobKey
 
 NOTHING = "{}"
@@ -38,21 +39,18 @@ class CounterSample(NamedTuple):
     running: int
 
 
-def _putting(dialect: str) -> Any:
-    said = replacing(dialect, schema.counted, (*CounterSample._fields, "fresh"))
-    given: dict[str, Any] = {
+def _upsert(dialect: str) -> Any:
+    upsert = replacing(dialect, schema.counted, (*CounterSample._fields, "fresh"))
+    values: dict[str, Any] = {
         name: bindparam(name) for name in (*JobKey._fields, *CounterSample._fields)
     }
-    return said.values(given | {"counted": NOTHING, "fresh": 1})
+    return upsert.values(values | {"counted": NOTHING, "fresh": 1})
 
 
-_PUT = {dialect: _putting(dialect) for dialect in INSERTS}
+_UPSERT = {dialect: _upsert(dialect) for dialect in INSERTS}
 _STORED = select(
     schema.counted.c.job, *(schema.counted.c[name] for name in CounterSample._fields)
-).where(
-    schema.counted.c.project_id == bindparam("of_project"),
-    schema.counted.c.job.in_(bindparam("jobs", expanding=True)),
-)
+).where(*of_jobs(schema.counted))
 
 _NAMED: Select[int, str, str] = (
     select(
@@ -88,22 +86,19 @@ def counter_sample(
     )
 
 
-def put(conn: Connection, sayings: Iterable[tuple[JobKey, CounterSample]]) -> None:
+def put(conn: Connection, samples: Iterable[tuple[JobKey, CounterSample]]) -> None:
     """Write what jobs say, for the publisher to find."""
-    rows = [key._asdict() | one._asdict() for key, one in sayings]
+    rows = [key._asdict() | sample._asdict() for key, sample in samples]
     if rows:
-        conn.execute(_PUT[conn.dialect.name], rows)
+        conn.execute(_UPSERT[conn.dialect.name], rows)
 
 
-def stored(conn: Connection, project_id: int, jobs: Sequence[str]) -> dict[str, CounterSample]:
+def stored(conn: Connection, batch: JobBatch) -> dict[str, CounterSample]:
     """Read what jobs of a project said, by job."""
-    asked = {"of_project": project_id, "jobs": list(jobs)}
-    return {
-        job: CounterSample(*told)._replace(
-            kept_out=bool(told[CounterSample._fields.index("kept_out")])
-        )
-        for job, *told in conn.execute(_STORED, asked)
+    samples = {
+        job: CounterSample(*columns) for job, *columns in conn.execute(_STORED, batch.parameters())
     }
+    return {job: one._replace(kept_out=bool(one.kept_out)) for job, one in samples.items()}
 
 
 def ident(key: JobKey) -> str:

@@ -21,9 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from ett_service.core.events import EVENT_TYPES, Event
-from ett_service.core.ledger.clock import TOLERANCE_US
 from ett_service.storage import schema
-from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import event, producer
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
@@ -187,20 +185,3 @@ def _pieces(values: Collection[T]) -> Iterator[list[T]]:
     every = list(values)
     for start in range(0, len(every), _AT_ONCE):
         yield every[start : start + _AT_ONCE]
-
-
-_CORRECTIONS = select(producer.c.producer, producer.c.offset_us).where(
-    producer.c.project_id == bindparam("project_id"),
-    producer.c.job == bindparam("job"),
-    func.abs(producer.c.offset_us) > TOLERANCE_US,
-)
-
-
-def corrections(conn: Connection, key: JobKey) -> dict[str, int]:
-    """Return the offsets that a fold applies, in microseconds.
-
-    A job has as many producers as processes ever took part in it, and nearly all of their clocks
-    are right: the database leaves those out, as the fold would.
-    """
-    rows = conn.execute(_CORRECTIONS, key._asdict())
-    return {row.producer: row.offset_us for row in rows}

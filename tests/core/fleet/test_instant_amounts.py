@@ -1,7 +1,7 @@
-"""Occasions: what is booked at an instant, and at which."""
+"""Instant amounts: what is booked at an instant, and at which."""
 
 from ett_service.core.events import Event
-from ett_service.core.fleet.instant_amounts import InstantAmount, instant_amounts
+from ett_service.core.fleet.instant_amounts import InstantAmounts, instant_amounts
 from ett_service.core.ledger.fold import fold
 from ett_service.core.words import Origin, Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started
@@ -50,14 +50,13 @@ def test_a_phase_that_is_not_over_is_not_counted() -> None:
     events = (started(0), span(Phase.LAUNCHER_INIT, 0, 60))
     ledger = fold(events, {}, 60 * SECOND)
 
-    assert [
-        one.tally for one in instant_amounts(ledger) if one.tally and "phase" in one.tally[0]
-    ] == []
+    tallies = [one.tally for one in instant_amounts(ledger) if one.tally]
+    assert [tally for tally in tallies if "phase" in tally[0]] == []
 
 
 def test_a_job_that_only_queued_has_waited_until_now() -> None:
     queued = span(Phase.QUEUED, 0, 60)
 
     assert list(instant_amounts(fold([queued], {}, 60 * SECOND))) == [
-        InstantAmount(60 * SECOND, None, (("queue_wait_us", 60 * SECOND),))
+        InstantAmounts(60 * SECOND, None, (("queue_wait_us", 60 * SECOND),))
     ]

@@ -1,9 +1,21 @@
 """What an attempt takes from the attempts around it."""
 
+import pickle
+from collections import defaultdict
+
+from hypothesis import given, settings
+
 from ett_service.core.events import CheckpointRestored, Event, PhaseStarted
+from ett_service.core.ledger.attempt_segments import AttemptSegments
+from ett_service.core.ledger.attempts import Attempts
+from ett_service.core.ledger.clock import Clocks
 from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.job_segments import job_segments
+from ett_service.core.ledger.lifetimes import lifetimes
+from ett_service.core.ledger.quality import gaps
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Basis, Category, Outcome, Phase
+from tests.core.strategies import Timeline, timelines
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
 LOOP = Phase.TRAIN_LOOP
@@ -83,3 +95,34 @@ def test_an_attempt_that_completed_has_no_silent_tail() -> None:
     ledger = _ledger(started(0), loop, *steps, ended(100, Outcome.COMPLETED))
 
     assert ledger.attempts[0].silent_tail_us == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(timeline=timelines)
+def test_what_is_drawn_of_attempts_writes_nothing_into_them(timeline: Timeline) -> None:
+    clocks, roster = Clocks(), Attempts()
+    clocks.admit(timeline.events, timeline.offsets)
+    roster.add(timeline.events, clocks)
+    tracks = roster.in_order()
+    before = pickle.dumps(tracks)
+
+    as_of = max(timeline.as_of, roster.last_event_at)
+    bounds = lifetimes(tracks, roster.job_ends, as_of, roster.last_sign_at, timeline.limits)
+    picture = job_segments(bounds, defaultdict(AttemptSegments))
+    for part in picture.parts:
+        gaps(part.own, part.painting)
+
+    assert pickle.dumps(tracks) == before
+
+
+def test_a_compile_left_open_ends_with_progress_only_inside_a_loop() -> None:
+    compiled = PhaseStarted(id="c", at=20 * SECOND, phase=Phase.PT2_COMPILE)
+    steps = (progress(10, 1), progress(30, 2), progress(60, 3))
+    outside = _ledger(started(0), compiled, *steps, ended(60, Outcome.COMPLETED))
+    inside = _ledger(started(0), span(LOOP, 5, 60), compiled, *steps, ended(60, Outcome.COMPLETED))
+
+    assert _seconds(outside, Category.PT2_COMPILE, 0) == 40
+    assert _seconds(inside, Category.RECOMPILE, 0) == 10
+    assert [one.end_at for one in inside.quality.gaps if one.event_id == steps[1].id] == [
+        30 * SECOND
+    ]

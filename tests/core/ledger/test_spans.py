@@ -2,8 +2,9 @@
 
 import pytest
 
-from ett_service.core.events import PhaseEnded, PhaseStarted
-from ett_service.core.ledger.spans import NEVER, Pairing, Span, set_limit
+from ett_service.core.events import PhaseEnded, PhaseStarted, Progress
+from ett_service.core.ledger.attempt_events import AttemptEvents
+from ett_service.core.ledger.spans import NEVER, Pairing, Span, find_closing
 from ett_service.core.words import Phase
 
 LOOP = Phase.TRAIN_LOOP
@@ -65,23 +66,27 @@ def test_begins_of_one_instant_are_one() -> None:
 )
 def test_what_begins_ends_what_was_left_open(phase: Phase, closer: Phase, closes: bool) -> None:
     span = Span(phase, 10, None, "s")
-    set_limit(span, {closer: [(10, 0, "same instant"), (20, 0, "later")]}, [], in_loop=False)
+    closing = find_closing(span, {closer: [(10, 0, "same instant"), (20, 0, "later")]}, [])
 
-    assert (span.limit, span.limited_by) == ((20, "later") if closes else (NEVER, None))
+    assert closing == ((20, "later") if closes else (NEVER, None))
 
 
 @pytest.mark.parametrize(
-    ("phase", "in_loop", "limit"),
+    ("phase", "limit", "in_loop"),
     [
-        (Phase.CHECKPOINT_BLOCKING, False, 30),
-        (Phase.STALLED, False, 30),
-        (Phase.PT2_COMPILE, True, 30),
-        (Phase.PT2_COMPILE, False, NEVER),
-        (Phase.LAUNCHER_INIT, False, NEVER),
+        (Phase.CHECKPOINT_BLOCKING, 30, None),
+        (Phase.STALLED, 30, None),
+        (Phase.PT2_COMPILE, NEVER, (30, "q")),
+        (Phase.LAUNCHER_INIT, NEVER, None),
     ],
 )
-def test_progress_ends_what_stops_the_loop(phase: Phase, in_loop: bool, limit: int) -> None:
-    span = Span(phase, 10, None, "s")
-    set_limit(span, {}, [(10, 1, "p"), (30, 2, "q")], in_loop=in_loop)
+def test_progress_ends_what_stops_the_loop_and_compiles_inside_it(
+    phase: Phase, limit: int, in_loop: tuple[int, str] | None
+) -> None:
+    track = AttemptEvents(("", 0, 0))
+    began = PhaseStarted(id="s", at=10, phase=phase)
+    steps = [Progress(id=name, at=at, step=at) for name, at in (("p", 10), ("q", 30))]
+    track.add([(each.at, True, each.id, each.at, each) for each in (began, *steps)])
 
-    assert span.limit == limit
+    (span,) = track.loose
+    assert (span.limit, track.in_loop.get(span)) == (limit, in_loop)

@@ -12,7 +12,7 @@ from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.planning.counterfactual import Counterfactual, Removal, Saved, removals
 from ett_service.core.planning.scenario import CutFailures, Scenario, parse
-from ett_service.core.words import Category, Origin, Outcome, Phase
+from ett_service.core.words import Category, Origin, Outcome, Period, Phase
 from tests.core.strategies import Timeline, timelines
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
@@ -68,10 +68,8 @@ def _folded(events: Sequence[Event]) -> JobLedger:
 def _whole(ledger: JobLedger) -> list[OwnedTime]:
     """All of the job's time; each second counts for ten accelerators, held but in waits."""
     return [
-        OwnedTime(
-            one.start_at, one.end_at, one.category, one.number, 10, held=one.number is not None
-        )
-        for one in ledger.segments
+        OwnedTime(*segment, segment.number or 0, 10, held=segment.number is not None)
+        for segment in ledger.segments
     ]
 
 
@@ -162,7 +160,9 @@ def test_time_is_weighted_by_accelerators_and_counts_as_theirs_while_they_were_h
 
 def test_only_the_part_of_a_stretch_that_is_asked_for_counts() -> None:
     ledger = _folded(_troubled())
-    window = [OwnedTime(390 * SECOND, 450 * SECOND, Category.STALLED, 0, 1, held=True)]
+    window = [
+        OwnedTime(390 * SECOND, 450 * SECOND, Category.STALLED, Period.TRAINING, 0, 0, 1, held=True)
+    ]
 
     assert Counterfactual(ledger, [ALL]).saved(window).us == 60 * SECOND
     halved = Counterfactual(ledger, [parse("halve all failures")]).saved(window)

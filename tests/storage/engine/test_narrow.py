@@ -1,5 +1,6 @@
 """Statements that name few columns of a wide row write those and leave the others alone."""
 
+import pytest
 from sqlalchemy import insert, select
 
 from ett_service.core.dimensions import Cohort
@@ -53,3 +54,24 @@ def test_no_rows_are_no_statement(store: Store) -> None:
 def test_a_column_is_said_where_any_row_has_more_than_0() -> None:
     assert statements.said([[0, 1, 0], [0, 0, -1]]) == [1, 2]
     assert statements.said([]) == []
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_rows_are_inserted_and_deleted_one_or_many_at_once(
+    store: Store, project_id: int, count: int
+) -> None:
+    one = Cohort()
+    cohort_id = store.write(lambda conn: cohorts.ids(conn, project_id, [one]))[one]
+    rows = [(project_id, start, cohort_id, start, 1) for start in range(count)]
+    kept = (project_id, count, cohort_id, 7, 1)
+
+    names = (NAMES[0], "cells")
+    store.write(lambda conn: statements.insert(conn, rollup_daily, names, [*rows, kept]))
+
+    columns = [rollup_daily.c[name] for name in ("project_id", "start_us", "cohort_id", *names)]
+    with store.reading() as conn:
+        assert {tuple(row) for row in conn.execute(select(*columns))} == {*rows, kept}
+
+    store.write(lambda conn: statements.delete(conn, rollup_daily, [row[:3] for row in rows]))
+    with store.reading() as conn:
+        assert [tuple(row) for row in conn.execute(select(*columns))] == [kept]

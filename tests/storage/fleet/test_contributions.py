@@ -12,6 +12,7 @@ from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import HOUR_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import contributions
+from ett_service.storage.jobs.batches import JobBatch
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import rollup_daily
 from tests.aggregation.deliveries import deliver
@@ -40,9 +41,10 @@ def replace(store: Store, key: JobKey, cells: Cells, since: int | None = None) -
 def stored(store: Store, key: JobKey) -> dict[tuple[int, Cohort], tuple[int, str]]:
     """Read what the job adds: stalled time and tallies."""
     with store.reading() as conn:
-        found = contributions.stored(conn, key)
+        batch = JobBatch(key.project_id, [key.job])
+        cells = contributions.existing_of_batch(conn, batch, hold=False).get(key.job, {})
     place = MEASURES.index("stalled_us")
-    return {at: (one.sums[place], one.tallies) for at, one in found.items()}
+    return {at: (one.content.sums[place], one.content.tallies) for at, one in cells.items()}
 
 
 def stalled_a_day(store: Store) -> list[int]:

@@ -8,7 +8,8 @@ from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Period, Phase
 from ett_service.storage import schema
 from ett_service.storage.jobs.ledger_rows import SHARES, Head, ledger_columns, rows
-from tests.builders import MINUTE, NOON, event
+from tests.aggregation.test_verify import restarted_job
+from tests.builders import HOUR, MINUTE, NOON, event
 
 LEDGER = fold(
     [
@@ -22,9 +23,10 @@ LEDGER = fold(
 HEAD = Head(revision=3, formula_version=1, event_count=3, folded_us=NOON, due_us=NOON + 1)
 
 
-def test_the_columns_are_those_of_the_tables() -> None:
-    for table, found in rows(LEDGER, HEAD).items():
+def test_the_columns_are_those_of_the_tables_in_their_order() -> None:
+    for table, found in rows(fold(restarted_job(), {}, NOON + HOUR), HEAD).items():
         names = [column.name for column in table.columns][2:]
+        assert found, table.name
         assert all(list(row) == names for row in found), table.name
 
 

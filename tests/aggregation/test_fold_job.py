@@ -1,14 +1,15 @@
-"""Jobs are folded for their past as everywhere else: with clocks, verdicts and exclusions."""
+"""Jobs are folded everywhere alike: with clocks, verdicts and exclusions."""
 
 import pytest
 from sqlalchemy import Connection, insert
 
-from ett_service.aggregation.past import told
+from ett_service.aggregation.fold_job import NotForward, fold_all, fold_job
 from ett_service.core.events import AttemptEnded, AttemptStarted
 from ett_service.core.ledger.failures import AttemptKey, FailureVerdict
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Cause, Origin, Outcome
 from ett_service.storage.engine.store import Store
+from ett_service.storage.jobs import records
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key
@@ -32,14 +33,14 @@ def keys(store: Store, project_id: int) -> list[JobKey]:
 def test_only_jobs_sent_as_history_are_folded_unless_all_are_asked_for(
     store: Store, keys: list[JobKey]
 ) -> None:
-    assert len(list(told(store, LATER, only_history=True))) == 1
-    assert len(list(told(store, LATER, only_history=False))) == len(keys)
+    assert len(list(fold_all(store, LATER, only_history=True))) == 1
+    assert len(list(fold_all(store, LATER, only_history=False))) == len(keys)
 
 
 def test_a_ledger_is_what_the_events_say_with_all_that_is_not_stored(
     store: Store, keys: list[JobKey]
 ) -> None:
-    (found,) = told(store, LATER, only_history=True)
+    (found,) = fold_all(store, LATER, only_history=True)
 
     assert found.ledger.segments == recomputed(store, keys[1], LATER).segments
     assert found.exclusions == ()
@@ -64,6 +65,36 @@ def test_verdicts_and_exclusions_stand(store: Store, keys: list[JobKey]) -> None
 
     store.write(correct)
 
-    (found,) = told(store, LATER, only_history=True)
+    (found,) = fold_all(store, LATER, only_history=True)
     assert found.ledger.attempts[1].cause is Cause.NETWORK
     assert found.exclusions == (out,)
+
+
+def test_a_kept_fold_goes_on_to_what_all_events_give(store: Store, keys: list[JobKey]) -> None:
+    key = keys[0]
+    with store.reading() as conn:
+        kept = fold_job(records.read(conn, key), LATER).fold
+        no_batch = records.read(conn, key, [])
+    later = event(AttemptEnded, LATER, outcome=Outcome.FAILED)
+    deliver(store, key, [later])
+
+    folded = fold_job(no_batch._replace(events=[later]), LATER, kept=kept)
+
+    with store.reading() as conn:
+        whole = fold_job(records.read(conn, key), LATER)
+    assert folded.fold is kept
+    assert (folded.ledger, folded.cells()) == (whole.ledger, whole.cells())
+    assert folded.counter_sample() == whole.counter_sample()
+
+
+def test_a_kept_fold_that_cannot_go_on_says_so(store: Store, keys: list[JobKey]) -> None:
+    with store.reading() as conn:
+        record = records.read(conn, keys[0])
+    kept = fold_job(record, LATER).fold
+    other_clocks = record._replace(
+        events=[event(AttemptStarted, NOON, attempt=1, producer="p")], clock_offsets={}
+    )
+    fold_job(other_clocks, LATER, kept=kept)
+
+    with pytest.raises(NotForward):
+        fold_job(record, LATER, kept=kept)

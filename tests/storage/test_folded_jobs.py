@@ -1,0 +1,124 @@
+"""A ledger is read back as it was written, whatever stood there before, and however it is known."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+
+from ett_service.core.events import PhaseStarted
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import Category, Phase
+from ett_service.storage.engine.statements import Values
+from ett_service.storage.engine.store import Store
+from ett_service.storage.folded_jobs import (
+    LEDGER_TABLES,
+    JobChanges,
+    LedgerRows,
+    PreviousLedger,
+    StoredLedger,
+)
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.jobs.batches import JobBatch, existing_rows
+from ett_service.storage.jobs.ledger_rows import Head
+from ett_service.storage.record.dirty_marks import JobKey
+from tests.aggregation.deliveries import deliver, stored
+from tests.builders import MINUTE, NOON, event
+from tests.core.strategies import Timeline, timelines
+
+_names = (f"job-{number}" for number in itertools.count())
+
+
+def head(revision: int) -> Head:
+    return Head(revision, formula_version=1, event_count=0, folded_us=NOON, due_us=None)
+
+
+def said_by(timeline: Timeline) -> JobLedger:
+    whole = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
+    return replace(whole, waits=(), work=())
+
+
+def changes_to(key: JobKey, ledger: JobLedger, written: Head, before: StoredLedger) -> JobChanges:
+    changes = JobChanges(key.project_id)
+    changes.compare_ledger(key, ledger, written, before)
+    return changes
+
+
+def write(
+    store: Store, key: JobKey, ledger: JobLedger, written: Head, before: StoredLedger
+) -> None:
+    changes = changes_to(key, ledger, written, before)
+    store.write(lambda conn: changes.write(conn, {}))
+
+
+def rows_of(store: Store, key: JobKey) -> LedgerRows:
+    with store.reading() as conn:
+        batch = JobBatch(key.project_id, [key.job])
+        return LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(first=timelines, second=timelines, third=timelines)
+def test_what_is_read_is_what_was_written(
+    store: Store, project_id: int, first: Timeline, second: Timeline, third: Timeline
+) -> None:
+    key = JobKey(project_id, next(_names))
+    deliver(store, key, [])
+    one, other, last = said_by(first), said_by(second), said_by(third)
+
+    write(store, key, one, head(1), LedgerRows())
+    assert stored(store, key) == one
+    write(store, key, other, head(2), PreviousLedger(one, None))
+    assert stored(store, key) == other
+    write(store, key, last, head(3), rows_of(store, key))
+    assert stored(store, key) == last
+
+
+def test_segments_before_the_change_are_not_touched(store: Store, project_id: int) -> None:
+    key = JobKey(project_id, "llm-70b")
+    deliver(store, key, [])
+    states = (Phase.LAUNCHER_INIT, Phase.TRAIN_LOOP, Phase.EVALUATION, Phase.SHUTDOWN)
+    begins = [
+        event(PhaseStarted, NOON + place * MINUTE, phase=phase)
+        for place, phase in enumerate(states)
+    ]
+    ledger = fold(begins, {}, NOON + 10 * MINUTE)
+    write(store, key, ledger, head(1), LedgerRows())
+    stalled = [segment._replace(category=Category.STALLED) for segment in ledger.segments]
+    later = replace(ledger, segments=tuple(stalled[:-1]))
+    change = ledger.segments[2].start_at
+
+    write(store, key, later, head(2), PreviousLedger(ledger, change))
+
+    with store.reading() as conn:
+        assert ledgers.segments(conn, *key) == [*ledger.segments[:2], *stalled[2:-1]]
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(before=timelines, after=timelines)
+def test_the_same_is_written_whether_the_ledger_before_is_known_or_read(
+    store: Store, project_id: int, before: Timeline, after: Timeline
+) -> None:
+    key = JobKey(project_id, next(_names))
+    deliver(store, key, [])
+    one, other = said_by(before), said_by(after)
+    write(store, key, one, head(1), LedgerRows())
+
+    read = changes_to(key, other, head(2), rows_of(store, key)).ledgers
+    known = changes_to(key, other, head(2), PreviousLedger(one, None)).ledgers
+
+    assert rows_in(read.put, read.new) == rows_in(known.put, known.new)
+    assert rows_in(read.gone) == rows_in(known.gone)
+
+
+def rows_in(*changes: Mapping[str, list[Values]]) -> set[tuple[str, Values]]:
+    return {(table, row) for each in changes for table, rows in each.items() for row in rows}
