@@ -33,7 +33,7 @@ def finding(
 ) -> Finding:
     """Return a finding of a change by 1.5 that began six days ago."""
     onset_us = AT_US - 6 * DAY_US
-    told: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "ratio": 1.5,
         "low": 1.3,
         "high": 1.7,
@@ -45,4 +45,4 @@ def finding(
         "gates": (),
         "impact": Impact(hours),
     }
-    return Finding(series=Series(subject, cohort), verdict=verdict, **(told | members))
+    return Finding(series=Series(subject, cohort), verdict=verdict, **(defaults | members))

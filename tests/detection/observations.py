@@ -15,7 +15,7 @@ TO_US = 20_500 * DAY_US
 COHORT: Cohort = (("cluster", "a"), ("model", "m"))
 
 
-def watched(
+def observed_project(
     factors: Mapping[Subject, Callable[[int], float]],
     *,
     days: int = 60,
@@ -38,7 +38,7 @@ def watched(
     spread = np.exp(draws.normal(0, 0.2, (len(factors), count)))
     durations = {
         subject: AttemptValues(
-            us=(100 * SECOND_US * np.array([factor(one) for one in day.tolist()]) * noise).astype(
+            us=(100 * SECOND_US * np.array([factor(each) for each in day.tolist()]) * noise).astype(
                 np.int64
             ),
             known_us=known_us,
@@ -51,7 +51,7 @@ def watched(
         to_us=TO_US,
         days=days,
         cohorts=cohorts,
-        jobs=[f"job-{one}" for one in place],
+        jobs=[f"job-{each}" for each in place],
         hardware=hardware,
         attempts=Attempts(
             cohort=(place % len(cohorts)).astype(np.int32),

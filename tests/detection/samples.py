@@ -49,7 +49,7 @@ def fleet(
     if change is not None:
         change(day, cohort, seconds)
     seconds[START] = sum(seconds.values(), np.zeros(len(day)))
-    return sample({subject: rows(told, day, cohort) for subject, told in seconds.items()})
+    return sample({subject: rows(lasted, day, cohort) for subject, lasted in seconds.items()})
 
 
 def rows(
@@ -87,8 +87,8 @@ def at_end_of(day: int, whole: Sample) -> Sample:
     """Return what was known of *whole* at the end of *day*."""
     later_us = (whole.days - day - 1) * DAY_US
     durations = {
-        subject: Durations(*(getattr(told, name)[told.day <= day] for name in _COLUMNS))
-        for subject, told in whole.durations.items()
+        subject: Durations(*(getattr(column, name)[column.day <= day] for name in _COLUMNS))
+        for subject, column in whole.durations.items()
     }
     return replace(whole, as_of_us=whole.as_of_us - later_us, days=day + 1, durations=durations)
 
@@ -96,14 +96,14 @@ def at_end_of(day: int, whole: Sample) -> Sample:
 _COLUMNS = ("us", "day", "cohort", "stratum", "unit", "gpus")
 
 
-def looked_at(whole: Sample, memory: Memory | None = None) -> Scan:
-    """Look at it without the floor of what it costs."""
+def scan_of(whole: Sample, memory: Memory | None = None) -> Scan:
+    """Scan a sample without the floor of the impact."""
     return scan(whole, OPTIONS, memory or Memory())
 
 
 def regressions(whole: Sample) -> list[Finding]:
     """Return what alerts."""
-    return [one for one in looked_at(whole).findings if one.verdict is Verdict.REGRESSION]
+    return [each for each in scan_of(whole).findings if each.verdict is Verdict.REGRESSION]
 
 
 def day_of(finding: Finding) -> float:

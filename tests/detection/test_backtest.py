@@ -7,7 +7,7 @@ from ett_service.core.regressions.finding import Metric, State, Subject, Verdict
 from ett_service.core.regressions.state import LASTING, StateRules, Transition
 from ett_service.detection.backtest import Backtest, Course, backtest
 from ett_service.detection.options import Options, Plan
-from tests.detection.observations import COHORT, TO_US, watched
+from tests.detection.observations import COHORT, TO_US, observed_project
 
 INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
 PLAN = Plan(options=Options(impact_floor=0.0))
@@ -20,13 +20,13 @@ def _days(count: int) -> list[int]:
 
 def _courses(slow: range, runs: int) -> list[Course]:
     """Replay so many runs over durations that are twice as long on some days of eighty."""
-    observed = watched({INIT: lambda day: 2.0 if day in slow else 1.0}, days=DAYS)
+    observed = observed_project({INIT: lambda day: 2.0 if day in slow else 1.0}, days=DAYS)
     return _lasting(backtest(observed, _days(runs), PLAN, StateRules()))
 
 
 def _lasting(found: Backtest) -> list[Course]:
     """Return what is more than a bad day, and was found more than once."""
-    return [one for one in found.courses if one.standing.verdict in LASTING and not one.lapsed]
+    return [each for each in found.courses if each.standing.verdict in LASTING and not each.lapsed]
 
 
 def _at(course: Course, what: Transition) -> int | None:
@@ -62,7 +62,7 @@ def test_what_goes_away_is_resolved_and_its_cure_is_no_improvement() -> None:
 
 
 def test_an_improvement_is_recorded_as_one() -> None:
-    observed = watched({INIT: lambda day: 0.5 if day >= 62 else 1.0}, days=DAYS)
+    observed = observed_project({INIT: lambda day: 0.5 if day >= 62 else 1.0}, days=DAYS)
     [course] = _lasting(backtest(observed, _days(14), PLAN, StateRules()))
 
     assert course.standing.verdict is Verdict.IMPROVEMENT

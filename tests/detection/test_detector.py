@@ -21,10 +21,10 @@ from tests.detection.samples import (
     at_end_of,
     day_of,
     fleet,
-    looked_at,
     regressions,
     rows,
     sample,
+    scan_of,
     slower,
 )
 
@@ -32,9 +32,9 @@ Days = np.typing.NDArray[np.int32]
 
 
 def test_a_step_is_found_once_with_its_phase_cohort_onset_and_size() -> None:
-    found = looked_at(fleet(slower(COMPILE, 1.6, 48))).findings
-    assert [one.series for one in found] == [Series(COMPILE, COHORTS[0])]
-    (step,) = found
+    findings = scan_of(fleet(slower(COMPILE, 1.6, 48))).findings
+    assert [finding.series for finding in findings] == [Series(COMPILE, COHORTS[0])]
+    (step,) = findings
     assert step.verdict is Verdict.REGRESSION
     assert abs(day_of(step) - 48) <= 1
     assert step.low < 1.6 < step.high
@@ -43,7 +43,7 @@ def test_a_step_is_found_once_with_its_phase_cohort_onset_and_size() -> None:
 
 
 def test_its_gates_tell_every_condition() -> None:
-    (step,) = looked_at(fleet(slower(COMPILE, 1.6, 48))).findings
+    (step,) = scan_of(fleet(slower(COMPILE, 1.6, 48))).findings
     assert [gate.name for gate in step.gates] == [
         "recent_values",
         "baseline_values",
@@ -58,7 +58,7 @@ def test_its_gates_tell_every_condition() -> None:
 
 
 def test_nothing_is_found_where_nothing_changed() -> None:
-    told = [looked_at(fleet(seed=seed)).findings for seed in range(8)]
+    told = [scan_of(fleet(seed=seed)).findings for seed in range(8)]
     assert sum(len(found) for found in told) == 0
 
 
@@ -67,15 +67,15 @@ def test_a_ramp_is_found() -> None:
         late = (cohort == 0) & (day >= 44)
         seconds[COMPILE][late] *= 1 + 0.08 * (day[late] - 43)
 
-    assert [one.series for one in regressions(fleet(ramp))] == [Series(COMPILE, COHORTS[0])]
+    assert [finding.series for finding in regressions(fleet(ramp))] == [Series(COMPILE, COHORTS[0])]
 
 
 @pytest.mark.parametrize("length", [1, 3])
 def test_some_bad_days_are_an_incident(length: int) -> None:
     whole = fleet(slower(COMPILE, 4.0, 49, until=49 + length), a_day=(12, 12, 12, 12))
-    told = looked_at(at_end_of(50 + length, whole)).findings
-    found = [one for one in told if one.series.subject == COMPILE]
-    assert [(one.verdict, day_of(one)) for one in found] == [(Verdict.INCIDENT, 49)]
+    findings = scan_of(at_end_of(50 + length, whole)).findings
+    found = [finding for finding in findings if finding.series.subject == COMPILE]
+    assert [(each.verdict, day_of(each)) for each in found] == [(Verdict.INCIDENT, 49)]
     assert found[0].after.days == length
 
 
@@ -83,15 +83,15 @@ def test_a_change_everywhere_is_one_of_the_whole_project() -> None:
     def everywhere(day: Days, cohort: Days, seconds: Seconds) -> None:
         seconds[COMPILE][(day >= 48) & (cohort >= 0)] *= 1.3
 
-    assert [one.series for one in regressions(fleet(everywhere))] == [Series(COMPILE, ())]
+    assert [finding.series for finding in regressions(fleet(everywhere))] == [Series(COMPILE, ())]
 
 
 def test_a_change_of_a_cluster_is_one_of_the_cluster() -> None:
     def cluster(day: Days, cohort: Days, seconds: Seconds) -> None:
         seconds[COMPILE][(day >= 46) & (cohort < 2)] *= 1.5
 
-    found = regressions(fleet(cluster))
-    assert [one.series for one in found] == [Series(COMPILE, (("cluster", "a"),))]
+    findings = regressions(fleet(cluster))
+    assert [finding.series for finding in findings] == [Series(COMPILE, (("cluster", "a"),))]
 
 
 def test_a_change_that_several_cohorts_share_too_little_for_each_is_still_found() -> None:
@@ -99,7 +99,7 @@ def test_a_change_that_several_cohorts_share_too_little_for_each_is_still_found(
         seconds[COMPILE][(day >= 44) & (cohort >= 0)] *= 1.35
 
     thin = fleet(everywhere, a_day=(0.9, 0.9, 0.9, 0.9), seed=5)
-    assert [one.series.cohort for one in regressions(thin)] == [()]
+    assert [finding.series.cohort for finding in regressions(thin)] == [()]
 
 
 def test_more_jobs_of_a_slow_cohort_are_no_regression() -> None:
@@ -115,7 +115,7 @@ def test_more_jobs_of_a_slow_cohort_are_no_regression() -> None:
             for subject in usual.durations
         }
     )
-    assert {one.verdict for one in looked_at(mixed).findings} == {Verdict.MIX}
+    assert {finding.verdict for finding in scan_of(mixed).findings} == {Verdict.MIX}
 
 
 def _joined(before: Durations, after: Durations, since: int) -> Durations:
@@ -134,14 +134,14 @@ def test_time_that_moved_between_two_phases_is_relabelled() -> None:
         seconds[LAUNCHER][late] -= moved
         seconds[COMPILE][late] += moved
 
-    found = looked_at(fleet(relabelled)).findings
-    assert {one.verdict for one in found} == {Verdict.RELABELLING}
-    assert {one.series.subject for one in found} == {LAUNCHER, COMPILE}
+    findings = scan_of(fleet(relabelled)).findings
+    assert {finding.verdict for finding in findings} == {Verdict.RELABELLING}
+    assert {finding.series.subject for finding in findings} == {LAUNCHER, COMPILE}
 
 
 def test_an_improvement_is_found_with_the_same_certainty() -> None:
-    found = looked_at(fleet(slower(COMPILE, 1 / 1.6, 47))).findings
-    assert [(one.series, one.verdict) for one in found] == [
+    findings = scan_of(fleet(slower(COMPILE, 1 / 1.6, 47))).findings
+    assert [(finding.series, finding.verdict) for finding in findings] == [
         (Series(COMPILE, COHORTS[0]), Verdict.IMPROVEMENT)
     ]
 
@@ -153,8 +153,8 @@ def test_what_everything_of_a_cohort_does_for_three_days_waits_for_more() -> Non
 
     whole = fleet(slow)
     assert [len(regressions(at_end_of(day, whole))) for day in (47, 48)] == [0, 0]
-    found = [one.series for one in regressions(at_end_of(50, whole))]
-    assert {Series(one, COHORTS[0]) for one in PHASES} <= set(found)
+    found = [finding.series for finding in regressions(at_end_of(50, whole))]
+    assert {Series(phase, COHORTS[0]) for phase in PHASES} <= set(found)
 
 
 def test_a_cohort_that_goes_silent_is_no_finding() -> None:
@@ -168,10 +168,10 @@ def test_a_cohort_that_goes_silent_is_no_finding() -> None:
         )
         for subject, told in whole.durations.items()
     }
-    found = looked_at(sample(kept))
-    assert found.findings == ()
-    silent = [one for one in found.power if one.cohort == COHORTS[0]]
-    assert {(one.recent, one.smallest) for one in silent} == {(0, None)}
+    scanned = scan_of(sample(kept))
+    assert scanned.findings == ()
+    silent = [each for each in scanned.power if each.cohort == COHORTS[0]]
+    assert {(each.recent, each.smallest) for each in silent} == {(0, None)}
 
 
 def _open(whole: Sample, since: int) -> Memory:
@@ -183,22 +183,22 @@ def _open(whole: Sample, since: int) -> Memory:
 
 def test_what_is_open_holds_against_its_frozen_baseline() -> None:
     whole = fleet(slower(COMPILE, 1.6, 6))
-    (still,) = looked_at(whole, _open(whole, 6)).findings
+    (still,) = scan_of(whole, _open(whole, 6)).findings
     assert (still.verdict, still.holds) == (Verdict.REGRESSION, True)
     assert still.ratio == pytest.approx(1.6, rel=0.1)
     assert still.before.to_us == AS_OF_US - (DAYS - 6) * DAY_US  # not up to the recent days
-    assert looked_at(whole).findings == ()  # without the memory it is the normal by now
+    assert scan_of(whole).findings == ()  # without the memory it is the normal by now
 
 
 def test_what_was_rolled_back_holds_no_more() -> None:
     whole = fleet(slower(COMPILE, 1.6, 35, until=48))
-    (gone,) = looked_at(whole, _open(whole, 35)).findings
+    (gone,) = scan_of(whole, _open(whole, 35)).findings
     assert gone.holds is False
 
 
 def test_of_what_is_open_and_has_no_values_nothing_is_said() -> None:
     whole = fleet(a_day=(0, 6, 6, 6))
-    assert looked_at(whole, _open(whole, 35)).findings == ()
+    assert scan_of(whole, _open(whole, 35)).findings == ()
 
 
 def test_an_accepted_baseline_is_what_values_are_held_against() -> None:
@@ -216,8 +216,8 @@ def test_days_of_maintenance_are_left_out() -> None:
     cleared = Sample(
         whole.as_of_us, whole.days, whole.cohorts, whole.durations, whole.rates, None, left_out
     )
-    assert looked_at(whole).findings
-    assert looked_at(cleared).findings == ()
+    assert scan_of(whole).findings
+    assert scan_of(cleared).findings == ()
 
 
 def test_what_costs_too_little_is_not_told() -> None:
@@ -235,7 +235,7 @@ def test_other_units_change_nothing_but_the_sizes(factor: float) -> None:
             for subject, told in whole.durations.items()
         }
     )
-    assert _told(looked_at(scaled)) == _told(looked_at(whole))
+    assert _told(scan_of(scaled)) == _told(scan_of(whole))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -250,12 +250,15 @@ def test_the_order_of_rows_and_cohorts_changes_nothing(seed: int) -> None:
         shuffled[subject] = rows(
             told.us[rows_at] / 1e6, told.day[rows_at], place[told.cohort[rows_at]]
         )
-    other = sample(shuffled, [COHORTS[one] for one in order])
-    assert _told(looked_at(other)) == _told(looked_at(whole))
+    other = sample(shuffled, [COHORTS[each] for each in order])
+    assert _told(scan_of(other)) == _told(scan_of(whole))
 
 
 def _told(found: Scan) -> list[tuple[Series, Verdict, float, int]]:
-    return [(one.series, one.verdict, round(one.ratio, 3), one.onset_us) for one in found.findings]
+    return [
+        (finding.series, finding.verdict, round(finding.ratio, 3), finding.onset_us)
+        for finding in found.findings
+    ]
 
 
 SUBJECTS = [COMPILE, Subject(Metric.UNSAVED_SECONDS), Subject(Metric.STAGE_SECONDS, "p", "s")]
@@ -279,7 +282,7 @@ def test_whatever_there_is_is_looked_at(
     told: list[tuple[int, int, int, float]], days: int, subject: Subject
 ) -> None:
     us, back, cohort, gpus = zip(*told, strict=True) if told else ((), (), (), ())
-    day = np.array([days - 1 - one for one in back], dtype=np.int32)
+    day = np.array([days - 1 - each for each in back], dtype=np.int32)
     durations = Durations(
         us=np.array(us, dtype=np.int64),
         day=day,

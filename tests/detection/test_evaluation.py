@@ -28,7 +28,7 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
     slowed(store, project_id)
     evaluated = _evaluated(store, project_id, Memory())
 
-    [found] = [one for one in evaluated.run_findings if one.finding.series == Series(INIT, SLOW)]
+    [found] = [each for each in evaluated.run_findings if each.finding.series == Series(INIT, SLOW)]
     finding = found.finding
     assert finding.verdict is Verdict.REGRESSION
     assert finding.ratio == pytest.approx(2, rel=0.2)
@@ -41,14 +41,14 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
     assert impact.cost_per_week == pytest.approx(3 * impact.gpu_hours_per_week)
     assert found.attribution.suspects[0].dimension == "code_version"
     assert found.attribution.suspects[0].value == NEW
-    assert [one.title for one in found.attribution.markers] == [f"Release {NEW}"]
-    assert {one.series.cohort for one in evaluated.findings} == {SLOW}
+    assert [marker.title for marker in found.attribution.markers] == [f"Release {NEW}"]
+    assert {each.series.cohort for each in evaluated.findings} == {SLOW}
 
     frozen = FrozenBaseline(
         finding.before.from_us, finding.before.to_us, finding.onset_us, improvement=False
     )
     again = _evaluated(store, project_id, Memory(open={finding.series: frozen}))
-    [still] = [one for one in again.findings if one.series == finding.series]
+    [still] = [each for each in again.findings if each.series == finding.series]
     assert still.holds
     assert _evaluated(store, project_id + 1, Memory()).findings == ()
 

@@ -9,7 +9,7 @@ from ett_service.core.regressions.finding import Impact, Severity
 from ett_service.detection.run import Impacts
 from ett_service.fleet.economy import Economy, Price
 from tests.detection.findings import finding
-from tests.detection.observations import TO_US, watched
+from tests.detection.observations import TO_US, observed_project
 
 COHORTS = ((("cluster", "a"), ("model", "m")), (("cluster", "b"), ("model", "n")))
 #: 6 attempts a day of 2 hours on 8 accelerators
@@ -17,7 +17,7 @@ A_WEEK = 7 * 6 * 2 * 8.0
 
 
 def _impacts(*prices: Price) -> Impacts:
-    observed = watched({}, cohorts=COHORTS, hardware=("A100", "H100"))
+    observed = observed_project({}, cohorts=COHORTS, hardware=("A100", "H100"))
     return Impacts(observed, TO_US, 14, Economy(prices, currency="EUR"))
 
 

@@ -103,7 +103,7 @@ def test_preemptions_are_counted_apart(store: Store, project_id: int) -> None:
     keep(store, project_id, "preempted", [*job, ended])
 
     observed = _observed(store, project_id)
-    assert [one.cause for one in observed.failures] == ["preemption/preemption"]
+    assert [each.cause for each in observed.failures] == ["preemption/preemption"]
 
 
 def test_what_was_cut_short_or_goes_on_has_no_length_yet(store: Store, project_id: int) -> None:

@@ -17,7 +17,7 @@ AT = NOON + 6 * HOUR
 PLAN = Plan(cohort=("cluster",), strata=())
 
 
-def _found(store: Store, project_id: int, at: int = AT) -> list[OpenPhase]:
+def _open_phases(store: Store, project_id: int, at: int = AT) -> list[OpenPhase]:
     with store.reading() as conn:
         observed = observe(conn, project_id, at, 3, PLAN)
         return open_phases(conn, project_id, observed, at)
@@ -42,7 +42,7 @@ def test_the_oldest_of_each_phase_and_cohort_is_told(store: Store, project_id: i
     _runs(store, project_id, "b", {Phase.LAUNCHER_INIT: 3}, "b")
     _runs(store, project_id, "loops", {Phase.LAUNCHER_INIT: 80, Phase.TRAIN_LOOP: 70}, "a")
 
-    assert [(one.job, one.phase, one.age_us) for one in _found(store, project_id)] == [
+    assert [(each.job, each.phase, each.age_us) for each in _open_phases(store, project_id)] == [
         ("a9", "launcher_init", 9 * MINUTE),
         ("b", "launcher_init", 3 * MINUTE),
     ]
@@ -58,7 +58,7 @@ def test_three_times_the_99th_percentile_of_its_cluster_is_stuck(
     keep(store, project_id, "other", calm_job(NOON, initialising=60, training=9, cluster="b"))
     _runs(store, project_id, "hangs", {Phase.LAUNCHER_INIT: ago}, "a")
 
-    [found] = _found(store, project_id)
+    [found] = _open_phases(store, project_id)
     assert found.p99_us == 4 * MINUTE
     assert found.stuck is is_stuck
 
@@ -70,7 +70,7 @@ def test_a_stall_is_stuck_after_half_an_hour_though_none_was_over(
         _runs(store, project_id, job, {Phase.TRAIN_LOOP: 50, Phase.STALLED: ago}, job)
     _runs(store, project_id, "new", {Phase.LAUNCHER_INIT: 300}, "new")
 
-    assert {one.job: (one.p99_us, one.stuck) for one in _found(store, project_id)} == {
+    assert {each.job: (each.p99_us, each.stuck) for each in _open_phases(store, project_id)} == {
         "new": (None, False),
         "hangs": (None, True),
         "waits": (None, False),
@@ -80,6 +80,6 @@ def test_a_stall_is_stuck_after_half_an_hour_though_none_was_over(
 def test_a_replay_finds_what_was_open_then(store: Store, project_id: int) -> None:
     keep(store, project_id, "over", calm_job(NOON, initialising=40, training=9))
 
-    [found] = _found(store, project_id, NOON + 30 * MINUTE)
+    [found] = _open_phases(store, project_id, NOON + 30 * MINUTE)
     assert (found.job, found.age_us) == ("over", 30 * MINUTE)
-    assert _found(store, project_id, NOON + 45 * MINUTE) == []
+    assert _open_phases(store, project_id, NOON + 45 * MINUTE) == []

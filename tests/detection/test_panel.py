@@ -22,10 +22,10 @@ def _panel(level: np.typing.NDArray[np.float64]) -> Panel:
 
 def test_the_chance_of_the_largest_score_is_bounded_and_the_bound_is_near() -> None:
     noise = _panel(np.random.default_rng(1).normal(0, 1, (20_000, DAYS)))
-    found = start_scores(noise, RECENT, Fewest(1, 1))
-    highest = np.where(found.enough, found.score, -np.inf).max(axis=1)
+    scores = start_scores(noise, RECENT, Fewest(1, 1))
+    highest = np.where(scores.enough, scores.score, -np.inf).max(axis=1)
     for limit in (2.5, 3.0):
-        told = chance(np.array([limit]), found.share[:1], found.enough[:1])[0]
+        told = chance(np.array([limit]), scores.share[:1], scores.enough[:1])[0]
         seen = (highest > limit).mean()
         assert seen <= told * 1.1
         assert seen >= told * 0.6
@@ -33,8 +33,8 @@ def test_the_chance_of_the_largest_score_is_bounded_and_the_bound_is_near() -> N
 
 def test_the_chances_of_noise_are_no_smaller_than_they_say() -> None:
     noise = _panel(np.random.default_rng(2).normal(0, 1, (20_000, DAYS)))
-    found = peaks(start_scores(noise, RECENT, Fewest(1, 1)), 1, 3)
-    assert (found.p < 0.01).mean() <= 0.011
+    best = peaks(start_scores(noise, RECENT, Fewest(1, 1)), 1, 3)
+    assert (best.p < 0.01).mean() <= 0.011
 
 
 def test_the_start_of_a_step_is_where_the_score_is_largest() -> None:
@@ -44,8 +44,8 @@ def test_the_start_of_a_step_is_where_the_score_is_largest() -> None:
 
 
 def test_a_start_needs_values_on_both_sides() -> None:
-    found = start_scores(_panel(np.zeros((1, DAYS))), RECENT, Fewest(5, 30))
-    assert found.enough[0].tolist() == [False] * 4 + [True] * 8 + [False] * 2
+    scores = start_scores(_panel(np.zeros((1, DAYS))), RECENT, Fewest(5, 30))
+    assert scores.enough[0].tolist() == [False] * 4 + [True] * 8 + [False] * 2
 
 
 @pytest.mark.parametrize("freedom", [5.0, 27.0, 200.0])

@@ -22,40 +22,40 @@ def drawn(seed: int, ours: int, theirs: int, apart: float = 0.2) -> tuple[Floats
 def test_the_probability_is_that_of_scipy(ours: int, theirs: int) -> None:
     base, other = drawn(ours, ours, theirs)
     method: Literal["exact", "asymptotic"] = "exact" if ours + theirs <= 40 else "asymptotic"
-    found = compare(base, other)
+    ranked = compare(base, other)
 
-    assert found is not None
-    assert found.p == pytest.approx(mannwhitneyu(other, base, method=method).pvalue, rel=1e-9)
+    assert ranked is not None
+    assert ranked.p == pytest.approx(mannwhitneyu(other, base, method=method).pvalue, rel=1e-9)
 
 
 def test_with_ties_the_probability_is_that_of_all_permutations() -> None:
-    base, other = (np.round(one, 1) for one in drawn(1, 4, 5, 0.5))
+    base, other = (np.round(each, 1) for each in drawn(1, 4, 5, 0.5))
     ranks = rankdata(np.concatenate([base, other])).tolist()
     seen = sum(ranks[len(base) :])
     sums = [sum(drawn) for drawn in combinations(ranks, len(other))]
-    tails = sum(one <= seen for one in sums), sum(one >= seen for one in sums)
+    tails = sum(each <= seen for each in sums), sum(each >= seen for each in sums)
     expected = min(1, 2 * min(tails) / len(sums))
-    found = compare(base, other)
+    ranked = compare(base, other)
 
-    assert found is not None
-    assert found.p == pytest.approx(expected, rel=1e-9)
+    assert ranked is not None
+    assert ranked.p == pytest.approx(expected, rel=1e-9)
 
 
 def test_many_ties_are_corrected_for() -> None:
-    base, other = (np.round(one, 1) for one in drawn(1, 60, 50))
-    found = compare(base, other)
+    base, other = (np.round(each, 1) for each in drawn(1, 60, 50))
+    ranked = compare(base, other)
 
-    assert found is not None
-    assert found.p == pytest.approx(mannwhitneyu(other, base).pvalue, rel=1e-9)
+    assert ranked is not None
+    assert ranked.p == pytest.approx(mannwhitneyu(other, base).pvalue, rel=1e-9)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(8, 10), (60, 60)])
 def test_the_interval_holds_the_factor_as_often_as_it_says(ours: int, theirs: int) -> None:
     held = 0
     for seed in range(300):
-        found = compare(*drawn(seed, ours, theirs))
-        assert found is not None
-        held += found.low <= np.exp(0.2) <= found.high
+        ranked = compare(*drawn(seed, ours, theirs))
+        assert ranked is not None
+        held += ranked.low <= np.exp(0.2) <= ranked.high
     assert 0.92 <= held / 300 <= 0.985
 
 
@@ -71,20 +71,20 @@ def test_the_smallest_factor_is_seen_in_eight_of_ten_cases(count: int) -> None:
 
     seen = 0
     for seed in range(200):
-        found = compare(*drawn(seed, count, count, float(np.log(exact))))
-        assert found is not None
-        seen += found.p <= 0.05
+        ranked = compare(*drawn(seed, count, count, float(np.log(exact))))
+        assert ranked is not None
+        seen += ranked.p <= 0.05
     assert 0.72 <= seen / 200 <= 0.88
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(1, 40), (3, 3)])
 def test_too_few_values_show_nothing_however_far_apart(ours: int, theirs: int) -> None:
     base, other = drawn(1, ours, theirs, 50.0)
-    found = compare(base, other)
+    ranked = compare(base, other)
 
     assert smallest(base, other) is None
-    assert found is not None
-    assert (found.low, found.high, found.p > 0.04) == (0.0, np.inf, True)
+    assert ranked is not None
+    assert (ranked.low, ranked.high, ranked.p > 0.04) == (0.0, np.inf, True)
 
 
 def test_without_values_on_a_side_there_is_nothing_to_compare() -> None:
@@ -95,9 +95,9 @@ def test_without_values_on_a_side_there_is_nothing_to_compare() -> None:
 
 def test_values_that_are_all_alike_do_not_differ() -> None:
     for count in (5, 100):
-        found = compare(np.full(count, 2.0), np.full(count, 2.0))
-        assert found is not None
-        assert (found.ratio, found.low, found.high, found.p) == (1.0, 1.0, 1.0, 1.0)
+        ranked = compare(np.full(count, 2.0), np.full(count, 2.0))
+        assert ranked is not None
+        assert (ranked.ratio, ranked.low, ranked.high, ranked.p) == (1.0, 1.0, 1.0, 1.0)
 
 
 def test_holm_corrects_the_smallest_most_and_keeps_the_order() -> None:

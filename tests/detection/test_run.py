@@ -19,13 +19,13 @@ def _standing(found: Finding, *, runs: int = 2) -> FindingState:
 
 
 def test_what_fires_keeps_its_baseline() -> None:
-    found = finding()
+    result = finding()
     for verdict, improvement in ((Verdict.REGRESSION, False), (Verdict.IMPROVEMENT, True)):
-        memory = memory_of([_standing(replace(found, verdict=verdict))])
+        memory = memory_of([_standing(replace(result, verdict=verdict))])
         assert memory == Memory(
             open={
-                found.series: FrozenBaseline(
-                    found.before.from_us, found.before.to_us, found.onset_us, improvement
+                result.series: FrozenBaseline(
+                    result.before.from_us, result.before.to_us, result.onset_us, improvement
                 )
             }
         )

@@ -8,9 +8,9 @@ from tests.detection.samples import (
     COMPILE,
     DAYS,
     fleet,
-    looked_at,
     regressions,
     sample,
+    scan_of,
     slower,
 )
 
@@ -23,15 +23,15 @@ def _only_compile(whole: Sample) -> Sample:
 
 
 def _power(seed: int, a_day: float = 6) -> Power:
-    told = looked_at(_only_compile(fleet(seed=seed, a_day=(a_day, 6, 6, 6)))).power
-    return next(one for one in told if one.cohort == COHORTS[0])
+    power = scan_of(_only_compile(fleet(seed=seed, a_day=(a_day, 6, 6, 6)))).power
+    return next(each for each in power if each.cohort == COHORTS[0])
 
 
 def _found(factor: float, a_day: float) -> float:
     hits = 0
     for seed in range(FLEETS):
         whole = fleet(slower(COMPILE, factor, SINCE), seed=100 + seed, a_day=(a_day, 6, 6, 6))
-        series = [one.series for one in regressions(_only_compile(whole))]
+        series = [finding.series for finding in regressions(_only_compile(whole))]
         hits += Series(COMPILE, COHORTS[0]) in series
     return hits / FLEETS
 
@@ -39,14 +39,14 @@ def _found(factor: float, a_day: float) -> float:
 def test_the_smallest_factor_is_within_a_fifth_of_what_is_found_in_eight_of_ten() -> None:
     for a_day in (2.0, 6.0):
         told = [_power(seed, a_day).smallest for seed in range(8)]
-        smallest = float(np.median([one for one in told if one is not None]))
+        smallest = float(np.median([each for each in told if each is not None]))
         assert _found(smallest / 1.2, a_day) < 0.8 < _found(smallest * 1.2, a_day)
 
 
 def test_it_tells_how_many_values_there_are() -> None:
     whole = fleet()
-    told = looked_at(whole, Memory()).power
-    mine = next(one for one in told if one.cohort == COHORTS[1] and one.subject == COMPILE)
+    power = scan_of(whole, Memory()).power
+    mine = next(each for each in power if each.cohort == COHORTS[1] and each.subject == COMPILE)
     inside = whole.durations[COMPILE].cohort == 1
     assert mine.recent == (inside & (whole.durations[COMPILE].day >= SINCE)).sum()
 

@@ -29,9 +29,9 @@ SCORES = np.array([0.5, 3.0, 4.5, 12.0])
 
 
 def test_weights_share_out_what_there_is() -> None:
-    found = weights(np.repeat(SCORES, 20), np.ones(80), 0.05)
-    assert found.mean() == pytest.approx(1.0)
-    assert found.min() > 0
+    shares = weights(np.repeat(SCORES, 20), np.ones(80), 0.05)
+    assert shares.mean() == pytest.approx(1.0)
+    assert shares.min() > 0
 
 
 def test_what_may_be_missed_weighs_more_than_what_is_hopeless() -> None:

@@ -11,7 +11,7 @@ from ett_service.core.words import Category
 from ett_service.detection.run import is_stale
 from ett_service.detection.sample import AttemptValues, Floats, Observed
 from tests.detection.findings import finding, side
-from tests.detection.observations import TO_US, watched
+from tests.detection.observations import TO_US, observed_project
 
 DAYS = 60
 RECENT = 14
@@ -23,7 +23,7 @@ ETT = Subject(Metric.ETT_RATIO)
 def _changed(ago: int) -> Observed:
     """Return what was observed of a project in which all became worse so many days ago."""
     began = DAYS - ago
-    observed = watched({INIT: lambda day: 2.0 if day >= began else 1.0})
+    observed = observed_project({INIT: lambda day: 2.0 if day >= began else 1.0})
     place = np.arange(DAYS * 6)
     day = place // 6
     fails = place % 6 < np.where(day >= began, 4, 1)
@@ -76,5 +76,5 @@ def _placed(subject: Subject, ago: int) -> Finding:
 
 def test_where_nothing_is_known_of_before_nothing_is_called_old() -> None:
     onset_us = TO_US - RECENT * DAY_US
-    found = finding(subject=INIT, onset_us=onset_us, before=side(onset_us, onset_us, 1.0))
-    assert not is_stale(found, _changed(30), TO_US, RECENT)
+    result = finding(subject=INIT, onset_us=onset_us, before=side(onset_us, onset_us, 1.0))
+    assert not is_stale(result, _changed(30), TO_US, RECENT)

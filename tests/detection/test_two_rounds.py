@@ -32,7 +32,7 @@ def _kept(store: Store, project_id: int, *rounds: str) -> int:
             jobs[told["job"]].append(event(told))
         for job, events in jobs.items():
             keep(store, project_id, f"{name} {job}", events)
-            latest = max(latest, *(one.at for one in events))
+            latest = max(latest, *(each.at for each in events))
     return latest // DAY_US * DAY_US + DAY_US
 
 
@@ -46,5 +46,5 @@ def test_where_values_are_wanting_the_search_says_what_it_cannot_see(
     with store.reading() as conn:
         evaluated = evaluate(conn, project_id, at_us, Plan(), Memory())
     assert evaluated.findings == ()
-    assert {one.subject for one in evaluated.power} >= {START, INIT}
-    assert {(one.baseline, one.smallest) for one in evaluated.power} == {(0, None)}
+    assert {each.subject for each in evaluated.power} >= {START, INIT}
+    assert {(each.baseline, each.smallest) for each in evaluated.power} == {(0, None)}

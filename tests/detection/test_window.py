@@ -3,10 +3,10 @@ from tests.detection.samples import COHORTS
 
 
 def test_each_cohort_each_value_and_the_whole_is_a_group() -> None:
-    found = groups(COHORTS)
-    assert found.names == (*COHORTS, (), (("cluster", "a"),), (("cluster", "b"),))
-    assert found.members.sum(axis=1).tolist() == [1, 1, 1, 1, 4, 2, 2]
-    assert found.single == (True, True, True, True, False, False, False)
+    all_groups = groups(COHORTS)
+    assert all_groups.names == (*COHORTS, (), (("cluster", "a"),), (("cluster", "b"),))
+    assert all_groups.members.sum(axis=1).tolist() == [1, 1, 1, 1, 4, 2, 2]
+    assert all_groups.single == (True, True, True, True, False, False, False)
 
 
 def test_a_set_of_cohorts_is_there_once() -> None:

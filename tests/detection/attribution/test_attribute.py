@@ -22,7 +22,7 @@ def marker(name: str, hours: float, **labels: str) -> Marker:
 
 
 def names(*found: Marker, suspects: tuple[Suspect, ...] = (VERSION,)) -> list[str]:
-    return [one.id for one in ranked_markers(found, NOON, COHORT, suspects)]
+    return [each.id for each in ranked_markers(found, NOON, COHORT, suspects)]
 
 
 def _add(conn: Connection, project_id: int, made: Marker) -> None:
@@ -52,7 +52,10 @@ def test_what_was_done_to_another_cluster_comes_last() -> None:
 def test_a_marker_of_the_suspect_at_the_onset_scores_one_and_half_of_it_a_day_later() -> None:
     at, later = marker("at", 0, code_version="4.2"), marker("later", 24, code_version="4.2")
 
-    assert [one.score for one in ranked_markers([at, later], NOON, COHORT, [VERSION])] == [1.0, 0.5]
+    assert [each.score for each in ranked_markers([at, later], NOON, COHORT, [VERSION])] == [
+        1.0,
+        0.5,
+    ]
 
 
 def test_what_takes_time_is_as_near_as_its_nearest_instant() -> None:
@@ -76,6 +79,6 @@ def test_markers_within_three_days_are_read(store: Store, project_id: int) -> No
         found = markers_near(conn, project_id, NOON, COHORT, ())
         nothing = markers_near(conn, project_id + 1, NOON, COHORT, ())
 
-    assert [one.id for one in found] == ["m3", "m2", "m4", "m5", "m6"]
+    assert [each.id for each in found] == ["m3", "m2", "m4", "m5", "m6"]
     assert len(found) == MOST_MARKERS
     assert nothing == ()

@@ -123,7 +123,7 @@ def attributed(
 ) -> list[Attribution]:
     with store.reading() as conn:
         observed = observe(conn, project_id, START + DAYS * DAY_US, DAYS, Plan())
-        return [attribute(conn, project_id, finding(*one), observed) for one in asked]
+        return [attribute(conn, project_id, finding(*each), observed) for each in asked]
 
 
 @pytest.fixture
@@ -152,10 +152,10 @@ def test_findings_in_a_store_are_told_with_what_goes_with_them(told: list[Attrib
     assert (first.dimension, first.value, first.attempts) == ("code_version", "2", 21)
     assert first.explains == pytest.approx(1.0, abs=0.05)
     assert first.first_seen_us == START + ONSET * DAY_US + MINUTE
-    assert "run" not in {one.dimension for one in compiles.suspects}
+    assert "run" not in {each.dimension for each in compiles.suspects}
     assert everywhere.suspects[0].value == "2"
 
-    assert [one.id for one in compiles.markers] == ["release", "other"]
+    assert [marker.id for marker in compiles.markers] == ["release", "other"]
     assert len(compiles.examples) == 3
     assert len({name for name, _ in compiles.examples}) == 3
     assert all(name.startswith("llm-") and number == 0 for name, number in compiles.examples)

@@ -91,7 +91,7 @@ def test_a_planted_value_comes_first(plant: Callable[[Fleet], tuple[str, str]]) 
         fleet = Fleet(seed)
         planted = plant(fleet)
         first = fleet.suspects()[:1]
-        found += [(one.dimension, one.value) for one in first] == [planted]
+        found += [(each.dimension, each.value) for each in first] == [planted]
     assert found >= 18
 
 
@@ -150,7 +150,7 @@ def test_of_a_value_and_all_that_hold_it_the_value_comes_first() -> None:
     fleet.plant("image", "trainer:2", rows)
     fleet.log_us += 0.8 * rows
 
-    assert [one.dimension for one in fleet.suspects()][:2] == ["image", "team"]
+    assert [each.dimension for each in fleet.suspects()][:2] == ["image", "team"]
 
 
 def test_a_change_that_outlives_the_version_it_came_with_is_of_that_version() -> None:
@@ -215,7 +215,7 @@ def test_an_improvement_is_explained_like_a_regression() -> None:
         fleet.plant("code_version", "4.2", rows)
         fleet.log_us += sign * 0.6 * rows
 
-    assert {one.suspects()[0].value for one in (worse, better)} == {"4.2"}
+    assert {each.suspects()[0].value for each in (worse, better)} == {"4.2"}
 
 
 @pytest.mark.parametrize("rows", [slice(0, 0), slice(0, 100), slice(400, 500)])
@@ -242,10 +242,10 @@ def test_the_order_of_rows_and_the_unit_of_time_change_nothing(
 
     again = fleet.suspects()
 
-    assert [(one.dimension, one.value) for one in again] == [
-        (one.dimension, one.value) for one in told
+    assert [(each.dimension, each.value) for each in again] == [
+        (each.dimension, each.value) for each in told
     ]
-    assert [one.explains for one in again] == pytest.approx([one.explains for one in told])
+    assert [each.explains for each in again] == pytest.approx([each.explains for each in told])
 
 
 def test_rows_of_a_unit_count_for_less_the_more_alike_they_are() -> None:

@@ -65,7 +65,7 @@ def compared(store: Store, project_id: int, base: JobSet, other: JobSet) -> Comp
 
 
 def by_name(found: Comparison) -> dict[str, Compared]:
-    return {one.figure: one for one in found.compared}
+    return {each.figure: each for each in found.compared}
 
 
 def test_what_differs_is_told_from_what_does_not(store: Store, project_id: int) -> None:
@@ -97,7 +97,7 @@ def test_what_differs_is_told_from_what_does_not(store: Store, project_id: int) 
         Unlike("hardware", "H100", "B200", 1.0),
     )
     assert (found.base.jobs, found.base.attempts) == (10, 10)
-    assert [one.figure for one in found.compared][:4] == [
+    assert [each.figure for each in found.compared][:4] == [
         "time_to_start", "attempt_start", "ett_ratio", "failures_per_gpu_hour",
     ]  # fmt: skip
 
@@ -115,9 +115,9 @@ def test_sets_are_cut_down_by_name_and_time_and_the_second_takes_what_is_in_both
         store, project_id, JobSet(jobs=("old-*",), to_us=NOON + HOUR), JobSet(jobs=("new-[01]",))
     )
     assert (named.base.attempts, named.other.attempts) == (1, 2)
-    assert {one.outcome for one in named.compared} == {Difference.TOO_FEW}
+    assert {each.outcome for each in named.compared} == {Difference.TOO_FEW}
     nothing = compared(store, project_id, JobSet(jobs=("no",)), JobSet(jobs=("none",)))
-    assert {one.ranked for one in nothing.compared} == {None}
+    assert {each.ranked for each in nothing.compared} == {None}
     assert (nothing.start_shares, nothing.unlike) == ({}, ())
 
 

@@ -14,9 +14,9 @@ from tests.detection.samples import (
     DAYS,
     PHASES,
     fleet,
-    looked_at,
     regressions,
     rows,
+    scan_of,
     slower,
 )
 
@@ -24,8 +24,8 @@ Days = np.typing.NDArray[np.int32]
 
 
 def _step(whole: Sample) -> Finding:
-    (found,) = regressions(whole)
-    return found
+    (finding,) = regressions(whole)
+    return finding
 
 
 def test_both_sides_tell_medians_and_tails_in_microseconds() -> None:
@@ -61,13 +61,13 @@ def test_without_known_accelerators_attempts_count_and_hours_are_unknown() -> No
 
 def test_the_part_is_of_all_time_of_the_project_where_that_is_known() -> None:
     whole = fleet(slower(COMPILE, 1.6, 47))
-    starting = sum(float((whole.durations[one].us * 8).sum()) for one in PHASES)
+    starting = sum(float((whole.durations[phase].us * 8).sum()) for phase in PHASES)
     zero = np.zeros(DAYS, dtype=np.int32)
     time = np.full(DAYS, 9 * starting / DAYS)
     shares = Shares(np.arange(DAYS, dtype=np.int32), zero, {Category.STALLED.value: time})
     parts = [
-        next(gate.value for gate in _step(one).gates if gate.name == "impact")
-        for one in (whole, replace(whole, shares=shares))
+        next(gate.value for gate in _step(each).gates if gate.name == "impact")
+        for each in (whole, replace(whole, shares=shares))
     ]
     assert parts[0] is not None
     assert parts[1] == pytest.approx(parts[0] / 9, rel=0.1)
@@ -77,7 +77,7 @@ def test_days_that_weekends_make_quicker_are_no_change() -> None:
     def weekends(day: Days, cohort: Days, seconds: dict) -> None:  # type: ignore[type-arg]
         seconds[COMPILE][(day % 7 >= 5) & (cohort >= 0)] *= 0.6
 
-    assert looked_at(fleet(weekends)).findings == ()
+    assert scan_of(fleet(weekends)).findings == ()
 
 
 def test_a_shock_that_all_share_changes_no_cohort() -> None:
@@ -85,7 +85,9 @@ def test_a_shock_that_all_share_changes_no_cohort() -> None:
         weather = np.exp(np.random.default_rng(7).normal(0, 0.25, DAYS))
         seconds[COMPILE][cohort >= 0] *= weather[day]
 
-    assert [one.series.cohort for one in regressions(fleet(shocks)) if one.series.cohort] == []
+    assert [
+        finding.series.cohort for finding in regressions(fleet(shocks)) if finding.series.cohort
+    ] == []
 
 
 def test_a_job_with_many_attempts_is_one_witness() -> None:
@@ -116,7 +118,7 @@ def test_strata_are_compared_with_themselves() -> None:
     told = _rows(2)
     stratum = (np.arange(N) % 2).astype(np.int32)
     twice = replace(told, us=told.us * (1 + 3 * stratum), stratum=stratum)
-    plain, split = (residuals(one, 1, one.day < 28) for one in (told, twice))
+    plain, split = (residuals(each, 1, each.day < 28) for each in (told, twice))
     assert np.abs(split.cut - plain.cut).max() < 0.05
 
 
@@ -124,10 +126,10 @@ def test_tails_say_no_more_than_where_they_are_cut() -> None:
     told = _rows(3)
     tail = np.arange(N) % 33 == 0
     wild = replace(told, us=np.where(tail, told.us * 1000, told.us))
-    found = residuals(wild, 1, wild.day < 28)
-    assert found.cut.max() <= CUT * found.spread[0] + 0.2
-    assert abs(found.cut.mean()) < 0.05
-    assert found.spread[0] == pytest.approx(0.3, rel=0.1)
+    residual = residuals(wild, 1, wild.day < 28)
+    assert residual.cut.max() <= CUT * residual.spread[0] + 0.2
+    assert abs(residual.cut.mean()) < 0.05
+    assert residual.spread[0] == pytest.approx(0.3, rel=0.1)
 
 
 def test_rows_of_one_job_weigh_together_what_they_tell() -> None:
@@ -136,7 +138,7 @@ def test_rows_of_one_job_weigh_together_what_they_tell() -> None:
     alike = np.exp(0.5 * draws.normal(0, 1, N // 10))[job]
     told = replace(_rows(5), unit=job, day=(job % 42).astype(np.int32))
     same = replace(told, us=(told.us * alike).astype(np.int64))
-    apart, together = (residuals(one, 1, one.day < 28) for one in (told, same))
+    apart, together = (residuals(each, 1, each.day < 28) for each in (told, same))
     assert apart.weight.mean() > 0.8
     assert together.weight.mean() < 0.2
 

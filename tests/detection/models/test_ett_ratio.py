@@ -5,7 +5,7 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
 from ett_service.core.words import Category
 from ett_service.detection.sample import Sample, Shares
-from tests.detection.samples import AS_OF_US, COHORTS, DAYS, day_of, looked_at
+from tests.detection.samples import AS_OF_US, COHORTS, DAYS, day_of, scan_of
 
 ETT = Subject(Metric.ETT_RATIO)
 HELD_US = 1e5 * HOUR_US
@@ -27,32 +27,32 @@ def _ratio(seed: int = 1, middle: float = 0.85) -> Days:
     return np.asarray(middle + draws)
 
 
-def _found(sample: Sample) -> list[Finding]:
-    return list(looked_at(sample).findings)
+def _findings(sample: Sample) -> list[Finding]:
+    return list(scan_of(sample).findings)
 
 
 def test_a_fall_of_one_cohort_is_found_in_points() -> None:
     ratio = _ratio()
     ratio[1, 46:] -= 0.06
-    (found,) = _found(_sample(ratio))
-    assert (found.series, found.verdict) == (Series(ETT, COHORTS[1]), Verdict.REGRESSION)
-    assert abs(day_of(found) - 46) <= 1
-    assert found.before.median == pytest.approx(0.85, abs=0.01)
-    assert found.after.median == pytest.approx(0.79, abs=0.01)
-    assert found.low < 0.79 / 0.85 < found.high
-    assert found.impact.gpu_hours_per_week == pytest.approx(0.06 * 1e5 * 7, rel=0.25)
+    (finding,) = _findings(_sample(ratio))
+    assert (finding.series, finding.verdict) == (Series(ETT, COHORTS[1]), Verdict.REGRESSION)
+    assert abs(day_of(finding) - 46) <= 1
+    assert finding.before.median == pytest.approx(0.85, abs=0.01)
+    assert finding.after.median == pytest.approx(0.79, abs=0.01)
+    assert finding.low < 0.79 / 0.85 < finding.high
+    assert finding.impact.gpu_hours_per_week == pytest.approx(0.06 * 1e5 * 7, rel=0.25)
 
 
 def test_a_fall_everywhere_is_that_of_the_project() -> None:
     ratio = _ratio()
     ratio[:, 46:] -= 0.05
-    assert [one.series.cohort for one in _found(_sample(ratio))] == [()]
+    assert [finding.series.cohort for finding in _findings(_sample(ratio))] == [()]
 
 
 def test_a_rise_is_an_improvement() -> None:
     ratio = _ratio()
     ratio[1, 46:] += 0.05
-    assert [one.verdict for one in _found(_sample(ratio))] == [Verdict.IMPROVEMENT]
+    assert [finding.verdict for finding in _findings(_sample(ratio))] == [Verdict.IMPROVEMENT]
 
 
 def test_more_work_of_a_cohort_that_loses_more_is_a_shift_of_the_mix() -> None:
@@ -60,19 +60,21 @@ def test_more_work_of_a_cohort_that_loses_more_is_a_shift_of_the_mix() -> None:
     ratio[3] -= 0.3
     held = np.ones(ratio.shape)
     held[3, 44:] = 4.0
-    (found,) = _found(_sample(ratio, held))
-    assert (found.series, found.verdict) == (Series(ETT, ()), Verdict.MIX)
-    assert {gate.name: gate.value for gate in found.gates}["mix_part"] == pytest.approx(1, abs=0.1)
+    (finding,) = _findings(_sample(ratio, held))
+    assert (finding.series, finding.verdict) == (Series(ETT, ()), Verdict.MIX)
+    assert {gate.name: gate.value for gate in finding.gates}["mix_part"] == pytest.approx(
+        1, abs=0.1
+    )
 
 
 def test_what_cohorts_lose_themselves_is_not_the_mix() -> None:
     ratio = _ratio()
     ratio[:, 46:] -= 0.05
-    assert Verdict.MIX not in {one.verdict for one in _found(_sample(ratio))}
+    assert Verdict.MIX not in {finding.verdict for finding in _findings(_sample(ratio))}
 
 
 def test_usual_days_are_nothing_new() -> None:
-    assert sum(len(_found(_sample(_ratio(seed)))) for seed in range(10)) == 0
+    assert sum(len(_findings(_sample(_ratio(seed)))) for seed in range(10)) == 0
 
 
 def test_days_on_which_nothing_ran_say_nothing() -> None:
@@ -80,4 +82,4 @@ def test_days_on_which_nothing_ran_say_nothing() -> None:
     ratio[1, 46:] -= 0.06
     held = np.ones(ratio.shape)
     held[:, ::5] = 0.0
-    assert [one.series.cohort for one in _found(_sample(ratio, held))] == [COHORTS[1]]
+    assert [finding.series.cohort for finding in _findings(_sample(ratio, held))] == [COHORTS[1]]

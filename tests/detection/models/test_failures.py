@@ -6,7 +6,7 @@ from scipy.stats import poisson
 
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
 from ett_service.detection.sample import Rates, Sample
-from tests.detection.samples import AS_OF_US, COHORTS, DAYS, day_of, looked_at
+from tests.detection.samples import AS_OF_US, COHORTS, DAYS, day_of, scan_of
 
 FAILURES = Subject(Metric.FAILURES_PER_GPU_HOUR)
 INFRA = Subject(Metric.FAILURES_PER_GPU_HOUR, cause="infra")
@@ -25,43 +25,43 @@ def _events(seed: int = 1) -> np.typing.NDArray[np.int64]:
     return np.random.default_rng(seed).poisson(A_DAY, (len(COHORTS), DAYS))
 
 
-def _found(sample: Sample) -> list[Finding]:
-    return list(looked_at(sample).findings)
+def _findings(sample: Sample) -> list[Finding]:
+    return list(scan_of(sample).findings)
 
 
 def test_more_failures_of_one_cohort_are_found() -> None:
     events = _events()
     events[2, 46:] += np.random.default_rng(2).poisson(2.5 * A_DAY, DAYS - 46)
-    (found,) = _found(_sample(events))
-    assert found.series == Series(FAILURES, COHORTS[2])
-    assert found.verdict is Verdict.REGRESSION
-    assert abs(day_of(found) - 46) <= 2
-    assert found.low < found.ratio < found.high
-    assert found.ratio == pytest.approx(found.after.median / found.before.median, rel=0.05)
-    assert found.after.median == pytest.approx(3.5 * A_DAY / HOURS, rel=0.3)
-    assert found.after.p90 is None
+    (finding,) = _findings(_sample(events))
+    assert finding.series == Series(FAILURES, COHORTS[2])
+    assert finding.verdict is Verdict.REGRESSION
+    assert abs(day_of(finding) - 46) <= 2
+    assert finding.low < finding.ratio < finding.high
+    assert finding.ratio == pytest.approx(finding.after.median / finding.before.median, rel=0.05)
+    assert finding.after.median == pytest.approx(3.5 * A_DAY / HOURS, rel=0.3)
+    assert finding.after.p90 is None
 
 
 def test_more_failures_everywhere_are_those_of_the_project() -> None:
     events = _events()
     events[:, 46:] += np.random.default_rng(2).poisson(1.5 * A_DAY, (4, DAYS - 46))
-    assert [one.series.cohort for one in _found(_sample(events))] == [()]
+    assert [finding.series.cohort for finding in _findings(_sample(events))] == [()]
 
 
 def test_usual_failures_are_nothing_new() -> None:
-    assert sum(len(_found(_sample(_events(seed)))) for seed in range(10)) <= 2
+    assert sum(len(_findings(_sample(_events(seed)))) for seed in range(10)) <= 2
 
 
 def test_more_failures_in_more_hours_are_none() -> None:
     hours = np.where(np.arange(DAYS) >= 44, 3.0, 1.0)
     events = np.random.default_rng(4).poisson(A_DAY * hours, (4, DAYS))
-    assert _found(_sample(events, (HOURS * hours).tolist())) == []
+    assert _findings(_sample(events, (HOURS * hours).tolist())) == []
 
 
 def test_a_burst_on_one_day_is_an_incident() -> None:
     events = _events()
     events[1, 53] += 40
-    assert {one.verdict for one in _found(_sample(events))} == {Verdict.INCIDENT}
+    assert {finding.verdict for finding in _findings(_sample(events))} == {Verdict.INCIDENT}
 
 
 def test_four_failures_are_too_few_to_tell() -> None:
@@ -69,13 +69,13 @@ def test_four_failures_are_too_few_to_tell() -> None:
     events[:, ::9] = 1
     events[0, 45:] = 0
     events[0, [50, 52, 53, 55]] = 1
-    assert _found(_sample(events)) == []
+    assert _findings(_sample(events)) == []
 
 
 def test_bursts_make_it_less_sure() -> None:
     draws = np.random.default_rng(6)
     bursts = 6 * draws.poisson(A_DAY / 6, (40, len(COHORTS), DAYS))
-    assert sum(bool(_found(_sample(events))) for events in bursts) <= 2
+    assert sum(bool(_findings(_sample(events))) for events in bursts) <= 2
     assert poisson.sf(6 * 3, A_DAY) < 1e-9  # what a Poisson variance would make of a burst
 
 
@@ -87,8 +87,8 @@ def test_a_cause_and_all_failures_are_told_once() -> None:
     both = infra + events
     one, all_ = (_sample(part).rates[FAILURES] for part in (infra, both))
     told = Sample(AS_OF_US, DAYS, COHORTS, {}, {FAILURES: all_, INFRA: one})
-    assert [found.series for found in _found(told)] == [Series(INFRA, COHORTS[2])]
+    assert [found.series for found in _findings(told)] == [Series(INFRA, COHORTS[2])]
 
 
 def test_nothing_ever_failed() -> None:
-    assert _found(_sample(np.zeros((4, DAYS), dtype=np.int64))) == []
+    assert _findings(_sample(np.zeros((4, DAYS), dtype=np.int64))) == []

@@ -40,6 +40,6 @@ def test_days_that_differ_more_than_their_values_widen_it() -> None:
 def test_medians_are_those_of_each_group() -> None:
     draws = np.random.default_rng(1)
     values, group = draws.normal(0, 5, 300), draws.integers(0, 7, 300)
-    found = medians(values, group, 8)
-    assert found[:7] == pytest.approx([np.median(values[group == one]) for one in range(7)])
-    assert np.isnan(found[7])
+    of_groups = medians(values, group, 8)
+    assert of_groups[:7] == pytest.approx([np.median(values[group == each]) for each in range(7)])
+    assert np.isnan(of_groups[7])

@@ -30,7 +30,7 @@ def add(store: Store, project_id: int, muted: Muted) -> Mute:
 def is_muted(store: Store, project_id: int, at_us: int, series: Series = SERIES) -> bool:
     """Whether nobody is told of it."""
     with store.reading() as conn:
-        return any(one.covers(series, at_us) for one in mutes.muted(conn, project_id, at_us))
+        return any(each.covers(series, at_us) for each in mutes.muted(conn, project_id, at_us))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_mutes_are_of_one_project(store: Store, project_id: int) -> None:
     assert store.write(partial(take_back, project_id=other)) is None
     with store.reading() as conn:
         assert mutes.listing(conn, [other]) == []
-        assert [one.why for one in mutes.listing(conn, None)] == ["a test"]
+        assert [each.why for each in mutes.listing(conn, None)] == ["a test"]
 
 
 def test_nobody_is_told_of_machines_that_are_worked_at(store: Store, project_id: int) -> None:

@@ -93,11 +93,11 @@ def test_each_stop_for_a_save_is_one_stretch(store: Store, project_id: int) -> N
         found = sorted(observations.segments(conn, project_id, DAY, SAVES))
         until = (NOON, NOON + 45 * MINUTE)
         assert len(list(observations.segments(conn, project_id, until, SAVES))) == 1
-    assert [(one.started_us, one.ended_us) for one in found] == [
+    assert [(each.started_us, each.ended_us) for each in found] == [
         (NOON + 20 * MINUTE, NOON + 22 * MINUTE),
         (NOON + 40 * MINUTE, NOON + 45 * MINUTE),
     ]
-    assert {(one.job, one.number, one.category) for one in found} == {
+    assert {(each.job, each.number, each.category) for each in found} == {
         ("saves", 0, "checkpoint_blocking")
     }
 
@@ -117,7 +117,7 @@ def test_what_is_open_at_an_instant_is_found_while_it_lasts(store: Store, projec
 
     def found(at: int) -> dict[str, ObservedSegment]:
         with store.reading() as conn:
-            return {one.job: one for one in observations.open_segments(conn, project_id, at)}
+            return {each.job: each for each in observations.open_segments(conn, project_id, at)}
 
     earlier, later = found(NOON + 2 * MINUTE), found(NOON + 30 * MINUTE)
     assert (earlier["over"].category, later["over"].category) == (

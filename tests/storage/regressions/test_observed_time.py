@@ -44,8 +44,8 @@ def test_time_is_summed_by_cohort_and_day_from_any_full_hour_on(
 def test_excluded_time_is_left_out(store: Store, project_id: int) -> None:
     key = keep(store, project_id, "a", calm_job(NOON, training=60))
     _exclude(store, key, Exclusion(NOON, NOON + 15 * MINUTE))
-    [found] = _found(store, project_id, MIDNIGHT, 1)
-    assert sum(found.us) == 8 * 45 * MINUTE
+    [phase] = _found(store, project_id, MIDNIGHT, 1)
+    assert sum(phase.us) == 8 * 45 * MINUTE
 
 
 def _exclude(store: Store, key: JobKey, window: Exclusion) -> None:

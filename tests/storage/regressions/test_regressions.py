@@ -53,7 +53,7 @@ _COUNTS: tuple[tuple[int, dict[str, Any]], ...] = (
 
 def run(store: Store, project_id: int, number: int, *found: Finding) -> None:
     """Record what the run of that day found."""
-    stood = [RunFinding(one, Severity.HIGH, ATTRIBUTION) for one in found]
+    stood = [RunFinding(each, Severity.HIGH, ATTRIBUTION) for each in found]
     at_us = NOON + number * DAY_US
     store.write(
         partial(findings.record, project_id=project_id, at_us=at_us, findings=stood, rules=RULES)
@@ -71,8 +71,8 @@ def listed(store: Store, project_ids: Iterable[int] | None, **wanted: Any) -> li
 
 def only(store: Store, project_id: int) -> Regression:
     """Return the only one there is."""
-    (found,) = listed(store, [project_id])
-    return found
+    (listing,) = listed(store, [project_id])
+    return listing
 
 
 def happened(store: Store, known: Regression) -> list[Change]:
@@ -86,8 +86,8 @@ def act(store: Store, project_id: int) -> Callable[..., Regression | None]:
     """Return what lets somebody act on the only one there is."""
 
     def acted(what: Callable[..., Regression | None], *more: Any) -> Regression | None:
-        known = only(store, project_id)
-        return store.write(lambda conn: what(conn, project_id, known.id, *more))
+        regression = only(store, project_id)
+        return store.write(lambda conn: what(conn, project_id, regression.id, *more))
 
     return acted
 
@@ -96,16 +96,16 @@ def test_a_finding_is_read_as_it_was_found(store: Store, project_id: int) -> Non
     run(store, project_id, 0, COMPILE)
     run(store, project_id, 1, COMPILE)
 
-    known = only(store, project_id)
-    standing = known.standing
-    assert (known.project, known.severity, known.attribution) == (
+    regression = only(store, project_id)
+    standing = regression.standing
+    assert (regression.project, regression.severity, regression.attribution) == (
         "research",
         Severity.HIGH,
         ATTRIBUTION,
     )
     assert (standing.state, standing.finding, standing.version) == (State.FIRING, COMPILE, 1)
     assert (standing.pending_us, standing.firing_us) == (NOON, NOON + DAY_US)
-    assert known.notified_version == 0
+    assert regression.notified_version == 0
 
 
 def test_numbers_that_json_has_no_word_for_are_kept(store: Store, project_id: int) -> None:
@@ -121,8 +121,8 @@ def test_ids_sort_by_time_and_go_into_addresses(store: Store, project_id: int) -
 
     ids = [known.id for known in listed(store, [project_id])]
     assert ids == sorted(ids, reverse=True)
-    assert {len(one) for one in ids} == {26}
-    assert all(one.isalnum() and one.isascii() for one in ids)
+    assert {len(each) for each in ids} == {26}
+    assert all(each.isalnum() and each.isascii() for each in ids)
 
 
 def test_two_projects_with_one_finding_have_an_id_each(store: Store, project_id: int) -> None:
@@ -130,8 +130,8 @@ def test_two_projects_with_one_finding_have_an_id_each(store: Store, project_id:
     for each in (project_id, other):
         run(store, each, 0, COMPILE)
 
-    found = listed(store, None)
-    assert len({known.id for known in found}) == len(found) == 2
+    listing = listed(store, None)
+    assert len({known.id for known in listing}) == len(listing) == 2
     assert [known.project_id for known in listed(store, [other])] == [other]
 
 
@@ -153,13 +153,13 @@ def test_all_that_happens_is_told_in_its_order(store: Store, project_id: int) ->
         run(store, project_id, number, found)
 
     changes = happened(store, only(store, project_id))
-    assert [(one.seq, one.what, one.version) for one in changes] == [
+    assert [(change.seq, change.what, change.version) for change in changes] == [
         (1, "pending", 0),
         (2, "firing", 1),
         (3, "resolved", 2),
         (4, "reopened", 3),
     ]
-    assert {one.by for one in changes} == {"detector"}
+    assert {change.by for change in changes} == {"detector"}
 
 
 def test_a_run_recorded_twice_changes_nothing(store: Store, project_id: int) -> None:
@@ -174,8 +174,8 @@ def test_a_run_recorded_twice_changes_nothing(store: Store, project_id: int) -> 
 
 def test_worse_and_better_are_kept_beside_each_other(store: Store, project_id: int) -> None:
     run(store, project_id, 0, COMPILE, BETTER)
-    found = listed(store, [project_id])
-    assert {known.standing.verdict for known in found} == {
+    listing = listed(store, [project_id])
+    assert {known.standing.verdict for known in listing} == {
         Verdict.REGRESSION,
         Verdict.IMPROVEMENT,
     }
@@ -208,11 +208,11 @@ def test_who_acknowledges_first_is_named(
     act(regressions.acknowledge, ACT)
     act(regressions.acknowledge, replace(ACT, by="bo"))
 
-    known = only(store, project_id)
-    assert (known.acknowledged_by, known.acknowledged_us) == ("ana", ACT.at_us)
-    told = happened(store, known)[-1]
+    regression = only(store, project_id)
+    assert (regression.acknowledged_by, regression.acknowledged_us) == ("ana", ACT.at_us)
+    told = happened(store, regression)[-1]
     assert (told.what, told.by, told.why, told.at_us) == ("acknowledged", "ana", "seen", ACT.at_us)
-    assert len(happened(store, known)) == 3
+    assert len(happened(store, regression)) == 3
 
 
 def test_what_comes_back_has_to_be_acknowledged_again(
@@ -223,8 +223,8 @@ def test_what_comes_back_has_to_be_acknowledged_again(
         if number == 1:
             act(regressions.acknowledge, ACT)
 
-    known = only(store, project_id)
-    assert (known.standing.reopened, known.acknowledged_us) == (1, None)
+    regression = only(store, project_id)
+    assert (regression.standing.reopened, regression.acknowledged_us) == (1, None)
 
 
 def test_the_last_word_on_what_it_is_counts_and_all_are_kept(
@@ -234,9 +234,12 @@ def test_the_last_word_on_what_it_is_counts_and_all_are_kept(
     act(regressions.triage, Triage.REAL, ACT)
     act(regressions.triage, Triage.NOISE, replace(ACT, by="bo"))
 
-    known = only(store, project_id)
-    assert (known.triage, known.triage_by) == (Triage.NOISE, "bo")
-    assert [one.what for one in happened(store, known)[1:]] == ["triaged_real", "triaged_noise"]
+    regression = only(store, project_id)
+    assert (regression.triage, regression.triage_by) == (Triage.NOISE, "bo")
+    assert [each.what for each in happened(store, regression)[1:]] == [
+        "triaged_real",
+        "triaged_noise",
+    ]
 
 
 def test_what_is_accepted_is_resolved_and_its_baseline_begins_where_it_did(
@@ -247,10 +250,10 @@ def test_what_is_accepted_is_resolved_and_its_baseline_begins_where_it_did(
     act(regressions.accept, ACT)
     run(store, project_id, 2, COMPILE)
 
-    known = only(store, project_id)
-    assert (known.standing.state, known.standing.version) == (State.RESOLVED, 2)
-    assert known.standing.resolved_us == ACT.at_us
-    assert happened(store, known)[-1].what == "accepted"
+    regression = only(store, project_id)
+    assert (regression.standing.state, regression.standing.version) == (State.RESOLVED, 2)
+    assert regression.standing.resolved_us == ACT.at_us
+    assert happened(store, regression)[-1].what == "accepted"
     with store.reading() as conn:
         assert findings.accepted(conn, project_id) == {COMPILE.series: ONSET}
 
@@ -309,5 +312,5 @@ def test_what_was_known_is_told_for_as_long_as_its_days_count(
         soon = findings.recent_states(conn, project_id, resolved_us + HOUR_US)
         late = findings.recent_states(conn, project_id, resolved_us + 91 * DAY_US)
 
-    assert [one.state for one in soon.values()] == [State.RESOLVED]
+    assert [each.state for each in soon.values()] == [State.RESOLVED]
     assert late == {}
