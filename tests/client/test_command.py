@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -170,8 +169,6 @@ def test_sync_gives_up_on_a_server_out_of_reach(tmp_path: Path) -> None:
     run_trainer("ett.init()", environment(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    began = time.monotonic()
     done = run_ett(environment(tmp_path, url), "sync")
     assert done.returncode == 4
     assert "refused" in done.stderr
-    assert time.monotonic() - began < 20

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ett_service.client.phase import phase
 from ett_service.client.session import step
 from tests.client.recording import recording, spooled
 from tests.client.web import Received, Reply, accepting, serving
+from tests.worker.rig import eventually
 
 
 def free_port() -> int:
@@ -54,9 +56,7 @@ def test_a_restart_goes_on_where_the_server_has_it_and_sends_what_dead_processes
         with phase("stalled"):
             pass
         assert here.session.sender.flush(30)
-        deadline = time.monotonic() + 30
-        while len(web.events) < 4 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        assert eventually(lambda: len(web.events) == 4)
         assert {event["phase"] for event in web.events} == {"evaluation", "stalled"}
         producers = {one.batch["producer"] for one in web.received}
         assert producers == {event["producer"] for event in web.events}
@@ -97,37 +97,34 @@ def test_a_wrong_key_is_told_once_and_not_tried_again_soon(
         caplog.at_level(logging.WARNING),
         recording(tmp_path, url=web.url) as here,
     ):
-        for _ in range(3):
+        for _ in range(2):
             with phase("evaluation"):
-                time.sleep(1.1)
+                time.sleep(1.1)  # longer than between two looks of the sender
         assert len(web.received) == 1
-        assert len(here.events) == 6
+        assert len(here.events) == 4
     assert caplog.text.count("ETT_API_KEY") == 1
     assert "ett_key" not in caplog.text
 
 
-def test_a_slow_server_never_slows_a_step(tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> None:
+    let_go, answered = threading.Event(), threading.Event()
+
     def answer(received: Received) -> Reply:
-        time.sleep(0.5)
+        let_go.wait(30)
+        answered.set()
         return accepting(received)
 
-    with serving(answer) as web, recording(tmp_path, url=web.url):
-        took = []
-        began = time.monotonic()
-        n = 0
-        while time.monotonic() - began < 2:
-            n += 1
-            start = time.perf_counter_ns()
+    with serving(answer) as web, recording(tmp_path, url=web.url) as here:
+        step(1)
+        assert eventually(lambda: bool(web.received))
+        for n in range(2, 100_000):
             step(n)
             if n % 1000 == 0:
                 with phase("evaluation"):
                     pass
-            took.append(time.perf_counter_ns() - start)
-    took.sort()
-    assert len(web.received) >= 1
-    assert took[len(took) // 2] < 20_000
-    assert took[len(took) * 999 // 1000] < 5_000_000
-    assert took[-1] < 400_000_000  # what one exchange takes
+        assert not answered.is_set()
+        assert len(here.said("phase_ended")) == 99
+        let_go.set()
 
 
 def test_what_was_dropped_is_reported_once(tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def reply(status: int, body: bytes = b"", **headers: str) -> Answer:
 
 
 def hang(until: threading.Event) -> Answer:
-    """Say nothing until *until*."""
+    """Say nothing until *until*, or for two minutes."""
 
     def answer(_: Request, _sock: socket.socket) -> None:
-        until.wait(30)
+        until.wait(120)
 
     return answer
 

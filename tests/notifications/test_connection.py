@@ -2,12 +2,12 @@
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ett_service.core.intervals import SECOND_US
 from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.sender import Outcome, Sender
 from tests.builders import NOON
@@ -82,11 +82,12 @@ def test_a_resolver_that_hangs_takes_no_longer_than_a_connection_may(
     let_go: threading.Event,
 ) -> None:
     def resolve(_host: str, _port: int) -> list[str]:
-        let_go.wait(30)
+        let_go.wait(120)
         return []
 
     outcome = sent(sender(resolve=resolve, connect_seconds=0.1), named("a", "http://a.example/"))
 
+    assert outcome.took_us < 60 * SECOND_US
     assert outcome == Outcome(None, "The host was not resolved in time.", outcome.took_us)
 
 
@@ -105,9 +106,8 @@ def test_no_answer_takes_longer_than_it_may_however_slowly_it_comes(
     answers = [hang(let_go), drip(let_go, 0.02), drip(let_go, 0.02, b"HTTP/1.1 500 No\r\n\r\n")]
     for answer in answers:
         with receiving(answer) as web:
-            began = time.monotonic()
             outcome = sent(sender(total_seconds=0.2), named("a", web.url))
-            assert time.monotonic() - began < 10  # and not 200, or for ever
+            assert outcome.took_us < 60 * SECOND_US  # and not two minutes and more
             assert outcome.status in (None, 500)
 
 

@@ -89,13 +89,17 @@ def test_a_receiver_that_fails_is_asked_again_by_the_schedule_until_it_is_given_
 
     asked = arrivals(store, project_id, answer, sending)
 
-    waits = [later - before for before, later in pairwise(asked)]
+    (dead,) = kept(store)
+    tried = [(each.at_us + each.took_us - NOON) // SECOND_US for each in dead.tried]
+    assert asked
+    # Who is given up in a tenth of a second may not have read the request by then.
+    assert asked == tried if sending is PATIENT else set(asked) <= set(tried)
+    waits = [later - before for before, later in pairwise(tried)]
     steps = [step // SECOND_US for step in Schedule().steps_us]
-    assert asked[0] == 0
+    assert tried[0] == 0
     assert len(waits) == len(steps) - 1
     for wait, step in zip(waits, steps[1:], strict=True):
         assert 0.9 * step - 1 <= wait <= 1.1 * step + 1
-    (dead,) = kept(store)
     assert (dead.done, len(dead.tried)) == (DeliveryState.DEAD, 10)
 
 
@@ -171,7 +175,7 @@ def test_receivers_that_hang_keep_no_other_waiting(
             put(store, project_id, names, NOON, fingerprint=f"f{number}")
         deliverer.start()
         assert eventually(lambda: all(len(web.requests) == 4 for web in good))
-        assert [len(web.requests) for web in bad] == [1, 1, 1]
+        assert eventually(lambda: [len(web.requests) for web in bad] == [1, 1, 1])
         let_go.set()
 
 

@@ -1,7 +1,7 @@
 """The table itself: its examples, its size, and that the page for people says the same."""
 
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -126,10 +126,10 @@ def test_each_xid_goes_to_who_can_mend_it(xid: int, rule: str | None) -> None:
 def test_no_message_however_long_keeps_a_fold_waiting() -> None:
     for line, _ in EXAMPLES.values():
         crafted = (line[:6] * 4000)[:16_384]
-        began = perf_counter()
+        began = process_time()
         first_match(crafted, "", None, None)
 
-        assert perf_counter() - began < 1, line
+        assert process_time() - began < 1, line
 
 
 def test_the_page_for_people_shows_the_table_as_it_is() -> None:
