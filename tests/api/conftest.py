@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from httpx2 import Response
 from starlette.testclient import TestClient
 
@@ -83,10 +85,21 @@ def running(store: Store, **settings: Any) -> Iterator[Service]:
     clock = Clock()
     worker = Worker(store, clock.now)
     state = AppState(store=store, now_us=clock.now, limits=LIMITS, worker=worker, **settings)
-    with TestClient(create_app(lambda: nullcontext(state))) as client:
+    _opened.append(state)
+    with TestClient(_app()) as client:
         running_service = Service(client, store, worker, clock)
         client.headers["Authorization"] = f"Bearer {running_service.key()}"
         yield running_service
+    _opened.remove(state)
+
+
+_opened: list[AppState] = []
+
+
+@cache
+def _app() -> FastAPI:
+    """Make the application once; it opens the state of one test after the other."""
+    return create_app(lambda: nullcontext(_opened[-1]))
 
 
 @pytest.fixture
