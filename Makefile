@@ -33,15 +33,16 @@ test: setup ## Run the tests.
 	$(BIN)/pytest -n 2 --dist loadgroup --quiet
 
 laws: setup ## Try the laws of the ledger and of the rollups on many more drawn cases.
-	$(BIN)/pytest tests/core/test_laws.py \
+	$(BIN)/pytest tests/core/test_laws.py tests/contract/test_timelines.py \
 		'tests/aggregation/test_rollup_laws.py::test_rollups_sum_up_what_the_events_say[sqlite]' \
 		-n 2 --quiet --hypothesis-profile=laws --timeout=3600
 
 faults: setup ## Kill and pause processes hundreds of times; nothing is lost or done twice. This takes minutes.
 	$(BIN)/pytest tests/faults tests/worker --long -m long --timeout=3600 --quiet
 
-live: setup ## Watch a live fleet under a real Prometheus for longer, with 60 days before it.
-	$(BIN)/pytest tests/live --long --quiet
+live: setup ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler.
+	$(BIN)/pytest tests/live tests/scenarios/test_real_job.py tests/metrics/test_many_cohorts.py \
+		--long --quiet
 
 lint: setup ## Check format, style, types and layers.
 	$(BIN)/ruff format --check

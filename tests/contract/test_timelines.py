@@ -1,7 +1,6 @@
 """The conformance suite through the whole service: from the wire to the numbers."""
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from sqlalchemy import Connection
 
 from ett_service.aggregation.job import refresh
@@ -26,7 +26,8 @@ from tests.contract.described import Json, Service, eventually, quoted
 from tests.core.corpus import FILES, instant
 from tests.core.plain import plain
 
-SAMPLE = 40
+STORED, SENT = 100, 40
+MANY = 1_000
 DAY_US = 86_400_000_000
 OPEN = ("running", "queued")
 
@@ -73,7 +74,7 @@ def kept(conn: Connection, timeline: Timeline) -> JobLedger:
 
 
 def test_each_stored_ledger_is_the_expected_one(store: Store, corpus: Path) -> None:
-    for timeline in timelines(corpus):
+    for timeline in sample(list(timelines(corpus)), STORED):
         ledger = store.write(partial(kept, timeline=timeline))
 
         assert plain(ledger) == timeline.expected, timeline.name
@@ -88,7 +89,7 @@ def test_what_is_sent_over_http_is_answered_with_the_expected_numbers(
         for timeline in timelines(corpus)
         if timeline.name.startswith(file) and timeline.expected["state"] not in OPEN
     ]
-    for timeline in sample(closed):
+    for timeline in sample(closed, SENT // len(FILES) + 1):
         with served.project(timeline.name) as service:
             service.told(timeline.events)
             eventually(partial(service.knows, timeline.job))
@@ -98,12 +99,11 @@ def test_what_is_sent_over_http_is_answered_with_the_expected_numbers(
             assert in_microseconds(job, ledger) == timeline.expected, timeline.name
 
 
-def sample(closed: list[Timeline]) -> Iterable[Timeline]:
-    """Return all of them where much is to be tried, else a part of them."""
-    if os.environ.get("HYPOTHESIS_PROFILE") == "laws":
-        return closed
-    share = SAMPLE // len(FILES) + 1
-    return islice(closed, 0, None, len(closed) // share)
+def sample(whole: list[Timeline], count: int) -> Iterable[Timeline]:
+    """Return about so many, from all over; all of them in ``make laws``."""
+    if settings().max_examples >= MANY:
+        return whole
+    return islice(whole, 0, None, len(whole) // count)
 
 
 def in_microseconds(job: Json, ledger: Json) -> Json:

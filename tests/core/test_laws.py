@@ -1,4 +1,4 @@
-"""The laws of the ledger, on drawn timelines: 300 of each as tests, 10,000 as laws."""
+"""The laws of the ledger, on drawn timelines: 100 of each as tests, 10,000 as laws."""
 
 from collections.abc import Sequence
 from random import Random

@@ -24,8 +24,8 @@ from tests.core.oracle import answer
 from tests.core.plain import plain
 from tests.core.strategies import Timeline, timelines
 
-_FIRST_300 = settings(
-    max_examples=300, phases=[Step.generate], derandomize=True, database=None, deadline=None
+_FIRST_100 = settings(
+    max_examples=100, phases=[Step.generate], derandomize=True, database=None, deadline=None
 )
 
 
@@ -122,7 +122,7 @@ def paints_as_the_oracle(defective: Fold, timeline: Timeline) -> None:
 def test_a_law_turns_red_on_a_planted_defect(
     law: Callable[[Fold, Timeline], None], defective: Fold
 ) -> None:
-    caught = find(timelines, lambda drawn: breaks(law, defective, drawn), settings=_FIRST_300)
+    caught = find(timelines, lambda drawn: breaks(law, defective, drawn), settings=_FIRST_100)
 
     law(fold, caught)
 
@@ -144,4 +144,4 @@ def test_the_law_of_late_facts_turns_red_where_late_batches_are_ignored() -> Non
             return True
         return False
 
-    find(timelines, is_caught, settings=_FIRST_300)
+    find(timelines, is_caught, settings=_FIRST_100)
