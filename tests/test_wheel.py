@@ -74,7 +74,7 @@ def _run(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
 
 
@@ -157,7 +157,7 @@ def _serving(programs: Path, folder: Path) -> Iterator[tuple[str, str]]:
             yield address(process.stderr), process.stdout.readline().strip()
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
 
 
 def _documented_curls() -> list[str]:
@@ -190,7 +190,7 @@ def _curl(command: str, key: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)

@@ -60,7 +60,7 @@ def test_a_reader_that_has_had_enough_is_no_fault() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(timeout=30) == 1
+        assert process.wait(timeout=120) == 1
 
 
 def test_the_version_is_the_one_installed(ett: Ett) -> None:

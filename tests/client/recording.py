@@ -70,7 +70,7 @@ def run_trainer(
     """Run a trainer's code in a Python of its own."""
     command = [sys.executable, "-c", "import ett_service as ett\n" + code, *arguments]
     return subprocess.run(
-        command, env=dict(env), capture_output=True, text=True, timeout=60, check=False
+        command, env=dict(env), capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -79,5 +79,5 @@ def run_ett(env: Mapping[str, str], *arguments: str) -> "subprocess.CompletedPro
     start = "import sys; from ett_service.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", start, *arguments]
     return subprocess.run(
-        command, env=dict(env), capture_output=True, text=True, timeout=60, check=False
+        command, env=dict(env), capture_output=True, text=True, timeout=120, check=False
     )

@@ -39,7 +39,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
             env=environment(folder / "spool", web.url, **more),
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=240,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -50,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         return spooled(folder)
 
     yield make
-    program.communicate(timeout=30)
+    program.communicate(timeout=120)
 
 
 def spooled(folder: Path) -> Batch:

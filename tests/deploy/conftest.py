@@ -40,7 +40,7 @@ def compose(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     return Composed(done.returncode, done.stdout, done.stderr)
 

@@ -21,7 +21,7 @@ def test_the_example_notebook_runs_from_its_first_cell_to_its_last(told: Told) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=240,
     )
     assert done.returncode == 0, done.stdout[-4000:]
     assert "1 passed" in done.stdout

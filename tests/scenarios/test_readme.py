@@ -39,7 +39,7 @@ def answer_to(command: str, server: Server) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=120,
     )
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -62,7 +62,7 @@ def test_the_trainer_of_the_readme_records_itself(tmp_path: Path) -> None:
         [sys.executable, "-W", "error", "-c", STUBS + snippet],
         env={"PATH": os.environ["PATH"], "ETT_SPOOL": str(tmp_path)},
         check=True,
-        timeout=30,
+        timeout=120,
     )
     (spool,) = tmp_path.glob("*/*/000001.jsonl")
     events = [json.loads(line) for line in spool.read_text().splitlines()]

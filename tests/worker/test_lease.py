@@ -97,4 +97,7 @@ def test_its_thread_outlives_trouble_and_lets_go_in_the_end(store: Store) -> Non
     assert eventually(lambda: leading.epoch is not None)
     leading.stop_soon()
     leading.join()
-    assert store.write(partial(leases.take, name="evaluator", holder="other", seconds=1)) == 2
+    # On a busy machine it may have lost it for a moment, and taken it again.
+    epoch = store.write(partial(leases.take, name="evaluator", holder="other", seconds=1))
+    assert epoch is not None
+    assert epoch >= 2

@@ -168,7 +168,7 @@ def test_on_a_terminal_a_long_import_shows_how_far_it_is_and_keeps_data_apart(
             log.flush()
             shown = read_until(terminal, b"7 records")
             log.write("\n".join(RUN[8:]) + "\n")
-        printed, _ = importing.communicate(timeout=20)
+        printed, _ = importing.communicate(timeout=120)
     os.close(terminal)
 
     assert b"7 records" in shown

@@ -117,10 +117,10 @@ def test_what_gathers_while_one_commits_is_committed_together(store: Store) -> N
 
     def wait(_conn: Connection) -> None:
         entered.set()
-        gate.wait(10)
+        gate.wait(60)
 
     first = store.submit(wait)
-    entered.wait(10)
+    entered.wait(60)
 
     def version(conn: Connection) -> None:
         create_project(conn, f"p{len(commits)}", NOON)
@@ -129,7 +129,7 @@ def test_what_gathers_while_one_commits_is_committed_together(store: Store) -> N
     rest = [store.submit(version) for _ in range(10)]
     gate.set()
     for each in (first, *rest):
-        each.result(timeout=10)
+        each.result(timeout=120)
 
     assert len(commits) == 10
     assert len({id(each) for each in commits}) == 1
@@ -140,10 +140,10 @@ def test_a_caller_that_goes_away_stops_nobody_else(store: Store) -> None:
 
     def hold(_conn: Connection) -> None:
         began.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     first = store.submit(hold)
-    assert began.wait(10)
+    assert began.wait(60)
     left = store.submit(lambda conn: create_project(conn, "left", NOON))
     left.cancel()
     stayed = store.submit(lambda conn: create_project(conn, "stayed", NOON))
@@ -159,21 +159,21 @@ def test_who_is_told_to_end_while_committing_for_others_takes_none_along(store: 
 
     def wait(_conn: Connection) -> None:
         entered.set()
-        gate.wait(10)
+        gate.wait(60)
 
     def end(_conn: Connection) -> None:
         raise SystemExit
 
     store.submit(wait)
-    entered.wait(10)
+    entered.wait(60)
     other = store.submit(lambda conn: create_project(conn, "p", NOON))
     own = store.submit(end)
     gate.set()
 
     with pytest.raises(StorageUnavailable, match="ends"):
-        other.result(timeout=10)
+        other.result(timeout=120)
     with pytest.raises(StorageUnavailable, match="ends"):
-        own.result(timeout=10)
+        own.result(timeout=120)
     store.submit(lambda conn: create_project(conn, "later", NOON)).result(10)
     with pytest.raises(SystemExit):
         store.write(end)
@@ -189,20 +189,20 @@ def test_a_full_disk_fails_the_writes_and_keeps_what_stands(
 
     def wait(conn: Connection) -> int:
         entered.set()
-        gate.wait(10)
+        gate.wait(60)
         return create_project(conn, "small", NOON)
 
     def fill(conn: Connection) -> None:
         conn.exec_driver_sql("INSERT INTO store VALUES (hex(randomblob(8)), hex(zeroblob(99999)))")
 
     first = store.submit(wait)
-    entered.wait(10)
+    entered.wait(60)
     rest = [store.submit(fill) for _ in range(3)]
     gate.set()
 
-    assert first.result(timeout=10) > 0
+    assert first.result(timeout=120) > 0
     for each in rest:
-        assert isinstance(each.exception(timeout=10), StorageUnavailable)
+        assert isinstance(each.exception(timeout=120), StorageUnavailable)
     store.write(lambda conn: conn.exec_driver_sql("PRAGMA max_page_count = 100000").all())
     assert store.write(lambda conn: create_project(conn, "after", NOON)) > 0
     beside = open_for_reading(database_url)

@@ -30,7 +30,7 @@ def count(store: Store) -> int:
 
 def test_what_a_work_returns_is_given_back_and_what_it_wrote_is_read(store: Store) -> None:
     assert store.write(lambda conn: add_project(conn, "one")) == "one"
-    assert store.submit(lambda conn: add_project(conn, "two")).result(timeout=10) == "two"
+    assert store.submit(lambda conn: add_project(conn, "two")).result(timeout=120) == "two"
 
     assert count(store) == 2
 
@@ -43,7 +43,7 @@ def test_a_work_that_fails_leaves_nothing_and_its_caller_gets_the_error(store: S
     with pytest.raises(LookupError):
         store.write(fail)
     with pytest.raises(LookupError):
-        store.submit(fail).result(timeout=10)
+        store.submit(fail).result(timeout=120)
 
     assert count(store) == 0
 
@@ -53,7 +53,7 @@ def test_the_failed_work_of_one_caller_does_not_fail_the_others(store: Store) ->
 
     def wait(conn: Connection) -> str:
         entered.set()
-        gate.wait(10)
+        gate.wait(60)
         return add_project(conn, "first")
 
     def fail(conn: Connection) -> str:
@@ -61,12 +61,12 @@ def test_the_failed_work_of_one_caller_does_not_fail_the_others(store: Store) ->
         raise LookupError
 
     first = store.submit(wait)
-    entered.wait(10)
+    entered.wait(60)
     rest = [store.submit(fail if number % 3 == 0 else adding(f"p{number}")) for number in range(12)]
     gate.set()
 
-    assert first.result(timeout=10) == "first"
-    failed = [isinstance(each.exception(timeout=10), LookupError) for each in rest]
+    assert first.result(timeout=120) == "first"
+    failed = [isinstance(each.exception(timeout=120), LookupError) for each in rest]
     assert failed == [number % 3 == 0 for number in range(12)]
     assert count(store) == 9
 

@@ -68,13 +68,13 @@ def test_a_cohort_that_is_being_added_to_is_not_moved(
         def work(conn: Connection) -> None:
             cohorts.hold(conn, project_id, [(0, ids[0])])
             held.set()
-            done.wait(10)
+            done.wait(60)
 
         store.write(work)
 
     adding = threading.Thread(target=add)
     adding.start()
-    assert held.wait(10)
+    assert held.wait(60)
     assert store.write(lambda conn: move(conn, day, ids, own=False)) == 2
     done.set()
     adding.join()
