@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import cache
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
