@@ -72,8 +72,9 @@ dashboards: setup ## Write the dashboards and the rules anew from their programs
 pictures: setup ## Draw the dashboards for the docs; look at what changed. This takes minutes.
 	$(BIN)/python -m dashboards.pictures
 
-golden: setup ## Write the files that hold the weekly report anew; look at what changed.
+golden: setup ## Compare with what was recorded; write its wording anew (DATA=1: its data, too).
 	$(BIN)/python -m tests.report.golden
+	$(BIN)/python -m tests.golden.files $(if $(DATA),--data)
 
 migrate: setup ## Bring the configured database to the newest schema.
 	$(BIN)/ett migrate

@@ -29,7 +29,7 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobFacts(Event, Facts):
+class JobFacts(Facts, Event):
     """Facts about the job; per member the latest ``at`` wins, then the larger value."""
 
     type: ClassVar[str] = "job"

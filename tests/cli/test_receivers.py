@@ -88,7 +88,7 @@ def test_a_receiver_is_added_tried_rotated_and_removed(run: Any) -> None:
         *("oncall", "default", "generic", "127.0.0.1", "model:llm-70b", "working", "0", "0", "0")
     ]
     assert run("deliveries", "oncall") == "No deliveries.\n"
-    assert run("replay", "oncall") == "0 are sent again.\n"
+    assert run("replay", "oncall") == "0 deliveries are sent again.\n"
     assert run("remove", "oncall") == "oncall is told no more.\n"
     assert "No such receiver." in run("test", "oncall", code=1)
 

@@ -59,11 +59,16 @@ class Series(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits, the same for as long as its words are."""
-        return _fingerprint(*self.subject, *self.cohort)
+        words = json.dumps([*self.subject, *self.cohort], separators=(",", ":"))
+        return sha256(words.encode()).hexdigest()[:16]
 
 
-def _fingerprint(*words: object) -> str:
-    return sha256(json.dumps(words, separators=(",", ":")).encode()).hexdigest()[:16]
+def improvement_fingerprint(fingerprint: str) -> str:
+    """Return what an improvement of the series of this fingerprint has: the digits reversed.
+
+    Receivers and stored regressions know improvements by it.
+    """
+    return fingerprint[::-1]
 
 
 class Verdict(StrEnum):
@@ -152,7 +157,7 @@ class Finding:
     def fingerprint(self) -> str:
         """The fingerprint of the series; an improvement has one of its own."""
         if self.verdict is Verdict.IMPROVEMENT:
-            return _fingerprint(*self.series.subject, *self.series.cohort, "better")
+            return improvement_fingerprint(self.series.fingerprint)
         return self.series.fingerprint
 
 

@@ -19,6 +19,7 @@ from ett_service.core.regressions.finding import (
     State,
     Triage,
     Verdict,
+    improvement_fingerprint,
 )
 from ett_service.core.regressions.state import (
     FindingKey,
@@ -143,13 +144,12 @@ def accepted(conn: Connection, project_id: int) -> dict[Series, int]:
     """Read since when values may be part of a baseline, of the series that were accepted."""
     rows = conn.execute(_ACCEPTED, {"of_project": project_id})
     since_us = {row.fingerprint: row.since_us for row in rows}
-    of = {"of_project": project_id, "fingerprints": [*since_us]}
-    latest: dict[Series, int] = {}
-    for text in conn.execute(_BY_FINGERPRINT, of).scalars():
-        finding = finding_from_json(text)
-        since = since_us[finding.fingerprint]
-        latest[finding.series] = max(since, latest.get(finding.series, since))
-    return latest
+    either = [*since_us, *map(improvement_fingerprint, since_us)]
+    of = {"of_project": project_id, "fingerprints": either}
+    series = (
+        finding_from_json(text).series for text in conn.execute(_BY_FINGERPRINT, of).scalars()
+    )
+    return {each: since_us[each.fingerprint] for each in series}
 
 
 def record(

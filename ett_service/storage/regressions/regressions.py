@@ -105,7 +105,7 @@ def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> R
 def _put_baseline(conn: Connection, stored: Regression, act: Act) -> None:
     row = {
         "project_id": stored.project_id,
-        "fingerprint": stored.standing.finding.fingerprint,
+        "fingerprint": stored.series.fingerprint,
         "since_us": stored.standing.onset_us,
         "why": act.why,
         "made_by": act.by,
