@@ -89,7 +89,7 @@ def test_a_receiver_is_added_tried_rotated_and_removed(run: Any) -> None:
     ]
     assert run("deliveries", "oncall") == "No deliveries.\n"
     assert run("replay", "oncall") == "0 deliveries are sent again.\n"
-    assert run("remove", "oncall") == "oncall is told no more.\n"
+    assert run("remove", "oncall") == "oncall is removed.\n"
     assert "No such receiver." in run("test", "oncall", code=1)
 
 
