@@ -23,8 +23,7 @@ from sqlalchemy import Connection, text
 
 from ett_service.api.serve import settle
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.fleet.distribution import place
-from ett_service.core.fleet.totals import MEASURES, Totals
+from ett_service.core.fleet.totals import MEASURES, Totals, place
 from ett_service.core.words import Category
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ett_service.aggregation.job import KeptFold, refresh
+from ett_service.aggregation.fold_job import KeptFold, refresh
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.wire import Limits

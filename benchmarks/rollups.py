@@ -26,7 +26,7 @@ from benchmarks.one_more_event import (
     restarted,
     synced_page,
 )
-from ett_service.aggregation import job as aggregation
+from ett_service.aggregation import fold_job as aggregation
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.dirty_marks import JobKey

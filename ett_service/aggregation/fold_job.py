@@ -4,13 +4,14 @@ The worker folds a kept fold forward; a recomputation, a verification and the ex
 fold every event anew.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.contribution import Cells, contribution
-from ett_service.core.ledger.failures import corrected
+from ett_service.core.fleet.contribution import Cells, contribution, first_difference
+from ett_service.core.ledger.attempt_results import corrected
 from ett_service.core.ledger.fold import JobFold
 from ett_service.core.ledger.results import (
     DEFAULT_LIMITS,
@@ -21,11 +22,20 @@ from ett_service.core.ledger.results import (
 )
 from ett_service.core.words import JobState
 from ett_service.storage.engine.store import Readable
-from ett_service.storage.jobs import batches, records
-from ett_service.storage.jobs.batches import JobBatch
-from ett_service.storage.jobs.ledger_rows import Head
+from ett_service.storage.fleet import contributions
+from ett_service.storage.folded_jobs import (
+    LEDGER_TABLES,
+    JobChanges,
+    LedgerRows,
+    PreviousLedger,
+    StoredLedger,
+)
+from ett_service.storage.jobs import batches, ledgers, records
+from ett_service.storage.jobs.batches import JobBatch, existing_rows
+from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.jobs.records import JobRecord
-from ett_service.storage.metrics.counter_samples import CounterSample, counter_sample
+from ett_service.storage.metrics.counters import CounterSample, counter_sample
+from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 
 OPEN_EVERY_US = 30_000_000
@@ -124,3 +134,153 @@ def due_us(ledger: JobLedger, open_every_us: int) -> int | None:
     if ledger.state in _OPEN:
         looks.append(ledger.as_of + open_every_us)
     return min(looks, default=None)
+
+
+_LONG = 2_000  #: events; to fold more than these takes longer than others should wait for a lock
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFold:
+    """A fold that can go on while the stored revision is still this one.
+
+    :func:`refresh` uses it up, and what it returns counts once its transaction is committed.
+    """
+
+    key: JobKey
+    fold: JobFold
+    born_us: int | None  #: tells the job from a deleted one of its name
+    revision: int  #: 0 where nothing is stored
+    ledger: JobLedger | None = None  #: what is stored; None where that was not read
+    exclusions: tuple[Exclusion, ...] = ()  #: with which that was given to the rollups
+    batches: frozenset[int] = field(default_factory=frozenset)  #: marked, and already folded
+
+
+def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> KeptFold:
+    """Take in all events that the job has, outside of the transaction that will store them.
+
+    What is read first may be overtaken by what is read later, never the other way round: a
+    revision that still stands vouches for every batch whose mark was gone before it.
+    """
+    born_us, head = dirty_marks.born_us(conn, key), ledgers.head(conn, key)
+    batches = frozenset(dirty_marks.batches(conn, key))
+    fold = take_in(records.read(conn, key), limits)
+    return KeptFold(key, fold, born_us, _revision(head), batches=batches)
+
+
+def refresh(
+    conn: Connection,
+    key: JobKey,
+    now_us: int,
+    kept: KeptFold | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    open_every_us: int = OPEN_EVERY_US,
+) -> KeptFold | None:
+    """Fold what came into the job and store its ledger as of *now_us*, in microseconds.
+
+    The order makes racing writers and a crash harmless: lock the job, delete its marks, read.
+    So a mark is only gone once what it stands for was there to be read. Returns None, and has
+    changed nothing, if another worker holds the job or has just done the same, or if it is gone.
+
+    What the *kept* fold cannot take in is folded with all events of the job, inside the
+    transaction; for a long job ``NotForward`` is raised instead.
+    """
+    born_us = dirty_marks.lock(conn, key)
+    if born_us is None:
+        return None
+    batches = dirty_marks.take(conn, key)
+    head = ledgers.head(conn, key)
+    if not (batches or is_outdated(head, now_us)):
+        return None
+    revision, folded = _revision(head), None
+    if kept and (kept.born_us, kept.revision) == (born_us, revision):
+        folded = _gone_on(conn, kept, batches, now_us, limits)
+    previous = kept if folded else None
+    if folded is None:
+        if kept and kept.fold.event_count > _LONG:
+            raise NotForward
+        folded = fold_job(records.read(conn, key), now_us, limits)
+    changes = JobChanges(key.project_id)
+    new_head = folded.head(revision + 1, now_us, open_every_us)
+    changes.compare_ledger(key, folded.ledger, new_head, _stored(conn, folded, previous))
+    roll_up(conn, changes, folded, previous)
+    changes.write(conn, {})
+    return KeptFold(key, folded.fold, born_us, new_head.revision, folded.ledger, folded.exclusions)
+
+
+def roll_up(
+    conn: Connection, changes: JobChanges, folded: FoldedJob, previous: KeptFold | None = None
+) -> None:
+    """Gather what the job adds to the fleet, and what it says of the counters.
+
+    Where *previous* is what was stored before, only from the first hour on that differs.
+    """
+    since = None
+    if previous and previous.ledger and previous.exclusions == folded.exclusions:
+        since = first_difference(previous.ledger, folded.ledger, folded.fold.changed_from)
+    cells = folded.cells(since)
+    changes.compare_cells(folded.key, cells, contributions.existing(conn, folded.key, since))
+    changes.compare_sample(folded.key, folded.counter_sample())
+
+
+def is_outdated(head: Head | None, now_us: int) -> bool:
+    """Return whether the ledger has to be folded although no fact came in."""
+    if head is None or head.formula_version != FORMULA_VERSION:
+        return True
+    return head.due_us is not None and head.due_us <= now_us
+
+
+def _revision(head: Head | None) -> int:
+    return head.revision if head else 0
+
+
+def _gone_on(
+    conn: Connection, kept: KeptFold, batches: Sequence[int], now_us: int, limits: Limits
+) -> FoldedJob | None:
+    """Fold what the marks stand for into the kept fold; None if it has to be begun anew."""
+    unread = [batch for batch in batches if batch not in kept.batches]
+    record = records.read(conn, kept.key, unread)
+    try:
+        return fold_job(record, now_us, limits, kept=kept.fold)
+    except NotForward:
+        return None
+
+
+def _stored(conn: Connection, folded: FoldedJob, previous: KeptFold | None) -> StoredLedger:
+    """Return what is stored of the ledger, read only where the fold before does not know it."""
+    if previous is not None and previous.ledger is not None:
+        return PreviousLedger(previous.ledger, folded.fold.changed_from)
+    batch = JobBatch(folded.key.project_id, [folded.key.job])
+    return LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))
+
+
+MOST_EVENTS = 1_000_000
+
+
+class Folds:
+    """The folds used last, together of no more than *most_events* events.
+
+    Whoever takes one owns it. It comes back only once its transaction is committed: a fold that
+    knows more than the database would otherwise be taken for what is stored.
+    """
+
+    def __init__(self, most_events: int = MOST_EVENTS) -> None:
+        self._most = most_events
+        self._events = 0
+        self._kept: OrderedDict[JobKey, tuple[KeptFold, int]] = OrderedDict()
+
+    def take(self, key: JobKey) -> KeptFold | None:
+        """Remove and return the job's fold."""
+        if key not in self._kept:
+            return None
+        kept, events = self._kept.pop(key)
+        self._events -= events
+        return kept
+
+    def keep(self, kept: KeptFold) -> None:
+        """Put a fold back, and let go of those that were unused for longest."""
+        self.take(kept.key)
+        self._kept[kept.key] = (kept, kept.fold.event_count)
+        self._events += kept.fold.event_count
+        while self._events > self._most:
+            _, (_, events) = self._kept.popitem(last=False)
+            self._events -= events

@@ -22,7 +22,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from ett_service.aggregation.fold_job import fold_batch
-from ett_service.aggregation.repair import repair
+from ett_service.aggregation.verify import repair
 from ett_service.core.ledger.results import DEFAULT_LIMITS, Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Readable, Store, open_for_reading, open_store
@@ -31,7 +31,7 @@ from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.folded_jobs import LEDGER_TABLES, JobChanges, LedgerRows
 from ett_service.storage.jobs import batches
 from ett_service.storage.jobs.batches import JobBatch, RecomputePosition, existing_rows
-from ett_service.storage.metrics import counter_samples
+from ett_service.storage.metrics import counters
 from ett_service.storage.record.dirty_marks import JobKey
 
 _TRIES = 4
@@ -87,7 +87,7 @@ def refold(
     """
     ledgers = LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))
     cells = contributions.existing_of_batch(conn, batch, hold=True)
-    samples = counter_samples.stored(conn, batch)
+    samples = counters.stored(conn, batch)
     changes = JobChanges(batch.project_id)
     for folded in fold_batch(conn, batch, now_us, limits):
         key, head = folded.key, ledgers.head(folded.key.job)

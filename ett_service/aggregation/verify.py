@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import sub
 
 import msgspec
 from sqlalchemy import Connection, Table
@@ -11,17 +13,17 @@ from ett_service.aggregation.fold_job import FoldedJob, fold_job
 from ett_service.core.fleet.totals import MEASURES, Totals
 from ett_service.core.ledger.results import DEFAULT_LIMITS, FORMULA_VERSION, Limits, Share
 from ett_service.core.words import Category
-from ett_service.storage.engine.store import Readable
-from ett_service.storage.fleet import contributions, rollup_rows
+from ett_service.storage.engine.store import Readable, Store
+from ett_service.storage.fleet import contributions, rollup_deltas, rollup_rows
 from ett_service.storage.fleet.contributions import Content, ExistingCells, Place, content
 from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Amounts, Key
 from ett_service.storage.fleet.rollup_rows import RollupDay
 from ett_service.storage.folded_jobs import LEDGER_TABLES, LedgerRows
 from ett_service.storage.jobs import batches, records
 from ett_service.storage.jobs.batches import JobBatch, existing_rows
-from ett_service.storage.jobs.ledger_rows import Columns, Head, rows
-from ett_service.storage.metrics import counter_samples
-from ett_service.storage.metrics.counter_samples import CounterSample
+from ett_service.storage.jobs.ledgers import Columns, Head, rows
+from ett_service.storage.metrics import counters
+from ett_service.storage.metrics.counters import CounterSample
 from ett_service.storage.record.dirty_marks import JobKey
 
 _ABSENT = "nothing"
@@ -58,7 +60,7 @@ def _check(conn: Connection, batch: JobBatch, limits: Limits) -> Iterator[Verdic
     marked = batches.marked(conn, batch)
     ledgers = LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))
     cells = contributions.existing_of_batch(conn, batch, hold=False)
-    samples = counter_samples.stored(conn, batch)
+    samples = counters.stored(conn, batch)
     for record in records.read_batch(conn, batch):
         key, head = record.key, ledgers.head(record.key.job)
         if key.job in marked or (head and head.formula_version != FORMULA_VERSION):
@@ -220,3 +222,33 @@ def _rollup_differences(
         if one != other:
             what = " ".join([table.name, *map(str, key), measure])
             yield RollupDifference(project_id, what, one, other)
+
+
+def repair(store: Store) -> int:
+    """Correct every row that differs, and return how many did."""
+    repaired = 0
+    for project_id, changes in list(_differing(store)):
+        store.write(partial(rollup_deltas.write, project_id=project_id, changes=changes))
+        repaired += sum(map(len, changes.values()))
+    return repaired
+
+
+def _differing(store: Store) -> Iterator[tuple[int, dict[Table, Amounts]]]:
+    with store.reading() as conn:
+        for day in rollup_rows.days(conn):
+            changes = {
+                table: _missing(
+                    day.stored.get(table, {}), day.summed.get(table, {}), (0,) * len(measures)
+                )
+                for table, measures in MEASURES_OF.items()
+            }
+            if any(changes.values()):
+                yield day.project_id, changes
+
+
+def _missing(stored: Amounts, summed: Amounts, nothing: tuple[int, ...]) -> Amounts:
+    return {
+        key: tuple(map(sub, summed.get(key, nothing), stored.get(key, nothing)))
+        for key in stored.keys() | summed.keys()
+        if stored.get(key) != summed.get(key)
+    }

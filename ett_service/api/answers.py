@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import (
     AliasChoices,
     AliasGenerator,
+    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -21,10 +22,26 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import core_schema
+from starlette.datastructures import MutableHeaders
 
+from ett_service.core.dimensions import Dimension
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.words import Category
+from ett_service.fleet.scope import Exclusions
 from ett_service.fleet.uncertainty import Interval
+
+_SAFE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def add_headers(headers: MutableHeaders, request_id: str) -> None:
+    """Add the request id and the safe headers."""
+    headers["X-Request-Id"] = request_id
+    for name, value in _SAFE_HEADERS.items():
+        headers.setdefault(name, value)
 
 
 def seconds(us: float) -> float:
@@ -202,3 +219,27 @@ class IntervalAnswer(Answer):
 
     low: float
     high: float
+
+
+def start_of(window: str = "") -> Any:
+    """Read the start of a window, of the source's own or of its attribute *window*."""
+    path = AliasPath(window, "from_us") if window else "from_us"
+    return Field(serialization_alias="from", validation_alias=path)
+
+
+def end_of(window: str = "") -> Any:
+    """Read the end of a window."""
+    return Field(validation_alias=AliasPath(window, "to_us") if window else "to_us")
+
+
+class AskedAnswer(Answer):
+    """The question as it was understood. Windows are on full hours."""
+
+    from_: Instant = start_of()
+    to: Instant = end_of()
+    as_of: Instant = Field(description="When the answer was computed.")
+    group_by: list[Dimension]
+    where: Annotated[dict[Dimension, list[str]], SortedValues] = Field(
+        description="Empty text stands for unknown."
+    )
+    exclusions: Exclusions

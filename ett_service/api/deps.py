@@ -1,6 +1,7 @@
-"""What routes ask for, as typed aliases: a connection, a key, a project, a job, query values."""
+"""What routes ask for, as typed aliases: a connection, a key, a job, a scope and a window."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, params
@@ -12,7 +13,9 @@ from sqlalchemy import Connection
 from ett_service.api.answers import Words
 from ett_service.api.problems import Problem, ProblemKind, fault_members
 from ett_service.api.state import AppState
-from ett_service.fleet.scope import STEPS
+from ett_service.core.dimensions import GROUPS
+from ett_service.fleet import scope as scopes
+from ett_service.fleet.scope import STEPS, Exclusions, Scope, Window
 from ett_service.ingest.refusals import Fault
 from ett_service.ingest.text import parse_instant
 from ett_service.storage.jobs.listing import project_id
@@ -210,3 +213,77 @@ def _job(job: Annotated[str, Path(description="The job's name.", examples=["llm-
 
 
 Job = Annotated[str, Depends(_job)]
+
+
+GroupBy = Annotated[
+    str | None,
+    Query(
+        description=f"Dimensions, separated by commas: {', '.join(GROUPS)}.",
+        max_length=200,
+        examples=["team,model"],
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopeQuery:
+    """Which cohorts, as the query names them."""
+
+    project: ProjectName = None
+    where: Annotated[
+        tuple[str, ...],
+        Query(
+            description="`DIMENSION:VALUE`, split at the first colon; empty for unknown. Several "
+            "values of one dimension are alternatives. Different dimensions must all match.",
+            examples=[["team:pretraining"]],
+        ),
+    ] = ()
+    exclusions: Annotated[Exclusions, Query(description="Whether excluded time counts.")] = (
+        "left_out"
+    )
+
+
+def scope_of(query: ScopeQuery, key: Key, conn: Connection) -> Scope:
+    """Read the scope of a question, as far as the *key* may read.
+
+    Raises:
+        Problem: 404.
+        BadQuestion: It cannot be read.
+    """
+    return Scope(
+        project_ids=project_ids(key, conn, query.project),
+        where=scopes.where(query.where),
+        exclusions=query.exclusions,
+    )
+
+
+def _scope(query: Annotated[ScopeQuery, Depends()], key: ReadingKey, conn: Reader) -> Scope:
+    return scope_of(query, key, conn)
+
+
+ScopeParameter = Annotated[Scope, Depends(_scope)]
+"""The scope, without groups. Raises Problem 404 and BadQuestion, which is answered by 422."""
+
+
+def _grouped(scope: ScopeParameter, group_by: GroupBy = None) -> Scope:
+    return replace(scope, group_by=scopes.group_by(group_by))
+
+
+GroupedScope = Annotated[Scope, Depends(_grouped)]
+
+
+def _window(
+    state: State,
+    from_us: Annotated[
+        At,
+        Query(alias="from", description="Rounded down to an hour; by default a week before `to`."),
+    ] = None,
+    to_us: Annotated[
+        At, Query(alias="to", description="Rounded up to an hour; by default now.")
+    ] = None,
+) -> Window:
+    return scopes.window(from_us, to_us, state.now_us())
+
+
+WindowParameter = Annotated[Window, Depends(_window)]
+"""The window of a question, on full hours. Raises BadQuestion."""

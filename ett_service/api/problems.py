@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from ett_service.api.access import mark
+from ett_service.api.answers import add_headers
 from ett_service.fleet.scope import BadQuestion
 from ett_service.ingest.refusals import (
     BadBatch,
@@ -233,7 +233,7 @@ def _fail(request: Request, error: Exception) -> Response:
     log.error("The service failed.", exc_info=error, extra=_log_fields(request, "failed"))
     answer = render(request, problem_of(error))
     # This answer passes outside the middleware that marks all others.
-    mark(MutableHeaders(raw=answer.raw_headers), request.state.request_id)
+    add_headers(MutableHeaders(raw=answer.raw_headers), request.state.request_id)
     return answer
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.dimensions import Cohort as Kind
 from ett_service.core.events import MarkerKind
-from ett_service.core.fleet.cohort import MOST_ACCELERATORS, size_of
+from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, size_of
 from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER

@@ -10,8 +10,7 @@ from typing import Literal
 from scipy.special import stdtrit
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.distribution import Tally, value
-from ett_service.core.fleet.totals import PLAIN, WEIGHTED, Totals
+from ett_service.core.fleet.totals import PLAIN, WEIGHTED, Tally, Totals, value
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.ledger.results import Checkpoint, JobLedger
 from ett_service.core.planning.checkpoint_interval import (
@@ -23,7 +22,8 @@ from ett_service.core.planning.checkpoint_interval import (
 from ett_service.core.planning.scale import best_interval
 from ett_service.core.words import Period
 from ett_service.fleet.scope import Scope, Window
-from ett_service.fleet.uncertainty import CONFIDENCE, time_between
+from ett_service.fleet.summary import time_between
+from ett_service.fleet.uncertainty import CONFIDENCE
 from ett_service.storage.fleet import rollups
 from ett_service.storage.fleet.histories import MOST_GAPS, cohort_gaps
 from ett_service.storage.fleet.job_sums import job_tally, job_totals

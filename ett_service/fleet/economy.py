@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.totals import MEASURES, WEIGHTED, Totals, ratio
+from ett_service.core.fleet.totals import MEASURES, WEIGHTED, Totals, mfu_ratio, ratio
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
-from ett_service.core.ledger.work import mfu_ratio
 from ett_service.core.words import Category
 from ett_service.storage.fleet.job_sums import job_totals
 

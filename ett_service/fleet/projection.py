@@ -14,7 +14,7 @@ from ett_service.core.planning.scale import (
     published_ratio,
 )
 from ett_service.core.words import Origin
-from ett_service.fleet.uncertainty import poisson_interval
+from ett_service.fleet.summary import poisson_interval
 
 Counted = Literal["nodes", "infra", "all"]
 """Failures of origin ``infra``, which come with nodes; preemptions, too; all of them."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ett_service.core.errors import OutOfDomain
-from ett_service.core.ledger.work import training_flops
+from ett_service.core.ledger.job_results import training_flops
 from ett_service.core.planning.run import Run, Spot, on_demand_cost, spot_cost, spot_gpu_hours
 from ett_service.fleet.economy import Economy
 from ett_service.fleet.scope import BadQuestion

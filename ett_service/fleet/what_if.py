@@ -17,8 +17,13 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
-from ett_service.core.fleet.cohort import Frame, is_weighted
-from ett_service.core.fleet.owned_time import OwnedTime, time_in_window, with_waits
+from ett_service.core.fleet.owned_time import (
+    Frame,
+    OwnedTime,
+    is_weighted,
+    time_in_window,
+    with_waits,
+)
 from ett_service.core.fleet.totals import WEIGHTED, Totals, ratio
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger

@@ -18,9 +18,9 @@ from ett_service.storage.engine.statements import Values
 from ett_service.storage.fleet.contributions import CohortIds, ContributionChanges, ExistingCells
 from ett_service.storage.jobs import batches
 from ett_service.storage.jobs.batches import RowChanges, RowsOf
-from ett_service.storage.jobs.ledger_rows import PARTS, SEGMENTS, Head, ledger_columns, rows
-from ett_service.storage.metrics import counter_samples
-from ett_service.storage.metrics.counter_samples import CounterSample
+from ett_service.storage.jobs.ledgers import PARTS, SEGMENTS, Head, ledger_columns, rows
+from ett_service.storage.metrics import counters
+from ett_service.storage.metrics.counters import CounterSample
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job_ledger
 
@@ -116,7 +116,7 @@ class JobChanges:
         """Write them; *ids* are those of the project's cohorts, and learn of new ones."""
         self.ledgers.write(conn)
         self.contributions.write(conn, self.project_id, ids)
-        counter_samples.put(conn, self.samples)
+        counters.put(conn, self.samples)
 
 
 def _common_start(before: Sequence[T], after: Sequence[T]) -> int:

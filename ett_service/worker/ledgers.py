@@ -9,9 +9,14 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 from typing_extensions import override
 
-from ett_service.aggregation.fold_job import OPEN_EVERY_US, NotForward
-from ett_service.aggregation.folds import Folds
-from ett_service.aggregation.job import KeptFold, refresh, warm
+from ett_service.aggregation.fold_job import (
+    OPEN_EVERY_US,
+    Folds,
+    KeptFold,
+    NotForward,
+    refresh,
+    warm,
+)
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.ledger.results import DEFAULT_LIMITS, FORMULA_VERSION, Limits
 from ett_service.storage.engine.errors import StorageUnavailable

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, delete, insert
 
-from ett_service.aggregation.job import KeptFold, refresh
+from ett_service.aggregation.fold_job import KeptFold, refresh
 from ett_service.core.events import AttemptStarted, Event, PhaseStarted
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import DEFAULT_LIMITS, JobLedger, Limits

@@ -11,7 +11,7 @@ from ett_service.core.dimensions import DIMENSIONS, Cohort
 from ett_service.core.fleet.contribution import Cells, contribution
 from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import DAY_US
-from ett_service.core.ledger.failures import corrected
+from ett_service.core.ledger.attempt_results import corrected
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import DEFAULT_LIMITS, Limits
 from ett_service.storage import schema

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, insert
 
 from ett_service.aggregation.fold_job import NotForward, fold_all, fold_job
 from ett_service.core.events import AttemptEnded, AttemptStarted
-from ett_service.core.ledger.failures import AttemptKey, FailureVerdict
+from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Cause, Origin, Outcome
 from ett_service.storage.engine.store import Store

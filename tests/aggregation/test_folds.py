@@ -1,7 +1,6 @@
 """Kept folds are owned by whoever takes them, and do not grow without end."""
 
-from ett_service.aggregation.folds import Folds
-from ett_service.aggregation.job import KeptFold
+from ett_service.aggregation.fold_job import Folds, KeptFold
 from ett_service.core.ledger.fold import JobFold
 from ett_service.storage.record.dirty_marks import JobKey
 from tests.builders import progress

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from ett_service.aggregation.fold_job import NotForward
-from ett_service.aggregation.job import KeptFold, warm
+from ett_service.aggregation.fold_job import KeptFold, NotForward, warm
 from ett_service.core.events import AttemptEnded, AttemptStarted, Event, PhaseStarted, SpanOver
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import FORMULA_VERSION

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection
 
-from ett_service.aggregation.job import KeptFold, refresh
+from ett_service.aggregation.fold_job import KeptFold, refresh
 from ett_service.core.events import AttemptEnded, Event
 from ett_service.core.words import Outcome
 from ett_service.storage.engine.store import Store

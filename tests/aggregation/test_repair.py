@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from sqlalchemy import Connection, delete, insert, update
 
-from ett_service.aggregation.repair import repair
+from ett_service.aggregation.verify import repair
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import rollup_daily, rollup_hourly, tally_daily, tally_hourly

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from ett_service.aggregation.job import KeptFold
+from ett_service.aggregation.fold_job import KeptFold
 from ett_service.core.events import JobFacts
-from ett_service.core.ledger.failures import FailureVerdict
+from ett_service.core.ledger.attempt_results import FailureVerdict
 from ett_service.core.ledger.results import DEFAULT_LIMITS, Exclusion
 from ett_service.core.words import Cause, Origin
 from ett_service.storage.deletion import delete_job

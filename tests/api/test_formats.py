@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from ett_service.api.bodies import as_file
 from ett_service.api.columns import Column, ColumnKind, columns_of
 from ett_service.api.fleet.groups import GroupAnswer
 from ett_service.api.fleet.summary import PointAnswer, TopJobAnswer
-from ett_service.api.formats import as_file
 from tests.api.conftest import Service
 from tests.engines import ON_ONE_ENGINE
 from tests.stories import failing_job, told

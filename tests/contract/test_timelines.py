@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import Connection
 
-from ett_service.aggregation.job import refresh
+from ett_service.aggregation.fold_job import refresh
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Period
 from ett_service.ingest.accept import accept

@@ -13,7 +13,7 @@ from ett_service.demo.calendar import WireEvent
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.folded_jobs import JobChanges, LedgerRows
-from ett_service.storage.jobs.ledger_rows import Head
+from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.events import encode_body
 from ett_service.storage.record.keys import create_project

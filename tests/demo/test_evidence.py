@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ett_service.core.events import AttemptEnded
-from ett_service.core.ledger.failures import classify
+from ett_service.core.ledger.attempt_results import classify
 from ett_service.core.words import ORIGIN_OF_CAUSE, Outcome
 from ett_service.demo.fleet import LLAMA3_OF_USERS, LLAMA3_UNEXPECTED
 from ett_service.demo.stops import (

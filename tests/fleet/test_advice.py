@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ett_service.core.fleet.distribution import Tally, place
-from ett_service.core.fleet.totals import Totals
+from ett_service.core.fleet.totals import Tally, Totals, place
 from ett_service.fleet.advice import Counted, MeasuredCosts, advise
 
 SECOND = 1_000_000

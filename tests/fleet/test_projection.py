@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ett_service.core.fleet.distribution import Tally, place
-from ett_service.core.fleet.totals import Totals
+from ett_service.core.fleet.totals import Tally, Totals, place
 from ett_service.fleet.projection import SCALES, Input, Inputs, measured, project
 
 SECOND = 1_000_000

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from ett_service.fleet.uncertainty import poisson_interval, time_between
+from ett_service.fleet.summary import poisson_interval, time_between
 
 
 def _poisson_below(count: int, mean: float) -> float:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.core.fleet.counters import DEDUCTIONS, PHASES
-from ett_service.core.fleet.distribution import DURATION_BOUNDS_US
+from ett_service.core.fleet.totals import DURATION_BOUNDS_US
 from ett_service.metrics.counter_text import CountersWriter
 from ett_service.metrics.families import COUNTERS, Kind
 from ett_service.metrics.text import TextFormat

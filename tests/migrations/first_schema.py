@@ -17,7 +17,7 @@ from ett_service.ingest.accept import accept
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.sqlite import writing_engine
 from ett_service.storage.folded_jobs import JobChanges, LedgerRows
-from ett_service.storage.jobs.ledger_rows import Head
+from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.record import dirty_marks, events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key, create_project

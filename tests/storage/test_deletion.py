@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Connection, Table, select
 
-from ett_service.aggregation.job import KeptFold, refresh, warm
+from ett_service.aggregation.fold_job import KeptFold, refresh, warm
 from ett_service.aggregation.verify import verify
 from ett_service.core.events import Event
 from ett_service.core.ledger.results import Exclusion

@@ -21,7 +21,7 @@ from ett_service.storage.folded_jobs import (
 )
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.jobs.batches import JobBatch, existing_rows
-from ett_service.storage.jobs.ledger_rows import Head
+from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.record.dirty_marks import JobKey
 from tests.aggregation.deliveries import deliver, stored
 from tests.builders import MINUTE, NOON, event

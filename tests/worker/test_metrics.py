@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select
 
-from ett_service.core.fleet.distribution import DURATION_BOUNDS_US
+from ett_service.core.fleet.totals import DURATION_BOUNDS_US
 from ett_service.core.ledger.results import Exclusion
 from ett_service.storage import deletion
 from ett_service.storage.metrics import counters as stored_counters
 from ett_service.storage.metrics import labels as counter_labels
-from ett_service.storage.metrics.counter_samples import ident
-from ett_service.storage.metrics.counters import Labels, PublishedMetrics
+from ett_service.storage.metrics.counters import Labels, PublishedMetrics, ident
 from ett_service.storage.metrics.labels import COHORT, LabelLimits
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey

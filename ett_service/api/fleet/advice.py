@@ -6,10 +6,17 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, Instant, NullIfEmpty, Of, Seconds
-from ett_service.api.deps import Job, ProjectId, Reader, State, only_declared_parameters
-from ett_service.api.fleet.question import AskedAnswer, GroupedScope, WindowParameter
-from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.answers import Answer, AskedAnswer, Instant, NullIfEmpty, Of, Seconds
+from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.deps import (
+    GroupedScope,
+    Job,
+    ProjectId,
+    Reader,
+    State,
+    WindowParameter,
+    only_declared_parameters,
+)
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
 from ett_service.core.dimensions import Dimension

@@ -16,11 +16,19 @@ from ett_service.api.answers import (
     Ratio,
     Seconds,
     SortedValues,
+    end_of,
     scaled,
+    start_of,
 )
-from ett_service.api.deps import Reader, State, Text, only_declared_parameters
-from ett_service.api.fleet.question import ScopeParameter, WindowParameter, end_of, start_of
-from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.deps import (
+    Reader,
+    ScopeParameter,
+    State,
+    Text,
+    WindowParameter,
+    only_declared_parameters,
+)
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.record.markers import MarkedAnswer
 from ett_service.core.events import MarkerKind

@@ -8,8 +8,14 @@ from pydantic import AliasPath, Field
 from sqlalchemy import Connection
 
 from ett_service.api.answers import Answer, Finite, Of, Ratio, Sources, finite
-from ett_service.api.deps import Reader, State, Text, only_declared_parameters
-from ett_service.api.fleet.question import ScopeParameter, WindowParameter
+from ett_service.api.deps import (
+    Reader,
+    ScopeParameter,
+    State,
+    Text,
+    WindowParameter,
+    only_declared_parameters,
+)
 from ett_service.api.problems import declared
 from ett_service.core.fleet.totals import WEIGHTED, Totals
 from ett_service.fleet.run_plan import ASSUMPTION, EttFrom, Plan, PlanQuestion, plan

@@ -7,16 +7,26 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import BeforeValidator, Field
 
-from ett_service.api.answers import Answer, Instant, NullIfEmpty, Of, Ratio, Seconds, SortedValues
-from ett_service.api.deps import At, Reader, only_declared_parameters
-from ett_service.api.fleet.question import (
-    GroupBy,
-    ScopeParameter,
-    WindowParameter,
+from ett_service.api.answers import (
+    Answer,
+    Instant,
+    NullIfEmpty,
+    Of,
+    Ratio,
+    Seconds,
+    SortedValues,
     end_of,
     start_of,
 )
-from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.deps import (
+    At,
+    GroupBy,
+    Reader,
+    ScopeParameter,
+    WindowParameter,
+    only_declared_parameters,
+)
 from ett_service.api.problems import declared
 from ett_service.core.fleet.decomposition import UNITS
 from ett_service.core.intervals import HOUR_US

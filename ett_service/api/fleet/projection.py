@@ -7,10 +7,15 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import Field
 
-from ett_service.api.answers import Answer, Finite, Of, Ratio
-from ett_service.api.deps import Reader, State, only_declared_parameters
-from ett_service.api.fleet.question import AskedAnswer, ScopeParameter, WindowParameter
-from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.answers import Answer, AskedAnswer, Finite, Of, Ratio
+from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.deps import (
+    Reader,
+    ScopeParameter,
+    State,
+    WindowParameter,
+    only_declared_parameters,
+)
 from ett_service.api.problems import declared
 from ett_service.core.fleet.totals import Totals
 from ett_service.fleet.projection import (

@@ -6,16 +6,27 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, ByCategory, Instant, Of, Ratio, Seconds, Words
-from ett_service.api.deps import Reader, State, Step, only_declared_parameters
-from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds
-from ett_service.api.fleet.question import (
+from ett_service.api.answers import (
+    Answer,
     AskedAnswer,
-    GroupedScope,
-    ScopeParameter,
-    WindowParameter,
+    ByCategory,
+    Instant,
+    Of,
+    Ratio,
+    Seconds,
+    Words,
 )
-from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.deps import (
+    GroupedScope,
+    Reader,
+    ScopeParameter,
+    State,
+    Step,
+    WindowParameter,
+    only_declared_parameters,
+)
+from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds
 from ett_service.api.problems import declared
 from ett_service.core.words import Category, JobState
 from ett_service.fleet import summary as fleet

@@ -15,19 +15,29 @@ from ett_service.api.answers import (
     Ratio,
     SortedValues,
     Sources,
-    scaled,
-)
-from ett_service.api.bodies import RequestBody, described, read_model
-from ett_service.api.deps import Reader, State, key_of, only_declared_parameters, require
-from ett_service.api.fleet.question import (
-    ScopeParameter,
-    ScopeQuery,
-    WindowParameter,
     end_of,
-    scope_of,
+    scaled,
     start_of,
 )
-from ett_service.api.formats import FormatParameter, as_files, listed
+from ett_service.api.bodies import (
+    FormatParameter,
+    RequestBody,
+    as_files,
+    described,
+    listed,
+    read_model,
+)
+from ett_service.api.deps import (
+    Reader,
+    ScopeParameter,
+    ScopeQuery,
+    State,
+    WindowParameter,
+    key_of,
+    only_declared_parameters,
+    require,
+    scope_of,
+)
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.state import AppState
 from ett_service.core.intervals import HOUR_US

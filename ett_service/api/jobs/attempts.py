@@ -10,7 +10,7 @@ from ett_service.api.deps import Reader, ReadingKey, only_declared_parameters
 from ett_service.api.jobs.answers import AttemptLinks, AttemptPlace
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import Problem, ProblemKind, declared
-from ett_service.storage.metrics import counter_samples
+from ett_service.storage.metrics import counters
 from ett_service.storage.record.keys import Key
 
 router = APIRouter(
@@ -36,7 +36,7 @@ def read_attempt(
     change, and the id stands for the attempt that has the number now.
     """
     parsed = _ID.fullmatch(attempt_id)
-    owner = None if parsed is None else counter_samples.job_of(conn, parsed[1])
+    owner = None if parsed is None else counters.job_of(conn, parsed[1])
     if parsed is None or owner is None or not _may_read(key, owner.project_id):
         raise _unknown()
     attempts = ledger_of(conn, owner.project_id, owner.job).attempts

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
 from ett_service.api import pagination
+from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import At, Job, ProjectId, Reader, State, Text, only_declared_parameters
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.jobs.answers import (
     AttemptAnswer,
     AttemptList,

@@ -8,8 +8,8 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from ett_service.api.answers import Answer, Instant, Words
+from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import Job, ProjectId, Reader, State, Step, only_declared_parameters
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.jobs.answers import ProductivityAnswer
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared

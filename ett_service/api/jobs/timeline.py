@@ -8,8 +8,8 @@ from pydantic import Field
 from starlette.responses import Response
 
 from ett_service.api.answers import Answer, Instant, Seconds
+from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.jobs.trace import trace
 from ett_service.api.problems import declared

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, Instant, NextCursor, Of, Seconds, Words
+from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import (
     AdministeredId,
     ListedProjectId,
@@ -18,7 +19,6 @@ from ett_service.api.deps import (
     only_declared_parameters,
     require,
 )
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import declared
 from ett_service.api.receivers.receivers import Name, owner_of
 from ett_service.notifications.receiver import OF_SETTINGS

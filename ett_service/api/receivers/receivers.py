@@ -9,7 +9,14 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api.answers import Words
-from ett_service.api.bodies import RequestBody, described, read_model
+from ett_service.api.bodies import (
+    FormatParameter,
+    RequestBody,
+    as_files,
+    described,
+    listed,
+    read_model,
+)
 from ett_service.api.deps import (
     AdministeredId,
     AdminKey,
@@ -19,7 +26,6 @@ from ett_service.api.deps import (
     State,
     only_declared_parameters,
 )
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.receivers.answers import (
     MadeReceiver,

@@ -10,7 +10,15 @@ from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, Instant, KeyPrefix, NextCursor, Of, Words
-from ett_service.api.bodies import described, members, read_struct, refused_window
+from ett_service.api.bodies import (
+    FormatParameter,
+    as_files,
+    described,
+    listed,
+    members,
+    read_struct,
+    refused_window,
+)
 from ett_service.api.deps import (
     CorrectedProjectId,
     CorrectingKey,
@@ -20,10 +28,9 @@ from ett_service.api.deps import (
     State,
     only_declared_parameters,
 )
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.state import AppState
-from ett_service.core.ledger.failures import FailureVerdict
+from ett_service.core.ledger.attempt_results import FailureVerdict
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, Origin
 from ett_service.ingest.requests import NewExclusion, NewVerdict, NewWindow, frame

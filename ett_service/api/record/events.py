@@ -12,10 +12,9 @@ from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, NextCursor
-from ett_service.api.bodies import read_body
+from ett_service.api.bodies import FormatParameter, as_file, as_files, read_body
 from ett_service.api.columns import event_columns
 from ett_service.api.deps import Job, ProjectId, Reader, State, WritingKey, only_declared_parameters
-from ett_service.api.formats import FormatParameter, as_file, as_files
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
 from ett_service.core.events import Event
 from ett_service.core.intervals import rfc3339

@@ -8,9 +8,15 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api.answers import Answer, Instant, Words
-from ett_service.api.bodies import RequestBody, described, read_model
+from ett_service.api.bodies import (
+    FormatParameter,
+    RequestBody,
+    as_files,
+    described,
+    listed,
+    read_model,
+)
 from ett_service.api.deps import AdminKey, ListingKey, Reader, State, only_declared_parameters
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.state import AppState
 from ett_service.storage.record import keys

@@ -10,7 +10,15 @@ from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, Instant, KeyPrefix, NextCursor
-from ett_service.api.bodies import described, members, read_struct, refused_window
+from ett_service.api.bodies import (
+    FormatParameter,
+    as_files,
+    described,
+    listed,
+    members,
+    read_struct,
+    refused_window,
+)
 from ett_service.api.deps import (
     At,
     CorrectedProjectId,
@@ -21,7 +29,6 @@ from ett_service.api.deps import (
     Text,
     only_declared_parameters,
 )
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.core.events import Marker, MarkerKind
 from ett_service.ingest.requests import NewMarker, frame

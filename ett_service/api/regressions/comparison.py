@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Query, Response
 from pydantic import AliasPath, Field
 
 from ett_service.api.answers import Answer, Finite, Instant, Of, SortedValues, Sources, seconds
+from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import At, ProjectId, Reader, State, only_declared_parameters
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import declared
 from ett_service.core.regressions.finding import Unit
 from ett_service.detection.comparison.compare import Difference, Level, compare

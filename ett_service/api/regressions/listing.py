@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from ett_service.api import pagination
 from ett_service.api.answers import Sources
+from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import At, ProjectIds, Reader, State, Text, only_declared_parameters
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.regressions.answers import RegressionAnswer, RegressionPage, RegressionRow
 from ett_service.api.regressions.mutes import MuteAnswer

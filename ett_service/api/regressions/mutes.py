@@ -11,7 +11,16 @@ from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, EmptyIsNull, Instant, KeyPrefix, NextCursor, Of
-from ett_service.api.bodies import described, members, read_struct, refused, refused_window
+from ett_service.api.bodies import (
+    FormatParameter,
+    as_files,
+    described,
+    listed,
+    members,
+    read_struct,
+    refused,
+    refused_window,
+)
 from ett_service.api.deps import (
     AdministeredId,
     AdminKey,
@@ -20,7 +29,6 @@ from ett_service.api.deps import (
     State,
     only_declared_parameters,
 )
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.words import Category, Phase

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, EmptyIsNull, Finite, Instant, NextCursor, Seconds
+from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import ProjectIds, Reader, Text, only_declared_parameters
-from ett_service.api.formats import FormatParameter, as_files, listed
 from ett_service.api.problems import declared
 from ett_service.core.regressions.finding import Metric, Series
 from ett_service.detection.options import Power

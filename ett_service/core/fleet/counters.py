@@ -10,15 +10,16 @@ is in microseconds.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from ett_service.core.fleet.cohort import Frame, fits
-from ett_service.core.fleet.distribution import DURATION_BOUNDS_US, SAVE_BOUNDS_US
-from ett_service.core.fleet.instant_amounts import instant_amounts
-from ett_service.core.fleet.totals import FAILURE, PHASE
-from ett_service.core.ledger.results import AttemptLedger, JobLedger, Share
+from ett_service.core.fleet.contribution import instant_amounts
+from ett_service.core.fleet.owned_time import Frame, OwnedTime, fits, owned_time
+from ett_service.core.fleet.totals import DURATION_BOUNDS_US, FAILURE, PHASE, SAVE_BOUNDS_US
+from ett_service.core.intervals import Interval, merged, outside
+from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Share
+from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import CATEGORIES_OF, Category, Outcome, Phase
 
 PHASES: tuple[str, ...] = (
@@ -216,3 +217,102 @@ def _open_stretch(ledger: JobLedger, attempt: AttemptLedger) -> tuple[str, int] 
     if found is None or found[0] in {Category.UNATTRIBUTED, Category.RESTART_WAIT}:
         return None
     return owner(found[0]), found[1]
+
+
+class Steps(NamedTuple):
+    """Instants at which counters are read: every *step_us* since the Unix epoch, and the last."""
+
+    step_us: int
+    last_at: int = NEVER
+
+    def after(self, at: int) -> int:
+        """Return the first that lies after *at*; what *at* is too late for has none."""
+        return min(at - at % self.step_us + self.step_us, self.last_at)
+
+
+_Found: TypeAlias = defaultdict[str, defaultdict[int, int]]
+
+Moves: TypeAlias = Mapping[str, Mapping[int, int]]
+"""By key of ``core.counters``, then by the instant at which it is first seen: how much."""
+
+
+def counter_steps(ledger: JobLedger, steps: Steps, exclusions: Sequence[Exclusion] = ()) -> Moves:
+    """Return how much the job moves each counter from one of *steps* to the next.
+
+    Time lies where it passed, and what has no length at its instant; what is excluded, and what
+    comes after the last step, is left out. Of an attempt's stalled time the last part is its
+    silent tail: a ledger does not tell them apart where they touch.
+    """
+    found: _Found = defaultdict(lambda: defaultdict(int))
+    frame = Frame(ledger, exclusions)
+    if not frame.fits:
+        return {}
+    running = {one.number for one in ledger.attempts if one.outcome is Outcome.RUNNING}
+    out = merged(map(_interval, exclusions))
+    for phase, owned in _reported(ledger, frame):
+        keys = _keys(phase, owned, is_open=owned.number in running)
+        for span in outside((owned.start_at, owned.end_at), out):
+            for at, us in _passed(span, steps):
+                for key, weight in keys:
+                    found[key][at] += us * weight
+    _add_happenings(found, ledger, frame, steps)
+    return found
+
+
+def _add_happenings(found: _Found, ledger: JobLedger, frame: Frame, steps: Steps) -> None:
+    for one in counter_changes(ledger):
+        if one.at_us >= steps.last_at or frame.excluded(one.at_us):
+            continue
+        at = steps.after(one.at_us)
+        found[one.key][at] += 1
+        if one.seen is not None:
+            found[sum_of(one.key)][at] += one.seen.us
+
+
+def _reported(ledger: JobLedger, frame: Frame) -> Iterator[tuple[str, OwnedTime]]:
+    """Yield the job's time and who owned it as it was reported, silent tails cut off."""
+    reported = {
+        one.number: one.categories_us.get(Category.STALLED, 0) - one.silent_tail_us
+        for one in ledger.attempts
+    }
+    for owned in owned_time(ledger, frame):
+        start, end, category, _, number, *_ = owned
+        if category is not Category.STALLED or number is None:
+            yield owner(category), owned
+            continue
+        tail_at = min(end, start + reported[number])
+        reported[number] -= tail_at - start
+        if start < tail_at:
+            yield owner(category), owned._replace(end_at=tail_at)
+        if tail_at < end:
+            yield Phase.TRAIN_LOOP.value, owned._replace(start_at=tail_at)
+
+
+def _keys(phase: str, owned: OwnedTime, *, is_open: bool) -> list[tuple[str, int]]:
+    """Return the counters that the time moves, and by how much a microsecond of it does."""
+    category, weight = owned.category, owned.gpus
+    found = [(f"phase_seconds:{phase}", 1)]
+    if weight:
+        found.append((f"phase_weighted_seconds:{phase}/{str(owned.held).lower()}", weight))
+    # The next progress takes a running attempt's silent tail back.
+    is_taken_back = is_open and category is Category.STALLED
+    if (phase, category.value) in DEDUCTIONS and not is_taken_back:
+        found.append((f"deducted_seconds:{phase}/{category}", 1))
+        if weight:
+            found.append((f"deducted_weighted_seconds:{phase}/{category}", weight))
+    return found
+
+
+def _passed(span: Interval, steps: Steps) -> Iterator[tuple[int, int]]:
+    """Cut a span at the steps: yield the end of each, and how much of the span lies in it."""
+    at, end = span[0], min(span[1], steps.last_at)
+    while at < end:
+        read_at = steps.after(at)
+        stop = min(end, read_at)
+        yield read_at, stop - at
+        at = stop
+
+
+def _interval(exclusion: Exclusion) -> Interval:
+    start, end = exclusion
+    return (-NEVER if start is None else start, NEVER if end is None else end)

@@ -15,6 +15,8 @@ from ett_service.core.events import (
     Progress,
     SpanOver,
 )
+from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.results import Work
 from ett_service.core.ledger.spans import (
     ENDED_BY_PROGRESS,
     NEVER,
@@ -27,7 +29,6 @@ from ett_service.core.ledger.spans import (
     names_queued,
     ownership_order,
 )
-from ett_service.core.ledger.work import WorkHours
 from ett_service.core.words import Phase
 
 AttemptKey = tuple[str, int, int]
@@ -42,6 +43,27 @@ They sort by instant, ends before the rest of their instant.
 _WORK = frozenset({PhaseStarted, PhaseEnded, SpanOver, Progress})
 _EDGES = frozenset({PhaseStarted, PhaseEnded, Progress})
 _BEGINS = frozenset({PhaseStarted, SpanOver})
+
+
+TERA = 10**12
+MOST_TERAFLOPS = 2**53
+
+
+class WorkHours:
+    """The highest totals that one attempt reported, by hour."""
+
+    def __init__(self) -> None:
+        self.highest: dict[int, Work] = {}
+
+    def add(self, at: int, event: Progress) -> None:
+        """Take in what *event*, which happened *at*, reports."""
+        if event.samples is None and event.tokens is None and event.flops is None:
+            return
+        hour = at - at % HOUR_US
+        before = self.highest.get(hour, Work())
+        teraflops = min(MOST_TERAFLOPS, int(event.flops or 0) // TERA)
+        reported = Work(event.samples or 0, event.tokens or 0, teraflops)
+        self.highest[hour] = Work(*map(max, before, reported))
 
 
 class AttemptEvents:

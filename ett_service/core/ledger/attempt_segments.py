@@ -8,8 +8,13 @@ from itertools import islice
 from ett_service.core.intervals import Interval, merged, outside
 from ett_service.core.ledger.attempt_events import AttemptEvents
 from ett_service.core.ledger.lifetimes import Lifetime
-from ett_service.core.ledger.ownership import ZONES_A_WINDOW, Ownership, OwnershipInputs
-from ett_service.core.ledger.repeated_training import RepeatedTraining, points
+from ett_service.core.ledger.ownership import (
+    ZONES_A_WINDOW,
+    Ownership,
+    OwnershipInputs,
+    RepeatedTraining,
+    points,
+)
 from ett_service.core.ledger.results import Segment
 from ett_service.core.ledger.spans import NEVER, Closing, Closings, Mark, Span
 from ett_service.core.words import Basis, Outcome, Period, Phase

@@ -18,19 +18,20 @@ from ett_service.core.ledger.attempt_results import (
     code_version,
 )
 from ett_service.core.ledger.attempt_segments import AttemptSegments, silent_from
-from ett_service.core.ledger.attempts import Attempts
-from ett_service.core.ledger.clock import Clocks
+from ett_service.core.ledger.attempts import Attempts, Clocks, facts
 from ett_service.core.ledger.job_results import (
     accelerators,
-    facts,
+    gaps,
+    produced,
+    quality,
     queue_wait_us,
     recoveries,
     shares,
     waits,
+    work_done,
 )
 from ett_service.core.ledger.job_segments import AttemptPart, JobSegments, job_segments
 from ett_service.core.ledger.lifetimes import Lifetimes, follows_clock, lifetimes
-from ett_service.core.ledger.quality import gaps, quality
 from ett_service.core.ledger.results import (
     DEFAULT_LIMITS,
     AttemptLedger,
@@ -42,7 +43,6 @@ from ett_service.core.ledger.results import (
     Segment,
 )
 from ett_service.core.ledger.spans import NEVER
-from ett_service.core.ledger.work import produced, work_done
 from ett_service.core.words import FAILURES, INFRA_ORIGINS, Category, JobState, Outcome
 
 

@@ -3,18 +3,26 @@
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
-from ett_service.core.dimensions import Facts
-from ett_service.core.events import JobFacts
+from ett_service.core.errors import refuse_negative
 from ett_service.core.intervals import Interval, merged, outside
-from ett_service.core.ledger.attempt_events import AttemptEvents
+from ett_service.core.ledger.attempt_events import MOST_TERAFLOPS, TERA, AttemptEvents, WorkHours
+from ett_service.core.ledger.attempt_segments import AttemptSegments, OwnedLoops
 from ett_service.core.ledger.job_segments import JobSegments
 from ett_service.core.ledger.lifetimes import Lifetime, queued_intervals
-from ett_service.core.ledger.results import Recovery, Segment, Share, Wait
-from ett_service.core.ledger.spans import NEVER
-from ett_service.core.words import Category, Period, Phase
+from ett_service.core.ledger.results import (
+    Gap,
+    Quality,
+    Recovery,
+    Segment,
+    Share,
+    Wait,
+    Work,
+    WorkDone,
+)
+from ett_service.core.ledger.spans import NEVER, Span
+from ett_service.core.words import Category, Outcome, Period, Phase
 
 UNHELD = frozenset({Category.SCHEDULING, Category.RESTART_WAIT})
 """Categories of an attempt in which no accelerator was held."""
@@ -73,26 +81,6 @@ def cut_waits(
             pieces = [(one, False) for one in free] + [(one, True) for one in outside(span, free)]
             for piece, is_held in sorted(pieces):
                 yield Wait(*piece, period, latest, is_held)
-
-
-_MEMBERS = tuple(member.name for member in fields(Facts) if member.name != "labels")
-
-
-def facts(events: Iterable[tuple[int, JobFacts]]) -> Facts:
-    """Return what the ``job`` events, given with their instants, say in the end."""
-    told: dict[str, tuple[int, str | int]] = {}
-    labels: dict[str, tuple[int, str]] = {}
-    for at, event in events:
-        for name in _MEMBERS:
-            value = getattr(event, name)
-            if value is not None:
-                told[name] = max((at, value), told.get(name, (at, value)))
-        for key, text in event.labels.items():
-            labels[key] = max((at, text), labels.get(key, (at, text)))
-    return Facts(
-        **{name: value for name, (_, value) in told.items()},  # type: ignore[arg-type]
-        labels={key: labels[key][1] for key in sorted(labels)},
-    )
 
 
 MOST = 2**63 - 1
@@ -202,3 +190,161 @@ def _parts_us(span: Interval, segments: Sequence[Segment]) -> dict[Category, int
             break
         parts_us[segment.category] += segment.end_at - segment.start_at
     return dict(parts_us)
+
+
+MOST_GAPS = 100
+"""Gaps that are named; the counts are of all."""
+
+_EXPECTED = (
+    Phase.SCHEDULING,
+    Phase.HARDWARE_SETUP,
+    Phase.LAUNCHER_INIT,
+    Phase.TRAIN_LOOP,
+)
+
+
+def inferred(own: OwnedLoops) -> list[Span]:
+    """Return the spans whose end was inferred; one still open in a running attempt is not."""
+    life = own.life
+    running = life.outcome is Outcome.RUNNING
+    return [
+        span
+        for span in life.track.loose
+        if span.begin < life.end and not (running and own.closing(span).at >= life.end)
+    ]
+
+
+def _inferred_gaps(own: OwnedLoops) -> Iterator[Gap]:
+    life = own.life
+    for span in inferred(own)[:MOST_GAPS]:
+        closing = own.closing(span)
+        by_event = closing.event_id is not None and closing.at < life.end
+        why = "a later event of the attempt" if by_event else "the end of the attempt"
+        yield Gap(
+            kind="inferred_end",
+            number=life.number,
+            start_at=span.begin,
+            end_at=min(closing.at, life.end),
+            detail=f"{span.phase} has no end; it ends with {why}",
+            event_id=closing.event_id if by_event else span.event_id,
+        )
+
+
+def _odd_gaps(life: Lifetime) -> Iterator[Gap]:
+    for at, event in islice(life.track.pairing.unmatched.values(), MOST_GAPS):
+        detail = f"the end of {event.phase} has no begin; it owns nothing"
+        yield Gap("end_without_begin", life.number, at, at, detail, event.id)
+    for span in life.track.clamped[:MOST_GAPS]:
+        detail = f"a span of {span.phase} starts after its end; its length is taken as 0"
+        yield Gap("clamped_span", life.number, span.begin, span.begin, detail, span.event_id)
+
+
+def _holes(life: Lifetime, painting: AttemptSegments) -> Iterator[Gap]:
+    for start, end in painting.canvas.holes[:MOST_GAPS]:
+        yield Gap("unattributed", life.number, start, end, "inside the attempt, under no span")
+
+
+def gaps(own: OwnedLoops, painting: AttemptSegments) -> list[Gap]:
+    """Return the gaps of one attempt in order of their begin."""
+    found = [*_inferred_gaps(own), *_odd_gaps(own.life), *_holes(own.life, painting)]
+    return sorted(found, key=_in_order)
+
+
+def _in_order(gap: Gap) -> tuple[int, int, str, str, str]:
+    return (gap.start_at or 0, gap.end_at or 0, gap.kind, gap.detail, gap.event_id or "")
+
+
+def _of_no_instant(kind: str, detail: str) -> Gap:
+    return Gap(kind, None, None, None, detail)
+
+
+def _missing(lives: Sequence[Lifetime]) -> tuple[Phase, ...]:
+    expected = list(_EXPECTED)
+    if any(life.outcome is Outcome.COMPLETED for life in lives):
+        expected.append(Phase.SHUTDOWN)
+    return tuple(
+        phase for phase in expected if not any(life.track.by_phase.get(phase) for life in lives)
+    )
+
+
+def quality(
+    owns: Sequence[OwnedLoops],
+    gaps_of: Iterable[Sequence[Gap]],
+    unattributed_us: int,
+    clocks: Sequence[str],
+    *,
+    gpus_unknown: bool,
+) -> Quality:
+    """Put together what the numbers of a job rest on; *clocks* are the producers corrected."""
+    lives = [own.life for own in owns]
+    missing = _missing(lives)
+    named = [_of_no_instant("clock", f"producer {name}'s clock was corrected") for name in clocks]
+    named += [_of_no_instant("missing_phase", f"no attempt reports {phase}") for phase in missing]
+    named += islice(chain.from_iterable(gaps_of), MOST_GAPS)
+    return Quality(
+        unattributed_us=unattributed_us,
+        inferred_ends=sum(len(inferred(own)) for own in owns),
+        ends_without_begin=sum(len(life.track.pairing.unmatched) for life in lives),
+        clamped_spans=sum(len(life.track.clamped) for life in lives),
+        clock_flags=len(clocks),
+        missing_phases=missing,
+        gpus_unknown=gpus_unknown,
+        gaps=tuple(named[:MOST_GAPS]),
+    )
+
+
+OPERATIONS_A_PARAMETER_AND_TOKEN = 6
+"""Two for the forward pass and four for the backward pass (Kaplan et al., 2020)."""
+
+
+def training_flops(parameters: int, tokens: int) -> int:
+    """Operations to train a dense transformer: ``6 P D``.
+
+    From Kaplan and others (arXiv 2001.08361). It leaves out attention over the context, which is
+    small beside the parameters of large models, and anything computed again. Raises ValueError if
+    an argument is negative.
+    """
+    refuse_negative(parameters=parameters, tokens=tokens)
+    return OPERATIONS_A_PARAMETER_AND_TOKEN * parameters * tokens
+
+
+def work_done(attempts: Sequence[WorkHours], parameters: int | None) -> tuple[WorkDone, ...]:
+    """Return by how much each attempt raised the job's totals in each hour, in order.
+
+    Totals that fall behind, as after a restart from a checkpoint, raise nothing until they pass
+    what the job had reached. Where no attempt reports operations they are 6 x *parameters* x
+    tokens (Kaplan et al., 2020).
+    """
+    raised = tuple(_raised(attempts))
+    if not parameters or any(done.work.teraflops for done in raised):
+        return raised
+    return tuple(_with_operations(raised, parameters))
+
+
+def _raised(attempts: Sequence[WorkHours]) -> Iterator[WorkDone]:
+    reached = Work()
+    for number, hours in enumerate(attempts):
+        for hour in sorted(hours.highest):
+            top = Work(*map(max, reached, hours.highest[hour]))
+            if top != reached:
+                yield WorkDone(hour, number, _less(top, reached))
+            reached = top
+
+
+def _with_operations(raised: Sequence[WorkDone], parameters: int) -> Iterator[WorkDone]:
+    tokens = counted = 0
+    for done in raised:
+        tokens += done.work.tokens
+        operations = training_flops(parameters, tokens)
+        reached = min(MOST_TERAFLOPS, operations // TERA)
+        yield done._replace(work=done.work._replace(teraflops=reached - counted))
+        counted = reached
+
+
+def produced(done: Sequence[WorkDone]) -> Work:
+    """Return the job's totals."""
+    return Work(*map(sum, zip(*(one.work for one in done), strict=True))) if done else Work()
+
+
+def _less(one: Work, other: Work) -> Work:
+    return Work(*(high - low for high, low in zip(one, other, strict=True)))

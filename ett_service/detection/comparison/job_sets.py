@@ -9,7 +9,7 @@ from statistics import median
 from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.fleet.cohort import size_of
+from ett_service.core.fleet.owned_time import size_of
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from ett_service.core.fleet.totals import GPU_MEASURES, MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.statements import ExactSums
-from ett_service.storage.fleet import cohorts
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import Content, amounts
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies
 from ett_service.storage.schema import cohort, cohort_day, contribution, rollup_daily
@@ -148,7 +148,7 @@ def move(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int], *, own: b
     }
     additions = Additions()
     for cohort_id, excluded in taken.items():
-        other = cohorts.other(conn, day.project_id, excluded=excluded)
+        other = rollup_deltas.other(conn, day.project_id, excluded=excluded)
         source, target = (other, cohort_id) if own else (cohort_id, other)
         for hour_at, content in _content(conn, day, cohort_id):
             additions.take(hour_at, source, *content)

@@ -15,7 +15,7 @@ from ett_service.core.fleet.contribution import Cell, hour_of
 from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine import statements
-from ett_service.storage.fleet import cohorts
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
 from ett_service.storage.fleet.rollups import start_of
 from ett_service.storage.jobs.batches import JobBatch, of_jobs
@@ -162,7 +162,9 @@ class ContributionChanges:
         if not self.cells:
             return
         ids |= {one.place[1]: one.before.cohort_id for one in self.cells if one.before}
-        ids |= cohorts.ids(conn, project_id, {one.place[1] for one in self.cells} - ids.keys())
+        ids |= rollup_deltas.ids(
+            conn, project_id, {one.place[1] for one in self.cells} - ids.keys()
+        )
         additions = self._additions(conn, project_id, ids)
         self._write_cells(conn, project_id, ids)
         additions.write(conn, project_id)
@@ -174,11 +176,11 @@ class ContributionChanges:
             if one.before
         }
         days = {(day_of(one.place[0]), ids[one.place[1]]) for one in self.cells}
-        kept |= cohorts.hold(conn, project_id, days - kept.keys())
+        kept |= rollup_deltas.hold(conn, project_id, days - kept.keys())
 
         @cache
         def other(*, excluded: bool) -> int:
-            return cohorts.other(conn, project_id, excluded=excluded)
+            return rollup_deltas.other(conn, project_id, excluded=excluded)
 
         additions = Additions()
         for _, (hour_at, dimensions), before, after in self.cells:

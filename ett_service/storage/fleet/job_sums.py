@@ -19,8 +19,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from ett_service.core.fleet.distribution import Tally
-from ett_service.core.fleet.totals import GPU_MEASURES, MEASURES, PLAIN, WEIGHTED, Totals
+from ett_service.core.fleet.totals import GPU_MEASURES, MEASURES, PLAIN, WEIGHTED, Tally, Totals
 from ett_service.core.words import Category
 from ett_service.storage.engine.statements import ExactSums
 from ett_service.storage.fleet.contributions import decoded

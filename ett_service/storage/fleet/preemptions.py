@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 
 from ett_service.core.dimensions import JOB_COLUMNS
-from ett_service.core.fleet.cohort import MOST_ACCELERATORS, size_of
+from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, size_of
 from ett_service.core.words import Outcome
 from ett_service.storage.engine.statements import ExactSums
 from ett_service.storage.fleet.rollups import CohortFilter, Place, Span, start_of

@@ -1,15 +1,15 @@
-"""Job ledgers read back from their rows, equal to what was folded.
-
-The column ``answer`` holds a dataclass of ``core.answer`` as JSON; the columns beside it repeat
-what SQL selects, sorts and sums by.
-"""
+"""The rows of a job's ledger, and what tells one row of a table from another."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, Table, bindparam, select
 
+from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.core.ledger.results import (
     AttemptLedger,
     Checkpoint,
@@ -17,11 +17,207 @@ from ett_service.core.ledger.results import (
     Recovery,
     Segment,
     Share,
+    StageSum,
 )
 from ett_service.core.words import Category, Period, Phase
 from ett_service.storage import schema
-from ett_service.storage.jobs.ledger_rows import SHARES, Head
 from ett_service.storage.record.dirty_marks import JobKey
+
+Columns: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+
+_ENCODER = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is kept of a job's ledger beside what the fold says."""
+
+    revision: int  #: counts the writes
+    formula_version: int
+    event_count: int
+    folded_us: int  #: as of which instant the events were folded
+    due_us: int | None  #: when time alone will have outdated the numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """A list of the ledger that has a table of its own."""
+
+    table: Table
+    items: Callable[[JobLedger], Sequence[T]]
+    key: Callable[[T], tuple[Hashable, ...]]  #: the primary key behind project and job
+    columns: Callable[[T], Columns]  #: all columns behind project and job, in the table's order
+
+
+def answer(value: object) -> str:
+    """Write a dataclass of the core as JSON."""
+    return _ENCODER.encode(value).decode()
+
+
+def without_lists(ledger: JobLedger) -> JobLedger:
+    """Return the ledger without what has tables of its own."""
+    return dataclasses.replace(
+        ledger,
+        segments=(),
+        shares=(),
+        attempts=(),
+        recoveries=(),
+        waits=(),
+        work=(),
+        checkpoints=(),
+    )
+
+
+def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
+    """Return the columns of ``job_ledger`` behind project and job."""
+    facts = ledger.facts
+    return {
+        "revision": head.revision,
+        "formula_version": head.formula_version,
+        "event_count": head.event_count,
+        "folded_us": head.folded_us,
+        "state": ledger.state.value,
+        "as_of_us": ledger.as_of,
+        "due_us": head.due_us,
+        "started_us": ledger.started_at,
+        "ended_us": ledger.ended_at,
+        "e2e_us": ledger.e2e_us,
+        "effective_us": sum(
+            part.us for part in ledger.shares if part.category is Category.EFFECTIVE_TRAINING
+        ),
+        "queue_wait_us": ledger.queue_wait_us,
+        "time_to_start_us": ledger.time_to_start_us,
+        "failures": ledger.failures,
+        "infra_failures": ledger.infra_failures,
+        "unsaved_us": ledger.unsaved_us,
+        **{name: getattr(facts, name) for name in JOB_COLUMNS},
+        "gpus": facts.gpus,
+        **ledger.produced._asdict(),
+        "answer": answer(without_lists(ledger)),
+    }
+
+
+def _attempt_columns(attempt: AttemptLedger) -> Columns:
+    return {
+        "number": attempt.number,
+        "launch": attempt.launch,
+        "attempt": attempt.attempt,
+        "cycle": attempt.cycle,
+        "started_us": attempt.started_at,
+        "ended_us": attempt.ended_at,
+        "outcome": attempt.outcome.value,
+        "origin": attempt.origin and attempt.origin.value,
+        "cause": attempt.cause and attempt.cause.value,
+        "gpus": attempt.gpus,
+        "code_version": attempt.code_version,
+        "effective_us": attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0),
+        "unsaved_us": attempt.unsaved_us,
+        "preempted_by": attempt.preempted_by,
+        "last_step": attempt.last_step,
+        "rule": attempt.evidence and attempt.evidence.rule,
+        "evidence": attempt.evidence and attempt.evidence.text,
+        "corrected": attempt.verdict is not None,
+        "answer": answer(attempt),
+    }
+
+
+def _segment_columns(segment: Segment) -> Columns:
+    return {
+        "started_us": segment.start_at,
+        "ended_us": segment.end_at,
+        "category": segment.category.value,
+        "period": segment.period.value,
+        "number": segment.number,
+    }
+
+
+def _share_key(share: Share) -> tuple[Hashable, ...]:
+    return (share.category.value, share.period.value, share.phase.value if share.phase else "")
+
+
+def _share_columns(share: Share) -> Columns:
+    category, period, phase = _share_key(share)
+    return {
+        "category": category,
+        "period": period,
+        "phase": phase,
+        "us": share.us,
+        "weighted_us": share.weighted_us,
+        "gpu_us": share.gpu_us,
+    }
+
+
+def _recovery_columns(recovery: Recovery) -> Columns:
+    return {
+        "interrupted": recovery.interrupted,
+        "started_us": recovery.start_at,
+        "resumed": recovery.resumed,
+        "us": recovery.us,
+        "outcome": recovery.outcome.value,
+        "stalled_us": recovery.stalled_us,
+        "repeated_us": recovery.repeated_us,
+        "answer": answer(recovery),
+    }
+
+
+def _stage_key(item: tuple[int, StageSum]) -> tuple[Hashable, ...]:
+    number, stage = item
+    return (number, stage.phase.value, stage.stage)
+
+
+def _stage_columns(item: tuple[int, StageSum]) -> Columns:
+    number, stage = item
+    return {"number": number, **stage._asdict(), "phase": stage.phase.value}
+
+
+def _checkpoint_columns(checkpoint: Checkpoint) -> Columns:
+    return {
+        "id": checkpoint.id,
+        "number": checkpoint.number,
+        "saved_us": checkpoint.saved_at,
+        "step": checkpoint.step,
+        "bytes": checkpoint.bytes,
+        "duration_us": checkpoint.duration_us,
+    }
+
+
+def _stages(ledger: JobLedger) -> list[tuple[int, StageSum]]:
+    return [(attempt.number, stage) for attempt in ledger.attempts for stage in attempt.stages]
+
+
+ATTEMPTS: Part[AttemptLedger] = Part(
+    schema.attempt_ledger,
+    attrgetter("attempts"),
+    lambda attempt: (attempt.number,),
+    _attempt_columns,
+)
+SEGMENTS: Part[Segment] = Part(
+    schema.segment, attrgetter("segments"), lambda segment: (segment.start_at,), _segment_columns
+)
+SHARES: Part[Share] = Part(schema.share, attrgetter("shares"), _share_key, _share_columns)
+STAGES: Part[tuple[int, StageSum]] = Part(schema.stage_time, _stages, _stage_key, _stage_columns)
+CHECKPOINTS: Part[Checkpoint] = Part(
+    schema.checkpoint,
+    attrgetter("checkpoints"),
+    lambda checkpoint: (checkpoint.id,),
+    _checkpoint_columns,
+)
+RECOVERIES: Part[Recovery] = Part(
+    schema.recovery,
+    attrgetter("recoveries"),
+    attrgetter("interrupted", "start_at"),
+    _recovery_columns,
+)
+PARTS: tuple[Part[Any], ...] = (ATTEMPTS, SEGMENTS, SHARES, STAGES, CHECKPOINTS, RECOVERIES)
+
+
+def rows(ledger: JobLedger, head: Head) -> dict[Table, list[Columns]]:
+    """Return all rows of a ledger, without project and job."""
+    return {
+        schema.job_ledger: [ledger_columns(ledger, head)],
+        **{part.table: [part.columns(item) for item in part.items(ledger)] for part in PARTS},
+    }
 
 
 def _of_job(table: Table, *names: str) -> Select[Any]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, func, select
 
 from ett_service.core.events import Event
-from ett_service.core.ledger.clock import TOLERANCE_US
+from ett_service.core.ledger.attempts import TOLERANCE_US
 from ett_service.storage.jobs.batches import JobBatch, of_jobs
 from ett_service.storage.record import corrections
 from ett_service.storage.record import events as stored_events

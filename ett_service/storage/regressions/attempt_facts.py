@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import Connection, Select, and_, or_, select
 
 from ett_service.core.events import AttemptStarted, PhaseEnded, SpanOver
-from ett_service.core.fleet.cohort import size_of
+from ett_service.core.fleet.owned_time import size_of
 from ett_service.storage.schema import attempt_ledger, event, job_ledger
 
 AttemptKey: TypeAlias = tuple[str, int]

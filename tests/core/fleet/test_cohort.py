@@ -3,7 +3,8 @@
 import pytest
 
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.fleet.cohort import (
+from ett_service.core.fleet.contribution import contribution
+from ett_service.core.fleet.owned_time import (
     MOST_ACCELERATORS,
     MOST_WEIGHTED_US,
     Frame,
@@ -11,7 +12,6 @@ from ett_service.core.fleet.cohort import (
     last_at,
     size_of,
 )
-from ett_service.core.fleet.contribution import contribution
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import Exclusion, JobLedger

@@ -3,8 +3,8 @@
 from hypothesis import given
 
 from ett_service.core.events import AttemptStarted, Event, PhaseEnded, PhaseStarted, SpanOver
-from ett_service.core.fleet.cohort import is_weighted
 from ett_service.core.fleet.counters import DEDUCTIONS, PHASES, JobCounters, job_counters, open_work
+from ett_service.core.fleet.owned_time import is_weighted
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome, Phase

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.fleet.distribution import (
+from ett_service.core.fleet.totals import (
     HISTOGRAM_BOUNDS_US,
     Tally,
     bounds,

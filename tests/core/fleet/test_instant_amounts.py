@@ -1,7 +1,7 @@
 """Instant amounts: what is booked at an instant, and at which."""
 
 from ett_service.core.events import Event
-from ett_service.core.fleet.instant_amounts import InstantAmounts, instant_amounts
+from ett_service.core.fleet.contribution import InstantAmounts, instant_amounts
 from ett_service.core.ledger.fold import fold
 from ett_service.core.words import Origin, Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.fleet.distribution import Tally
-from ett_service.core.fleet.totals import JOB_ETT, MEASURES, PLAIN, WEIGHTED, Totals, ratio
+from ett_service.core.fleet.totals import JOB_ETT, MEASURES, PLAIN, WEIGHTED, Tally, Totals, ratio
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import Category, Period
 

@@ -5,8 +5,8 @@ from time import process_time
 
 import pytest
 
+from ett_service.core.ledger.attempt_results import first_match
 from ett_service.core.ledger.failure_rules import RULES, Rule
-from ett_service.core.ledger.failures import first_match
 from ett_service.core.words import ORIGIN_OF_CAUSE
 from tests.core.failure_examples import EXAMPLES
 

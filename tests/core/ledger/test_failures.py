@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.core.events import AttemptEnded, AttemptStarted, PhaseStarted
-from ett_service.core.ledger.failures import AttemptKey, FailureVerdict, corrected
+from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict, corrected
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import FAILURES, INFRA_ORIGINS, Cause, Origin, Outcome, Phase

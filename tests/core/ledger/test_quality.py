@@ -2,7 +2,7 @@
 
 from ett_service.core.events import Event, PhaseEnded, PhaseStarted, SpanOver
 from ett_service.core.ledger.fold import JobFold, fold
-from ett_service.core.ledger.quality import MOST_GAPS
+from ett_service.core.ledger.job_results import MOST_GAPS
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started

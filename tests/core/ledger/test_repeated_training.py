@@ -1,6 +1,6 @@
 """Which stretches repeat what the job had done before."""
 
-from ett_service.core.ledger.repeated_training import RepeatedTraining, points
+from ett_service.core.ledger.ownership import RepeatedTraining, points
 from ett_service.core.ledger.spans import NEVER
 
 

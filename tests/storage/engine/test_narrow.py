@@ -6,7 +6,7 @@ from sqlalchemy import insert, select
 from ett_service.core.dimensions import Cohort
 from ett_service.storage.engine import statements
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet import cohorts
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.schema import rollup_daily
 
 NAMES = ("stalled_us", "failures")
@@ -16,7 +16,7 @@ def test_what_an_upsert_names_is_written_and_the_rest_is_left(
     store: Store, project_id: int
 ) -> None:
     one = Cohort()
-    cohort_id = store.write(lambda conn: cohorts.ids(conn, project_id, [one]))[one]
+    cohort_id = store.write(lambda conn: rollup_deltas.ids(conn, project_id, [one]))[one]
     first, second = (project_id, 0, cohort_id), (project_id, 1, cohort_id)
     row = dict(zip(("project_id", "start_us", "cohort_id"), first, strict=True))
     store.write(lambda conn: conn.execute(insert(rollup_daily), {**row, "failures": 3, "cells": 5}))
@@ -34,7 +34,7 @@ def test_what_an_upsert_names_is_written_and_the_rest_is_left(
 
 def test_many_rows_are_written_as_few_are(store: Store, project_id: int) -> None:
     one = Cohort()
-    cohort_id = store.write(lambda conn: cohorts.ids(conn, project_id, [one]))[one]
+    cohort_id = store.write(lambda conn: rollup_deltas.ids(conn, project_id, [one]))[one]
     rows = [(project_id, start, cohort_id, start, 2**62) for start in range(100)]
 
     store.write(lambda conn: statements.add(conn, rollup_daily, (*NAMES[:1], "cells"), rows))
@@ -61,7 +61,7 @@ def test_rows_are_inserted_and_deleted_one_or_many_at_once(
     store: Store, project_id: int, count: int
 ) -> None:
     one = Cohort()
-    cohort_id = store.write(lambda conn: cohorts.ids(conn, project_id, [one]))[one]
+    cohort_id = store.write(lambda conn: rollup_deltas.ids(conn, project_id, [one]))[one]
     rows = [(project_id, start, cohort_id, start, 1) for start in range(count)]
     kept = (project_id, count, cohort_id, 7, 1)
 

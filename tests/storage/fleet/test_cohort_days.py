@@ -9,21 +9,21 @@ from sqlalchemy import Connection, select, update
 from ett_service.core.dimensions import Cohort
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet import cohorts
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.cohort_cap import ProjectDay, move
-from ett_service.storage.fleet.cohorts import CohortDay
+from ett_service.storage.fleet.rollup_deltas import CohortDay
 from ett_service.storage.schema import cohort_day
 
 
 @pytest.fixture
 def ids(store: Store, project_id: int) -> list[int]:
     named = [Cohort(team=team) for team in "abc"]
-    found = store.write(lambda conn: cohorts.ids(conn, project_id, named))
+    found = store.write(lambda conn: rollup_deltas.ids(conn, project_id, named))
     return [found[one] for one in named]
 
 
 def hold(store: Store, project_id: int, wanted: Collection[CohortDay]) -> dict[CohortDay, bool]:
-    return store.write(lambda conn: cohorts.hold(conn, project_id, wanted))
+    return store.write(lambda conn: rollup_deltas.hold(conn, project_id, wanted))
 
 
 def test_nothing_is_asked_where_nothing_is_wanted(store: Store, project_id: int) -> None:
@@ -66,7 +66,7 @@ def test_a_cohort_that_is_being_added_to_is_not_moved(
 
     def add() -> None:
         def work(conn: Connection) -> None:
-            cohorts.hold(conn, project_id, [(0, ids[0])])
+            rollup_deltas.hold(conn, project_id, [(0, ids[0])])
             held.set()
             done.wait(60)
 

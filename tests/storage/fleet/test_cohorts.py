@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 from ett_service.core.dimensions import Cohort
 from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet import cohorts
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.record.keys import create_project
 from tests.builders import RECEIVED_AT
 
@@ -17,7 +17,7 @@ SMALL, LARGE = Cohort(team="nlp", size="8-15"), Cohort(team="nlp", size="64-127"
 
 
 def found(store: Store, project_id: int, asked: Iterable[Cohort]) -> dict[Cohort, int]:
-    return store.write(lambda conn: cohorts.ids(conn, project_id, asked))
+    return store.write(lambda conn: rollup_deltas.ids(conn, project_id, asked))
 
 
 def count(store: Store) -> int:
@@ -49,7 +49,7 @@ def test_what_is_over_the_cap_is_no_cohort_of_unknown_dimensions(
     unknown = found(store, project_id, [Cohort()])[Cohort()]
 
     def others(conn: Connection) -> list[int]:
-        return [cohorts.other(conn, project_id, excluded=out) for out in (False, True)]
+        return [rollup_deltas.other(conn, project_id, excluded=out) for out in (False, True)]
 
     first, again = store.write(others), store.write(others)
     assert first == again
@@ -62,7 +62,7 @@ def test_an_id_that_was_rolled_back_is_not_used_again(store: Store, project_id: 
         """The transaction ends here."""
 
     def fail(conn: Connection) -> None:
-        cohorts.ids(conn, project_id, [SMALL])
+        rollup_deltas.ids(conn, project_id, [SMALL])
         raise Failed
 
     with pytest.raises(Failed):

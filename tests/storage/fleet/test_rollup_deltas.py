@@ -10,7 +10,7 @@ from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet import cohorts
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
 from ett_service.storage.schema import metadata
 from tests.builders import NOON
@@ -39,7 +39,7 @@ def read(store: Store, table: str) -> dict[Any, Mapping[str, Any]]:
 
 @pytest.fixture
 def cohort_id(store: Store, project_id: int) -> int:
-    ids = store.write(lambda conn: cohorts.ids(conn, project_id, [Cohort(team="nlp")]))
+    ids = store.write(lambda conn: rollup_deltas.ids(conn, project_id, [Cohort(team="nlp")]))
     return ids[Cohort(team="nlp")]
 
 

@@ -7,7 +7,7 @@ from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Period, Phase
 from ett_service.storage import schema
-from ett_service.storage.jobs.ledger_rows import SHARES, Head, ledger_columns, rows
+from ett_service.storage.jobs.ledgers import SHARES, Head, ledger_columns, rows
 from tests.aggregation.test_verify import restarted_job
 from tests.builders import HOUR, MINUTE, NOON, event
 

@@ -1,6 +1,6 @@
 """What a fold reads of a job: alone or in a batch, and only clocks that are wrong."""
 
-from ett_service.core.ledger.clock import TOLERANCE_US
+from ett_service.core.ledger.attempts import TOLERANCE_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import records
 from ett_service.storage.jobs.batches import JobBatch

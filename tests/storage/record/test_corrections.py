@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select
 
 from ett_service.core.events import AttemptEnded, AttemptStarted, Event, PhaseStarted
 from ett_service.core.fleet.totals import Totals
-from ett_service.core.ledger.failures import AttemptKey, FailureVerdict
+from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
 from ett_service.core.ledger.results import Exclusion, JobLedger
 from ett_service.core.words import Category, Cause, Origin, Outcome, Phase
 from ett_service.storage.engine.store import Store
