@@ -28,7 +28,7 @@ from ett_service.core.words import Category
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.fleet.rollups import CohortFilter, totals
-from ett_service.storage.jobs.batches import RowChanges
+from ett_service.storage.folded_jobs import RowChanges
 from ett_service.storage.record.keys import create_project
 from tests import postgres
 

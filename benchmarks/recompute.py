@@ -29,8 +29,9 @@ from ett_service.core.events import Event, JobFacts
 from ett_service.storage import schema
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Readable, open_for_reading, open_store
+from ett_service.storage.folded_jobs import RowChanges
 from ett_service.storage.jobs import batches
-from ett_service.storage.jobs.batches import MOST_JOBS, RowChanges
+from ett_service.storage.jobs.batches import MOST_JOBS
 from ett_service.storage.record.events import encode_body
 from ett_service.storage.record.keys import create_project
 

@@ -29,14 +29,14 @@ from ett_service.storage.folded_jobs import (
     LedgerRows,
     PreviousLedger,
     StoredLedger,
+    existing_rows,
 )
 from ett_service.storage.jobs import batches, ledgers, records
-from ett_service.storage.jobs.batches import JobBatch, existing_rows
 from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.jobs.records import JobRecord
 from ett_service.storage.metrics.counters import CounterSample, counter_sample
 from ett_service.storage.record import dirty_marks
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 
 OPEN_EVERY_US = 30_000_000
 """How often the numbers of a running or queued job are run on, in microseconds."""

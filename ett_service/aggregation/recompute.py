@@ -28,11 +28,11 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Readable, Store, open_for_reading, open_store
 from ett_service.storage.fleet import contributions
 from ett_service.storage.fleet.contributions import CohortIds
-from ett_service.storage.folded_jobs import LEDGER_TABLES, JobChanges, LedgerRows
+from ett_service.storage.folded_jobs import LEDGER_TABLES, JobChanges, LedgerRows, existing_rows
 from ett_service.storage.jobs import batches
-from ett_service.storage.jobs.batches import JobBatch, RecomputePosition, existing_rows
+from ett_service.storage.jobs.batches import RecomputePosition
 from ett_service.storage.metrics import counters
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 
 _TRIES = 4
 _LOOK_FOR_CYCLES_AFTER = 1_000_000  #: objects that outlived their batch

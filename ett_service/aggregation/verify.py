@@ -18,13 +18,12 @@ from ett_service.storage.fleet import contributions, rollup_deltas, rollup_rows
 from ett_service.storage.fleet.contributions import Content, ExistingCells, Place, content
 from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Amounts, Key
 from ett_service.storage.fleet.rollup_rows import RollupDay
-from ett_service.storage.folded_jobs import LEDGER_TABLES, LedgerRows
+from ett_service.storage.folded_jobs import LEDGER_TABLES, LedgerRows, existing_rows
 from ett_service.storage.jobs import batches, records
-from ett_service.storage.jobs.batches import JobBatch, existing_rows
 from ett_service.storage.jobs.ledgers import Columns, Head, rows
 from ett_service.storage.metrics import counters
 from ett_service.storage.metrics.counters import CounterSample
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 
 _ABSENT = "nothing"
 

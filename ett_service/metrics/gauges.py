@@ -14,14 +14,14 @@ from sqlalchemy import Connection
 from ett_service.core.fleet.totals import PHASE, PLAIN, WEIGHTED, Totals, ratio
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.clocks import Moments, Sla, clocks
-from ett_service.core.words import OTHER, Category, label
+from ett_service.core.words import OTHER, Category
 from ett_service.fleet.economy import Economy, Part
 from ett_service.fleet.scope import Window, window
 from ett_service.storage.fleet import rollups
 from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics import running
-from ett_service.storage.metrics.counters import PublishedMetrics
+from ett_service.storage.metrics.counters import PublishedMetrics, label
 from ett_service.storage.metrics.labels import CLUSTER, COHORT, ShownLabels
 from ett_service.storage.metrics.running import Running
 from ett_service.storage.regressions import status

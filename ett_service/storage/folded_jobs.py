@@ -5,31 +5,108 @@ in a few statements.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from operator import itemgetter
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import (
+    Connection,
+    Select,
+    Table,
+    select,
+)
 
 from ett_service.core.fleet.contribution import Cells
 from ett_service.core.ledger.results import JobLedger, Segment
+from ett_service.storage.engine import statements
 from ett_service.storage.engine.statements import Values
 from ett_service.storage.fleet.contributions import CohortIds, ContributionChanges, ExistingCells
-from ett_service.storage.jobs import batches
-from ett_service.storage.jobs.batches import RowChanges, RowsOf
 from ett_service.storage.jobs.ledgers import PARTS, SEGMENTS, Head, ledger_columns, rows
 from ett_service.storage.metrics import counters
 from ett_service.storage.metrics.counters import CounterSample
-from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.schema import job_ledger
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
+from ett_service.storage.schema import job_ledger, metadata
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 LEDGER_TABLES = (job_ledger, *(part.table for part in PARTS))
 
 _columns = [column.name for column in job_ledger.columns]
 _head = itemgetter(*(_columns.index(each.name) for each in fields(Head)))
+
+
+RowsOf: TypeAlias = Mapping[tuple[str, str], Sequence[Values]]
+"""By the name of the table and the job."""
+
+
+@dataclass(slots=True)
+class RowChanges:
+    """What is to be written, by the name of its table."""
+
+    gone: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
+    put: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
+    new: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
+    """Rows of whose primary keys there are none."""
+
+    def compare(self, table: Table, existing: Sequence[Values], wanted: Sequence[Values]) -> None:
+        """Gather what has to be written where *existing* rows are stored."""
+        if not existing:
+            self.new[table.name] += wanted
+            return
+        length = _key_length(table)
+        put, gone = differences(existing, wanted, lambda row: row[:length])
+        self.put[table.name] += put
+        self.gone[table.name] += gone
+
+    def write(self, conn: Connection) -> None:
+        """Delete what is gone, then write the rest."""
+        for table in metadata.sorted_tables:
+            if gone := self.gone.get(table.name):
+                statements.delete(conn, table, gone)
+            if put := self.put.get(table.name):
+                statements.put(conn, table, _names(table), put)
+            if new := self.new.get(table.name):
+                statements.insert(conn, table, _names(table), new)
+
+
+def differences(
+    existing: Iterable[T], wanted: Iterable[T], key: Callable[[T], K]
+) -> tuple[list[T], Iterable[K]]:
+    """Return what of *wanted* does not exist as it is, and the keys of what has to go."""
+    left = {key(item): item for item in existing}
+    return [item for item in wanted if left.pop(key(item), None) != item], left.keys()
+
+
+def existing_rows(conn: Connection, tables: Iterable[Table], batch: JobBatch) -> RowsOf:
+    """Read all rows of these jobs."""
+    found: defaultdict[tuple[str, str], list[Values]] = defaultdict(list)
+    for table in tables:
+        for row in map(tuple, conn.execute(_of_jobs(table), batch.parameters())):
+            found[table.name, row[1]].append(row)
+    return found
+
+
+@cache
+def _of_jobs(table: Table) -> Select[Any]:
+    return select(table).where(*of_jobs(table))
+
+
+@cache
+def _key_length(table: Table) -> int:
+    """Return how many columns the primary key has, which the others follow."""
+    names = [column.name for column in table.primary_key]
+    assert names == [column.name for column in table.columns][: len(names)], table.name
+    return len(names)
+
+
+@cache
+def _names(table: Table) -> tuple[str, ...]:
+    """Return the columns behind the primary key."""
+    return tuple(column.name for column in list(table.columns)[_key_length(table) :])
 
 
 class StoredLedger(Protocol):
@@ -54,7 +131,7 @@ class PreviousLedger:
             if part is SEGMENTS:
                 before, after = self._tail(before), self._tail(after)
             alike = _common_start(before, after)
-            put, gone = batches.differences(before[alike:], after[alike:], part.key)
+            put, gone = differences(before[alike:], after[alike:], part.key)
             changes.put[part.table.name] += [(*key, *part.columns(item).values()) for item in put]
             changes.gone[part.table.name] += [(*key, *place) for place in gone]
 

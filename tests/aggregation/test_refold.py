@@ -11,9 +11,8 @@ from ett_service.core.ledger.results import Exclusion
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.jobs import batches
-from ett_service.storage.jobs.batches import JobBatch
 from ett_service.storage.record import corrections
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.record.keys import create_key
 from ett_service.storage.schema import dirty, job_ledger, segment, share
 from tests.aggregation.deliveries import deliver, marked, refreshed

@@ -1,6 +1,7 @@
 import pytest
 
-from ett_service.core.words import UNKNOWN, label
+from ett_service.core.words import UNKNOWN
+from ett_service.storage.metrics.counters import label
 
 
 @pytest.mark.parametrize("value", [None, ""])

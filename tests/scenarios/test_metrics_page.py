@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ett_service.client.transport import request
-from ett_service.core.words import label
 from ett_service.metrics.text import TextFormat
+from ett_service.storage.metrics.counters import label
 from tests.engines import ON_ONE_ENGINE
 from tests.metrics.pages import Page, labelled, lint, parsed
 from tests.scenarios.conftest import Server, wait_for

@@ -18,11 +18,11 @@ from ett_service.storage.folded_jobs import (
     LedgerRows,
     PreviousLedger,
     StoredLedger,
+    existing_rows,
 )
 from ett_service.storage.jobs import ledgers
-from ett_service.storage.jobs.batches import JobBatch, existing_rows
 from ett_service.storage.jobs.ledgers import Head
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from tests.aggregation.deliveries import deliver, stored
 from tests.builders import MINUTE, NOON, event
 from tests.core.strategies import Timeline, timelines

@@ -13,7 +13,6 @@ from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.fleet.counters import Steps, counter_steps
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.ledger.spans import NEVER
-from ett_service.core.words import label
 from ett_service.ingest.refusals import Fault
 from ett_service.ingest.text import parse_instant
 from ett_service.metrics.backfill import Past, Scope
@@ -21,6 +20,7 @@ from ett_service.metrics.families import COUNTERS
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Readable
 from ett_service.storage.metrics import labels as counter_labels
+from ett_service.storage.metrics.counters import label
 from ett_service.storage.metrics.labels import LabelLimits
 
 _MOST_STEPS = 100_000

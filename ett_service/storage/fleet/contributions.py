@@ -18,8 +18,7 @@ from ett_service.storage.engine import statements
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
 from ett_service.storage.fleet.rollups import start_of
-from ett_service.storage.jobs.batches import JobBatch, of_jobs
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
 from ett_service.storage.schema import cohort, cohort_day, contribution
 
 Place: TypeAlias = tuple[int, Cohort]

@@ -1,18 +1,12 @@
-"""Job batches: what is stored of many jobs, read and rewritten in few statements."""
+"""All jobs, batch by batch, and how far a recomputation has come."""
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
-    ColumnElement,
     Connection,
-    Select,
-    Table,
     bindparam,
     delete,
     func,
@@ -20,11 +14,9 @@ from sqlalchemy import (
     select,
 )
 
-from ett_service.storage.engine import statements
-from ett_service.storage.engine.statements import Values
 from ett_service.storage.engine.store import Readable
-from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.schema import dirty, event, job, job_history, job_ledger, metadata, store
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
+from ett_service.storage.schema import dirty, event, job, job_history, job_ledger, store
 
 _NAME = "recompute"
 
@@ -53,25 +45,6 @@ def write(conn: Connection, position: RecomputePosition | None) -> None:
 
 MOST_JOBS, MOST_EVENTS = 200, 20_000
 """Of one batch: it is held in memory, and its jobs may be locked for as long as it is."""
-
-
-class JobBatch(NamedTuple):
-    """Jobs of one project."""
-
-    project_id: int
-    jobs: Sequence[str]
-
-    def parameters(self) -> dict[str, object]:
-        """Return the parameters that :func:`of_jobs` takes."""
-        return {"project_id": self.project_id, "jobs": list(self.jobs)}
-
-
-def of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
-    """Say in SQL which rows belong to a batch."""
-    return (
-        table.c.project_id == bindparam("project_id"),
-        table.c.job.in_(bindparam("jobs", expanding=True)),
-    )
 
 
 _EVENT_COUNT = (
@@ -167,76 +140,3 @@ def of_history(conn: Connection, batch: JobBatch) -> set[str]:
 
 def _keyed(conn: Connection, statement: Any, place: dict[str, Any]) -> list[tuple[JobKey, int]]:
     return [(JobKey(*row[:2]), row[2]) for row in conn.execute(statement, place)]
-
-
-T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
-
-RowsOf: TypeAlias = Mapping[tuple[str, str], Sequence[Values]]
-"""By the name of the table and the job."""
-
-
-@dataclass(slots=True)
-class RowChanges:
-    """What is to be written, by the name of its table."""
-
-    gone: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
-    put: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
-    new: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
-    """Rows of whose primary keys there are none."""
-
-    def compare(self, table: Table, existing: Sequence[Values], wanted: Sequence[Values]) -> None:
-        """Gather what has to be written where *existing* rows are stored."""
-        if not existing:
-            self.new[table.name] += wanted
-            return
-        length = _key_length(table)
-        put, gone = differences(existing, wanted, lambda row: row[:length])
-        self.put[table.name] += put
-        self.gone[table.name] += gone
-
-    def write(self, conn: Connection) -> None:
-        """Delete what is gone, then write the rest."""
-        for table in metadata.sorted_tables:
-            if gone := self.gone.get(table.name):
-                statements.delete(conn, table, gone)
-            if put := self.put.get(table.name):
-                statements.put(conn, table, _names(table), put)
-            if new := self.new.get(table.name):
-                statements.insert(conn, table, _names(table), new)
-
-
-def differences(
-    existing: Iterable[T], wanted: Iterable[T], key: Callable[[T], K]
-) -> tuple[list[T], Iterable[K]]:
-    """Return what of *wanted* does not exist as it is, and the keys of what has to go."""
-    left = {key(item): item for item in existing}
-    return [item for item in wanted if left.pop(key(item), None) != item], left.keys()
-
-
-def existing_rows(conn: Connection, tables: Iterable[Table], batch: JobBatch) -> RowsOf:
-    """Read all rows of these jobs."""
-    found: defaultdict[tuple[str, str], list[Values]] = defaultdict(list)
-    for table in tables:
-        for row in map(tuple, conn.execute(_of_jobs(table), batch.parameters())):
-            found[table.name, row[1]].append(row)
-    return found
-
-
-@cache
-def _of_jobs(table: Table) -> Select[Any]:
-    return select(table).where(*of_jobs(table))
-
-
-@cache
-def _key_length(table: Table) -> int:
-    """Return how many columns the primary key has, which the others follow."""
-    names = [column.name for column in table.primary_key]
-    assert names == [column.name for column in table.columns][: len(names)], table.name
-    return len(names)
-
-
-@cache
-def _names(table: Table) -> tuple[str, ...]:
-    """Return the columns behind the primary key."""
-    return tuple(column.name for column in list(table.columns)[_key_length(table) :])

@@ -8,11 +8,10 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from ett_service.core.events import Event
 from ett_service.core.ledger.attempts import TOLERANCE_US
-from ett_service.storage.jobs.batches import JobBatch, of_jobs
 from ett_service.storage.record import corrections
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.corrections import Corrections
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
 from ett_service.storage.record.events import DECODERS
 from ett_service.storage.schema import correction, event, producer
 

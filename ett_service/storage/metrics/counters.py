@@ -18,13 +18,12 @@ from ett_service.core.fleet.owned_time import Frame, last_at
 from ett_service.core.fleet.totals import summed
 from ett_service.core.ledger.job_results import MOST
 from ett_service.core.ledger.results import Exclusion, JobLedger
-from ett_service.core.words import OTHER, label
+from ett_service.core.words import _LONGEST, _UNPRINTABLE, OTHER, UNKNOWN
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import insert_new, replace_rows
-from ett_service.storage.jobs.batches import JobBatch, of_jobs
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.labels import LabelLimits
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
 from ett_service.storage.schema import counted, counter, exemplar, job_history, published
 
 NOTHING = "{}"
@@ -352,3 +351,10 @@ def _write_exemplars(conn: Connection, seen: Mapping[Labels, Mapping[str, Exempl
 
 def _wall_us(amounts: Mapping[str, int]) -> int:
     return sum(us for key, us in amounts.items() if key.startswith("phase_seconds:"))
+
+
+def label(value: str | None) -> str:
+    """Return *value* as a label that no parser trips over; ``unknown`` where there is none."""
+    if not value:
+        return UNKNOWN
+    return _UNPRINTABLE.sub("\ufffd", value)[:_LONGEST]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import Connection, func, select, text
 
-from ett_service.core.words import label
+from ett_service.storage.metrics.counters import label
 from ett_service.storage.schema import counted, dirty, job_ledger, marker, project
 
 

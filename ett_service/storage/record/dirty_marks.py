@@ -1,10 +1,20 @@
-"""Dirty marks: which jobs have to be folded, and the lock on a job."""
+"""Jobs as the store names them, the marks of those that have to be folded, and their locks."""
 
 import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from ett_service.storage.schema import dirty, job, job_ledger
 
@@ -16,6 +26,25 @@ class JobKey(NamedTuple):
 
     project_id: int
     job: str
+
+
+class JobBatch(NamedTuple):
+    """Jobs of one project."""
+
+    project_id: int
+    jobs: Sequence[str]
+
+    def parameters(self) -> dict[str, object]:
+        """Return the parameters that :func:`of_jobs` takes."""
+        return {"project_id": self.project_id, "jobs": list(self.jobs)}
+
+
+def of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
+    """Say in SQL which rows belong to a batch."""
+    return (
+        table.c.project_id == bindparam("project_id"),
+        table.c.job.in_(bindparam("jobs", expanding=True)),
+    )
 
 
 _MARKED = (

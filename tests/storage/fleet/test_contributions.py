@@ -12,8 +12,7 @@ from ett_service.core.fleet.totals import MEASURES
 from ett_service.core.intervals import HOUR_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import contributions
-from ett_service.storage.jobs.batches import JobBatch
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.schema import rollup_daily
 from tests.aggregation.deliveries import deliver
 from tests.aggregation.rolled_up import stored_rollups

@@ -3,10 +3,9 @@
 from ett_service.core.ledger.attempts import TOLERANCE_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import records
-from ett_service.storage.jobs.batches import JobBatch
 from ett_service.storage.jobs.records import JobRecord
 from ett_service.storage.record import dirty_marks
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from tests.aggregation.deliveries import deliver, running_job
 from tests.builders import HOUR, NOON, progress
 
