@@ -103,9 +103,9 @@ def files_passed() -> set[str]:
                 while worker.run_once():
                     pass
                 client.get("/v1/fleet/summary", params=DAY).raise_for_status()
-    sys.setprofile(None)
-    threading.setprofile(None)
-    return passed
+                sys.setprofile(None)
+                threading.setprofile(None)
+                return set(passed)
 
 
 def main() -> int:

@@ -31,12 +31,12 @@ from ett_service.storage.folded_jobs import (
     StoredLedger,
     existing_rows,
 )
-from ett_service.storage.jobs import batches, ledgers, records
+from ett_service.storage.jobs import batches, ledgers
 from ett_service.storage.jobs.ledgers import Head
-from ett_service.storage.jobs.records import JobRecord
 from ett_service.storage.metrics.counters import CounterSample, counter_sample
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
+from ett_service.storage.record.events import JobRecord, job_record, job_records
 
 OPEN_EVERY_US = 30_000_000
 """How often the numbers of a running or queued job are run on, in microseconds."""
@@ -108,7 +108,7 @@ def fold_batch(
     conn: Connection, batch: JobBatch, as_of: int, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[FoldedJob]:
     """Fold every event of jobs of a project."""
-    for record in records.read_batch(conn, batch):
+    for record in job_records(conn, batch):
         yield fold_job(record, as_of, limits)
 
 
@@ -163,7 +163,7 @@ def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> Kept
     """
     born_us, head = dirty_marks.born_us(conn, key), ledgers.head(conn, key)
     batches = frozenset(dirty_marks.batches(conn, key))
-    fold = take_in(records.read(conn, key), limits)
+    fold = take_in(job_record(conn, key), limits)
     return KeptFold(key, fold, born_us, _revision(head), batches=batches)
 
 
@@ -198,7 +198,7 @@ def refresh(
     if folded is None:
         if kept and kept.fold.event_count > _LONG:
             raise NotForward
-        folded = fold_job(records.read(conn, key), now_us, limits)
+        folded = fold_job(job_record(conn, key), now_us, limits)
     changes = JobChanges(key.project_id)
     new_head = folded.head(revision + 1, now_us, open_every_us)
     changes.compare_ledger(key, folded.ledger, new_head, _stored(conn, folded, previous))
@@ -238,7 +238,7 @@ def _gone_on(
 ) -> FoldedJob | None:
     """Fold what the marks stand for into the kept fold; None if it has to be begun anew."""
     unread = [batch for batch in batches if batch not in kept.batches]
-    record = records.read(conn, kept.key, unread)
+    record = job_record(conn, kept.key, unread)
     try:
         return fold_job(record, now_us, limits, kept=kept.fold)
     except NotForward:

@@ -19,11 +19,12 @@ from ett_service.storage.fleet.contributions import Content, ExistingCells, Plac
 from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Amounts, Key
 from ett_service.storage.fleet.rollup_rows import RollupDay
 from ett_service.storage.folded_jobs import LEDGER_TABLES, LedgerRows, existing_rows
-from ett_service.storage.jobs import batches, records
+from ett_service.storage.jobs import batches
 from ett_service.storage.jobs.ledgers import Columns, Head, rows
 from ett_service.storage.metrics import counters
 from ett_service.storage.metrics.counters import CounterSample
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
+from ett_service.storage.record.events import job_records
 
 _ABSENT = "nothing"
 
@@ -60,7 +61,7 @@ def _check(conn: Connection, batch: JobBatch, limits: Limits) -> Iterator[Verdic
     ledgers = LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))
     cells = contributions.existing_of_batch(conn, batch, hold=False)
     samples = counters.stored(conn, batch)
-    for record in records.read_batch(conn, batch):
+    for record in job_records(conn, batch):
         key, head = record.key, ledgers.head(record.key.job)
         if key.job in marked or (head and head.formula_version != FORMULA_VERSION):
             yield Verdict(key, pending=True)

@@ -9,8 +9,7 @@ from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Cause, Origin, Outcome
 from ett_service.storage.engine.store import Store
-from ett_service.storage.jobs import records
-from ett_service.storage.record import corrections
+from ett_service.storage.record import corrections, events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key
 from ett_service.storage.schema import job_history
@@ -73,15 +72,15 @@ def test_verdicts_and_exclusions_stand(store: Store, keys: list[JobKey]) -> None
 def test_a_kept_fold_goes_on_to_what_all_events_give(store: Store, keys: list[JobKey]) -> None:
     key = keys[0]
     with store.reading() as conn:
-        kept = fold_job(records.read(conn, key), LATER).fold
-        no_batch = records.read(conn, key, [])
+        kept = fold_job(events.read(conn, key), LATER).fold
+        no_batch = events.read(conn, key, [])
     later = event(AttemptEnded, LATER, outcome=Outcome.FAILED)
     deliver(store, key, [later])
 
     folded = fold_job(no_batch._replace(events=[later]), LATER, kept=kept)
 
     with store.reading() as conn:
-        whole = fold_job(records.read(conn, key), LATER)
+        whole = fold_job(events.read(conn, key), LATER)
     assert folded.fold is kept
     assert (folded.ledger, folded.cells()) == (whole.ledger, whole.cells())
     assert folded.counter_sample() == whole.counter_sample()
@@ -89,7 +88,7 @@ def test_a_kept_fold_goes_on_to_what_all_events_give(store: Store, keys: list[Jo
 
 def test_a_kept_fold_that_cannot_go_on_says_so(store: Store, keys: list[JobKey]) -> None:
     with store.reading() as conn:
-        record = records.read(conn, keys[0])
+        record = events.read(conn, keys[0])
     kept = fold_job(record, LATER).fold
     other_clocks = record._replace(
         events=[event(AttemptStarted, NOON, attempt=1, producer="p")], clock_offsets={}

@@ -1,4 +1,4 @@
-"""What people corrected about a job: verdicts on failures, and time out of the fleet's numbers.
+"""Corrections that people made to a job: verdicts on failures, and time out of the fleet's sums.
 
 Rows are only added: one that is taken back or replaced says by whom and when. Every change
 marks the job, so that the worker folds it again.
@@ -16,6 +16,14 @@ from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import FAILURES, Cause, Origin, Outcome
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.events import (
+    OF_JOB,
+    STANDING,
+    STANDING_CORRECTIONS,
+    attempt_key_of,
+    in_time,
+    job_parameters,
+)
 from ett_service.storage.schema import api_key, attempt_ledger, correction
 from ett_service.storage.schema.record import EXCLUSION, VERDICT
 
@@ -26,14 +34,6 @@ class NothingThere(EttError):
 
 class NoFailure(EttError):
     """The attempt did not fail, so there is nothing to have a cause."""
-
-
-@dataclass(frozen=True, slots=True)
-class Corrections:
-    """What stands of a job's corrections."""
-
-    verdicts: Mapping[AttemptKey, FailureVerdict]
-    exclusions: tuple[Exclusion, ...]  #: in order of time; they may overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,6 @@ class Correction:
 
 
 _maker, _taker = api_key.alias("maker"), api_key.alias("taker")
-_OF_JOB = (
-    correction.c.project_id == bindparam("of_project"),
-    correction.c.job == bindparam("of_job"),
-)
-_STANDING = (*_OF_JOB, correction.c.taken_back_us.is_(None))
 _HISTORY = (
     select(correction, _maker.c.name.label("maker"), _taker.c.name.label("taker"))
     .outerjoin(_maker, _maker.c.prefix == correction.c.made_by)
@@ -82,34 +77,19 @@ _ATTEMPT = select(
     attempt_ledger.c.job == bindparam("of_job"),
     attempt_ledger.c.number == bindparam("of_number"),
 )
-_LAST_ID = select(func.coalesce(func.max(correction.c.id), 0)).where(*_OF_JOB)
-_STANDS = select(correction).where(*_STANDING).order_by(correction.c.id)
-
-
-def of_job(conn: Connection, key: JobKey) -> Corrections:
-    """Read what stands."""
-    verdicts: dict[AttemptKey, FailureVerdict] = {}
-    exclusions: list[Exclusion] = []
-    for row in conn.execute(_STANDS, _of(key)):
-        if row.kind == EXCLUSION:
-            exclusions.append(Exclusion(row.from_us, row.to_us))
-        else:
-            verdicts[_attempt_of(row)] = FailureVerdict(
-                Origin(row.origin), Cause(row.cause), row.why, row.made_by, row.made_us
-            )
-    return Corrections(verdicts, tuple(sorted(exclusions, key=_in_time)))
+_LAST_ID = select(func.coalesce(func.max(correction.c.id), 0)).where(*OF_JOB)
 
 
 def history(conn: Connection, key: JobKey, *, limit: int, after: int = 0) -> list[Correction]:
     """Read up to *limit* corrections, the earliest first, those with an id over *after*."""
-    statement = _HISTORY.where(*_OF_JOB, correction.c.id > after).limit(limit)
-    return [_correction(row) for row in conn.execute(statement, _of(key))]
+    statement = _HISTORY.where(*OF_JOB, correction.c.id > after).limit(limit)
+    return [_correction(row) for row in conn.execute(statement, job_parameters(key))]
 
 
 def standing(conn: Connection, key: JobKey, kind: str) -> list[Correction]:
     """Read what stands of one *kind*."""
-    statement = _HISTORY.where(*_STANDING, correction.c.kind == kind)
-    return [_correction(row) for row in conn.execute(statement, _of(key))]
+    statement = _HISTORY.where(*STANDING, correction.c.kind == kind)
+    return [_correction(row) for row in conn.execute(statement, job_parameters(key))]
 
 
 def attempt_key(conn: Connection, key: JobKey, number: int) -> tuple[AttemptKey, Outcome]:
@@ -117,10 +97,10 @@ def attempt_key(conn: Connection, key: JobKey, number: int) -> tuple[AttemptKey,
 
     Raises ``NothingThere``.
     """
-    row = conn.execute(_ATTEMPT, {**_of(key), "of_number": number}).first()
+    row = conn.execute(_ATTEMPT, {**job_parameters(key), "of_number": number}).first()
     if row is None:
         raise NothingThere("No such attempt.", "`ett job` lists them.")
-    return _attempt_of(row), Outcome(row.outcome)
+    return attempt_key_of(row), Outcome(row.outcome)
 
 
 def put_verdict(conn: Connection, key: JobKey, number: int, verdict: FailureVerdict) -> Correction:
@@ -163,7 +143,7 @@ def put_exclusion(
     _lock(conn, key)
     rows = [
         {"kind": EXCLUSION, "from_us": window.from_at, "to_us": window.to_at, "why": why}
-        for window in sorted(set(windows), key=_in_time)
+        for window in sorted(set(windows), key=in_time)
     ]
     _put(conn, key, rows, made_by, now_us)
     return standing(conn, key, EXCLUSION)
@@ -202,11 +182,15 @@ def _put(
     attempt: AttemptKey | None = None,
 ) -> None:
     kind = rows[0]["kind"]
-    stands = conn.execute(_STANDS.where(*_is(kind, attempt)), _of(key)).mappings().all()
+    stands = (
+        conn.execute(STANDING_CORRECTIONS.where(*_is(kind, attempt)), job_parameters(key))
+        .mappings()
+        .all()
+    )
     if [{name: row[name] for name in rows[0]} for row in stands] == list(rows):
         return
     _taken_back(conn, key, kind, made_by, now_us, attempt)
-    first = conn.execute(_LAST_ID, _of(key)).scalar_one() + 1
+    first = conn.execute(_LAST_ID, job_parameters(key)).scalar_one() + 1
     made = {**key._asdict(), "made_by": made_by, "made_us": now_us}
     conn.execute(
         insert(correction), [{**made, "id": first + place, **row} for place, row in enumerate(rows)]
@@ -222,9 +206,9 @@ def _taken_back(
     now_us: int,
     attempt: AttemptKey | None = None,
 ) -> bool:
-    statement = update(correction).where(*_STANDING, *_is(kind, attempt))
+    statement = update(correction).where(*STANDING, *_is(kind, attempt))
     count = conn.execute(
-        statement.values(taken_back_by=made_by, taken_back_us=now_us), _of(key)
+        statement.values(taken_back_by=made_by, taken_back_us=now_us), job_parameters(key)
     ).rowcount
     if count:
         dirty_marks.mark(conn, key, now_us)
@@ -237,24 +221,11 @@ def _is(kind: str, attempt: AttemptKey | None) -> Iterable[Any]:
         yield correction.c[name] == value
 
 
-def _of(key: JobKey) -> dict[str, object]:
-    return {"of_project": key.project_id, "of_job": key.job}
-
-
-def _in_time(window: Exclusion) -> tuple[bool, int, bool, int]:
-    from_at, to_at = window
-    return (from_at is not None, from_at or 0, to_at is None, to_at or 0)
-
-
-def _attempt_of(row: Row[*tuple[Any, ...]]) -> AttemptKey:
-    return AttemptKey(row.launch, row.attempt, row.cycle)
-
-
 def _correction(row: Row[*tuple[Any, ...]]) -> Correction:
     is_verdict = row.kind == VERDICT
     return Correction(
         id=row.id,
-        attempt=_attempt_of(row) if is_verdict else None,
+        attempt=attempt_key_of(row) if is_verdict else None,
         origin=Origin(row.origin) if is_verdict else None,
         cause=Cause(row.cause) if is_verdict else None,
         window=None if is_verdict else Exclusion(row.from_us, row.to_us),

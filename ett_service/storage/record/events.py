@@ -1,21 +1,30 @@
-"""Events and clock offsets, as they were accepted."""
+"""The record of a job: events and clock offsets as accepted, and the corrections that stand."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import MISSING, fields
-from typing import TypeVar
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import (
     Connection,
+    Row,
     bindparam,
     exists,
+    func,
     select,
 )
 
 from ett_service.core.events import EVENT_TYPES, Event
+from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
+from ett_service.core.ledger.attempts import TOLERANCE_US
+from ett_service.core.ledger.results import Exclusion
+from ett_service.core.words import Cause, Origin
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import Pair, among_pairs
-from ett_service.storage.schema import event, producer
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
+from ett_service.storage.schema import correction, event, producer
+from ett_service.storage.schema.record import EXCLUSION
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
@@ -131,3 +140,113 @@ def _pieces(values: Collection[T]) -> Iterator[list[T]]:
     every = list(values)
     for start in range(0, len(every), _AT_ONCE):
         yield every[start : start + _AT_ONCE]
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """What stands of a job's corrections."""
+
+    verdicts: Mapping[AttemptKey, FailureVerdict]
+    exclusions: tuple[Exclusion, ...]  #: in order of time; they may overlap
+
+
+OF_JOB = (
+    correction.c.project_id == bindparam("of_project"),
+    correction.c.job == bindparam("of_job"),
+)
+
+
+STANDING = (*OF_JOB, correction.c.taken_back_us.is_(None))
+
+
+STANDING_CORRECTIONS = select(correction).where(*STANDING).order_by(correction.c.id)
+
+
+def corrections_of(conn: Connection, key: JobKey) -> Corrections:
+    """Read the corrections that stand."""
+    verdicts: dict[AttemptKey, FailureVerdict] = {}
+    exclusions: list[Exclusion] = []
+    for row in conn.execute(STANDING_CORRECTIONS, job_parameters(key)):
+        if row.kind == EXCLUSION:
+            exclusions.append(Exclusion(row.from_us, row.to_us))
+        else:
+            verdicts[attempt_key_of(row)] = FailureVerdict(
+                Origin(row.origin), Cause(row.cause), row.why, row.made_by, row.made_us
+            )
+    return Corrections(verdicts, tuple(sorted(exclusions, key=in_time)))
+
+
+def job_parameters(key: JobKey) -> dict[str, object]:
+    return {"of_project": key.project_id, "of_job": key.job}
+
+
+def in_time(window: Exclusion) -> tuple[bool, int, bool, int]:
+    from_at, to_at = window
+    return (from_at is not None, from_at or 0, to_at is None, to_at or 0)
+
+
+def attempt_key_of(row: Row[*tuple[Any, ...]]) -> AttemptKey:
+    return AttemptKey(row.launch, row.attempt, row.cycle)
+
+
+_NO_CORRECTIONS = Corrections({}, ())
+
+# A job has as many producers as processes ever took part in it, and nearly all of their clocks are
+# right: the database leaves those out, as the fold would.
+_WRONG = func.abs(producer.c.offset_us) > TOLERANCE_US
+_CLOCKS = select(producer.c.producer, producer.c.offset_us).where(
+    producer.c.project_id == bindparam("project_id"), producer.c.job == bindparam("job"), _WRONG
+)
+_CLOCKS_OF_JOBS = select(producer.c.job, producer.c.producer, producer.c.offset_us).where(
+    *of_jobs(producer), _WRONG
+)
+_EVENTS_OF_JOBS = select(event.c.job, event.c.type, event.c.body).where(*of_jobs(event))
+_CORRECTED = (
+    select(correction.c.job)
+    .where(*of_jobs(correction), correction.c.taken_back_us.is_(None))
+    .distinct()
+)
+
+
+class JobRecord(NamedTuple):
+    """A job as it was told."""
+
+    key: JobKey
+    events: Sequence[Event]  #: in no order
+    clock_offsets: Mapping[str, int]  #: microseconds by producer, of the clocks that are wrong
+    corrections: Corrections
+
+
+def job_record(conn: Connection, key: JobKey, batches: Collection[int] | None = None) -> JobRecord:
+    """Read a job; of its events only those of the *batches*, where they are given."""
+    is_empty = batches is not None and not batches
+    of_batches = [] if is_empty else events(conn, *key, batches)
+    rows = conn.execute(_CLOCKS, key._asdict())
+    clocks = {row.producer: row.offset_us for row in rows}
+    return JobRecord(key, of_batches, clocks, corrections_of(conn, key))
+
+
+def job_records(conn: Connection, batch: JobBatch) -> Iterator[JobRecord]:
+    """Read jobs of a project, each kind of thing in one statement.
+
+    Events are decoded job by job: those of one fit into a processor's cache, those of all of
+    them do not.
+    """
+    wanted = batch.parameters()
+    clocks: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for name, sender, offset_us in conn.execute(_CLOCKS_OF_JOBS, wanted):
+        clocks[name][sender] = offset_us
+    corrected = {
+        name: corrections_of(conn, JobKey(batch.project_id, name))
+        for name in conn.scalars(_CORRECTED, wanted)
+    }
+    bodies: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name, kind, body in conn.execute(_EVENTS_OF_JOBS, wanted).all():
+        bodies[name].append((kind, body))
+    for name in batch.jobs:
+        yield JobRecord(
+            JobKey(batch.project_id, name),
+            [DECODERS[kind](body) for kind, body in bodies.pop(name, ())],
+            clocks.get(name, {}),
+            corrected.get(name, _NO_CORRECTIONS),
+        )

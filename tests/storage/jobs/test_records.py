@@ -2,10 +2,9 @@
 
 from ett_service.core.ledger.attempts import TOLERANCE_US
 from ett_service.storage.engine.store import Store
-from ett_service.storage.jobs import records
-from ett_service.storage.jobs.records import JobRecord
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
+from ett_service.storage.record.events import JobRecord, job_record, job_records
 from tests.aggregation.deliveries import deliver, running_job
 from tests.builders import HOUR, NOON, progress
 
@@ -25,7 +24,7 @@ def test_offsets_that_the_fold_would_leave_alone_are_left_out(
     deliver(store, other, [], {"ahead": -2 * TOLERANCE_US})
 
     with store.reading() as conn:
-        record = records.read(conn, key)
+        record = job_record(conn, key)
 
     assert record.clock_offsets == {"ahead": -TOLERANCE_US - 1, "behind": TOLERANCE_US + 1}
 
@@ -38,9 +37,9 @@ def test_a_batch_is_read_as_each_of_its_jobs_is(store: Store, project_id: int) -
     deliver(store, keys[2], [])
 
     with store.reading() as conn:
-        alone = [records.read(conn, key) for key in keys]
+        alone = [job_record(conn, key) for key in keys]
         batch = JobBatch(project_id, [key.job for key in keys])
-        together = list(records.read_batch(conn, batch))
+        together = list(job_records(conn, batch))
 
     assert [in_order(one) for one in together] == [in_order(one) for one in alone]
 
@@ -58,8 +57,8 @@ def test_of_some_batches_only_their_events_are_read(store: Store, project_id: in
 
     with store.reading() as conn:
         fresh = set(dirty_marks.batches(conn, key)) - first
-        record = records.read(conn, key, fresh)
-        nothing = records.read(conn, key, [])
+        record = job_record(conn, key, fresh)
+        nothing = job_record(conn, key, [])
 
     assert [one.at for one in record.events] == [NOON + HOUR]
     assert nothing.events == []

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ett_service.api.access import OwnMetrics
 from ett_service.metrics.families import OF_THE_LIBRARY, OWN
-from ett_service.metrics.own import OwnMetrics
 from ett_service.metrics.text import TextFormat
 from tests.builders import NOON, SECOND
 from tests.metrics.pages import Page, families, labelled, lint, parsed

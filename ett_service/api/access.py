@@ -1,6 +1,10 @@
-"""Metrics of this process: ingested events, requests, and the rendering of the page."""
+"""What every request leaves behind: its id, a line in the access log, and counts for /metrics."""
 
+import logging
+import re
+import time
 from collections.abc import Iterable
+from uuid import uuid4
 
 from prometheus_client import (
     CollectorRegistry,
@@ -14,10 +18,76 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.openmetrics import exposition as openmetrics
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ett_service.api.answers import add_headers
 from ett_service.core.intervals import SECOND_US
 from ett_service.metrics.families import OWN
 from ett_service.metrics.text import TextFormat
+
+log = logging.getLogger(__name__)
+
+_ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+
+class Access:
+    """ASGI middleware. It keeps a request id of the sender that is a plain word."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, and log it when it is over."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = 500
+        began = time.perf_counter()
+
+        async def send_marked(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                add_headers(MutableHeaders(scope=message), request_id)
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_marked)
+        finally:
+            seconds = time.perf_counter() - began
+            # The route rather than the path: a path holds names that a client made up.
+            route = getattr(scope.get("route"), "path", None)
+            scope["state"]["own"].count_request(scope["method"], route, status, seconds)
+            _write_line(scope, request_id, route, status, seconds)
+
+
+def _request_id(scope: Scope) -> str:
+    sent = Headers(scope=scope).get("x-request-id", "")
+    return sent if _ACCEPTABLE_ID.fullmatch(sent) else uuid4().hex
+
+
+def _write_line(
+    scope: Scope, request_id: str, route: str | None, status: int, seconds: float
+) -> None:
+    log.info(
+        "%s %s %d",
+        scope["method"],
+        route or "-",
+        status,
+        extra={
+            "event": "request",
+            "request_id": request_id,
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "seconds": round(seconds, 6),
+            "key": scope["state"].get("key_prefix"),
+        },
+    )
+
 
 _LAGS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
 _REQUESTS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
