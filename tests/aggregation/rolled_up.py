@@ -17,7 +17,7 @@ from ett_service.core.ledger.results import DEFAULT_LIMITS, Limits
 from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import ledgers
-from ett_service.storage.record import corrections, dirty_marks, events
+from ett_service.storage.record import dirty_marks, events
 
 Label: TypeAlias = tuple[Cohort, bool]
 """A cohort, and whether it is the one that takes what the cap leaves over."""
@@ -85,7 +85,7 @@ def _cells(conn: Connection, key: dirty_marks.JobKey, limits: Limits) -> Cells:
     if head is None:
         return {}
     ledger = fold(events.events(conn, *key), events.offsets(conn, *key), head.folded_us, limits)
-    stands = corrections.of_job(conn, key)
+    stands = events.corrections_of(conn, key)
     return contribution(corrected(ledger, stands.verdicts), stands.exclusions)
 
 

@@ -72,15 +72,15 @@ def test_verdicts_and_exclusions_stand(store: Store, keys: list[JobKey]) -> None
 def test_a_kept_fold_goes_on_to_what_all_events_give(store: Store, keys: list[JobKey]) -> None:
     key = keys[0]
     with store.reading() as conn:
-        kept = fold_job(events.read(conn, key), LATER).fold
-        no_batch = events.read(conn, key, [])
+        kept = fold_job(events.job_record(conn, key), LATER).fold
+        no_batch = events.job_record(conn, key, [])
     later = event(AttemptEnded, LATER, outcome=Outcome.FAILED)
     deliver(store, key, [later])
 
     folded = fold_job(no_batch._replace(events=[later]), LATER, kept=kept)
 
     with store.reading() as conn:
-        whole = fold_job(events.read(conn, key), LATER)
+        whole = fold_job(events.job_record(conn, key), LATER)
     assert folded.fold is kept
     assert (folded.ledger, folded.cells()) == (whole.ledger, whole.cells())
     assert folded.counter_sample() == whole.counter_sample()
@@ -88,7 +88,7 @@ def test_a_kept_fold_goes_on_to_what_all_events_give(store: Store, keys: list[Jo
 
 def test_a_kept_fold_that_cannot_go_on_says_so(store: Store, keys: list[JobKey]) -> None:
     with store.reading() as conn:
-        record = events.read(conn, keys[0])
+        record = events.job_record(conn, keys[0])
     kept = fold_job(record, LATER).fold
     other_clocks = record._replace(
         events=[event(AttemptStarted, NOON, attempt=1, producer="p")], clock_offsets={}

@@ -17,6 +17,7 @@ from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.record import corrections
 from ett_service.storage.record.corrections import NoFailure, NothingThere
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.events import corrections_of
 from ett_service.storage.record.keys import PREFIX_LENGTH, create_key
 from ett_service.storage.schema import correction
 from ett_service.storage.schema.record import EXCLUSION, VERDICT
@@ -198,7 +199,7 @@ def test_an_exclusion_takes_the_place_of_the_one_before(
     assert exclude(store, key, maker, Exclusion(NOON), Exclusion(None, NOON)) == put
     assert rows(store) == 3
     with store.reading() as conn:
-        assert corrections.of_job(conn, key).exclusions == (
+        assert corrections_of(conn, key).exclusions == (
             Exclusion(None, NOON),
             Exclusion(NOON, None),
         )
