@@ -97,7 +97,9 @@ def _intervals(reach: tuple[float, float], across: Scale) -> list[Markup]:
             drawn.append(label(x, _BOTTOM + 18, _round(seconds), text_anchor="middle"))
             free_from = x + 44
     drawn.append(
-        label((_LEFT + _RIGHT) / 2, _BOTTOM + 38, "interval between saves", text_anchor="middle")
+        label(
+            (_LEFT + _RIGHT) / 2, _BOTTOM + 38, "interval between checkpoints", text_anchor="middle"
+        )
     )
     return drawn
 
@@ -116,7 +118,7 @@ def _lines(ident: str, points: Sequence[CurvePoint], across: Scale, up: Scale) -
         id=f"{ident}-frame",
     )
     courses = (
-        ("wasted in all", BETTER, 2.5, None, [point.wasted for point in points]),
+        ("total waste", BETTER, 2.5, None, [point.wasted for point in points]),
         ("unsaved", _UNSAVED, 1.5, "6 3", [point.unsaved for point in points]),
         ("blocking", _BLOCKING, 1.5, "2 3", [point.blocking for point in points]),
     )

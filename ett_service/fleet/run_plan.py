@@ -135,7 +135,7 @@ def _run(question: PlanQuestion, economy: Economy, measured_ett: float | None) -
     )
     if run.gpu_hours > MOST_GPU_HOURS:
         raise BadQuestion(
-            "flops", "out_of_bounds", f"The run may take {MOST_GPU_HOURS:.0e} GPU-hours at most."
+            "flops", "out_of_bounds", f"The run may take at most {MOST_GPU_HOURS:.0e} GPU-hours."
         )
     return run
 

@@ -83,7 +83,7 @@ def test_skipped_lines_are_told_with_their_numbers_and_the_rest_is_sent(
 
     printed = capsys.readouterr()
     assert "1 lines were skipped, the first of them:" in printed.err
-    assert f"{log}:7: the JSON after :::MLLOG is cut or broken" in printed.err
+    assert f"{log}:7: the JSON after :::MLLOG is truncated or malformed" in printed.err
     assert f"{tmp_path / 'no'}: No such file or directory" in printed.err
     assert "skipped" not in printed.out
 
