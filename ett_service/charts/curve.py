@@ -198,9 +198,9 @@ def _told(points: Sequence[CurvePoint], intervals: Intervals) -> str:
     nearest = min(points, key=lambda point: abs(point.interval_s - intervals.best))
     low, high = intervals.band
     sentence = (
-        f"Saving every {duration(intervals.best)} wastes least, {percent(nearest.wasted)} of the "
-        f"training time; from {duration(low)} to {duration(high)} it is hardly more."
+        f"A checkpoint every {duration(intervals.best)} wastes least, {percent(nearest.wasted)} of "
+        f"the training time. From {duration(low)} to {duration(high)} the waste is almost the same."
     )
     if intervals.current is None:
         return sentence
-    return f"{sentence} Now it is every {duration(intervals.current)}."
+    return f"{sentence} The present interval is {duration(intervals.current)}."

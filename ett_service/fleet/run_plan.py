@@ -12,8 +12,8 @@ from ett_service.fleet.scope import BadQuestion
 
 ASSUMPTION = (
     "Accelerators run at MFU times their peak while they train, which is ETT% of their time, and "
-    "all of their time is paid. Interruptions come at random; each costs a restart and what no "
-    "checkpoint holds, beyond what ETT% already leaves out."
+    "all of their time is paid. Interruptions come at random; each costs a restart and the "
+    "unsaved training, on top of the losses in ETT%."
 )
 
 _PARAMETERS = {

@@ -56,8 +56,8 @@ def test_an_interval_beyond_the_axis_is_told_but_not_drawn() -> None:
 
 def test_the_description_tells_the_advice() -> None:
     assert read(_drawn(current=1800.0)).findtext(f"{SVG}desc") == (
-        "Saving every 15m 30s wastes least, 3.2% of the training time; from 11m 20s to 21m 10s it "
-        "is hardly more. Now it is every 30m 00s."
+        "A checkpoint every 15m 30s wastes least, 3.2% of the training time. From 11m 20s to "
+        "21m 10s the waste is almost the same. The present interval is 30m 00s."
     )
 
 
