@@ -31,7 +31,7 @@ from tests.cli.conftest import Ett, Served
             "migrate",
             {"ETT_DATABASE_URL": "postgresql+psycopg://ett:hunter2@127.0.0.1:1/ett"},
             1,
-            "The database cannot do it now",
+            "The database is unavailable",
             "see that the database runs",
         ),
         ("run", {}, 2, "no command", "ett run"),

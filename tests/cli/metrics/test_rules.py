@@ -47,7 +47,7 @@ def test_a_target_for_which_an_alert_could_never_fire_is_refused_and_nothing_is_
     assert main(["rules", "--target", "0.6", "--output", "rules"]) == 1
     said = capsys.readouterr()
     assert "3 times a budget of 40% is 120% of all time" in said.err
-    assert "a factor is below 2.5; at this factor the target must be above 66.67%" in said.err
+    assert "factor must be below 2.5; at this factor the target must be above 66.67%" in said.err
     assert (said.out, Path("rules").exists()) == ("", False)
 
 

@@ -138,7 +138,7 @@ def test_an_address_that_is_no_ett_server_is_said_to_be_none(
 ) -> None:
     with serving(lambda _: Reply(body=b'{"hello": "world"}')) as web:
         assert main(["import", "mlperf", str(log), "--url", web.url]) == 1
-    assert "not an ett server" in capsys.readouterr().err
+    assert "not from an ett server" in capsys.readouterr().err
 
 
 def test_the_format_must_be_one_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
