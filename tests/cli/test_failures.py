@@ -32,7 +32,7 @@ from tests.cli.conftest import Ett, Served
             {"ETT_DATABASE_URL": "postgresql+psycopg://ett:hunter2@127.0.0.1:1/ett"},
             1,
             "The database is unavailable",
-            "see that the database runs",
+            "check that the database runs",
         ),
         ("run", {}, 2, "no command", "ett run"),
         ("sync", {}, 2, "there is no address to send to", "ETT_URL"),
