@@ -209,8 +209,8 @@ def _reason(measured: MeasuredCosts) -> str:
     if not measured.training_us:
         return "Nothing trained."
     if not measured.saves.us:
-        return "No checkpoint blocked the loop, so its cost is unknown."
-    return "Nothing failed: only a lower bound of the best interval is known."
+        return "No save stopped the loop: what a save costs is not measured."
+    return "Nothing failed: the best interval is known from below only."
 
 
 def _assumption(interval_in_mtbf: float | None) -> str:

@@ -51,7 +51,7 @@ def test_the_best_and_the_present_interval_are_named() -> None:
 def test_an_interval_beyond_the_axis_is_told_but_not_drawn() -> None:
     svg = _drawn(current=1e6)
     assert not [text for text in texts(svg) if text.startswith("now")]
-    assert "every 11d 14h" in (read(svg).findtext(f"{SVG}desc") or "")
+    assert "interval is 11d 14h" in (read(svg).findtext(f"{SVG}desc") or "")
 
 
 def test_the_description_tells_the_advice() -> None:

@@ -141,7 +141,7 @@ def test_without_a_failure_the_best_interval_is_known_from_below_only() -> None:
     assert (advice.best.value, advice.best.high) == (None, None)
     # At most 3.69 failures are likely where none was seen.
     assert advice.best.low == pytest.approx(math.sqrt(2 * 15 * 30 * 86_400 / 3.6889), rel=1e-3)
-    assert advice.reason == "Nothing failed: only a lower bound of the best interval is known."
+    assert advice.reason == "Nothing failed: the best interval is known from below only."
     assert (advice.gain, advice.flat_band, advice.verdict, advice.curve) == (None, None, None, ())
     assert advice.current == (3600.0, 0.0, 15 / 3600)
 
@@ -150,7 +150,7 @@ def test_without_a_save_there_is_no_advice_but_the_reason() -> None:
     advice = advise(replace(MEASURED, saves=Tally()))
 
     assert (advice.best.value, advice.best.low, advice.save.value) == (None, None, None)
-    assert advice.reason == "No checkpoint blocked the loop, so its cost is unknown."
+    assert advice.reason == "No save stopped the loop: what a save costs is not measured."
 
 
 def test_saves_that_stop_nothing_give_no_advice() -> None:

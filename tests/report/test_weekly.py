@@ -95,7 +95,7 @@ def test_jobs_of_unknown_accelerators_are_told_of_and_weigh_nothing(client: Test
     assert made.sentence == "ETT 93.7% by wall time: no job reports its accelerators."
     assert made.ett_ratio is None
     rests = {row[0]: row[1] for row in _rows(made, "Data quality")}
-    assert rests["jobs of unknown accelerators, in no weighted number"] == "1"
+    assert rests["jobs with unknown accelerators, in no weighted number"] == "1"
     assert "nan" not in html(made).lower()
 
 

@@ -63,7 +63,7 @@ def test_a_job_without_failures_gets_a_bound_and_the_reason(service: Service) ->
     _settled(service, [*quiet, told("attempt_ended", 240, job="a", outcome="completed")])
     advice = service.get("/v1/jobs/a/checkpoint-advice")
 
-    assert advice["reason"] == "Nothing failed: only a lower bound of the best interval is known."
+    assert advice["reason"] == "Nothing failed: the best interval is known from below only."
     assert advice["best"]["interval_seconds"] is None
     assert advice["best"]["low"] > 0
     assert advice["current"]["interval_seconds"] == 1200.0
