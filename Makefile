@@ -4,7 +4,7 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
-# Named after the PyTorch asked for, so that asking for another one sets up again.
+# Named after the requested PyTorch, so that another one sets up again.
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
@@ -26,18 +26,18 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --upgrade --target .venv/otava 'apache-otava>=0.8,<0.9'
 	touch $@
 
-demo: setup ## Serve a made-up fleet, train a small model in it through a crash, and show.
+demo: setup ## Serve a synthetic fleet, train a small model through a crash, and show its ledger.
 	$(BIN)/python examples/demo.py
 
 test: setup ## Run the tests.
 	$(BIN)/pytest -n 2 --dist loadgroup --quiet
 
-laws: setup ## Try the laws of the ledger and of the rollups on many more drawn cases.
+laws: setup ## Test the laws of the ledger and of the rollups on many more random cases.
 	$(BIN)/pytest tests/core/test_laws.py tests/contract/test_timelines.py \
 		'tests/aggregation/test_rollup_laws.py::test_rollups_sum_up_what_the_events_say[sqlite]' \
 		-n 2 --quiet --hypothesis-profile=laws --timeout=3600
 
-faults: setup ## Kill and pause processes hundreds of times; nothing is lost or done twice. This takes minutes.
+faults: setup ## Kill and pause processes hundreds of times, and check that nothing is lost or done twice. This takes minutes.
 	$(BIN)/pytest tests/faults tests/worker --long -m long --timeout=3600 --quiet
 
 live: setup ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler.

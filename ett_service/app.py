@@ -112,7 +112,7 @@ def notifications(settings: Settings) -> Notifications:
     )
     keyring = Keyring(settings.secret_key.get_secret_value(), settings.database_url)
     return Notifications(
-        directory=Directory(settings.told, keyring),
+        directory=Directory(settings.configured_receivers, keyring),
         sender=lambda: Sender(sending),
         public_url=settings.public_url,
     )

@@ -1,6 +1,6 @@
-"""Every setting of the server: from ``ett.toml`` and ``ETT_*``, checked, in one typed place.
+"""The settings of the server: read from ``ett.toml`` and ``ETT_*``, and validated.
 
-Only entry points read this. The environment wins over the file, the file over the defaults.
+Only entry points read them. The environment wins over the file, the file over the defaults.
 """
 
 import difflib
@@ -54,7 +54,7 @@ OTHER_VARIABLES = frozenset(
         "ETT_URL",
     }
 )
-"""Variables that the client, the command line and the tests read; they are no settings."""
+"""Variables that the client, the command line and the tests read; they are not settings."""
 
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -74,7 +74,7 @@ class Row(BaseModel):
 
 
 class PriceRow(Row):
-    """What an hour of one accelerator costs from a day on (UTC)."""
+    """The price of an accelerator hour, from a day on (UTC)."""
 
     hardware: Name
     from_: Annotated[date, Field(alias="from")]
@@ -82,7 +82,7 @@ class PriceRow(Row):
 
 
 class PeakRateRow(Row):
-    """What one accelerator can do at most, dense, in teraflops a second."""
+    """The peak rate of one accelerator, dense, in teraflops per second."""
 
     hardware: Name
     precision: Name
@@ -90,14 +90,14 @@ class PeakRateRow(Row):
 
 
 class TargetRow(Row):
-    """What ETT% the cohorts aim at that have these labels."""
+    """The target ETT% of the cohorts with these labels."""
 
     where: dict[Dimension, str] = {}
     ett_ratio: Annotated[float, Field(gt=0, le=1)]
 
 
 class MetricsTable(Row):
-    """What ``/metrics`` shows of the fleet, and how often it moves on."""
+    """What ``/metrics`` shows of the fleet, and how often it is updated."""
 
     every_seconds: PositiveFloat = 5.0
     clusters: PositiveInt = 20  #: shown as labels; the rest is ``other``
@@ -107,7 +107,7 @@ class MetricsTable(Row):
 
 
 class SlaTable(Row):
-    """Within how many hours a regression is to be found, acknowledged and resolved."""
+    """Hours within which a regression should be found, acknowledged and resolved."""
 
     detect_hours: PositiveFloat = 96.0
     acknowledge_hours: PositiveFloat = 24.0
@@ -115,12 +115,12 @@ class SlaTable(Row):
 
 
 class DetectionTable(Row):
-    """What the search for regressions goes by; docs/howto/regressions.md."""
+    """The search for regressions; see docs/howto/regressions.md."""
 
     enabled: bool = True
     every_seconds: PositiveFloat = 86_400.0  #: runs end at multiples of it since the Unix epoch
-    settle_seconds: PositiveFloat = 300.0  #: a run waits so long for the ledgers at most
-    runs: PositiveInt = 2  #: it fires once that many in a row found it
+    settle_seconds: PositiveFloat = 300.0  #: the longest wait for ledgers
+    runs: PositiveInt = 2  #: runs in a row that must find it before it fires
     cohort: tuple[Dimension, ...] = ("cluster", "model")
     strata: tuple[Dimension, ...] = ("hardware", "kind", "size")
     recent_days: PositiveInt = 14
@@ -132,17 +132,17 @@ class DetectionTable(Row):
 
 
 class ReceiverRow(Row):
-    """Whom to tell; its address may be anywhere but link-local."""
+    """A receiver of notifications, at any address but link-local ones."""
 
     name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,62}$")]
-    url: SecretStr  #: that of Slack and its like is a secret
+    url: SecretStr  #: a secret for Slack and similar services
     format: Format = Format("generic")
-    secret: SecretStr = SecretStr("")  #: signs; a routing key for formats that need one
-    where: dict[Dimension, str] = {}  #: only what concerns these
+    secret: SecretStr = SecretStr("")  #: signing secret, or routing key for formats that need one
+    where: dict[Dimension, str] = {}  #: only regressions of these
 
 
 class AlertingTable(Row):
-    """How people are told."""
+    """Delivery of notifications."""
 
     lease_seconds: PositiveFloat = 15.0
     retry_seconds: tuple[Annotated[float, Field(ge=0)], ...] = (
@@ -150,11 +150,11 @@ class AlertingTable(Row):
     )  # fmt: skip
     connect_seconds: PositiveFloat = 5.0
     total_seconds: PositiveFloat = 15.0
-    resend_seconds: PositiveFloat = 60.0  #: to Alertmanager, for as long as something fires
+    resend_seconds: PositiveFloat = 60.0  #: to Alertmanager, while something fires
 
 
 class Settings(BaseModel):
-    """What an operator may choose. Durations are in seconds, sizes in bytes."""
+    """All settings. Durations are in seconds, sizes in bytes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -175,18 +175,18 @@ class Settings(BaseModel):
     max_depth: PositiveInt = 8
     max_future_seconds: PositiveInt = 86_400
     body_deadline_seconds: PositiveFloat = 30.0
-    cohorts_a_day: PositiveInt = 500  #: those of a project that keep rollups of their own
+    cohorts_a_day: PositiveInt = 500  #: of a project, with rollups of their own
     metrics: MetricsTable = MetricsTable()
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "USD"
     accelerators_per_node: PositiveInt = 8
     prices: tuple[PriceRow, ...] = ()
-    peak_rates: tuple[PeakRateRow, ...] = ()  #: they go before those of the data sheets
+    peak_rates: tuple[PeakRateRow, ...] = ()  #: they override those of the data sheets
     targets: tuple[TargetRow, ...] = ()
     detection: DetectionTable = DetectionTable()
     alerting: AlertingTable = AlertingTable()
     receivers: tuple[ReceiverRow, ...] = ()
     webhook_allow: tuple[Name, ...] = ()  #: networks that receivers made by API may be in
-    secret_key: SecretStr = SecretStr("")  #: encrypts what receivers made by API sign with
+    secret_key: SecretStr = SecretStr("")  #: encrypts the secrets of receivers made by API
     public_url: str = ""  #: where people reach this server, for links
 
     @field_validator("database_url")
@@ -211,20 +211,20 @@ class Settings(BaseModel):
 
     @field_validator("prices")
     @classmethod
-    def _says_each_price_once(cls, prices: tuple[PriceRow, ...]) -> tuple[PriceRow, ...]:
+    def _has_one_price_a_day(cls, prices: tuple[PriceRow, ...]) -> tuple[PriceRow, ...]:
         counts = Counter((row.hardware.casefold(), row.from_) for row in prices)
         if any(count > 1 for count in counts.values()):
-            raise ValueError("two prices of one hardware begin on one day")
+            raise ValueError("two prices of the same hardware begin on the same day")
         return prices
 
     @field_validator("receivers")
     @classmethod
-    def _can_tell_each_receiver(
+    def _names_each_receiver_once(
         cls, receivers: tuple[ReceiverRow, ...], info: ValidationInfo
     ) -> tuple[ReceiverRow, ...]:
         counts = Counter(row.name for row in receivers)
         if any(count > 1 for count in counts.values()):
-            raise ValueError("two receivers have one name")
+            raise ValueError("two receivers have the same name")
         detection: DetectionTable = info.data.get("detection", DetectionTable())
         dimensions = {"project", *detection.cohort}
         if any(not dimensions.issuperset(row.where) for row in receivers):
@@ -236,7 +236,7 @@ class Settings(BaseModel):
 
     @property
     def economy(self) -> Economy:
-        """Prices, peak rates and targets, as what is computed with them takes them."""
+        """Prices, peak rates and targets in the form of the fleet layer."""
         return Economy(
             prices=tuple(
                 Price(row.hardware, _midnight_us(row.from_), Fraction(str(row.per_gpu_hour)))
@@ -252,7 +252,7 @@ class Settings(BaseModel):
 
     @property
     def sla(self) -> Sla:
-        """What the clocks of regressions are held to."""
+        """The objectives of the clocks of regressions."""
         hours = self.detection.sla
         return Sla(
             detect_us=round(hours.detect_hours * HOUR_US),
@@ -261,8 +261,8 @@ class Settings(BaseModel):
         )
 
     @property
-    def told(self) -> tuple[Receiver, ...]:
-        """The receivers that are named here."""
+    def configured_receivers(self) -> tuple[Receiver, ...]:
+        """The receivers of the settings."""
         return tuple(
             Receiver(
                 owner=OF_SETTINGS,
@@ -277,7 +277,7 @@ class Settings(BaseModel):
 
     @property
     def limits(self) -> Limits:
-        """The two silences after which the fold gives something up as lost."""
+        """The two silences after which the fold counts an attempt or job as lost."""
         return Limits(
             lost_after_us=self.lost_after_seconds * 1_000_000,
             queue_lost_after_us=self.queue_lost_after_seconds * 1_000_000,

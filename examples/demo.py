@@ -1,8 +1,8 @@
 """``make demo``: a fleet, a real training job that lands in it through a crash, and its ledger.
 
-``ett demo`` serves a made-up fleet, from SQLite in a folder of its own; then a job is trained under
-``ett run`` and torchrun, and what its time went on is printed, and where that lies in the fleet.
-Progress goes to standard error, numbers to standard output. On a terminal the service stays up.
+``ett demo`` serves a synthetic fleet, from SQLite in a folder of its own. Then a job is trained
+under ``ett run`` and torchrun, and its ledger is printed and compared with the fleet. Progress goes
+to standard error, numbers to standard output. On a terminal the service keeps running.
 """
 
 import argparse
@@ -93,14 +93,14 @@ def demo(folder: Path, days: int, for_trainer: Sequence[str]) -> None:
     """Serve a fleet, train in it and show. Raises ``Trouble``."""
     tell = Teller()
     check(folder)
-    tell("starting the service with a made-up fleet in it")
+    tell("starting the service with a synthetic fleet")
     with served(folder, days) as server:
-        tell(f"it serves {server.url} (/docs, /metrics)")
+        tell(f"serving {server.url} (/docs, /metrics)")
         show_regressions(server)
-        tell("training: a job that is killed once and restarted; the first compile takes longest")
+        tell("training a job that is killed once and restarted; the first compile takes longest")
         train(server, folder, for_trainer, tell)
         job = finished(server)
-        tell("done; this is what its time went on")
+        tell("done; this is where its time went")
         show(server)
         print("\n" + conservation(job) + "\n")
         show_place(server, job)
@@ -138,7 +138,7 @@ def served(folder: Path, days: int) -> Iterator[Server]:
             if line == "}\n":
                 break
         else:
-            raise Trouble("the service did not start; the reason stands above.\nTry: ett doctor")
+            raise Trouble("the service did not start; the reason is above.\nTry: ett doctor")
         ready = json.loads(told)
         yield Server(ready["url"], ready["write_key"])
     finally:
@@ -217,7 +217,7 @@ def show(server: Server) -> None:
         [PROGRAMS / "ett", "job", JOB], env=server.environment, check=False
     )
     if shown.returncode:
-        raise Trouble("the ledger could not be shown; the reason stands above.")
+        raise Trouble("the ledger could not be shown; the reason is above.")
 
 
 def conservation(job: Mapping[str, Any]) -> str:
@@ -240,7 +240,7 @@ def show_place(server: Server, job: Mapping[str, Any]) -> None:
         raise Trouble("the fleet's numbers could not be read.")
     others = [other for other in listed(server, whole["from"]) if other["job"] != JOB]
     fleet, alike = whole["total"], cohort["total"]
-    print(f"Its place in the last week, among {len(others):,} jobs that are made up:")
+    print(f"Its place in the last week, among {len(others):,} synthetic jobs:")
     print(f"{'':15}{'this job':>10}{model:>18}{'fleet':>10}  better than")
     ratios = (job["ett_ratio"], alike["ett_ratio_wall"], fleet["ett_ratio_wall"])
     starts = (
@@ -281,7 +281,7 @@ def better(
 
 def stay(server: Server) -> None:
     """Keep the service up until Ctrl-C."""
-    print(f"\nThe service stays up at {server.url}/docs until Ctrl-C. In another terminal:")
+    print(f"\nThe service runs at {server.url}/docs until Ctrl-C. In another terminal:")
     print(f"  export ETT_URL={server.url} ETT_API_KEY={server.key}")
     print("  ett fleet --by team\n  ett explain --by team\n  ett regressions list\n  ett job copy")
     try:
@@ -313,10 +313,12 @@ def tail(log: Path) -> str:
 def arguments() -> tuple[argparse.Namespace, list[str]]:
     """Read the command line; what is not the demo's own is the trainer's."""
     parser = argparse.ArgumentParser(
-        description="Serve a made-up fleet, train a small model in it through a crash, and show.",
+        description="Serve a synthetic fleet, train a model through a crash, show its ledger.",
         epilog="Further arguments go to the trainer: examples/trainer.py --help.",
     )
-    parser.add_argument("--folder", type=Path, help="keep everything there; else nothing is kept")
+    parser.add_argument(
+        "--folder", type=Path, help="keep everything there; by default nothing is kept"
+    )
     parser.add_argument("--days", type=int, default=60, help="length of the fleet (default 60)")
     args, rest = parser.parse_known_args()
     args.folder = args.folder and args.folder.absolute()

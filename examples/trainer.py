@@ -118,7 +118,7 @@ def main() -> None:
     with ett.stage("train_module_creation"):
         training = creation(args.folder)
     step = training.resume()
-    say(f"goes on after step {step}" if step else "starts from nothing")
+    say(f"resumes after step {step}" if step else "starts from scratch")
     train(training, step, args)
     with ett.phase("shutdown"):
         with ett.stage("model_publish"):
@@ -142,7 +142,8 @@ def train(training: Training, done: int, args: argparse.Namespace) -> None:
             with ett.checkpoint(step):
                 training.save(step)
         if step == args.crash_at and is_first_life():
-            say(f"step {step:4}  kills itself, {step % args.checkpoint_every} steps after a save")
+            since = step % args.checkpoint_every
+            say(f"step {step:4}  kills itself, {since} steps after a checkpoint")
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -1,11 +1,11 @@
-"""Receives messages about regressions, checks who speaks, and acts on each state once.
+"""Receives messages about regressions, verifies signatures, and acts on each state once.
 
-It needs nothing but Python:
+It needs only Python:
 
     WEBHOOK_SECRETS="whsec_..." python webhook_receiver.py 9000
 
-While a secret is rotated, name both. The service sends to https only, so put it behind something
-that ends TLS.
+During a rotation, name both secrets. The service sends to https only, so run it behind a proxy that
+terminates TLS.
 """
 
 import base64
@@ -34,7 +34,7 @@ ON CONFLICT (id) DO UPDATE SET version = excluded.version WHERE excluded.version
 
 
 def is_genuine(headers: Mapping[str, str], body: bytes, secrets: Iterable[str], now: float) -> bool:
-    """Tell whether one of *secrets* signed these very bytes, and just now."""
+    """Return whether one of *secrets* signed these exact bytes recently."""
     message, at = headers.get("webhook-id") or "", headers.get("webhook-timestamp") or ""
     if not at.isdecimal() or abs(now - int(at)) > TOLERANCE_SECONDS:
         return False
@@ -43,7 +43,7 @@ def is_genuine(headers: Mapping[str, str], body: bytes, secrets: Iterable[str], 
     for secret in secrets:
         key = base64.b64decode(secret.removeprefix("whsec_"))
         own = b"v1," + base64.b64encode(hmac.digest(key, signed, "sha256"))
-        if any(hmac.compare_digest(own, one.encode()) for one in given):
+        if any(hmac.compare_digest(own, signature.encode()) for signature in given):
             return True
     return False
 

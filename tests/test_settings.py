@@ -150,12 +150,12 @@ def test_prices_peak_rates_and_targets_are_read_alike_from_the_file_and_the_envi
             json.dumps(
                 [{"hardware": name, "from": "2026-03-01", "per_gpu_hour": 1} for name in "Xx"]
             ),
-            "two prices of one hardware begin on one day",
+            "two prices of the same hardware begin on the same day",
         ),
         (
             "ETT_RECEIVERS",
             '[{"name": "a", "url": "https://hunter2"}, {"name": "a", "url": "https://hunter2"}]',
-            "two receivers have one name",
+            "two receivers have the same name",
         ),
         (
             "ETT_RECEIVERS",

@@ -97,7 +97,9 @@ def _intervals(reach: tuple[float, float], across: Scale) -> list[Markup]:
             drawn.append(label(x, _BOTTOM + 18, _round(seconds), text_anchor="middle"))
             free_from = x + 44
     drawn.append(
-        label((_LEFT + _RIGHT) / 2, _BOTTOM + 38, "interval between saves", text_anchor="middle")
+        label(
+            (_LEFT + _RIGHT) / 2, _BOTTOM + 38, "interval between checkpoints", text_anchor="middle"
+        )
     )
     return drawn
 
@@ -116,7 +118,7 @@ def _lines(ident: str, points: Sequence[CurvePoint], across: Scale, up: Scale) -
         id=f"{ident}-frame",
     )
     courses = (
-        ("wasted in all", BETTER, 2.5, None, [point.wasted for point in points]),
+        ("total waste", BETTER, 2.5, None, [point.wasted for point in points]),
         ("unsaved", _UNSAVED, 1.5, "6 3", [point.unsaved for point in points]),
         ("blocking", _BLOCKING, 1.5, "2 3", [point.blocking for point in points]),
     )
@@ -196,9 +198,9 @@ def _told(points: Sequence[CurvePoint], intervals: Intervals) -> str:
     nearest = min(points, key=lambda point: abs(point.interval_s - intervals.best))
     low, high = intervals.band
     sentence = (
-        f"Saving every {duration(intervals.best)} wastes least, {percent(nearest.wasted)} of the "
-        f"training time; from {duration(low)} to {duration(high)} it is hardly more."
+        f"A checkpoint every {duration(intervals.best)} wastes least, {percent(nearest.wasted)} of "
+        f"the training time. From {duration(low)} to {duration(high)} the waste is almost the same."
     )
     if intervals.current is None:
         return sentence
-    return f"{sentence} Now it is every {duration(intervals.current)}."
+    return f"{sentence} The present interval is {duration(intervals.current)}."

@@ -133,4 +133,4 @@ def cost(impact: Answer) -> str:
         costs.append(money(impact["cost_per_week"], impact["currency"] or "") + " a week")
     if impact["ett_points"] is not None:
         costs.append(f"{points(impact['ett_points'] / 100)} of the cohort's ETT%")
-    return ", ".join(costs) or "unknown: neither accelerators nor ETT% of it are known"
+    return ", ".join(costs) or "unknown: it has neither accelerators nor ETT%"

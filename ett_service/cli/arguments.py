@@ -45,26 +45,26 @@ def seconds(text: str) -> float:
     parts = _DURATION.fullmatch(text)
     length = float(parts[1]) * _DURATION_UNITS[parts[2]] if parts else math.inf
     if math.isinf(length):
-        raise ArgumentTypeError(f"{text!r} is not a duration, as 90s, 10m, 6h or 1.5d")
+        raise ArgumentTypeError(f"{text!r} is not a duration, such as 90s, 10m, 6h or 1.5d")
     return length
 
 
 def share(text: str) -> float:
     """Read ``0.42`` or ``42%``."""
-    value = _number(text.removesuffix("%"), "a share, as 0.42 or 42%")
+    value = _number(text.removesuffix("%"), "a share, such as 0.42 or 42%")
     return float(value / 100 if text.endswith("%") else value)
 
 
 def amount(text: str) -> float:
     """Read a number that is not negative, ``5.04e21`` among others."""
-    return float(_number(text, "a number, as 3.5 or 5.04e21"))
+    return float(_number(text, "a number, such as 3.5 or 5.04e21"))
 
 
 def whole(text: str) -> int:
     """Read a whole number from 1, ``7e9`` among others."""
-    value = _number(text, "a whole number from 1, as 64 or 7e9")
+    value = _number(text, "a whole number from 1, such as 64 or 7e9")
     if value != value.to_integral_value() or value < 1:
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 1, as 64 or 7e9")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1, such as 64 or 7e9")
     return int(value)
 
 
@@ -77,7 +77,7 @@ def pair(text: str) -> tuple[str, str]:
     """Read ``team:a``: a name, a colon and a value, which may be empty."""
     name, colon, value = text.partition(":")
     if not name or not colon:
-        raise ArgumentTypeError(f"{text!r} is not NAME:VALUE, as team:a")
+        raise ArgumentTypeError(f"{text!r} is not NAME:VALUE, such as team:a")
     return name, value
 
 
@@ -128,7 +128,7 @@ def scope(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIMENSION:VALUE",
-        help="only this part of the fleet, as model:llm-70b; repeat it for more values. "
+        help="only this part of the fleet, such as model:llm-70b; repeat it for more values. "
         f"Dimensions: project, {', '.join(DIMENSIONS)}",
     )
     project(parser)
@@ -142,7 +142,7 @@ def scope(parser: ArgumentParser) -> None:
 def by(parser: ArgumentParser) -> None:
     """Offer ``--by``."""
     parser.add_argument(
-        "--by", metavar="DIMENSIONS", help="group by dimensions, as team or team,model"
+        "--by", metavar="DIMENSIONS", help="group by dimensions, such as team or team,model"
     )
 
 

@@ -121,7 +121,7 @@ _HEADLINE = (
     text("E2E", "e2e_seconds", clock),
     text("time to start", "time_to_start_seconds", clock),
     text("failures"),
-    text("of them infra", "infra_failures"),
+    text("infra failures", "infra_failures"),
     text("wasted", "wasted_ratio", percent),
     text("unsaved training", "unsaved_training_seconds", clock),
 )

@@ -70,7 +70,7 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "run": PlainEntry("run a command as an attempt of a job", _CLIENT, "add_run", "run"),
     "sync": PlainEntry("send the events that trainers left unsent", _CLIENT, "add_sync", "sync"),
     "serve": Entry("serve the API", "operations.serve", "SERVE"),
-    "demo": Entry("serve a made-up fleet to explore", "demo.demo"),
+    "demo": Entry("serve a synthetic fleet to explore", "demo.demo"),
     "worker": Entry("compute ledgers beside a server", "operations.serve", "WORKER"),
     "migrate": Entry("migrate the database to the latest schema", "operations.database", "MIGRATE"),
     "import": Entry("import logs of other programs as events", "record.import_"),

@@ -44,7 +44,9 @@ def add_run(verbs: Any) -> None:
     )
     parser.add_argument("--job", help="the job's name; else ETT_JOB")
     parser.add_argument("--url", help="where events go; else ETT_URL")
-    parser.add_argument("--json", action="store_true", help="tell what was sent as JSON, on stderr")
+    parser.add_argument(
+        "--json", action="store_true", help="report what was sent as JSON, on stderr"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
 
 
@@ -52,10 +54,12 @@ def add_sync(verbs: Any) -> None:
     """Add ``ett sync`` to the command line."""
     parser = verbs.add_parser(
         "sync",
-        help="send what trainers left unsent",
+        help="send the events that trainers left unsent",
         description="Send the spools of processes that are gone.",
     )
-    parser.add_argument("directory", nargs="?", type=Path, help="where they lie; else ETT_SPOOL")
+    parser.add_argument(
+        "directory", nargs="?", type=Path, help="folder of the spools; else ETT_SPOOL"
+    )
     parser.add_argument("--url", help="where events go; else ETT_URL")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -115,7 +119,7 @@ def sync(args: argparse.Namespace) -> int:
         hint = "Give --url or ETT_URL, as in ETT_URL=http://127.0.0.1:8080"
         return _complain("there is no address to send to", hint, USAGE)
     if not root.is_dir():
-        return _complain(f"{root} is no directory", "Give the directory of the spools.", USAGE)
+        return _complain(f"{root} is not a directory", "Give the directory of the spools.", USAGE)
     target = Target(url, os.environ.get("ETT_API_KEY"))
     shipment = ship(spools(root), target, seconds=_SYNC_SECONDS, progress=_progress())
     _tell(shipment, as_json=args.json, file=sys.stdout)

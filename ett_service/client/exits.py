@@ -19,7 +19,7 @@ from ett_service.client.guard import guarded
 
 Tell = Callable[[dict[str, Any]], None]
 
-UNSAID = "the process ended in good order without ett.end()"
+UNSAID = "the process exited normally without ett.end()"
 
 _MESSAGE_LIMIT = 2000
 

@@ -61,4 +61,4 @@ def _carry(courier: Courier, deadline: float, progress: Callable[[], None]) -> V
             return Verdict(Fate.SETTLED)
         if verdict.fate is not Fate.SETTLED:
             return verdict
-    return Verdict(Fate.LATER, reason="the time for sending is over")
+    return Verdict(Fate.LATER, reason="the time for sending has run out")

@@ -22,10 +22,10 @@ def fitted(members: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in members.items():
         kept = None if value is None else FITS.get(name, _as_it_is)(value)
         if kept is None and name in _REQUIRED:
-            raise ValueError(f"{name} is not what it should be")
+            raise ValueError(f"{name} has an invalid value")
         if kept is None and value is not None:
             guard.errors["misfit"] += 1
-            guard.warn_once(f"{name} is not what it should be, and is left out")
+            guard.warn_once(f"{name} has an invalid value and is left out")
         fit[name] = kept
     return fit
 

@@ -111,5 +111,5 @@ def _read(answer: HTTPResponse, limit: int, deadline: float) -> bytes:
 def _reason(error: Exception) -> str:
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate does not verify: {cause.verify_message}"
+        return f"its certificate cannot be verified: {cause.verify_message}"
     return str(cause) or type(cause).__name__

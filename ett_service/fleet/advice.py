@@ -217,10 +217,10 @@ def _assumption(interval_in_mtbf: float | None) -> str:
     share = "" if interval_in_mtbf is None else f" (here {interval_in_mtbf:.1%} of it)"
     return (
         f"F*I/2 holds for intervals short against the time between failures{share}. Each failure "
-        "loses half an interval, one before a loop too; failures strike at random and at the "
-        "measured rate, whatever the interval; saves stop the loop for as long as they did. Bounds "
-        "are those of the failures (Poisson) and of the mean save (Student), joined as the root "
-        "of squares of their logarithms."
+        "loses half an interval, also before a loop. Failures come at random, at the measured "
+        "rate, whatever the interval. Checkpoints block the loop for as long as measured. Bounds "
+        "combine those of the failures (Poisson) and of the mean save (Student) as the root of "
+        "squares of their logarithms."
     )
 
 

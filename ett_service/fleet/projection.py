@@ -23,11 +23,10 @@ SCALES: tuple[int, ...] = tuple(8 << doubling for doubling in range(15))
 """Accelerators that are projected where none are asked for: 8 to 131,072."""
 
 ASSUMPTION = (
-    "Every node fails at random, independently and at one rate, also while it saves and restarts; "
-    "saves and restarts take as long at every scale. The ratio is that of a long run between its "
-    "first loop and its last: what is lost to starting, waiting for hardware, evaluation, "
-    "recompiles, stalls and shutdown comes on top. Its bounds are those of the rate of failures "
-    "(Poisson, 95 %)."
+    "Nodes fail at random, independently and at one rate, also during checkpoints and restarts, "
+    "which take the same time at every scale. The ratio covers a long run between its first and "
+    "last loop: losses to starting, waiting for hardware, evaluation, recompiles, stalls and "
+    "shutdown come on top. Its bounds are those of the failure rate (Poisson, 95 %)."
 )
 
 

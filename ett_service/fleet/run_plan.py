@@ -12,8 +12,8 @@ from ett_service.fleet.scope import BadQuestion
 
 ASSUMPTION = (
     "Accelerators run at MFU times their peak while they train, which is ETT% of their time, and "
-    "all of their time is paid. Interruptions come at random; each costs a restart and what no "
-    "checkpoint holds, beyond what ETT% already leaves out."
+    "all of their time is paid. Interruptions come at random; each costs a restart and the "
+    "unsaved training, on top of the losses in ETT%."
 )
 
 _PARAMETERS = {
@@ -135,7 +135,7 @@ def _run(question: PlanQuestion, economy: Economy, measured_ett: float | None) -
     )
     if run.gpu_hours > MOST_GPU_HOURS:
         raise BadQuestion(
-            "flops", "out_of_bounds", f"The run may take {MOST_GPU_HOURS:.0e} GPU-hours at most."
+            "flops", "out_of_bounds", f"The run may take at most {MOST_GPU_HOURS:.0e} GPU-hours."
         )
     return run
 

@@ -61,7 +61,7 @@ def bucket_starts(window: Window, step: int) -> range:
     starts = range(first, window.to_us, step)
     if len(starts) > MOST_POINTS:
         raise BadQuestion(
-            "step", "too_many_points", f"It may cut the window into {MOST_POINTS} points at most."
+            "step", "too_many_points", f"It may cut the window into at most {MOST_POINTS} points."
         )
     return starts
 
@@ -102,7 +102,7 @@ def group_by(text: str | None, parameter: str = "group_by") -> tuple[str, ...]:
     for name in names:
         _known(name, parameter)
     if len(set(names)) < len(names):
-        raise BadQuestion(parameter, "repeated_dimension", "Each dimension may stand once.")
+        raise BadQuestion(parameter, "repeated_dimension", "Each dimension may be given once.")
     return names
 
 
@@ -113,12 +113,14 @@ def where(conditions: Sequence[str], parameter: str = "where") -> dict[str, froz
         BadQuestion: There is no colon, the dimension is unknown, or it is too much.
     """
     if len(conditions) > MOST_CONDITIONS:
-        raise BadQuestion(parameter, "too_many", f"It may stand {MOST_CONDITIONS} times.")
+        raise BadQuestion(
+            parameter, "too_many", f"It may be given at most {MOST_CONDITIONS} times."
+        )
     values_of: defaultdict[str, set[str]] = defaultdict(set)
     for condition in conditions:
         name, colon, value = condition.partition(":")
         if not colon:
-            raise BadQuestion(parameter, "no_colon", "It is a dimension, a colon and a value.")
+            raise BadQuestion(parameter, "no_colon", "It must be a dimension, a colon and a value.")
         _known(name, parameter)
         if len(value) > MOST_CHARACTERS or "\x00" in value:
             raise BadQuestion(

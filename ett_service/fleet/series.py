@@ -47,7 +47,8 @@ def series(
     starts = bucket_starts(window, step)
     by_place = groups(conn, scope, window, economy, step=step, distributions=distributions)
     if len(by_place) > MOST_POINTS:
-        raise BadQuestion("group_by", "too_many_points", f"There are {MOST_POINTS} points at most.")
+        reason = f"There may be at most {MOST_POINTS} points."
+        raise BadQuestion("group_by", "too_many_points", reason)
     if not scope.group_by:
         nothing = together((), scope, economy)
         by_place = {(start, ()): by_place.get((start, ()), nothing) for start in starts}

@@ -30,7 +30,7 @@ def connect(url_or_database: str, key: str | None = None, project: str | None = 
         return HttpSource(url_or_database, key, project)
     if "://" not in url_or_database:
         raise FrameError(
-            f"{url_or_database!r} is no address",
+            f"{url_or_database!r} is not an address",
             "Name a server (http://...), sqlite:///FILE or postgresql+psycopg://...",
         )
     try:

@@ -66,11 +66,13 @@ def rolled_up(
 
 def _refuse_unknown(step: str | None, group_by: Sequence[str]) -> None:
     if step is not None and step not in _STEPS:
-        raise FrameError(f"{step!r} is no step", f"A step is one of: {', '.join(_STEPS)}, or None.")
+        raise FrameError(
+            f"{step!r} is not a step", f"A step is one of: {', '.join(_STEPS)}, or None."
+        )
     for name in group_by:
         if name not in GROUPS:
             raise FrameError(
-                f"{name!r} is no dimension", f"A dimension is one of: {', '.join(GROUPS)}."
+                f"{name!r} is not a dimension", f"A dimension is one of: {', '.join(GROUPS)}."
             )
 
 
@@ -79,7 +81,9 @@ def _matching(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
     for condition in where:
         name, colon, value = condition.partition(":")
         if not colon or name not in GROUPS:
-            raise FrameError(f"{condition!r} is no condition", "Conditions are as team:a.")
+            raise FrameError(
+                f"{condition!r} is not a condition", "A condition is NAME:VALUE, such as team:a."
+            )
         wanted.setdefault(name, set()).add(value)
     if wanted.keys() - {"project"}:
         rows = rows[~rows["other"].astype(bool)]

@@ -99,7 +99,7 @@ def checked(where: Mapping[str, str]) -> Mapping[str, str]:
     if unknown:
         raise FrameError(
             f"regressions cannot be filtered by {', '.join(sorted(unknown))}",
-            f"What can be: {', '.join(sorted(FILTERS))}.",
+            f"Filters: {', '.join(sorted(FILTERS))}.",
         )
     return where
 

@@ -56,7 +56,7 @@ class SqlSource:
         if unknown:
             raise FrameError(
                 f"jobs cannot be filtered by {', '.join(sorted(unknown))}",
-                f"What can be: {', '.join(sorted(_FILTERS))}.",
+                f"Filters: {', '.join(sorted(_FILTERS))}.",
             )
         frame = self.read(
             f"SELECT * FROM ett_v_jobs{_where(_equal(where))}",  # noqa: S608 -- names of a closed list
@@ -151,7 +151,7 @@ class SqlSource:
             cause = error.__cause__ or error  # pandas' own words repeat the statement
             raise FrameError(
                 f"the database refused: {getattr(cause, 'orig', cause)}".partition("\n")[0],
-                "Is it one of this service, of this version, and may this role read ett_v_*?",
+                "Check that it has this version's schema, and that the role may read ett_v_*.",
             ) from error
 
     def _of_job(self, view: str, order: str, job: str) -> pd.DataFrame:
@@ -170,7 +170,7 @@ class SqlSource:
                 "Name one: connect(..., project=...).",
             )
         if frame.empty and self.read(f"SELECT 1 FROM ett_v_jobs{where}", **parameters).empty:  # noqa: S608 -- ours
-            raise FrameError(f"there is no job {job!r}", "`jobs()` returns those there are.")
+            raise FrameError(f"there is no job {job!r}", "`jobs()` lists them.")
         return frame
 
 
@@ -179,7 +179,7 @@ def _engine(address: str) -> Engine:
         url = make_url(address)
     except ArgumentError:
         raise FrameError(
-            "that is no address of a database",
+            "this is not a database address",
             "Name sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE.",
         ) from None
     if url.get_backend_name() == "sqlite":

@@ -145,7 +145,7 @@ def _parsed(line: str, place: int) -> dict[str, Any] | str:
     try:
         record, _ = _JSON.raw_decode(line, begin)
     except (ValueError, RecursionError):
-        return "the JSON after :::MLLOG is cut or broken"
+        return "the JSON after :::MLLOG is truncated or malformed"
     if not isinstance(record.get("key"), str):
         return "a record without a key"
     return dict(record)

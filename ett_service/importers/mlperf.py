@@ -97,7 +97,7 @@ def _system_beside(path: Path, report: Report) -> Mapping[str, Any]:
     try:
         description = json.loads(file.read_text("utf-8-sig", "replace"))
     except (OSError, ValueError, RecursionError):
-        report.note(file, "not JSON, so the machine is not known")
+        report.note(file, "not JSON, so the hardware is unknown")
         return {}
     return _without_placeholders(description) if isinstance(description, dict) else {}
 

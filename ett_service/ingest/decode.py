@@ -339,7 +339,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
     if len(inflated) > limit:
         raise BodyTooLarge("inflated bytes", limit)
     if not stream.eof or stream.unused_data:
-        raise BadEncoding("The body is cut, or something follows it.")
+        raise BadEncoding("The body is truncated, or something follows it.")
     return inflated
 
 
@@ -356,5 +356,5 @@ def _unzstd(body: bytes, limit: int) -> bytes:
         if len(inflated) > limit:
             raise BodyTooLarge("inflated bytes", limit)
     if not stream.eof or stream.unused_data:
-        raise BadEncoding("The body is cut, or something follows it.")
+        raise BadEncoding("The body is truncated, or something follows it.")
     return bytes(inflated)

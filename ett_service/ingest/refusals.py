@@ -23,15 +23,15 @@ class Code(StrEnum):
         return code
 
     MALFORMED_JSON = "malformed_json", "The line is not JSON."
-    WRONG_TYPE = "wrong_type", "The value is of another JSON type than the member's."
-    UNKNOWN_TYPE = "unknown_type", "There is no event of this type."
-    UNKNOWN_PHASE = "unknown_phase", "There is no phase of this name."
-    UNKNOWN_VALUE = "unknown_value", "The value is none of those that the member may have."
+    WRONG_TYPE = "wrong_type", "The value has the wrong JSON type."
+    UNKNOWN_TYPE = "unknown_type", "There is no such event type."
+    UNKNOWN_PHASE = "unknown_phase", "There is no such phase."
+    UNKNOWN_VALUE = "unknown_value", "The member does not allow this value."
     UNKNOWN_MEMBER = "unknown_member", "An event of this type has no such member."
-    MISSING_MEMBER = "missing_member", "A member that is required is not there."
+    MISSING_MEMBER = "missing_member", "A required member is missing."
     OUT_OF_RANGE = "out_of_range", "The number is too large or too small."
     BAD_LENGTH = "bad_length", "The text or the collection is too long, or empty."
-    BAD_TEXT = "bad_text", "The text holds controls, invisible or damaged characters."
+    BAD_TEXT = "bad_text", "The text contains control, invisible or invalid characters."
     BAD_ID = (
         "bad_id",
         "An id has 1 to 64 characters of A-Z, a-z, 0-9, dot, underscore, colon, dash.",
@@ -41,11 +41,11 @@ class Code(StrEnum):
     TIMESTAMP_WITHOUT_OFFSET = "timestamp_without_offset", "The instant names no offset from UTC."
     TIMESTAMP_OUT_OF_RANGE = (
         "timestamp_out_of_range",
-        "The instant lies before 1970, too far in the future, or is no instant at all.",
+        "The instant lies before 1970 or too far in the future, or does not exist.",
     )
     TOO_LARGE = "too_large", "The event has too many bytes."
-    TOO_DEEP = "too_deep", "Objects and lists lie too deep inside each other."
-    CONFLICT = "conflict", "An event of this id with other content is known; that one stays."
+    TOO_DEEP = "too_deep", "Objects and lists are nested too deeply."
+    CONFLICT = "conflict", "An event with this id and other content is already stored, and stays."
 
 
 @dataclass(frozen=True, slots=True)

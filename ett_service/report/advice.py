@@ -50,14 +50,14 @@ def _together(answer: Answer) -> str:
     return (
         "Gains do not add up: what one scenario takes away, another cannot take again. All of them "
         f"together would have gained {points(gain['points'] / 100)} and "
-        f"{amount(gain['gpu_hours'])} GPU-hours. Intervals hold {answer['confidence']:.0%}."
+        f"{amount(gain['gpu_hours'])} GPU-hours. Intervals are at {answer['confidence']:.0%}."
     )
 
 
 def _sampled(answer: Answer) -> tuple[str, ...]:
     if answer["jobs_read"] >= answer["jobs"]:
         return ()
-    return (f"{count(answer['jobs_read'])} of {count(answer['jobs'])} jobs stand for all.",)
+    return (f"{count(answer['jobs_read'])} of {count(answer['jobs'])} jobs, drawn at random.",)
 
 
 def advice(gathered: Gathered) -> Section:
@@ -98,7 +98,7 @@ def _curve(group: Answer, name: str) -> Markup:
     likely = (best["low"], best["high"]) if best["low"] and best["high"] else None
     return interval_curve(
         "curve",
-        f"What saving every so often wastes, {name}",
+        f"Waste by checkpoint interval, {name}",
         [
             CurvePoint(point["interval_seconds"], point["unsaved_ratio"], point["blocking_ratio"])
             for point in group["curve"]
@@ -113,7 +113,7 @@ def _curve(group: Answer, name: str) -> Markup:
 
 
 def _why_not(total: Answer) -> tuple[str, ...]:
-    return (total["reason"] or "Too little was measured.",)
+    return (total["reason"] or "Too few measurements.",)
 
 
 def _assumed(group: Answer) -> str:

@@ -24,8 +24,8 @@ from ett_service.report.inputs import TREND_WEEKS, Gathered, share
 _MOST_PARTS = 10
 _SEEN = 0.05  # points; what is less is shown as 0.0
 _EXPLAINED = (
-    "The parts are an exact split of the change: mix is a cohort's weight that moved, the others "
-    "are shares of a cohort's own time."
+    "The parts add up to the change exactly. Mix is a change of a cohort's weight; the other parts "
+    "are changes of shares of a cohort's own time."
 )
 
 
@@ -43,7 +43,7 @@ def ett_change(gathered: Gathered) -> Section:
         (_summary(answer),),
         chart=bridge("change", "From last week's ETT% to this week's", before, steps, after),
         table=table(
-            "part|#change|#last week|#this week|jobs that weigh most",
+            "part|#change|#last week|#this week|largest jobs",
             [_part_row(part, answer) for part in parts],
         ),
         after=(*_rest(parts, answer), _EXPLAINED),
@@ -87,8 +87,8 @@ def followed(gathered: Gathered) -> Section:
     ]
     steps = gathered.waterfall["waterfall"]["steps"]
     return Section(
-        "What changes were followed by",
-        () if rows else ("Nothing was marked, or too little happened around it.",),
+        "What followed each marker",
+        () if rows else ("No markers, or too few jobs around them.",),
         chart=_waterfall(steps) if len(steps) > 1 else None,
         table=table(_EFFECT_COLUMNS, rows),
         after=(gathered.changes["note"], _intervals(gathered)) if rows else (),
@@ -129,8 +129,8 @@ def _effect(change: Answer, effect: Answer) -> tuple[str, ...]:
 
 def _intervals(gathered: Gathered) -> str:
     return (
-        "Means of what began in the 14 days before and after, as far as no like marker lies "
-        f"between; intervals hold {gathered.changes['confidence']:.0%}."
+        "Means of what began in the 14 days before and after, up to the neighbouring marker of "
+        f"the same kind. Intervals are at {gathered.changes['confidence']:.0%}."
     )
 
 
@@ -158,17 +158,17 @@ def _waterfall(steps: list[Answer]) -> Markup | None:
 
 
 _REGRESSION_COLUMNS = (
-    "what|of|before and after|since|#GPU-hours a week|cost a week|associated with|state"
-    "|#found in|#taken on in|#gone in"
+    "what|cohort|before and after|since|#GPU-hours a week|cost a week|associated with|state"
+    "|#detected in|#acknowledged in|#resolved in"
 )
 _BREACHED = "late: "
 
 
 def regressions(gathered: Gathered) -> Section:
-    """List the regressions that fired in the week, the dearest first, beside what was promised."""
+    """List the regressions that fired in the week, costliest first, against their objectives."""
     answers = gathered.regressions
     late = sum(_is_late(answer) for answer in answers)
-    note = f"{late} of them took longer than promised, or have by now." if late else ""
+    note = f"{late} exceeded the objectives of `detection.sla`." if late else ""
     nothing = "No regression fired. What the search cannot see: `ett regressions power`."
     return Section(
         "Regressions",
@@ -224,7 +224,7 @@ def markers(gathered: Gathered) -> Section:
         )
         for marker in ordered
     ]
-    note = () if rows else ("Nothing was marked.",)
+    note = () if rows else ("No markers.",)
     return Section("Markers of the week", note, table=table("at|to|kind|what|labels", rows))
 
 
@@ -233,16 +233,16 @@ def quality(gathered: Gathered) -> Section:
     now = gathered.now["total"]
     unattributed = share(now["categories"].get("unattributed", 0.0), now["e2e_seconds"])
     rows = [
-        ("inside an attempt, under no phase (unattributed)", percent(unattributed)),
+        ("unattributed: inside an attempt, outside every phase", percent(unattributed)),
         (
-            "jobs of unknown accelerators, in no weighted number",
+            "jobs with unknown accelerators, in no weighted number",
             count(now["jobs_without_accelerators"]),
         ),
         ("their wall time", duration(now["unweighted_seconds"])),
-        ("cohorts summed up as the smallest", count(gathered.now["other_cohorts"])),
+        ("small cohorts merged into one", count(gathered.now["other_cohorts"])),
         ("excluded time", "left out" if gathered.now["exclusions"] == "left_out" else "included"),
     ]
-    return Section("What the numbers rest on", table=table("|#", rows))
+    return Section("Data quality", table=table("|#", rows))
 
 
 def _minute(instant: str) -> str:

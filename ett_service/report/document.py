@@ -30,7 +30,7 @@ class Week:
         """
         written = _WRITTEN.fullmatch(text.strip())
         if written is None:
-            raise ValueError(f"{text!r} is no ISO week, such as 2026-W47")
+            raise ValueError(f"{text!r} is not an ISO week, such as 2026-W47")
         year, number = map(int, written.groups())
         return cls(datetime.fromisocalendar(year, number, 1).replace(tzinfo=UTC))
 

@@ -16,10 +16,10 @@ def sentence(gathered: Gathered) -> str:
     total = gathered.now["total"]
     now, before = ett_ratio(total), ett_ratio(gathered.before["total"])
     if not total["jobs"]:
-        return f"No job lived in week {gathered.week.name}."
+        return f"No job ran in week {gathered.week.name}."
     if now is None:
         wall = percent(total["ett_ratio_wall"])
-        return f"ETT {wall} by wall time: the accelerators of no job are known."
+        return f"ETT {wall} by wall time: no job reports its accelerators."
     clauses = [f"ETT {percent(now)}", *_against_target(total["target"])]
     if before is None:
         return ", ".join(clauses) + "."

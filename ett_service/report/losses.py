@@ -31,7 +31,7 @@ def categories(gathered: Gathered) -> Section:
     spent = {
         Category(name): seconds / _HOUR for name, seconds in now["weighted_categories"].items()
     }
-    chart = stacked_bars("categories", "What accelerators' time went on", [Bar("", spent)])
+    chart = stacked_bars("categories", "Accelerator time by category", [Bar("", spent)])
     return Section(
         "Where the time went",
         chart=chart if rows else None,
@@ -60,8 +60,8 @@ def _unpriced(total: Answer) -> tuple[str, ...]:
     unpriced = total["cost"]["unpriced_gpu_seconds"]
     notes = [
         (
-            "Shares are of accelerators' time, weighted; GPU-hours are those in which accelerators "
-            "were held, so queueing, scheduling and waits without hardware have none."
+            "Shares are of time weighted by accelerators. GPU-hours count held accelerators only, "
+            "so queueing, scheduling and waits without hardware have none."
         )
     ]
     if unpriced:
@@ -90,9 +90,9 @@ def cohorts(gathered: Gathered) -> Section:
         f"Most GPU-hours lost, by {names}" if names else "GPU-hours lost",
         chart=stacked_bars("cohorts", "GPU-hours lost", bars, full=full) if bars else None,
         table=table(
-            "cohort|#lost GPU-hours|#of all lost|#ETT%|#last week|largest loss|#cost of all", rows
+            "cohort|#lost GPU-hours|#share of loss|#ETT%|#last week|largest loss|#total cost", rows
         ),
-        after=(f"{count(left)} more lost less.",) if left > 0 else (),
+        after=(f"{count(left)} more with smaller losses.",) if left > 0 else (),
     )
 
 
@@ -198,7 +198,7 @@ def times(gathered: Gathered) -> Section:
     shown = [row for row in rows if row[1] != "0"]
     few = [row[0] for row in shown if int(row[1].replace(",", "")) < _FEW]
     return Section(
-        "How long things took",
+        "Durations",
         table=table("|#n|#mean|#p50|#p90|#p99|#last week's p50", shown),
         after=_little(few),
     )
@@ -215,4 +215,4 @@ def _spread(name: str, now: Answer, before: Answer) -> tuple[str, ...]:
 def _little(names: Sequence[str]) -> tuple[str, ...]:
     if not names:
         return ()
-    return (f"Fewer than {_FEW} values say little: {', '.join(names)}.",)
+    return (f"Too few values (under {_FEW}) to compare: {', '.join(names)}.",)

@@ -171,7 +171,7 @@ def _log_failure(claim: Claim, result: TryResult) -> None:
         claim.receiver,
         result.tried.status or result.tried.said,
         result.tries,
-        "it is given up" if is_dead else "it will be retried",
+        "it is now dead" if is_dead else "it will be retried",
         extra={
             "event": "delivery_dead" if is_dead else "delivery_failed",
             "receiver": claim.receiver,

@@ -102,7 +102,7 @@ class DetectionThread(PeriodicThread):
             if epoch is not None:
                 self.run_once(epoch)
         except LeaseLost as error:
-            log.warning("Nothing was written: %s", error, extra={"event": "lease_lost"})
+            log.warning("The search wrote nothing: %s", error, extra={"event": "lease_lost"})
         except Exception:
             if not self.stopping.is_set():
                 raise

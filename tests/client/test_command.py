@@ -106,7 +106,7 @@ def test_the_child_owns_stdout_and_a_dead_server_changes_no_exit_code(tmp_path: 
     [
         (["run"], 2, ["no command", "ett run --"]),
         (["run", "--", "no-such-command"], 127, ["no-such-command", "Check"]),
-        (["sync", "/no/such/directory", "--url", "http://x"], 2, ["no directory", "Give"]),
+        (["sync", "/no/such/directory", "--url", "http://x"], 2, ["not a directory", "Give"]),
         (["sync"], 2, ["no address", "ETT_URL"]),
     ],
 )

@@ -31,7 +31,7 @@ def test_lines_that_are_cut_are_counted_and_shown_by_number(tmp_path: Path) -> N
     path = tmp_path / "result_0.txt"
     assert (report.records, report.skipped) == (14, 3)
     assert report.first_skipped == [
-        f"{path}:4: the JSON after :::MLLOG is cut or broken",
+        f"{path}:4: the JSON after :::MLLOG is truncated or malformed",
         f"{path}:5: no JSON object after :::MLLOG",
         f"{path}:6: a record without a key",
     ]
@@ -92,7 +92,7 @@ def test_a_line_without_end_is_read_in_pieces(tmp_path: Path) -> None:
     report = Report()
     read_logs(path, report)
 
-    assert report.first_skipped == [f"{path}:2: the JSON after :::MLLOG is cut or broken"]
+    assert report.first_skipped == [f"{path}:2: the JSON after :::MLLOG is truncated or malformed"]
 
 
 def test_the_traced_command_and_its_output_are_one_start(tmp_path: Path) -> None:

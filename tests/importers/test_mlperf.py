@@ -201,7 +201,7 @@ def test_a_description_that_is_no_json_is_noted_once(tmp_path: Path) -> None:
     written(tmp_path, *run_lines(200), name="result_1.txt")
     wire, report = imported(tmp_path)
 
-    assert report.notes == [f"{tmp_path / 'system.json'}: not JSON, so the machine is not known"]
+    assert report.notes == [f"{tmp_path / 'system.json'}: not JSON, so the hardware is unknown"]
     assert len([one for one in wire if one["type"] == "attempt_started"]) == 2
 
 

@@ -34,7 +34,7 @@ from ett_service.settings import Settings
 from tests.notifications.notices import NOTICE
 
 row = {"name": "a", "url": "https://a.example", "format": "scratch"}
-(receiver,) = Settings.model_validate({"receivers": [row | {"secret": "key"}]}).told
+(receiver,) = Settings.model_validate({"receivers": [row | {"secret": "key"}]}).configured_receivers
 try:
     Settings.model_validate({"receivers": [row]})
     refused = ""

@@ -69,7 +69,7 @@ def said(now: float | None, before: float | None, target: float | None = None, *
             "ETT 90.0%, on target, +2.0 vs last week; more of (unknown) (mix) explains 0.4.",
         ),
         (said(0.884, None), "ETT 88.4%."),
-        (said(None, 0.9), "No job lived in week 2026-W47."),
+        (said(None, 0.9), "No job ran in week 2026-W47."),
         (said(0.0, 0.5), "ETT 0.0%, -50.0 vs last week."),
     ],
 )

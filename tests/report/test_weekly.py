@@ -74,7 +74,7 @@ def _is_one_small_file(written: str) -> None:
 def test_a_week_without_jobs_is_one_sentence(client: TestClient) -> None:
     made = weekly(asked(client, "2025-W30"))
     assert made.ett_ratio is None
-    assert "No job lived in week 2025-W30." in markdown(made)
+    assert "No job ran in week 2025-W30." in markdown(made)
     assert "nan" not in html(made).lower()
 
 
@@ -92,10 +92,10 @@ def test_a_part_of_the_fleet_is_reported_alone(client: TestClient) -> None:
 
 def test_jobs_of_unknown_accelerators_are_told_of_and_weigh_nothing(client: TestClient) -> None:
     made = weekly(asked(client, where=["model:probe"]))
-    assert made.sentence == "ETT 93.7% by wall time: the accelerators of no job are known."
+    assert made.sentence == "ETT 93.7% by wall time: no job reports its accelerators."
     assert made.ett_ratio is None
-    rests = {row[0]: row[1] for row in _rows(made, "What the numbers rest on")}
-    assert rests["jobs of unknown accelerators, in no weighted number"] == "1"
+    rests = {row[0]: row[1] for row in _rows(made, "Data quality")}
+    assert rests["jobs with unknown accelerators, in no weighted number"] == "1"
     assert "nan" not in html(made).lower()
 
 

@@ -91,7 +91,7 @@ def test_the_demo_prints_the_ledger_and_what_the_trainer_does(
     (place,) = [row for row in rows if row[0] == "ETT%" and row[-1] == "jobs"]
     assert place[1:3] == [f"{job['ett_ratio']:.2%}"] * 2  # it is all of its cohort
     assert "time to start" in demo.stdout.partition("Its place in the last week")[2]
-    for said in ("kills itself, 18 steps after a save", "goes on after step 20", "step   60"):
+    for said in ("kills itself, 18 steps after a checkpoint", "resumes after step 20", "step   60"):
         assert said in demo.stderr
 
 
@@ -195,7 +195,7 @@ def test_a_half_written_checkpoint_is_not_resumed_from_nor_in_the_way(tmp_path: 
         text=True,
         check=True,
     )
-    assert "starts from nothing" in trained.stdout
+    assert "starts from scratch" in trained.stdout
     assert "a C++ compiler not found: compiles with aot_eager instead" in trained.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.pt", "step-2"]
 

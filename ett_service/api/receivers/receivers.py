@@ -280,7 +280,7 @@ def _unsealable(error: CannotUnseal | NoSecretKey) -> Problem:
 def _in_words(outcome: Outcome) -> str:
     seconds = f"{outcome.took_us / SECOND_US:.2f} s"
     if outcome.status is None:
-        return f"It was not told: {outcome.said}"
+        return f"It was not notified: {outcome.said}"
     if outcome.is_success:
         return f"It answered {outcome.status} within {seconds}."
     return f"It refused: it answered {outcome.status} within {seconds}."

@@ -93,7 +93,7 @@ def loaded(args: Namespace, folder: Path) -> Iterator[Demo]:
         fleet = generate(seed=args.seed, days=args.days, end_us=end_us)
         counts = fleet.truth["counts"]
         narrator.say(
-            f"a fleet of {args.days} days is made: {counts['jobs']:,} jobs, "
+            f"generated a fleet of {args.days} days: {counts['jobs']:,} jobs, "
             f"{counts['attempts']:,} attempts, {counts['events']:,} events"
         )
         (folder / TRUTH).write_text(json.dumps(fleet.truth, indent=2) + "\n")
@@ -184,7 +184,7 @@ def instant(text: str) -> int:
 
 
 VERB = Verb(
-    description="Make a fleet of known properties, load it through the API and serve it until "
+    description="Generate a fleet of known properties, load it through the API and serve it until "
     "Ctrl-C. The same seed and the same end give the same fleet.",
     options=(_options, add_json),
     run=_demo,

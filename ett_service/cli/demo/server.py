@@ -165,12 +165,12 @@ def load(server: DemoServer, fleet: Fleet, narrator: Narrator) -> None:
             reach(done, counts["events"])
         for marker in fleet.markers:
             server.ask("POST", "/v1/markers", marker)
-    narrator.say(f"{done:,} events are stored, and {len(fleet.markers)} markers")
-    with bar("jobs in the numbers") as reach:
+    narrator.say(f"stored {done:,} events and {len(fleet.markers)} markers")
+    with bar("jobs folded") as reach:
         while waiting := server.ask("GET", "/readyz")["waiting_jobs"]:
             reach(counts["jobs"] - waiting, counts["jobs"])
             time.sleep(_LOOK_EVERY_S)
-    narrator.say(f"{counts['jobs']:,} jobs are in the numbers")
+    narrator.say(f"{counts['jobs']:,} jobs are folded")
 
 
 def search(server: DemoServer, narrator: Narrator) -> Sequence[Mapping[str, Any]]:

@@ -46,7 +46,7 @@ _STEPS = (
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("--kind", help="only markers of this kind, as deploy or launch")
+    parser.add_argument("--kind", help="only markers of this kind, such as deploy or launch")
     parser.add_argument("--marker", metavar="ID", help="only this marker")
     parser.add_argument(
         "--reach-days",
@@ -89,7 +89,7 @@ def _write(answer: Answer, _args: Namespace) -> None:
         write_table(_EFFECTS, _effects(change))
         write_line()
     total = answer["waterfall"]["change_seconds"]
-    write_table(_STEPS, answer["waterfall"]["steps"], last=("in all", "", "", longer(total), ""))
+    write_table(_STEPS, answer["waterfall"]["steps"], last=("total", "", "", longer(total), ""))
     write_line()
     write_line(answer["note"])
 

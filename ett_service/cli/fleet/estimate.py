@@ -49,7 +49,7 @@ def _run_options(parser: ArgumentParser) -> None:
         "--mfu", type=share, required=True, help="share of the peak rate while it trains"
     )
     group.add_argument(
-        "--flops", type=an_amount, help="operations in all (default 6 x parameters x tokens)"
+        "--flops", type=an_amount, help="total operations (default 6 x parameters x tokens)"
     )
     group.add_argument("--parameters", type=whole)
     group.add_argument("--tokens", type=whole)
@@ -74,7 +74,7 @@ def _ett_options(parser: ArgumentParser) -> None:
 
 
 def _spot_options(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("spot machines (durations as 90s, 10m, 6h, 1d)")
+    group = parser.add_argument_group("spot machines (durations such as 90s, 10m, 6h, 1d)")
     group.add_argument("--discount", type=share, metavar="SHARE", help="off the on-demand price")
     group.add_argument(
         "--interrupted-every", type=seconds, metavar="TIME", help="on average (default: never)"

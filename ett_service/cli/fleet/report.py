@@ -21,7 +21,7 @@ _WRITERS = {"md": markdown, "html": html}
 
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--week", type=_week, help="an ISO week, as 2026-W47 (default: the last complete week)"
+        "--week", type=_week, help="an ISO week, such as 2026-W47 (default: the last complete week)"
     )
     parser.add_argument("--by", default="model", metavar="DIMENSIONS", help="default model")
     parser.add_argument(
@@ -32,7 +32,7 @@ def _options(parser: ArgumentParser) -> None:
         "--fail-under",
         type=_ratio,
         metavar="RATIO",
-        help="exit 3 if the week's ETT%% is lower, as 0.9",
+        help="exit 3 if the week's ETT%% is lower, such as 0.9",
     )
 
 
@@ -77,7 +77,7 @@ def _gate(answer: _Weekly, args: Namespace) -> Exit:
     reason = report.sentence
     if report.ett_ratio is not None:
         reason = f"ETT {percent(report.ett_ratio)} of {report.week.name} is under {percent(least)}."
-    print(f"The gate is not met: {reason}", file=sys.stderr)
+    print(f"The gate failed: {reason}", file=sys.stderr)
     return Exit.GATE
 
 
@@ -94,7 +94,7 @@ def _ratio(text: str) -> float:
     except ValueError:
         ratio = -1.0
     if not 0 <= ratio <= 1:
-        raise ArgumentTypeError(f"{text!r} is not a ratio from 0 to 1, as 0.9")
+        raise ArgumentTypeError(f"{text!r} is not a ratio from 0 to 1, such as 0.9")
     return ratio
 
 

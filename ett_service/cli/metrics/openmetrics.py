@@ -47,7 +47,7 @@ def _options(parser: ArgumentParser) -> None:
         "--step",
         type=_step_us,
         default="1h",
-        help="time between samples, as 15m or 1h (default 1h)",
+        help="time between samples, such as 15m or 1h (default 1h)",
     )
     parser.add_argument(
         "--label",
@@ -56,7 +56,7 @@ def _options(parser: ArgumentParser) -> None:
         type=_label,
         default=[],
         metavar="NAME=VALUE",
-        help="label on every sample, as job=ett; may be repeated",
+        help="label on every sample, such as job=ett; may be repeated",
     )
     output(parser)
 
@@ -117,21 +117,21 @@ def _at_us(text: str) -> int:
         return parse_instant(instant(text).replace(" ", "T"))
     except Fault:
         raise ArgumentTypeError(
-            f"{text!r} is not an instant, as 2026-03-01T00:00:00Z or 60d"
+            f"{text!r} is not an instant, such as 2026-03-01T00:00:00Z or 60d"
         ) from None
 
 
 def _step_us(text: str) -> int:
     length = seconds(text)
     if length < _SHORTEST_S or length % _SHORTEST_S:
-        raise ArgumentTypeError(f"{text!r} is not a number of minutes, as 15m or 1h")
+        raise ArgumentTypeError(f"{text!r} is not a number of minutes, such as 15m or 1h")
     return int(length) * SECOND_US
 
 
 def _label(text: str) -> tuple[str, str]:
     parts = _LABEL.fullmatch(text)
     if parts is None or parts[1].startswith("__"):
-        raise ArgumentTypeError(f"{text!r} is not a label, as job=ett")
+        raise ArgumentTypeError(f"{text!r} is not a label, such as job=ett")
     if parts[1] in _OWN_LABELS:
         raise ArgumentTypeError(f"the metrics have a label {parts[1]!r} of their own")
     return parts[1], label(parts[2])
@@ -140,7 +140,7 @@ def _label(text: str) -> tuple[str, str]:
 ACT = Verb(
     summary="history of the fleet's counters, for Prometheus",
     description="Write the counters of /metrics as they would have been scraped in the past. "
-    "It reads the database that the settings name and asks no server; one may run meanwhile.",
+    "It reads the database of the settings and needs no server; one may run meanwhile.",
     epilog="Example: `ett export openmetrics --label job=ett -o past.om`, then `promtool tsdb "
     "create-blocks-from --max-block-duration=2000h openmetrics past.om DIR`. "
     "docs/howto/backfill-prometheus.md explains more.",

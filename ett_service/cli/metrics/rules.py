@@ -93,7 +93,7 @@ def _number(text: str) -> Fraction:
             return Fraction(text)
     except ValueError:
         pass
-    raise ArgumentTypeError(f"{text!r} is not a number, as 0.9")
+    raise ArgumentTypeError(f"{text!r} is not a number, such as 0.9")
 
 
 VERB = Verb(

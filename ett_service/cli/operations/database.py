@@ -127,7 +127,7 @@ def _recompute_options(parser: ArgumentParser) -> None:
         type=whole,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="number of processes (default: one a core)",
+        help="number of processes (default: one per core)",
     )
     parser.add_argument(
         "--from-start", action="store_true", help="do not continue an interrupted run"

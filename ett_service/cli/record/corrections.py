@@ -168,7 +168,7 @@ ACTS: Mapping[str, Verb] = {
         write=_write_excluded,
     ),
     "include": Verb(
-        summary="take an exclusion back",
+        summary="withdraw an exclusion",
         options=(_JOB, *_SHARED),
         run=_include,
         write=_write_included,

@@ -96,7 +96,7 @@ def _send(args: Namespace, batch: list[WireEvent], tally: Tally) -> None:
         tally.codes.update(error["code"] for error in answer["errors"])
     except (KeyError, TypeError):
         raise Failure(
-            "what answered is not an ett server",
+            "the answer is not from an ett server",
             "Check --url and ETT_URL. Importing again is safe: events keep their ids.",
         ) from None
 

@@ -68,13 +68,13 @@ def _options(parser: ArgumentParser) -> None:
         "--fail-over",
         type=_factor,
         metavar="FACTOR",
-        help="exit 3 if a figure is significantly worse, and by more than this, as 1.1",
+        help="exit 3 if a figure is significantly worse, and by more than this, such as 1.1",
     )
     parser.add_argument(
         "--only",
         action="append",
         metavar="FIGURE",
-        help="only this figure, as launcher_init; may be repeated",
+        help="only this figure, such as launcher_init; may be repeated",
     )
 
 
@@ -84,7 +84,7 @@ def _factor(text: str) -> float:
     except ValueError:
         factor = math.nan
     if not 1 <= factor < math.inf:
-        raise ArgumentTypeError(f"{text!r} is not a factor from 1, as 1.1")
+        raise ArgumentTypeError(f"{text!r} is not a factor from 1, such as 1.1")
     return factor
 
 

@@ -73,7 +73,7 @@ def _list_options(parser: ArgumentParser) -> None:
         "--where",
         action="append",
         metavar="DIMENSION:VALUE",
-        help="only of cohorts with this value, as model:llm-70b",
+        help="only of cohorts with this value, such as model:llm-70b",
     )
     parser.add_argument("--from", type=rfc3339, help="only those not resolved before this instant")
     parser.add_argument("--to", type=rfc3339, help="only those with an onset before this instant")

@@ -78,7 +78,7 @@ def _mute_options(parser: ArgumentParser) -> None:
         type=pair,
         default=[],
         metavar="DIMENSION:VALUE",
-        help="instead of a finding: cohorts with this value, as cluster:a",
+        help="instead of a finding: cohorts with this value, such as cluster:a",
     )
     parser.add_argument("--phase", help="only this phase")
     parser.add_argument("--all", action="store_true", help="instead: the whole project")

@@ -57,7 +57,7 @@ class CutCategory:
     @property
     def assumption(self) -> str:
         """What has to be true for the figures to hold."""
-        return f"All {self.category} shrinks alike, and nothing takes the place of what goes."
+        return f"All {self.category} shrinks alike, and nothing replaces the removed time."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class CutStage:
     def assumption(self) -> str:
         """What has to be true for the figures to hold."""
         return (
-            "The stage's own time is time that its phase owned, up to all of that; a window that "
-            "holds a part of the phase holds the like part of the stage."
+            "The stage's own time is time that its phase owned, up to all of it. A window that "
+            "holds a part of the phase holds the same part of the stage."
         )
 
 
@@ -99,9 +99,9 @@ class CutFailures:
     def assumption(self) -> str:
         """What has to be true for the figures to hold."""
         return (
-            "Each of these failures has the same chance not to happen, whatever becomes of the "
-            "others. One that does not happen takes along its silent tail, its recovery and the "
-            "training repeated after it; before the first loop, what lies until the next attempt."
+            "Each of these failures is prevented with the same probability, independently of the "
+            "others. A prevented failure removes its silent tail, its recovery and the training "
+            "repeated after it; before the first loop, the time until the next attempt."
         )
 
     def covers(self, attempt: AttemptLedger) -> bool:
@@ -122,7 +122,7 @@ def parse(text: str) -> Scenario:
     """
     form = _FORM.fullmatch(" ".join(text.split()))
     if form is None:
-        raise UnreadableScenario("It is none of: " + "; ".join(GRAMMAR) + ".")
+        raise UnreadableScenario("It must be one of: " + "; ".join(GRAMMAR) + ".")
     if form["publish"]:
         return CutStage(Phase.SHUTDOWN, "model_publish", Fraction(1))
     what = form["halved"] or form["what"]

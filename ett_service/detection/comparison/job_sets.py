@@ -59,12 +59,14 @@ def job_set(
             ones, or the window ends before it begins.
     """
     if len(conditions) > MOST_CONDITIONS:
-        raise BadQuestion(parameter, "too_many", f"It may stand {MOST_CONDITIONS} times.")
+        raise BadQuestion(
+            parameter, "too_many", f"It may be given at most {MOST_CONDITIONS} times."
+        )
     by_name: defaultdict[str, set[str]] = defaultdict(set)
     for condition in conditions:
         name, colon, value = condition.partition(":")
         if not colon:
-            raise BadQuestion(parameter, "no_colon", "It is a dimension, a colon and a value.")
+            raise BadQuestion(parameter, "no_colon", "It must be a dimension, a colon and a value.")
         if name not in NAMES:
             raise BadQuestion(parameter, "unknown_dimension", NAMES)
         if len(value) > MOST_CHARACTERS or "\x00" in value:
@@ -75,7 +77,7 @@ def job_set(
     patterns = tuple(sorted(by_name.pop(JOB, ())))
     from_us, to_us = window
     if from_us is not None and to_us is not None and from_us >= to_us:
-        raise BadQuestion(f"{parameter}_from", "from_after_to", "It is to be before the end.")
+        raise BadQuestion(f"{parameter}_from", "from_after_to", "It must be before the end.")
     where = {name: frozenset(values) for name, values in by_name.items()}
     return JobSet(where, patterns, from_us, to_us)
 

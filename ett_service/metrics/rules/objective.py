@@ -73,7 +73,7 @@ class Objective:
             raise BadObjective(
                 f"the slow factor, {decimal(self.slow)}, is not below the fast one, "
                 f"{decimal(self.fast)}",
-                "The slow alert is for what the fast one lets pass.",
+                "The slow alert is for what the fast one misses.",
             )
 
     @property
@@ -105,8 +105,8 @@ class Objective:
             raise BadObjective(
                 f"{burn.name} could never fire: {decimal(burn.factor)} times a budget of "
                 f"{percent(self.budget)} is {percent(self.fires_at(burn))} of all time",
-                f"With this target a factor is below {decimal(most)}; "
-                f"with this factor a target is above {percent(1 - 1 / burn.factor)}.",
+                f"At this target the factor must be below {decimal(most)}; "
+                f"at this factor the target must be above {percent(1 - 1 / burn.factor)}.",
             )
 
 

@@ -17,15 +17,15 @@ from ett_service.core.errors import EttError
 
 
 class StorageUnavailable(EttError):
-    """The database cannot do it now; whether a commit under way stands is not known."""
+    """The database is unavailable; the outcome of a pending commit is unknown."""
 
-    hint = "Try again; if it lasts, see that the database runs and has room on its disk."
+    hint = "Try again. If it persists, check that the database runs and has free disk space."
 
 
 class StoreInUse(EttError):
     """A second process wants to write a SQLite file."""
 
-    hint = "Stop the other process, or use PostgreSQL, which takes many writers."
+    hint = "Stop the other process, or use PostgreSQL, which allows many writers."
 
 
 class WrongStore(EttError):
@@ -60,7 +60,7 @@ def translate(error: BaseException) -> BaseException:
     """Return ``StorageUnavailable`` for what the database's state caused, else *error* itself."""
     if not _is_of_the_database(error):
         return error
-    unavailable = StorageUnavailable(f"The database cannot do it now: {_reason(error)}.")
+    unavailable = StorageUnavailable(f"The database is unavailable: {_reason(error)}.")
     unavailable.__cause__ = error
     return unavailable
 

@@ -31,7 +31,7 @@ IDLE_US = 2 * SECOND_US
 class LeaseLost(EttError):
     """Another holds the lease by now; nothing of the transaction stands."""
 
-    hint = "Nothing has to be done: the present holder acts."
+    hint = "Nothing needs to be done: the current holder runs."
 
 
 _CLOCKS: dict[str, ColumnElement[int]] = {
@@ -97,7 +97,7 @@ def hold(conn: Connection, name: str, epoch: int, *, idle_us: int = IDLE_US) -> 
     _end_if_silent(conn, idle_us)
     of = {"of_name": name, "of_epoch": epoch}
     if conn.execute(_HOLD, of).scalar_one_or_none() is None:
-        raise LeaseLost(f"The lease {name} has another holder than that of epoch {epoch}.")
+        raise LeaseLost(f"The lease {name} is no longer held at epoch {epoch}.")
 
 
 def resign(conn: Connection, name: str, epoch: int) -> None:

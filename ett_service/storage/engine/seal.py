@@ -31,8 +31,8 @@ class NoSecretKey(EttError):
     """There is no key to seal with, or none that can be used."""
 
     hint = (
-        "Set `secret_key` (ETT_SECRET_KEY) to at least 32 random characters, as of "
-        "`openssl rand -base64 32`, alike for every process; docs/operations.md."
+        "Set `secret_key` (ETT_SECRET_KEY) to at least 32 random characters, such as those of "
+        "`openssl rand -base64 32`, the same for every process; see docs/operations.md."
     )
 
 
@@ -40,8 +40,8 @@ class CannotUnseal(EttError):
     """It was sealed with a key that is not there any more."""
 
     hint = (
-        "`secret_key` may name several keys with commas between: the first seals, all unseal. "
-        "Put the former one behind it, or remove the receiver and add it again."
+        "`secret_key` may name several keys separated by commas: the first encrypts, all decrypt. "
+        "Put the former one last, or remove the receiver and add it again."
     )
 
 
@@ -70,7 +70,9 @@ class Keyring:
         try:
             return self._keys.decrypt(sealed).decode()
         except InvalidToken:
-            raise CannotUnseal("The secrets of a receiver were sealed with another key.") from None
+            raise CannotUnseal(
+                "The secrets of a receiver were encrypted with another key."
+            ) from None
 
     @cached_property
     def _keys(self) -> MultiFernet:
@@ -80,7 +82,7 @@ class Keyring:
         if named:
             return MultiFernet([Fernet(_derived(part)) for part in named])
         if not self._database_url.startswith("sqlite:"):
-            raise NoSecretKey("The setting `secret_key` is needed to keep secrets of receivers.")
+            raise NoSecretKey("Secrets of receivers need the setting `secret_key`.")
         address = migrate.address(self._database_url)
         return MultiFernet([Fernet(_of_file(key_file(sqlite.path_of(address))))])
 

@@ -232,7 +232,7 @@ class SqliteStore(SqliteReaders):
             task.run_apart(self._writer)
             if not connection.in_transaction:
                 # A full disk, among others, makes SQLite roll back by itself, all of the group.
-                raise StorageUnavailable("The database gave the transaction up.")
+                raise StorageUnavailable("The database aborted the transaction.")
 
 
 def _lock(path: Path) -> int:

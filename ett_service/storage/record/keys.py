@@ -71,7 +71,7 @@ def create_key(
     """
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
-        raise BadKey(f"Unknown scope: {', '.join(unknown) or 'none'}.", f"Take of {SCOPES}.")
+        raise BadKey(f"Unknown scope: {', '.join(unknown) or 'none'}.", f"The scopes are {SCOPES}.")
     for text in (project, name):
         if not 0 < len(text) <= _NAME_LENGTH or not text.isprintable() or "/" in text:
             raise BadKey("A name has 1 to 100 printable characters and no slash.")

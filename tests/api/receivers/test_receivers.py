@@ -152,7 +152,7 @@ def test_a_test_that_does_not_arrive_says_why(desk: Desk) -> None:
     assert (refused["delivered"], refused["status"]) == (False, 302)
     assert refused["outcome"].startswith("It refused: it answered 302")
     assert (gone["delivered"], gone["status"]) == (False, None)
-    assert gone["outcome"].startswith("It was not told: ")
+    assert gone["outcome"].startswith("It was not notified: ")
     assert len(hook.requests) == 1
 
 

@@ -45,7 +45,7 @@ def test_a_gate_that_is_not_met_is_exit_3_behind_the_report(
 def test_a_week_without_jobs_meets_no_gate(capsys: pytest.CaptureFixture[str]) -> None:
     empty = ["report", "--week", "2020-W01"]
     assert main(empty) == 0
-    assert "No job lived in week 2020-W01." in capsys.readouterr().out
+    assert "No job ran in week 2020-W01." in capsys.readouterr().out
     assert main([*empty, "--fail-under", "0"]) == 3
 
 

@@ -47,7 +47,7 @@ def test_a_target_for_which_an_alert_could_never_fire_is_refused_and_nothing_is_
     assert main(["rules", "--target", "0.6", "--output", "rules"]) == 1
     said = capsys.readouterr()
     assert "3 times a budget of 40% is 120% of all time" in said.err
-    assert "a factor is below 2.5; with this factor a target is above 66.67%" in said.err
+    assert "factor must be below 2.5; at this factor the target must be above 66.67%" in said.err
     assert (said.out, Path("rules").exists()) == ("", False)
 
 
@@ -68,4 +68,4 @@ def test_the_guide_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> 
 def test_what_is_no_number_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["rules", "--target", text])
-    assert "is not a number, as 0.9" in capsys.readouterr().err
+    assert "is not a number, such as 0.9" in capsys.readouterr().err

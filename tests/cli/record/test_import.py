@@ -83,7 +83,7 @@ def test_skipped_lines_are_told_with_their_numbers_and_the_rest_is_sent(
 
     printed = capsys.readouterr()
     assert "1 lines were skipped, the first of them:" in printed.err
-    assert f"{log}:7: the JSON after :::MLLOG is cut or broken" in printed.err
+    assert f"{log}:7: the JSON after :::MLLOG is truncated or malformed" in printed.err
     assert f"{tmp_path / 'no'}: No such file or directory" in printed.err
     assert "skipped" not in printed.out
 
@@ -138,7 +138,7 @@ def test_an_address_that_is_no_ett_server_is_said_to_be_none(
 ) -> None:
     with serving(lambda _: Reply(body=b'{"hello": "world"}')) as web:
         assert main(["import", "mlperf", str(log), "--url", web.url]) == 1
-    assert "not an ett server" in capsys.readouterr().err
+    assert "not from an ett server" in capsys.readouterr().err
 
 
 def test_the_format_must_be_one_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ def test_a_database_that_cannot_do_it_now_is_unavailable(code: int) -> None:
 
     assert isinstance(error, StorageUnavailable)
     assert error.__cause__ is original
-    assert str(error) == "The database cannot do it now: it is so."
+    assert str(error) == "The database is unavailable: it is so."
 
 
 def test_a_faulty_statement_stays_what_it_is() -> None:
