@@ -15,8 +15,8 @@ from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import metadata
-from tests import postgres
-from tests.builders import RECEIVED_AT
+from tests.builders.databases import postgres
+from tests.builders.record import RECEIVED_AT
 
 DIALECTS = ("sqlite", "postgresql")
 

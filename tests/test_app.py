@@ -14,8 +14,8 @@ from ett_service.cli.verb import now_us
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import lease
-from tests.engines import ON_ONE_ENGINE
-from tests.worker.rig import eventually, running
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.servers.worker import eventually, running
 
 
 def epoch(store: Store) -> int | None:

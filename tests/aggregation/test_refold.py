@@ -16,10 +16,10 @@ from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key
 from ett_service.storage.schema import dirty, job_ledger, segment, share
-from tests.aggregation.deliveries import deliver, marked, refreshed
-from tests.aggregation.rolled_up import expected_rollups, stored_rollups
-from tests.builders import HOUR, NOON
-from tests.core.story import told
+from tests.builders.drawn.story import told
+from tests.builders.ledgers import deliver, marked, refreshed
+from tests.builders.record import HOUR, NOON
+from tests.builders.rollups import expected_rollups, stored_rollups
 
 LATER = NOON + 100 * HOUR
 

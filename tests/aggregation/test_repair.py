@@ -9,10 +9,10 @@ from ett_service.aggregation.repair import repair
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import rollup_daily, rollup_hourly, tally_daily, tally_hourly
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.aggregation.rolled_up import expected_rollups, stored_rollups
-from tests.builders import HOUR, NOON
-from tests.core.story import told
+from tests.builders.drawn.story import told
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import HOUR, NOON
+from tests.builders.rollups import expected_rollups, stored_rollups
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from ett_service.core.words import Outcome, Phase
 from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import HOUR, MINUTE, NOON, SECOND, event, progress
 
 CHECKED_AT = NOON + HOUR
 

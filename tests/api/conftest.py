@@ -17,7 +17,7 @@ from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
-from tests.builders import RECEIVED_AT
+from tests.builders.record import RECEIVED_AT
 
 
 @dataclass

@@ -15,10 +15,10 @@ from ett_service.storage.receivers.outbox import DeliveryState, Message
 from ett_service.storage.schema import delivery
 from ett_service.worker.metrics import MetricsThread
 from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
-from tests.builders import NOON
-from tests.regressions import finding, fires
+from tests.builders.jobs import failing_job, told
+from tests.builders.record import NOON
+from tests.builders.regressions.stored import finding, fires
 from tests.report.weeks import fleet
-from tests.stories import failing_job, told
 
 FOLDER = Path(__file__).parents[2] / "ett_service" / "api" / "examples"
 JOB = "/v1/jobs/llm-70b"

@@ -31,7 +31,7 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
 from tests.api.conftest import Clock
-from tests.builders import NOON, SECOND
+from tests.builders.record import NOON, SECOND
 
 Example = dict[str, Any]
 Recorded = dict[str, dict[str, Example]]

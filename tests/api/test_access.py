@@ -7,7 +7,7 @@ import pytest
 
 from ett_service.logs import JsonLines, WithoutSecrets
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
+from tests.builders.databases.engines import ON_ONE_ENGINE
 
 pytestmark = ON_ONE_ENGINE
 

@@ -3,7 +3,7 @@
 import re
 
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
+from tests.builders.databases.engines import ON_ONE_ENGINE
 
 pytestmark = ON_ONE_ENGINE
 

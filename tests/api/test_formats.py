@@ -17,8 +17,8 @@ from ett_service.api.fleet.groups import GroupAnswer
 from ett_service.api.fleet.summary import PointAnswer, TopJobAnswer
 from ett_service.api.formats import as_file
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import failing_job, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job, told
 
 TEXT = Column(("text",), ColumnKind.TEXT)
 NOON_AND_ONE = {

@@ -12,8 +12,8 @@ from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import told
 
 
 class Idle:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
+from tests.builders.receivers.listening import receiving, reply
 from tests.cli.conftest import ETT, Served, address, bare_environment
-from tests.notifications.receiving import receiving, reply
 
 SETTINGS = """
 webhook_allow = ["127.0.0.0/8"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.recording import environment, run_ett, run_trainer, spooled
-from tests.client.web import Reply, serving
+from tests.builders.servers.web import Reply, serving
+from tests.builders.trainers import environment, run_ett, run_trainer, spooled
 
 
 def endings(events: list[dict[str, object]]) -> list[tuple[object, object, object]]:

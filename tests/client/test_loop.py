@@ -9,7 +9,7 @@ import pytest
 from ett_service.client.loop import data, train_loop
 from ett_service.client.phase import phase
 from ett_service.client.session import step
-from tests.client.recording import Recording, recording
+from tests.builders.trainers import Recording, recording
 
 
 def compiled(here: Recording) -> int:

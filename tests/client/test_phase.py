@@ -11,7 +11,7 @@ from ett_service.client.checkpoint import checkpoint, restored
 from ett_service.client.current import current
 from ett_service.client.phase import phase, stage
 from ett_service.client.session import end, flush, init, step
-from tests.client.recording import recording
+from tests.builders.trainers import recording
 
 
 def shapes(events: list[dict[str, Any]]) -> list[tuple[str, ...]]:

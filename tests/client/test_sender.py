@@ -11,9 +11,9 @@ import pytest
 from ett_service.client import guard
 from ett_service.client.phase import phase
 from ett_service.client.session import step
-from tests.client.recording import recording, spooled
-from tests.client.web import Received, Reply, accepting, serving
-from tests.worker.rig import eventually
+from tests.builders.servers.web import Received, Reply, accepting, serving
+from tests.builders.servers.worker import eventually
+from tests.builders.trainers import recording, spooled
 
 
 def free_port() -> int:

@@ -13,10 +13,10 @@ import pytest
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import create_project
-from tests.builders import NOON
+from tests.builders.record import NOON
+from tests.builders.regressions.stored import finding, fires
 from tests.cli.conftest import ETT, address, bare_environment
 from tests.contract.described import Described, Service
-from tests.regressions import finding, fires
 
 SEARCHED = "searched"
 """The project that has a regression."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tests.builders.jobs import failing_job
 from tests.contract.described import Service, eventually
-from tests.stories import failing_job
 
 JOB = "changed 7B (v2) ?#%"
 AROUND = "from=2026-03-01T00:00:00Z&to=2026-03-02T00:00:00Z"

@@ -4,11 +4,11 @@ import time
 from pathlib import Path
 
 from ett_service.core.ledger.fold import fold
-from tests.client.recording import environment, run_trainer, spooled
+from tests.builders.plain_ledgers import plain
+from tests.builders.timelines import event
+from tests.builders.trainers import environment, run_trainer, spooled
 from tests.contract.described import Service, eventually
 from tests.contract.test_timelines import in_microseconds
-from tests.core.corpus import event
-from tests.core.plain import plain
 
 TRAINER = """
 import os, shutil, time

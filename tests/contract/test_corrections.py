@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.jobs import failing_job
 from tests.contract.described import Json, Service, eventually, quoted
-from tests.stories import failing_job
 
 JOB = "Größe 7B (v2) ?#%"
 MARKER: Json = {"at": "2026-03-01T08:00:00Z", "kind": "deploy", "title": "Trainer 4.2", "id": "a"}

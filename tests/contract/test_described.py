@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from ett_service.ingest.refusals import Code
+from tests.builders.jobs import failing_job
 from tests.contract.described import Json, Service, eventually, quoted
-from tests.stories import failing_job
 
 JOB = "Größe 7B (v2) ?#%"
 JSON = {"Content-Type": "application/json"}

@@ -4,10 +4,10 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.builders.timelines import instant
 from tests.cli.conftest import ETT, bare_environment
 from tests.contract.described import Json, Service, eventually, quoted
 from tests.contract.test_timelines import us
-from tests.core.corpus import instant
 
 PARTS = ("hardware_setup", "launcher_init", "train_loop", "eval_in_loop", "shutdown", "e2e")
 

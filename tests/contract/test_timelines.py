@@ -22,9 +22,9 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
+from tests.builders.plain_ledgers import plain
+from tests.builders.timelines import FILES, instant
 from tests.contract.described import Json, Service, eventually, quoted
-from tests.core.corpus import FILES, instant
-from tests.core.plain import plain
 
 STORED, SENT = 100, 40
 MANY = 1_000

@@ -9,7 +9,7 @@ from random import Random
 from ett_service.core.events import Event
 from ett_service.core.ledger.results import JobLedger, Limits
 from ett_service.core.words import Category, Period
-from tests.core.strategies import Timeline
+from tests.builders.drawn.timelines import Timeline
 
 Fold = Callable[[Iterable[Event], Mapping[str, int], int, Limits], JobLedger]
 

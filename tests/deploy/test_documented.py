@@ -5,8 +5,8 @@ import subprocess
 
 import yaml
 
+from tests.builders.servers.programs import needed
 from tests.deploy.conftest import KUBERNETES, ROOT, Parsed, compose
-from tests.live.programs import needed
 from tests.scenarios.conftest import ETT
 
 PAGE = (ROOT / "docs" / "howto" / "deploy.md").read_text("utf-8")

@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import make_url
 
 from ett_service.client.transport import request
-from tests import postgres
+from tests.builders.databases import postgres
+from tests.builders.servers.programs import Program, eventually, free_port
 from tests.deploy.conftest import ROOT, Parsed, variables
-from tests.live.programs import Program, eventually, free_port
 
 PROGRAMS = Path(sys.executable).parent
 EVENTS = [

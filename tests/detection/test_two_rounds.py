@@ -12,9 +12,9 @@ from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import evaluate
 from ett_service.storage.engine.store import Store
-from tests.core.corpus import event
-from tests.fleet.fleets import keep
-from tests.importers.imported import imported
+from tests.builders.fleet import keep
+from tests.builders.imports import imported
+from tests.builders.timelines import event
 
 ROOT = Path(__file__).parents[2]
 RUNS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf" / "runs"

@@ -11,9 +11,9 @@ from ett_service.fleet.economy import Economy, PeakRate, Price, Target
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.summary import Group, groups, summary
 from tests.api.conftest import Service, service
-from tests.builders import HOUR, MINUTE, NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import spent, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import spent, told
+from tests.builders.record import HOUR, MINUTE, NOON
 
 __all__ = ["service"]
 

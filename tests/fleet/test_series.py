@@ -11,9 +11,9 @@ from ett_service.fleet.economy import Economy, Price
 from ett_service.fleet.scope import BadQuestion, Scope, Window
 from ett_service.fleet.series import top_jobs
 from tests.api.conftest import Service, service
-from tests.builders import HOUR, NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import spent, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import spent, told
+from tests.builders.record import HOUR, NOON
 
 __all__ = ["service"]
 

@@ -12,9 +12,9 @@ from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.summary import Preemption, preemptions, summary
 from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder
 from tests.api.conftest import Service, service
-from tests.builders import HOUR, MINUTE, NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import spent, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import spent, told
+from tests.builders.record import HOUR, MINUTE, NOON
 
 __all__ = ["service"]
 

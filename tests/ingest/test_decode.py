@@ -16,8 +16,8 @@ from ett_service.ingest.refusals import (
     MalformedBody,
     UnsupportedMedia,
 )
-from tests.builders import NOON, SECOND, wire
-from tests.ingest.bodies import NDJSON, batch, read
+from tests.builders.batches import NDJSON, batch, read
+from tests.builders.record import NOON, SECOND, wire
 
 GOOD = json.dumps(wire()).encode()
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.builders import wire
-from tests.ingest.bodies import batch, kept
+from tests.builders.batches import batch, kept
+from tests.builders.record import wire
 
 PROGRESS: dict[str, Any] = {"step": 3, "attributes": {"a": 1, "b": {"c": 2, "d": 3}}}
 

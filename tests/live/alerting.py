@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.live.programs import Program, eventually, free_port, needed
+from tests.builders.servers.programs import Program, eventually, free_port, needed
 
 Alert = Mapping[str, Any]
 """One alert of a webhook: ``status``, ``labels``, ``annotations``, ``startsAt`` and more."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from ett_service.client.transport import request
 from ett_service.storage.engine.migrate import migrate
+from tests.builders.servers.programs import eventually, free_port
 from tests.live import page
-from tests.live.programs import eventually, free_port
 from tests.scenarios.conftest import Server
 
 QUICK = {

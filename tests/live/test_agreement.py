@@ -9,10 +9,10 @@ import pytest
 from ett_service.core.intervals import DAY_US, SECOND_US, rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
+from tests.builders.servers.programs import eventually
+from tests.builders.servers.prometheus import Prometheus, Sample
 from tests.live.compressed import Clock, instant
 from tests.live.conftest import Live
-from tests.live.programs import eventually
-from tests.live.prometheus import Prometheus, Sample
 from tests.live.serving import ask, send, settled
 
 pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]

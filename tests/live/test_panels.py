@@ -9,9 +9,9 @@ import pytest
 from dashboards.build import PACKS
 from dashboards.build.kit import Dashboard, Panel, Source
 from dashboards.build.prometheus.regressions import REGRESSIONS
+from tests.builders.servers.grafana import Range, Viewer
+from tests.builders.servers.prometheus import Sample
 from tests.live.conftest import Live, Troubled
-from tests.live.grafana import Range, Viewer
-from tests.live.prometheus import Sample
 
 pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 

@@ -7,10 +7,10 @@ from ett_service.metrics.page import FleetPart
 from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import counter, published
-from tests.builders import MINUTE, NOON
+from tests.builders.jobs import failing_job, spent, told
+from tests.builders.metrics import Page, labelled, parsed
+from tests.builders.record import MINUTE, NOON
 from tests.metrics.conftest import Scrape, Tell
-from tests.metrics.pages import Page, labelled, parsed
-from tests.stories import failing_job, spent, told
 
 COHORT = {"cluster": "a", "cohort": "llm-70b"}
 

@@ -16,8 +16,8 @@ from ett_service.storage.metrics import counters
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.labels import ShownLabels
 from tests.api.conftest import Service, service
-from tests.builders import HOUR, MINUTE, NOON
-from tests.stories import failing_job, spent, told
+from tests.builders.jobs import failing_job, spent, told
+from tests.builders.record import HOUR, MINUTE, NOON
 
 __all__ = ["service"]
 

@@ -14,11 +14,11 @@ from ett_service.storage.engine.store import open_store
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.keys import list_keys
 from ett_service.worker.ledgers import Worker
-from tests.aggregation.rolled_up import check_rollups, stored_rollups
-from tests.builders import RECEIVED_AT
-from tests.ingest.bodies import batch
+from tests.builders.batches import batch
+from tests.builders.record import RECEIVED_AT
+from tests.builders.rollups import check_rollups, stored_rollups
+from tests.builders.servers.worker import eventually, running
 from tests.migrations import first_schema
-from tests.worker.rig import eventually, running
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 
 from ett_service.notifications.connection import Deadline, GuardedNetwork
 from ett_service.notifications.guard import Allowed, Guard, Refused, Resolve
+from tests.builders.receivers.listening import receiving
+from tests.builders.servers.worker import eventually
 from tests.notifications.hostile_urls import URLS
-from tests.notifications.receiving import receiving
-from tests.worker.rig import eventually
 
 ROOT = Path(__file__).parents[2]
 METADATA = (

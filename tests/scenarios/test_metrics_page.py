@@ -9,10 +9,10 @@ import pytest
 from ett_service.client.transport import request
 from ett_service.core.words import label
 from ett_service.metrics.text import TextFormat
-from tests.engines import ON_ONE_ENGINE
-from tests.metrics.pages import Page, labelled, lint, parsed
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import told
+from tests.builders.metrics import Page, labelled, lint, parsed
 from tests.scenarios.conftest import Server, wait_for
-from tests.stories import told
 
 STARTED, RUNNING = "ett_attempts_started_total", "ett_attempts_running"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines import ON_ONE_ENGINE
+from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.scenarios.conftest import Server, wait_for
 
 ROOT = Path(__file__).parents[2]

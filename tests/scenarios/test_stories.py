@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import rfc3339
-from tests.builders import MINUTE, NOON
-from tests.engines import ON_ONE_ENGINE
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, failing_job, spent, told
+from tests.builders.record import MINUTE, NOON
 from tests.scenarios.conftest import Server
-from tests.stories import at, failing_job, spent, told
 
 JOB = "/v1/jobs/llm-70b"
 

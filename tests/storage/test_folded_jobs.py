@@ -23,9 +23,9 @@ from ett_service.storage.jobs import ledgers
 from ett_service.storage.jobs.batches import JobBatch, existing_rows
 from ett_service.storage.jobs.ledger_rows import Head
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import deliver, stored
-from tests.builders import MINUTE, NOON, event
-from tests.core.strategies import Timeline, timelines
+from tests.builders.drawn.timelines import Timeline, timelines
+from tests.builders.ledgers import deliver, stored
+from tests.builders.record import MINUTE, NOON, event
 
 _names = (f"job-{number}" for number in itertools.count())
 

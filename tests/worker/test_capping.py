@@ -5,10 +5,10 @@ from ett_service.core.words import Outcome
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import CAP_EVERY_US, CohortCapping, Worker
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.aggregation.rolled_up import Rollups, check_rollups, stored_rollups
-from tests.builders import HOUR, NOON, event
-from tests.worker.rig import Clock, eventually, running
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import HOUR, NOON, event
+from tests.builders.rollups import Rollups, check_rollups, stored_rollups
+from tests.builders.servers.worker import Clock, eventually, running
 
 
 def train(store: Store, project_id: int, team: str, hours: int) -> None:

@@ -23,8 +23,16 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.worker.deliver import DeliveryThread
-from tests.builders import NOON
-from tests.notifications.receiving import (
+from tests.builders.receivers.deliveries import (
+    SIGNING,
+    delivering,
+    kept,
+    named,
+    put,
+    put_one,
+    run_once,
+)
+from tests.builders.receivers.listening import (
     Answer,
     Request,
     drip,
@@ -34,8 +42,8 @@ from tests.notifications.receiving import (
     reply,
     reset,
 )
-from tests.notifications.sending import SIGNING, delivering, kept, named, put, put_one, run_once
-from tests.worker.rig import Clock, eventually, running
+from tests.builders.record import NOON
+from tests.builders.servers.worker import Clock, eventually, running
 
 PATIENT, HASTY = Sending(10, 20), Sending(0.1, 0.1)
 

@@ -22,11 +22,11 @@ from ett_service.storage.regressions.mutes import Muted
 from ett_service.storage.regressions.regressions import Act
 from ett_service.storage.schema import delivery, detection_run, dirty, job, regression
 from ett_service.worker.regressions import LEASE, DetectionOptions, DetectionThread
-from tests.builders import NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.regressions import finding
-from tests.worker.rig import eventually
-from tests.worker.searching import Script, Search, searched_before, searching
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.record import NOON
+from tests.builders.regressions.searches import Script, Search, searched_before, searching
+from tests.builders.regressions.stored import finding
+from tests.builders.servers.worker import eventually
 
 COMPILE = finding()
 QUIET = replace(COMPILE, holds=False)

@@ -12,7 +12,7 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import lease
 from ett_service.worker.lease import LeaseThread
-from tests.worker.rig import eventually, without
+from tests.builders.servers.worker import eventually, without
 
 T = TypeVar("T")
 

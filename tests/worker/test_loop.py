@@ -14,9 +14,9 @@ from ett_service.core.words import JobState, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import Worker
-from tests.aggregation.deliveries import deliver, marked, recomputed, stored
-from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
-from tests.worker.rig import PATIENCE_SECONDS, Clock, eventually, running
+from tests.builders.ledgers import deliver, marked, recomputed, stored
+from tests.builders.record import HOUR, MINUTE, NOON, SECOND, event, progress
+from tests.builders.servers.worker import PATIENCE_SECONDS, Clock, eventually, running
 
 POLL_SECONDS = 10 * PATIENCE_SECONDS
 

@@ -23,8 +23,8 @@ from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job as jobs
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
 from tests.api.conftest import Service, service
-from tests.builders import HOUR, MINUTE, NOON
-from tests.stories import failing_job, spent, told
+from tests.builders.jobs import failing_job, spent, told
+from tests.builders.record import HOUR, MINUTE, NOON
 
 __all__ = ["service"]
 

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from ett_service.worker.thread import PeriodicThread
-from tests.worker.rig import eventually
+from tests.builders.servers.worker import eventually
 
 SOON_SECONDS = 5.0
 

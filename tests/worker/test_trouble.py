@@ -17,9 +17,9 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import Worker
-from tests.aggregation.deliveries import deliver, marked, recomputed, stored
-from tests.builders import MINUTE, NOON, SECOND, event, progress
-from tests.worker.rig import Clock, eventually, running, without
+from tests.builders.ledgers import deliver, marked, recomputed, stored
+from tests.builders.record import MINUTE, NOON, SECOND, event, progress
+from tests.builders.servers.worker import Clock, eventually, running, without
 
 T = TypeVar("T")
 

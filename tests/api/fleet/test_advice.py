@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, spent, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, spent, told
 
 DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}
 

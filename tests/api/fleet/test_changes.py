@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Service
-from tests.stories import spent, told
+from tests.builders.jobs import spent, told
 
 Json = dict[str, Any]
 

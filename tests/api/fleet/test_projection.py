@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, failing_job
 
 PATH = "/v1/fleet/projection"
 DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}

@@ -8,9 +8,9 @@ import pytest
 from ett_service.core.intervals import rfc3339
 from tests.api.conftest import Service
 from tests.api.fleet.shifted import assert_holds, parts_of, shifted, us
-from tests.builders import HOUR
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import failing_job, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job, told
+from tests.builders.record import HOUR
 
 Query = dict[str, Any]
 

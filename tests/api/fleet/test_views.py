@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.api.conftest import Service
-from tests.builders import wire
+from tests.builders.record import wire
 
 SAME = 1e-9
 BY_TEAM = """

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Service
-from tests.stories import failing_job
+from tests.builders.jobs import failing_job
 
 Json = dict[str, Any]
 

@@ -5,9 +5,9 @@ import pytest
 from ett_service.metrics.text import TextFormat
 from ett_service.worker.metrics import MetricsThread
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.metrics.pages import families
-from tests.stories import failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job
+from tests.builders.metrics import families
 
 JOB = "Größe 7B (v2) ?#%"
 

@@ -7,8 +7,8 @@ import pytest
 
 from ett_service.core.words import Category, Period
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, failing_job, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, failing_job, told
 
 JOB = "/v1/jobs/llm-70b"
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, told
 
 PATH = "/v1/jobs/a/productivity"
 

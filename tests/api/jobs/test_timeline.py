@@ -4,8 +4,8 @@ from collections import defaultdict
 from typing import Any
 
 from tests.api.conftest import Service
-from tests.builders import MINUTE, NOON
-from tests.stories import at, failing_job, spent, told
+from tests.builders.jobs import at, failing_job, spent, told
+from tests.builders.record import MINUTE, NOON
 
 JOB = "/v1/jobs/llm-70b"
 

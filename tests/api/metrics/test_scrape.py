@@ -18,9 +18,9 @@ from ett_service.storage.schema import published
 from ett_service.worker.metrics import MetricsThread
 from tests.api.conftest import Service
 from tests.api.test_health import OutOfReach
-from tests.engines import ON_ONE_ENGINE
-from tests.metrics.pages import Page, labelled, parsed
-from tests.stories import failing_job, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job, told
+from tests.builders.metrics import Page, labelled, parsed
 
 
 def _published(service: Service) -> None:

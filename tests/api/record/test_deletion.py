@@ -6,8 +6,8 @@ import pytest
 
 from ett_service.aggregation.verify import verify
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job
 
 JOB = "/v1/jobs/llm-70b"
 

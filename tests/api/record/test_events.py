@@ -14,9 +14,9 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
 from tests.api.conftest import LIMITS, Service
-from tests.builders import wire
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, failing_job, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, failing_job, told
+from tests.builders.record import wire
 
 JSON = {"Content-Type": "application/json"}
 EVENTS = "/v1/jobs/llm-70b/events"

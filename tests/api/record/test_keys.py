@@ -7,8 +7,8 @@ from httpx2 import Response
 
 from ett_service.storage.record import keys
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job
 
 READS = (
     "/v1/jobs",

@@ -6,7 +6,7 @@ from typing import Any
 from httpx2 import Response
 
 from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
+from tests.builders.databases.engines import ON_ONE_ENGINE
 
 DEPLOY: dict[str, Any] = {
     "at": "2026-03-01T09:00:00+01:00",

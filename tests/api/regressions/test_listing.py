@@ -12,9 +12,9 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdict
 from ett_service.storage.record.keys import create_project
 from tests.api.conftest import Service
-from tests.builders import NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.regressions import ONSET, finding, fires, searched
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.record import NOON
+from tests.builders.regressions.stored import ONSET, finding, fires, searched
 
 RARE: Cohort = (("cluster", "b"), ("model", "rare"))
 TIME_TO_START = Subject(Metric.TIME_TO_START_SECONDS)

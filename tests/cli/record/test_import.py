@@ -13,8 +13,8 @@ from time import monotonic
 import pytest
 
 from ett_service.cli.main import main
-from tests.client.web import Received, Reply, accepting, serving
-from tests.importers.mllog_text import RUN, line, run_lines, without, written
+from tests.builders.mllog import RUN, line, run_lines, without, written
+from tests.builders.servers.web import Received, Reply, accepting, serving
 
 
 @pytest.fixture

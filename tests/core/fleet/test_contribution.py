@@ -15,13 +15,13 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import Exclusion, JobLedger, Work, WorkDone
 from ett_service.core.words import Category, Outcome, Period, Phase
-from tests.core.laws import in_batches
-from tests.core.strategies import (
+from tests.builders.drawn.timelines import (
     Timeline,
     lifelike_timelines,
     rough_heaps,
     rough_timelines,
 )
+from tests.core.laws import in_batches
 from tests.core.timeline import SECOND, ended, span, started
 
 _lives = st.one_of(rough_heaps, rough_timelines, lifelike_timelines)

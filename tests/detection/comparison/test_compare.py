@@ -23,11 +23,11 @@ from ett_service.detection.comparison.compare import (
 from ett_service.detection.comparison.job_sets import JobSet, SetFigures
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, SECOND, event
-from tests.core.corpus import event as read_event
-from tests.fleet.fleets import LATER, keep
-from tests.importers.imported import imported
+from tests.builders.fleet import LATER, keep
+from tests.builders.imports import imported
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import HOUR, MINUTE, NOON, SECOND, event
+from tests.builders.timelines import event as read_event
 
 ROOT = Path(__file__).parents[3]
 RUNS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf" / "runs"

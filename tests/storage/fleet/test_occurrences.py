@@ -5,8 +5,8 @@ from ett_service.core.words import Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.occurrences import JobEtt, Kind, Occurrence, job_ett, occurrences
 from ett_service.storage.fleet.rollups import CohortFilter
-from tests.builders import HOUR, MINUTE, NOON, event
-from tests.fleet.fleets import calm_job, failing_job, keep
+from tests.builders.fleet import calm_job, failing_job, keep
+from tests.builders.record import HOUR, MINUTE, NOON, event
 
 EVERYTHING = CohortFilter()
 

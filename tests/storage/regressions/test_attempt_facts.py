@@ -7,8 +7,8 @@ from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobFact
 from ett_service.core.words import Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions.attempt_facts import attempt_facts
-from tests.builders import HOUR, MINUTE, NOON, event
-from tests.fleet.fleets import keep
+from tests.builders.fleet import keep
+from tests.builders.record import HOUR, MINUTE, NOON, event
 
 
 def compiled(start: int, cache: str, **members: Any) -> SpanOver:

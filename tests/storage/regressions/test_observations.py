@@ -14,9 +14,9 @@ from ett_service.storage.regressions.observations import (
     ObservedSegment,
     ObservedStage,
 )
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, event
-from tests.fleet.fleets import calm_job, failing_job, keep
+from tests.builders.fleet import calm_job, failing_job, keep
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import HOUR, MINUTE, NOON, RECEIVED_AT, event
 
 DAY = (NOON - HOUR, NOON + 23 * HOUR)
 SAVES = frozenset({Category.CHECKPOINT_BLOCKING})

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from ett_service.client.transport import request
-from tests.live.programs import Program, eventually, free_port, needed, run
+from tests.builders.servers.programs import Program, eventually, free_port, needed, run
 
 SCRAPE_JOB = "ett"
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from ett_service.storage.engine.store import Store
 from ett_service.worker.ledgers import Worker
-from tests.builders import MINUTE, NOON
+from tests.builders.record import MINUTE, NOON
 
 PATIENCE_SECONDS = 60.0
 """Only bounds a hang: a busy machine may take its time."""

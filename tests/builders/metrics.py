@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 
 from ett_service.metrics.text import END, TextFormat
 from ett_service.storage.metrics import counters as storage
-from tests.live.programs import needed
+from tests.builders.servers.programs import needed
 
 Labels = tuple[tuple[str, str], ...]
 Page = dict[str, dict[Labels, float]]

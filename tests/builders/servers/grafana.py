@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dashboards.build.kit import Dashboard, Query, Variable, VariableKind
 from dashboards.build.variables import filled
-from tests.live.prometheus import Prometheus, Sample
+from tests.builders.servers.prometheus import Prometheus, Sample
 
 POINTS = 1000
 """A panel's width: so many points Grafana asks for at most."""

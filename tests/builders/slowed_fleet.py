@@ -15,8 +15,8 @@ from ett_service.core.events import (
 from ett_service.core.words import Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.markers import add_marker
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event
-from tests.fleet.fleets import keep
+from tests.builders.fleet import keep
+from tests.builders.record import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event
 
 DAY = 24 * HOUR
 DAYS = 44

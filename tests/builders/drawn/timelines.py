@@ -27,8 +27,8 @@ from ett_service.core.events import (
 )
 from ett_service.core.ledger.results import Limits
 from ett_service.core.words import Cause, Origin, Outcome, Phase
-from tests.core.heap import heaped
-from tests.core.story import told
+from tests.builders.drawn.heap import heaped
+from tests.builders.drawn.story import told
 
 SECOND = 1_000_000
 BIRTH = 1_740_816_000 * SECOND  #: some instant of this century
