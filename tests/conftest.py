@@ -2,39 +2,30 @@
 
 import os
 import shutil
-import uuid
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
-from sqlalchemy import URL, Connection, exists, literal, make_url, select, union_all
 
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_project
-from ett_service.storage.schema import metadata
+from tests.builders.clock import RECEIVED_AT
 from tests.builders.databases import postgres
-from tests.builders.record import RECEIVED_AT
-
-DIALECTS = ("sqlite", "postgresql")
+from tests.builders.databases.engines import DIALECTS, clear, new_postgresql
 
 LONGEST_NAME = 80
-
-#: Names the tables that hold something, but for the one that names the store.
-_FILLED = union_all(
-    *(
-        select(literal(table.name)).where(exists(select(literal(1)).select_from(table)))
-        for table in metadata.sorted_tables
-        if table.name != "store"
-    )
-)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the caller choose tests in their long form."""
     parser.addoption("--long", action="store_true", help="let live tests take a quarter of an hour")
+
+
+def pytest_configure() -> None:
+    """Have programs heed SIGINT, also where this one was started in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -50,20 +41,6 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     if isinstance(val, bytes | str) and len(val) > LONGEST_NAME:
         return f"{argname} of {len(val)}"
     return None
-
-
-def clear(store: Store) -> None:
-    """Forget all that *store* holds but its own name."""
-
-    def forget(conn: Connection) -> None:
-        filled = set(conn.execute(_FILLED).scalars())
-        for table in reversed(metadata.sorted_tables):
-            if table.name in filled:
-                conn.execute(table.delete())
-        own_name = metadata.tables["store"].c.name == "store_epoch"
-        conn.execute(metadata.tables["store"].delete().where(~own_name))
-
-    store.write(forget)
 
 
 @pytest.fixture(scope="session")
@@ -138,21 +115,3 @@ def store(database_url: str) -> Iterator[Store]:
 def project_id(store: Store) -> int:
     """Return the id of a project in *store*."""
     return store.write(lambda conn: create_project(conn, "research", RECEIVED_AT))
-
-
-@contextmanager
-def new_postgresql(server: str) -> Iterator[str]:
-    """Create a database on *server*, and drop it in the end whoever still uses it."""
-    name = f"ett_test_{uuid.uuid4().hex[:12]}"
-    address = make_url(server).set(drivername="postgresql")
-    with psycopg.connect(_text(address), autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name}")
-    try:
-        yield _text(address.set(drivername="postgresql+psycopg", database=name))
-    finally:
-        with psycopg.connect(_text(address), autocommit=True) as conn:
-            conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def _text(address: URL) -> str:
-    return address.render_as_string(hide_password=False)

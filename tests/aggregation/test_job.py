@@ -19,6 +19,7 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job_ledger
+from tests.builders.clock import MINUTE, NOON, SECOND
 from tests.builders.drawn.timelines import Timeline, timelines
 from tests.builders.ledgers import (
     LATE_IN_IT,
@@ -29,7 +30,7 @@ from tests.builders.ledgers import (
     running_job,
     stored,
 )
-from tests.builders.record import MINUTE, NOON, SECOND, event, progress
+from tests.builders.record import event, progress
 
 _names = (f"job-{number}" for number in itertools.count())
 

@@ -21,9 +21,10 @@ from ett_service.storage.jobs.batches import RecomputePosition
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import job_ledger, rollup_daily
+from tests.builders.clock import HOUR, NOON, RECEIVED_AT
 from tests.builders.drawn.story import told
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import HOUR, NOON, RECEIVED_AT, event
+from tests.builders.record import event
 from tests.builders.rollups import expected_rollups, stored_rollups
 
 LATER = NOON + 100 * HOUR

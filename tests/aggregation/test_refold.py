@@ -16,9 +16,9 @@ from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key
 from ett_service.storage.schema import dirty, job_ledger, segment, share
+from tests.builders.clock import HOUR, NOON
 from tests.builders.drawn.story import told
 from tests.builders.ledgers import deliver, marked, refreshed
-from tests.builders.record import HOUR, NOON
 from tests.builders.rollups import expected_rollups, stored_rollups
 
 LATER = NOON + 100 * HOUR

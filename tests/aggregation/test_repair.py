@@ -9,9 +9,9 @@ from ett_service.aggregation.repair import repair
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import rollup_daily, rollup_hourly, tally_daily, tally_hourly
+from tests.builders.clock import HOUR, NOON
 from tests.builders.drawn.story import told
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import HOUR, NOON
 from tests.builders.rollups import expected_rollups, stored_rollups
 
 

@@ -17,8 +17,9 @@ from ett_service.core.words import Outcome, Phase
 from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, SECOND, event, progress
+from tests.builders.record import event, progress
 
 CHECKED_AT = NOON + HOUR
 

@@ -15,8 +15,8 @@ from ett_service.storage.receivers.outbox import DeliveryState, Message
 from ett_service.storage.schema import delivery
 from ett_service.worker.metrics import MetricsThread
 from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
+from tests.builders.clock import NOON
 from tests.builders.jobs import failing_job, told
-from tests.builders.record import NOON
 from tests.builders.regressions.stored import finding, fires
 from tests.report.weeks import fleet
 

@@ -30,8 +30,8 @@ from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
-from tests.api.conftest import Clock
-from tests.builders.record import NOON, SECOND
+from tests.builders.clock import NOON, SECOND
+from tests.builders.servers.application import Clock
 
 Example = dict[str, Any]
 Recorded = dict[str, dict[str, Example]]

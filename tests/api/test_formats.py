@@ -16,9 +16,9 @@ from ett_service.api.columns import Column, ColumnKind, columns_of
 from ett_service.api.fleet.groups import GroupAnswer
 from ett_service.api.fleet.summary import PointAnswer, TopJobAnswer
 from ett_service.api.formats import as_file
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job, told
+from tests.builders.servers.application import Service
 
 TEXT = Column(("text",), ColumnKind.TEXT)
 NOON_AND_ONE = {

@@ -11,9 +11,9 @@ from ett_service.api.state import AppState
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import told
+from tests.builders.servers.application import Service
 
 
 class Idle:

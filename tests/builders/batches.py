@@ -5,7 +5,8 @@ from typing import Any
 
 from ett_service.ingest.decode import Arrival, Batch, decode
 from ett_service.ingest.wire import Limits
-from tests.builders.record import NOON, wire
+from tests.builders.clock import NOON
+from tests.builders.record import wire
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}

@@ -14,8 +14,9 @@ from ett_service.core.events import (
 from ett_service.core.words import Origin, Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, event, progress
+from tests.builders.record import event, progress
 
 LATER = NOON + 400 * 24 * HOUR
 """When everything here is long over."""

@@ -4,7 +4,7 @@ import hashlib
 from typing import Any
 
 from ett_service.core.intervals import rfc3339
-from tests.builders.record import MINUTE, NOON
+from tests.builders.clock import MINUTE, NOON
 
 
 def at(minute: float) -> str:

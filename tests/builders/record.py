@@ -4,17 +4,9 @@ import itertools
 from typing import Any, TypeVar
 
 from ett_service.core.events import Event, Progress
+from tests.builders.clock import NOON
 
 E = TypeVar("E", bound=Event)
-
-SECOND = 1_000_000
-MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
-
-#: 2026-03-01T12:00:00Z: the instant at which most stories here begin.
-NOON = 1_772_366_400 * SECOND
-#: When the server got it: an hour after.
-RECEIVED_AT = NOON + HOUR
 
 _numbers = itertools.count()
 

@@ -15,8 +15,9 @@ from ett_service.core.events import (
 from ett_service.core.words import Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.markers import add_marker
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND
 from tests.builders.fleet import keep
-from tests.builders.record import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event
+from tests.builders.record import event
 
 DAY = 24 * HOUR
 DAYS = 44

@@ -11,8 +11,8 @@ import pytest
 from ett_service.client import guard
 from ett_service.client.phase import phase
 from ett_service.client.session import step
+from tests.builders.servers.waiting import wait_for
 from tests.builders.servers.web import Received, Reply, accepting, serving
-from tests.builders.servers.worker import eventually
 from tests.builders.trainers import recording, spooled
 
 
@@ -56,7 +56,7 @@ def test_a_restart_goes_on_where_the_server_has_it_and_sends_what_dead_processes
         with phase("stalled"):
             pass
         assert here.session.sender.flush(30)
-        assert eventually(lambda: len(web.events) == 4)
+        assert wait_for(lambda: len(web.events) == 4)
         assert {event["phase"] for event in web.events} == {"evaluation", "stalled"}
         producers = {one.batch["producer"] for one in web.received}
         assert producers == {event["producer"] for event in web.events}
@@ -116,7 +116,7 @@ def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> 
 
     with serving(answer) as web, recording(tmp_path, url=web.url) as here:
         step(1)
-        assert eventually(lambda: bool(web.received))
+        assert wait_for(lambda: bool(web.received))
         for n in range(2, 100_000):
             step(n)
             if n % 1000 == 0:

@@ -3,9 +3,8 @@
 import copy
 import json
 import re
-import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -119,14 +118,6 @@ class Service:
 def quoted(job: str) -> str:
     """Write a job's name as one step of an address."""
     return urllib.parse.quote(job, safe="")
-
-
-def eventually(happened: Callable[[], bool]) -> None:
-    """Wait until *happened* returns true, 20 s at most."""
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def lines(events: list[Json]) -> bytes:

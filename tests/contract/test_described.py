@@ -11,7 +11,8 @@ import pytest
 
 from ett_service.ingest.refusals import Code
 from tests.builders.jobs import failing_job
-from tests.contract.described import Json, Service, eventually, quoted
+from tests.builders.servers.waiting import wait_for
+from tests.contract.described import Json, Service, quoted
 
 JOB = "Größe 7B (v2) ?#%"
 JSON = {"Content-Type": "application/json"}
@@ -27,7 +28,7 @@ def service(served: Service) -> Iterator[Service]:
     with served.project("described") as service:
         # In a cluster of its own: of those that fall into one bucket the latest is the exemplar.
         service.told(failing_job(JOB, cluster="described", labels={"a": "b"}))
-        eventually(lambda: service.knows(JOB))
+        wait_for(lambda: service.knows(JOB))
         yield service
 
 
@@ -63,7 +64,7 @@ def test_an_attempt_that_an_exemplar_names_is_answered_as_declared(
         paths = [f"/v1/attempts/{each}" for each in re.findall(r'attempt_id="([^"]+)"', page)]
         return [path for path in paths if service.ask("GET", path).status_code == 200]
 
-    eventually(lambda: bool(of_this_project()))
+    wait_for(lambda: bool(of_this_project()))
     found = of_this_project()[0]
     assert service.read(found)["job"] == JOB
     assert service.ask("GET", "/v1/attempts/0-0").status_code == 404

@@ -15,7 +15,8 @@ from sqlalchemy import make_url
 
 from ett_service.client.transport import request
 from tests.builders.databases import postgres
-from tests.builders.servers.programs import Program, eventually, free_port
+from tests.builders.servers.programs import Program, free_port
+from tests.builders.servers.waiting import wait_for
 from tests.deploy.conftest import ROOT, Parsed, variables
 
 PROGRAMS = Path(sys.executable).parent
@@ -180,7 +181,7 @@ def test_service_and_worker_take_events_and_show_them_to_prometheus(
         kind = {"Content-Type": "application/json"}
         assert request("POST", f"{url}/v1/events", writer, body, kind).status == 200
         page = f"{url}/metrics"
-        eventually(lambda: b'"a-cluster"' in request("GET", page, key).body, running[1].told)
+        wait_for(lambda: b'"a-cluster"' in request("GET", page, key).body, running[1].told)
         assert request("GET", page).status == 401
         assert request("GET", page, writer).status == 403
     finally:

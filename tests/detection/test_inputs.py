@@ -26,9 +26,10 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.markers import add_marker
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
 from tests.builders.fleet import LATER, calm_job, failing_job, keep
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, RECEIVED_AT, event
+from tests.builders.record import event
 
 DAY = 24 * HOUR
 TO = NOON + 12 * HOUR

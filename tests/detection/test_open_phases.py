@@ -9,9 +9,10 @@ from ett_service.detection.open_phases import OpenPhase, open_phases
 from ett_service.detection.options import Plan
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.fleet import calm_job, keep
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, event
+from tests.builders.record import event
 
 AT = NOON + 6 * HOUR
 PLAN = Plan(cohort=("cluster",), strata=())

@@ -23,7 +23,7 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import delivery, detection_run, regression, regression_change
-from tests.builders.record import NOON
+from tests.builders.clock import NOON
 from tests.builders.regressions.searches import searched_before
 from tests.faults.evaluators import BORN, FLAPS, HOLDS, LOOKS, REFUSED, Gate, Order, Told
 

@@ -14,8 +14,8 @@ from ett_service.storage.fleet.occurrences import Kind
 from ett_service.storage.record import markers
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.record.markers import KeptMarker, MarkerFilter
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
 from tests.builders.fleet import LATER, calm_job, failing_job, keep
-from tests.builders.record import HOUR, MINUTE, NOON, RECEIVED_AT
 
 DAY = 24 * HOUR
 EVERYTHING = Scope()

@@ -12,8 +12,8 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohort_cap
 from ett_service.storage.fleet.job_sums import JobWeight
 from ett_service.storage.fleet.rollups import CohortFilter, totals
+from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.fleet import calm_job, keep
-from tests.builders.record import HOUR, MINUTE, NOON
 
 DAY = 24 * HOUR
 FIRST, SECOND = Window(NOON, NOON + DAY), Window(NOON + DAY, NOON + 2 * DAY)

@@ -10,10 +10,11 @@ from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy, Price
 from ett_service.fleet.scope import BadQuestion, Scope, Window
 from ett_service.fleet.series import top_jobs
-from tests.api.conftest import Service, service
+from tests.api.conftest import service
+from tests.builders.clock import HOUR, NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import spent, told
-from tests.builders.record import HOUR, NOON
+from tests.builders.servers.application import Service
 
 __all__ = ["service"]
 

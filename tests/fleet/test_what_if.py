@@ -17,10 +17,10 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.rollups import totals
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
 from tests.builders.drawn.story import told as story
 from tests.builders.fleet import LATER, calm_job, failing_job, keep
 from tests.builders.ledgers import refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, RECEIVED_AT
 
 WEEK = Window(NOON - 2 * HOUR, NOON + 7 * 24 * HOUR)
 EVERYTHING = Scope()

@@ -15,11 +15,11 @@ from ett_service.frames.sql import SqlSource
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_project
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import DIALECTS, new_postgresql
 from tests.builders.jobs import failing_job
-from tests.builders.record import NOON
 from tests.builders.regressions.stored import finding, fires, searched
-from tests.conftest import DIALECTS, new_postgresql
-from tests.scenarios.conftest import Server
+from tests.builders.servers.ett import Server
 
 BEGIN, END = "2026-03-01T00:00:00Z", "2026-03-03T00:00:00Z"
 

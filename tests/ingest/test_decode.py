@@ -17,7 +17,8 @@ from ett_service.ingest.refusals import (
     UnsupportedMedia,
 )
 from tests.builders.batches import NDJSON, batch, read
-from tests.builders.record import NOON, SECOND, wire
+from tests.builders.clock import NOON, SECOND
+from tests.builders.record import wire
 
 GOOD = json.dumps(wire()).encode()
 

@@ -18,7 +18,7 @@ from ett_service.core.events import (
 from ett_service.core.words import Cause, Origin, Outcome, Phase
 from ett_service.ingest.wire import AnyEvent, event_schema
 from tests.builders.batches import kept, read, refused
-from tests.builders.record import NOON, SECOND
+from tests.builders.clock import NOON, SECOND
 
 REQUIRED: dict[str, dict[str, Any]] = {
     "attempt_ended": {"outcome": "failed"},

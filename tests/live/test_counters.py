@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.builders.clock import MINUTE
 from tests.builders.jobs import failing_job, told
-from tests.builders.record import MINUTE
+from tests.builders.servers.ett import Server
 from tests.live import page
 from tests.live.conftest import Live
 from tests.live.serving import ask, send, settled
-from tests.scenarios.conftest import Server
 
 pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from ett_service.storage.engine.migrate import migrate
+from tests.builders.databases.engines import new_postgresql
 from tests.builders.jobs import failing_job
+from tests.builders.servers.ett import Server
 from tests.builders.servers.programs import Program
-from tests.conftest import new_postgresql
 from tests.live import page
 from tests.live.serving import QUICK, send, settled
-from tests.scenarios.conftest import Server
 
 pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 

@@ -7,9 +7,9 @@ from ett_service.metrics.page import FleetPart
 from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import counter, published
+from tests.builders.clock import MINUTE, NOON
 from tests.builders.jobs import failing_job, spent, told
 from tests.builders.metrics import Page, labelled, parsed
-from tests.builders.record import MINUTE, NOON
 from tests.metrics.conftest import Scrape, Tell
 
 COHORT = {"cluster": "a", "cohort": "llm-70b"}

@@ -22,7 +22,8 @@ from ett_service.storage.record import dirty_marks, events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key, create_project
 from tests.builders.batches import batch
-from tests.builders.record import RECEIVED_AT, wire
+from tests.builders.clock import RECEIVED_AT
+from tests.builders.record import wire
 
 REVISION = "20261121_first_schema"
 DUMP = Path(__file__).with_name("fixtures") / "first_schema.sqlite.sql"

@@ -15,9 +15,10 @@ from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.keys import list_keys
 from ett_service.worker.ledgers import Worker
 from tests.builders.batches import batch
-from tests.builders.record import RECEIVED_AT
+from tests.builders.clock import RECEIVED_AT
 from tests.builders.rollups import check_rollups, stored_rollups
-from tests.builders.servers.worker import eventually, running
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import running
 from tests.migrations import first_schema
 
 
@@ -70,7 +71,7 @@ def test_what_an_earlier_release_folded_is_rolled_up_by_the_worker(kept: Path) -
     store = open_store(f"sqlite:///{kept}")
     worker = Worker(store, lambda: RECEIVED_AT)
     with running(worker):
-        assert eventually(lambda: bool(stored_rollups(store)))
+        assert wait_for(lambda: bool(stored_rollups(store)))
     rollups = check_rollups(store)
     store.close()
 

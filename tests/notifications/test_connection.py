@@ -10,9 +10,9 @@ import pytest
 from ett_service.core.intervals import SECOND_US
 from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.sender import Outcome, Sender
+from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import SIGNING, named, notice, sender
 from tests.builders.receivers.listening import Request, drip, flood, hang, receiving, reply, reset
-from tests.builders.record import NOON
 from tests.notifications.certificates import Authority
 
 OF_PROJECT = 1

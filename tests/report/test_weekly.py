@@ -10,7 +10,7 @@ from ett_service.report.document import Report, html, markdown
 from ett_service.report.weekly import weekly
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
-from tests.conftest import DIALECTS, new_postgresql
+from tests.builders.databases.engines import DIALECTS, new_postgresql
 from tests.report.golden import FOLDER, WRITERS, asked, report, serving
 
 

@@ -1,7 +1,6 @@
 """Names that were made up to break the page of metrics, told to a real server and scraped."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ from ett_service.metrics.text import TextFormat
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import told
 from tests.builders.metrics import Page, labelled, lint, parsed
-from tests.scenarios.conftest import Server, wait_for
+from tests.builders.servers.ett import Server, serving
+from tests.builders.servers.waiting import wait_for
 
 STARTED, RUNNING = "ett_attempts_started_total", "ett_attempts_running"
 
@@ -42,10 +42,7 @@ REFUSED = {
 
 @pytest.fixture
 def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
-    made = Server(database_url, tmp_path, ETT_METRICS='{"every_seconds": 0.2}')
-    with ExitStack() as stack:
-        stack.callback(made.stop)
-        made.start()
+    with serving(database_url, tmp_path, ETT_METRICS='{"every_seconds": 0.2}') as made:
         yield made
 
 

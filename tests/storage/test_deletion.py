@@ -22,6 +22,7 @@ from ett_service.storage.record import corrections
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import metadata
+from tests.builders.clock import NOON, SECOND
 from tests.builders.databases.statements import FEWEST_STATEMENTS, before_statement
 from tests.builders.ledgers import (
     LATE_IN_IT,
@@ -33,7 +34,7 @@ from tests.builders.ledgers import (
     running_job,
     stored,
 )
-from tests.builders.record import NOON, SECOND, progress
+from tests.builders.record import progress
 
 T = TypeVar("T")
 

@@ -23,9 +23,10 @@ from ett_service.storage.jobs import ledgers
 from ett_service.storage.jobs.batches import JobBatch, existing_rows
 from ett_service.storage.jobs.ledger_rows import Head
 from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.clock import MINUTE, NOON
 from tests.builders.drawn.timelines import Timeline, timelines
 from tests.builders.ledgers import deliver, stored
-from tests.builders.record import MINUTE, NOON, event
+from tests.builders.record import event
 
 _names = (f"job-{number}" for number in itertools.count())
 

@@ -23,6 +23,7 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.worker.deliver import DeliveryThread
+from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import (
     SIGNING,
     delivering,
@@ -42,8 +43,8 @@ from tests.builders.receivers.listening import (
     reply,
     reset,
 )
-from tests.builders.record import NOON
-from tests.builders.servers.worker import Clock, eventually, running
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import Clock, running
 
 PATIENT, HASTY = Sending(10, 20), Sending(0.1, 0.1)
 
@@ -182,8 +183,8 @@ def test_receivers_that_hang_keep_no_other_waiting(
             names = [one.name for one in receivers]
             put(store, project_id, names, NOON, fingerprint=f"f{number}")
         deliverer.start()
-        assert eventually(lambda: all(len(web.requests) == 4 for web in good))
-        assert eventually(lambda: [len(web.requests) for web in bad] == [1, 1, 1])
+        assert wait_for(lambda: all(len(web.requests) == 4 for web in good))
+        assert wait_for(lambda: [len(web.requests) for web in bad] == [1, 1, 1])
         let_go.set()
 
 
@@ -202,7 +203,7 @@ def test_a_receiver_that_hangs_does_not_keep_the_worker_from_ending(
         )
         with deliverer as delivers:
             delivers.run_once()
-            assert eventually(lambda: len(web.requests) == 1)
+            assert wait_for(lambda: len(web.requests) == 1)
         assert [one.done for one in kept(store)] == [DeliveryState.WAITING]
         let_go.set()
 
@@ -211,7 +212,7 @@ def test_what_is_put_while_it_runs_is_sent(store: Store, project_id: int) -> Non
     with receiving() as web, delivering(store, Clock(NOON), [named("a", web.url)]) as deliverer:
         deliverer.start()
         put(store, project_id, ["a"], NOON)
-        assert eventually(lambda: [one.done for one in kept(store)] == [DeliveryState.SENT])
+        assert wait_for(lambda: [one.done for one in kept(store)] == [DeliveryState.SENT])
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -291,7 +292,7 @@ def test_the_worker_of_the_settings_tells_the_receivers_of_the_settings(
         )
         with running(worker(settings, store, now_us)):
             put(store, project_id, ["a"], NOON)
-            assert eventually(lambda: len(web.requests) == 1)
+            assert wait_for(lambda: len(web.requests) == 1)
 
     Webhook(SIGNING).verify(web.requests[0].body, web.requests[0].headers)
 
@@ -308,7 +309,7 @@ def test_several_workers_share_the_deliveries_and_send_none_twice(
             put(store, project_id, ["r0", "r1", "r2"], NOON, fingerprint=f"f{number}")
         for one in (store, *others):
             stack.enter_context(delivering(one, Clock(NOON), receivers)).start()
-        assert eventually(lambda: all(one.done is DeliveryState.SENT for one in kept(store)))
+        assert wait_for(lambda: all(one.done is DeliveryState.SENT for one in kept(store)))
     for one in others:
         one.close()
 

@@ -17,9 +17,9 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.storage.record.keys import create_project
+from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import kept, put
 from tests.builders.receivers.listening import Request, receiving, reply
-from tests.builders.record import NOON
 from tests.worker.dying import CLAIMED, NEVER, RECORDED, UNRECORDED, Order
 
 ROOT = Path(__file__).parents[2]

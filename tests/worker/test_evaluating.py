@@ -22,11 +22,11 @@ from ett_service.storage.regressions.mutes import Muted
 from ett_service.storage.regressions.regressions import Act
 from ett_service.storage.schema import delivery, detection_run, dirty, job, regression
 from ett_service.worker.regressions import LEASE, DetectionOptions, DetectionThread
+from tests.builders.clock import NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.record import NOON
 from tests.builders.regressions.searches import Script, Search, searched_before, searching
 from tests.builders.regressions.stored import finding
-from tests.builders.servers.worker import eventually
+from tests.builders.servers.waiting import wait_for
 
 COMPILE = finding()
 QUIET = replace(COMPILE, holds=False)
@@ -271,7 +271,7 @@ def test_the_detector_itself_runs_where_nothing_is_said(store: Store, project_id
     thread = DetectionThread(store, DetectionOptions(settle_us=0))
     thread.start()
     try:
-        assert eventually(lambda: _run(store).at_us >= MIDNIGHT)
+        assert wait_for(lambda: _run(store).at_us >= MIDNIGHT)
     finally:
         thread.stop_soon()
         thread.join()

@@ -15,9 +15,9 @@ from ett_service.storage.regressions import findings as regression_rows
 from ett_service.storage.regressions.detection_runs import UnsearchedHistory
 from ett_service.storage.schema import delivery, detection_run, regression, regression_change
 from ett_service.worker import regressions
+from tests.builders.clock import NOON, RECEIVED_AT
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.fleet import calm_job, keep
-from tests.builders.record import NOON, RECEIVED_AT
 from tests.builders.regressions.searches import Script, searching
 from tests.builders.servers.worker import without
 from tests.builders.slowed_fleet import DAY, END, NEW, ONSET, slowed

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from ett_service.worker.thread import PeriodicThread
-from tests.builders.servers.worker import eventually
+from tests.builders.servers.waiting import wait_for
 
 SOON_SECONDS = 5.0
 
@@ -49,7 +49,7 @@ def started(thread: Counting) -> Iterator[Counting]:
 
 def test_steps_repeat_until_the_thread_is_stopped() -> None:
     with started(Counting()) as thread:
-        assert eventually(lambda: thread.steps > 3 and thread.alive)
+        assert wait_for(lambda: thread.steps > 3 and thread.alive)
     assert not thread.alive
     assert thread.finished.is_set()
 
@@ -58,7 +58,7 @@ def test_each_failure_is_one_log_line_and_the_steps_go_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.ERROR), started(Counting(failures=2)) as thread:
-        assert eventually(lambda: thread.steps > 3)
+        assert wait_for(lambda: thread.steps > 3)
     assert caplog.messages == ["A step failed.", "A step failed."]
     assert {vars(record)["event"] for record in caplog.records} == {"step_failed"}
     assert {record.name for record in caplog.records} == {__name__}
@@ -66,9 +66,9 @@ def test_each_failure_is_one_log_line_and_the_steps_go_on(
 
 def test_a_thread_that_waits_is_woken_and_stopped_at_once() -> None:
     with started(Counting(pause_seconds=600)) as thread:
-        assert eventually(lambda: thread.steps == 1)
+        assert wait_for(lambda: thread.steps == 1)
         thread.wake()
-        assert eventually(lambda: thread.steps == 2)
+        assert wait_for(lambda: thread.steps == 2)
     assert not thread.alive
 
 

@@ -17,9 +17,11 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import Worker
+from tests.builders.clock import MINUTE, NOON, SECOND
 from tests.builders.ledgers import deliver, marked, recomputed, stored
-from tests.builders.record import MINUTE, NOON, SECOND, event, progress
-from tests.builders.servers.worker import Clock, eventually, running, without
+from tests.builders.record import event, progress
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import Clock, running, without
 
 T = TypeVar("T")
 
@@ -143,9 +145,9 @@ def test_the_loop_goes_on_when_the_database_is_well_again(
     with caplog.at_level(logging.ERROR), ExitStack() as stack:
         with without(store, "dirty"):
             stack.enter_context(running(worker))
-            assert eventually(lambda: bool(caplog.records))
+            assert wait_for(lambda: bool(caplog.records))
         assert vars(caplog.records[0])["event"] == "ledgers_failed"
-        assert eventually(lambda: stored(store, key) is not None)
+        assert wait_for(lambda: stored(store, key) is not None)
 
 
 def test_a_worker_in_trouble_stops_at_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -154,7 +156,7 @@ def test_a_worker_in_trouble_stops_at_once(store: Store, caplog: pytest.LogCaptu
         for _ in range(5):
             caplog.clear()
             with running(Worker(store, Clock())) as worker:
-                assert eventually(lambda: bool(caplog.records))
+                assert wait_for(lambda: bool(caplog.records))
                 began = time.monotonic()
                 worker.stop()
                 took.append(time.monotonic() - began)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import at, spent, told
+from tests.builders.servers.application import Service
 
 DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}
 

@@ -8,9 +8,9 @@ import pytest
 
 from ett_service.fleet.economy import Economy, Price
 from ett_service.storage.engine.store import Store
-from tests.api.conftest import Service, running
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import at, failing_job
+from tests.builders.servers.application import Service, running
 
 PATH = "/v1/estimate"
 DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import at, failing_job
+from tests.builders.servers.application import Service
 
 PATH = "/v1/fleet/projection"
 DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}

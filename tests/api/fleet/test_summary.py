@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import rfc3339
-from tests.api.conftest import Service
 from tests.api.fleet.shifted import assert_holds, parts_of, shifted, us
+from tests.builders.clock import HOUR
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job, told
-from tests.builders.record import HOUR
+from tests.builders.servers.application import Service
 
 Query = dict[str, Any]
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.api.conftest import Service
 from tests.builders.record import wire
+from tests.builders.servers.application import Service
 
 SAME = 1e-9
 BY_TEAM = """

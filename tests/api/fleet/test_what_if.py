@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
 from tests.builders.jobs import failing_job
+from tests.builders.servers.application import Service
 
 Json = dict[str, Any]
 

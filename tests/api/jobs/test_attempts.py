@@ -4,10 +4,10 @@ import pytest
 
 from ett_service.metrics.text import TextFormat
 from ett_service.worker.metrics import MetricsThread
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job
 from tests.builders.metrics import families
+from tests.builders.servers.application import Service
 
 JOB = "Größe 7B (v2) ?#%"
 

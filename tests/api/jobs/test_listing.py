@@ -6,9 +6,9 @@ from urllib.parse import quote
 import pytest
 
 from ett_service.core.words import Category, Period
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import at, failing_job, told
+from tests.builders.servers.application import Service
 
 JOB = "/v1/jobs/llm-70b"
 

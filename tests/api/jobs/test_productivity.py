@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import at, told
+from tests.builders.servers.application import Service
 
 PATH = "/v1/jobs/a/productivity"
 

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from typing import Any
 
-from tests.api.conftest import Service
+from tests.builders.clock import MINUTE, NOON
 from tests.builders.jobs import at, failing_job, spent, told
-from tests.builders.record import MINUTE, NOON
+from tests.builders.servers.application import Service
 
 JOB = "/v1/jobs/llm-70b"
 

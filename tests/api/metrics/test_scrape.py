@@ -16,11 +16,11 @@ from ett_service.metrics.text import TextFormat
 from ett_service.storage.record.keys import create_key, revoke_key
 from ett_service.storage.schema import published
 from ett_service.worker.metrics import MetricsThread
-from tests.api.conftest import Service
 from tests.api.test_health import OutOfReach
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job, told
 from tests.builders.metrics import Page, labelled, parsed
+from tests.builders.servers.application import Service
 
 
 def _published(service: Service) -> None:

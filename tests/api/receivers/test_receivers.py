@@ -28,9 +28,9 @@ from ett_service.storage.receivers import outbox
 from ett_service.storage.receivers.outbox import DeliveryState, Message
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.storage.schema import delivery, receiver_health
-from tests.api.conftest import LIMITS, Clock
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.receivers.listening import receiving, reply
+from tests.builders.servers.application import LIMITS, Clock
 
 NAMED = Receiver(OF_SETTINGS, "fleet", "https://hooks.example/CANARYsettings", FORMATS["slack"])
 LOOPBACK = Sending(connect_seconds=2, total_seconds=4, allowed=Allowed.of(["127.0.0.0/8"]))

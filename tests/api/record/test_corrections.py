@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from httpx2 import Response
 
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job
+from tests.builders.servers.application import Service
 
 VERDICT: dict[str, Any] = {"origin": "infra", "cause": "network", "why": "a switch was down"}
 OF_FIRST = "/v1/jobs/llm-70b/attempts/0/verdict"

@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from ett_service.aggregation.verify import verify
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job
+from tests.builders.servers.application import Service
 
 JOB = "/v1/jobs/llm-70b"
 

@@ -13,10 +13,10 @@ from ett_service.core.intervals import rfc3339
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
-from tests.api.conftest import LIMITS, Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import at, failing_job, told
 from tests.builders.record import wire
+from tests.builders.servers.application import LIMITS, Service
 
 JSON = {"Content-Type": "application/json"}
 EVENTS = "/v1/jobs/llm-70b/events"

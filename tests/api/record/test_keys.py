@@ -6,9 +6,9 @@ import pytest
 from httpx2 import Response
 
 from ett_service.storage.record import keys
-from tests.api.conftest import Service
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job
+from tests.builders.servers.application import Service
 
 READS = (
     "/v1/jobs",

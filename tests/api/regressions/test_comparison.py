@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
 from tests.builders.jobs import spent, told
+from tests.builders.servers.application import Service
 
 PATH = "/v1/regressions/compare"
 

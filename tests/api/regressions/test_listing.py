@@ -11,10 +11,10 @@ from pyarrow import parquet
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdict
 from ett_service.storage.record.keys import create_project
-from tests.api.conftest import Service
+from tests.builders.clock import NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.record import NOON
 from tests.builders.regressions.stored import ONSET, finding, fires, searched
+from tests.builders.servers.application import Service
 
 RARE: Cohort = (("cluster", "b"), ("model", "rare"))
 TIME_TO_START = Subject(Metric.TIME_TO_START_SECONDS)

@@ -8,10 +8,10 @@ from httpx2 import Response
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.storage.record.keys import create_project
-from tests.api.conftest import Service
+from tests.builders.clock import NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.record import NOON
 from tests.builders.regressions.stored import finding, fires, searched
+from tests.builders.servers.application import Service
 
 UNTIL = "2026-03-04T00:00:00Z"
 

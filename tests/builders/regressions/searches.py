@@ -21,8 +21,8 @@ from ett_service.storage.regressions.detection_runs import DetectionRun
 from ett_service.worker.lease import LeaseThread
 from ett_service.worker.notify import Audience
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
+from tests.builders.clock import NOON
 from tests.builders.fleet import calm_job, keep
-from tests.builders.record import NOON
 from tests.builders.regressions.stored import ATTRIBUTION
 
 RECEIVER = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook", FORMATS["generic"])

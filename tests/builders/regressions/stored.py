@@ -27,7 +27,7 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs, findings
 from ett_service.storage.regressions.detection_runs import DetectionRun
 from ett_service.storage.regressions.findings import new_id, to_json
-from tests.builders.record import NOON
+from tests.builders.clock import NOON
 
 COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")
 COHORT: Cohort = (("cluster", "a"), ("model", "llm-70b"))

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from ett_service.client.transport import request
-from tests.builders.servers.programs import Program, eventually, free_port, needed, run
+from tests.builders.servers.programs import Program, free_port, needed, run
+from tests.builders.servers.waiting import wait_for
 
 SCRAPE_JOB = "ett"
 
@@ -108,7 +109,7 @@ class Prometheus:
         """Wait for a scrape that began after *since*, in seconds since the Unix epoch."""
         after = time.time() if since is None else since
         scraped = f'count(timestamp(up{{job="{SCRAPE_JOB}"}}) > {after})'
-        eventually(
+        wait_for(
             lambda: any(one.value >= len(self.targets) for one in self.query(scraped)), self.told
         )
 

@@ -1,15 +1,11 @@
-"""A worker under a clock that stands, and what is waited for."""
+"""A worker under a clock that stands."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ett_service.storage.engine.store import Store
 from ett_service.worker.ledgers import Worker
-from tests.builders.record import MINUTE, NOON
-
-PATIENCE_SECONDS = 60.0
-"""Only bounds a hang: a busy machine may take its time."""
+from tests.builders.clock import MINUTE, NOON
 
 
 class Clock:
@@ -30,16 +26,6 @@ def running(worker: Worker) -> Iterator[Worker]:
         yield worker
     finally:
         worker.stop()
-
-
-def eventually(is_so: Callable[[], bool]) -> bool:
-    """Wait until it is so, and tell whether it came about."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        if is_so():
-            return True
-        time.sleep(0.005)
-    return False
 
 
 @contextmanager

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+from tests.builders.servers.ett import Server
 
 WEEK = ["report", "--week", "2026-W09", "--where", "model:llm"]
 
 
 @pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def _server_in_the_environment(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETT_URL", served.url)
     monkeypatch.setenv("ETT_API_KEY", served.key)
 

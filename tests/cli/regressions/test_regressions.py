@@ -18,10 +18,10 @@ from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdic
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import create_project
-from tests.builders.record import NOON
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import DIALECTS, new_postgresql
 from tests.builders.regressions.stored import finding, fires, searched
-from tests.conftest import DIALECTS, new_postgresql
-from tests.scenarios.conftest import Server
+from tests.builders.servers.ett import Server
 
 pytestmark = pytest.mark.xdist_group("regressions")
 

@@ -20,7 +20,7 @@ from ett_service.core.regressions.state import (
     step,
     transition,
 )
-from tests.builders.record import NOON
+from tests.builders.clock import NOON
 from tests.builders.regressions.stored import finding
 
 RULES = StateRules()

@@ -23,10 +23,11 @@ from ett_service.detection.comparison.compare import (
 from ett_service.detection.comparison.job_sets import JobSet, SetFigures
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
 from tests.builders.fleet import LATER, keep
 from tests.builders.imports import imported
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, SECOND, event
+from tests.builders.record import event
 from tests.builders.timelines import event as read_event
 
 ROOT = Path(__file__).parents[3]

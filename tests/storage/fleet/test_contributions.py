@@ -15,9 +15,9 @@ from ett_service.storage.fleet import contributions
 from ett_service.storage.jobs.batches import JobBatch
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import rollup_daily
+from tests.builders.clock import NOON
 from tests.builders.databases.statements import FEWEST_STATEMENTS, Crash, before_statement, heard
 from tests.builders.ledgers import deliver
-from tests.builders.record import NOON
 from tests.builders.rollups import stored_rollups
 
 NLP, VISION = Cohort(team="nlp", size="8-15"), Cohort(team="vision", size="8-15")

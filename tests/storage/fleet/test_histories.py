@@ -13,9 +13,9 @@ from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
 from tests.builders.fleet import LATER, calm_job, failing_job, keep
 from tests.builders.ledgers import refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, RECEIVED_AT
 
 EVERYTHING = CohortFilter()
 

@@ -5,8 +5,9 @@ from ett_service.core.words import Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.occurrences import JobEtt, Kind, Occurrence, job_ett, occurrences
 from ett_service.storage.fleet.rollups import CohortFilter
+from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.fleet import calm_job, failing_job, keep
-from tests.builders.record import HOUR, MINUTE, NOON, event
+from tests.builders.record import event
 
 EVERYTHING = CohortFilter()
 

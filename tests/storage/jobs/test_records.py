@@ -7,8 +7,9 @@ from ett_service.storage.jobs.batches import JobBatch
 from ett_service.storage.jobs.records import JobRecord
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.clock import HOUR, NOON
 from tests.builders.ledgers import deliver, running_job
-from tests.builders.record import HOUR, NOON, progress
+from tests.builders.record import progress
 
 
 def test_offsets_that_the_fold_would_leave_alone_are_left_out(

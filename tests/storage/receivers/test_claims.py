@@ -10,8 +10,8 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries, outbox
 from ett_service.storage.receivers.deliveries import Claim, DeliveryTry, TryResult
 from ett_service.storage.receivers.outbox import DeliveryState, Message
+from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import kept, put_one
-from tests.builders.record import NOON
 
 LATER = NOON + 10 * SECOND_US
 

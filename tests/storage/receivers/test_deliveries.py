@@ -9,8 +9,8 @@ from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import DeliveryFilter
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.storage.schema import delivery
+from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import kept, put_one
-from tests.builders.record import NOON
 
 
 def bury(store: Store) -> None:

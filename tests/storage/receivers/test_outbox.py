@@ -7,8 +7,8 @@ import pytest
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import outbox
 from ett_service.storage.receivers.outbox import DeliveryState, Message
+from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import kept, put_one
-from tests.builders.record import NOON
 
 
 def states(store: Store) -> list[tuple[int, DeliveryState]]:

@@ -7,8 +7,9 @@ from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobFact
 from ett_service.core.words import Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions.attempt_facts import attempt_facts
+from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.fleet import keep
-from tests.builders.record import HOUR, MINUTE, NOON, event
+from tests.builders.record import event
 
 
 def compiled(start: int, cache: str, **members: Any) -> SpanOver:

@@ -7,8 +7,8 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import detection_runs
 from ett_service.storage.regressions.detection_runs import DetectionRun
+from tests.builders.clock import NOON, RECEIVED_AT
 from tests.builders.fleet import calm_job, keep
-from tests.builders.record import NOON, RECEIVED_AT
 
 
 def made(project_id: int, number: int) -> DetectionRun:

@@ -14,9 +14,10 @@ from ett_service.storage.regressions.observations import (
     ObservedSegment,
     ObservedStage,
 )
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
 from tests.builders.fleet import calm_job, failing_job, keep
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, RECEIVED_AT, event
+from tests.builders.record import event
 
 DAY = (NOON - HOUR, NOON + 23 * HOUR)
 SAVES = frozenset({Category.CHECKPOINT_BLOCKING})

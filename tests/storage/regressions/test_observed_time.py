@@ -8,9 +8,9 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.regressions.observations import DailyTime, daily_time
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
 from tests.builders.fleet import LATER, calm_job, keep
 from tests.builders.ledgers import refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, RECEIVED_AT
 
 DAY = 24 * HOUR
 MIDNIGHT = NOON - 12 * HOUR

@@ -31,9 +31,10 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record.corrections import put_exclusion, take_back_exclusion
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema.views import READER, VIEWS
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
 from tests.builders.drawn.story import told
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import HOUR, MINUTE, NOON, SECOND, event, progress
+from tests.builders.record import event, progress
 from tests.storage.viewed import all_of, instant, read
 
 PAGE = Path(__file__).parents[3] / "docs" / "views.md"
