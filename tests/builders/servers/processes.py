@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from ett_service.cli.main import main
+from tests.builders.servers.waiting import PATIENCE_S
 
 ETT = str(Path(sys.executable).with_name("ett"))
 """The installed program."""
-
-PATIENCE_S = 60.0
 
 _IMPORTED = ("ett_service.cli", "ett_service.api", "ett_service.worker")
 

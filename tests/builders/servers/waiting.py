@@ -6,7 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """Only bounds a hang: a busy machine may take its time."""
 
 _LOOK_EVERY_S = 0.01
