@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
@@ -21,11 +22,17 @@ LONGEST_NAME = 80
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the caller choose tests in their long form."""
     parser.addoption("--long", action="store_true", help="let live tests take a quarter of an hour")
+    parser.addoption("--cases", type=int, default=10_000, help="of each law (profile laws)")
+    parser.addoption("--rounds", type=int, default=200, help="of killing and pausing (--long)")
 
 
-def pytest_configure() -> None:
-    """Have programs heed SIGINT, also where this one was started in the background."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Say how many cases are drawn, and have programs heed SIGINT in the background too."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    drawn = settings(deadline=None, database=None)
+    settings.register_profile("test", drawn, max_examples=100, derandomize=True)
+    settings.register_profile("laws", drawn, max_examples=config.getoption("--cases"))
+    settings.load_profile("test")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

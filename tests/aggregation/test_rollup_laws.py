@@ -32,7 +32,7 @@ from tests.builders.rollups import check_rollups
 from tests.core.laws import in_batches
 
 #: More where ``make laws`` asks for more than usual; each is a fleet's life in a database.
-_EXAMPLES = 1_000 if settings().max_examples > 1_000 else 15
+_EXAMPLES = max(15, settings().max_examples // 10)
 _SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _chances = st.integers(0, 2**32).map(Random)
 _fleets = st.lists(timelines, min_size=1, max_size=3)

@@ -15,6 +15,7 @@ from sqlalchemy import make_url
 
 from ett_service.client.transport import request
 from tests.builders.databases import postgres
+from tests.builders.servers import processes
 from tests.builders.servers.programs import Program, free_port
 from tests.builders.servers.waiting import wait_for
 from tests.deploy.conftest import ROOT, Parsed, variables
@@ -57,15 +58,19 @@ class Deployment:
 
     def once(self, *command: str, name: str, **more: str) -> str:
         """Run *command* with a container's variables and return what it printed."""
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environment(name) | more,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        environment = self.environment(name) | more
+        if command[0] == "ett":
+            done = processes.run(*command[1:], folder=self.folder, environment=environment)
+        else:
+            done = subprocess.run(
+                command,
+                cwd=self.folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -166,17 +166,19 @@ class Reader:
     [
         (20, 0.1, 5.0),
         # The times of production, 15 s and 20 s, 20 times as fast.
-        pytest.param(200, 0.75, 1.0, marks=pytest.mark.long),
+        pytest.param(None, 0.75, 1.0, marks=pytest.mark.long),
     ],
 )
 @pytest.mark.timeout(1_200)
 def test_of_two_evaluators_one_acts_whoever_is_paused(
     database_url: str,
     children: Children,
-    rounds: int,
+    rounds: int | None,
     lease_seconds: float,
     takeover_seconds: float,
+    pytestconfig: pytest.Config,
 ) -> None:
+    rounds = rounds or pytestconfig.getoption("--rounds")
     children.order = children.order._replace(lease_seconds=lease_seconds)
     reader = Reader(database_url)
     pair = {children.fork(), children.fork()}
@@ -211,11 +213,12 @@ def test_of_two_evaluators_one_acts_whoever_is_paused(
     assert median(takeovers) < takeover_seconds
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(None, marks=pytest.mark.long)])
 @pytest.mark.timeout(1_200)
 def test_one_that_is_killed_at_every_tick_fires_at_the_same(
-    database_url: str, children: Children, rounds: int
+    database_url: str, children: Children, rounds: int | None, pytestconfig: pytest.Config
 ) -> None:
+    rounds = rounds or pytestconfig.getoption("--rounds") // 10
     reader, chances = Reader(database_url), random.Random(5)
     children.order = children.order._replace(found=HOLDS, runs=10, lease_seconds=0.05)
     ticks = range(1, 10 * rounds + 1)

@@ -95,14 +95,18 @@ class Rig:
     [
         ("sqlite", 20),
         ("postgresql", 8),
-        pytest.param("sqlite", 200, marks=pytest.mark.long),
-        pytest.param("postgresql", 200, marks=pytest.mark.long),
+        pytest.param("sqlite", None, marks=pytest.mark.long),
+        pytest.param("postgresql", None, marks=pytest.mark.long),
     ],
     indirect=["dialect"],
 )
 def test_nothing_is_lost_with_whoever_dies_between_claim_and_record(
-    database_url: str, rounds: int, program: subprocess.Popen[str]
+    database_url: str,
+    rounds: int | None,
+    program: subprocess.Popen[str],
+    pytestconfig: pytest.Config,
 ) -> None:
+    rounds = rounds or pytestconfig.getoption("--rounds")
     store = open_store(database_url)
     project_id = store.write(lambda conn: create_project(conn, "research", NOON))
     for number in range(rounds):
