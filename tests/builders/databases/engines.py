@@ -2,12 +2,14 @@
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
 from sqlalchemy import URL, Connection, exists, literal, make_url, select, union_all
 
+from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import metadata
 
@@ -38,6 +40,17 @@ def new_postgresql(server: str) -> Iterator[str]:
     finally:
         with psycopg.connect(_text(address), autocommit=True) as conn:
             conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def new_database(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """Make a database of the engine that is *request*'s parameter, with the current schema."""
+    with ExitStack() as stack:
+        url = f"sqlite:///{folder / 'ett.db'}"
+        if request.param == "postgresql":
+            url = stack.enter_context(new_postgresql(request.getfixturevalue("postgres_url")))
+        migrate(url)
+        yield url
 
 
 def _text(address: URL) -> str:
