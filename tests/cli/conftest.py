@@ -40,6 +40,16 @@ def ett() -> Ett:
     return run
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let one of several workers have all tests that share the server."""
+    if (
+        isinstance(item, pytest.Function)
+        and "served" in item.fixturenames
+        and not item.get_closest_marker("xdist_group")
+    ):
+        item.add_marker(pytest.mark.xdist_group("cli"))
+
+
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Serve a new SQLite file on a free port, with one job in it."""

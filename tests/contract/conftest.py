@@ -22,6 +22,12 @@ SEARCHED = "searched"
 CORPUS = Path(os.environ.get("ETT_CORPUS", Path(__file__).parents[2] / "../shared/corpus"))
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let one of several workers have all tests that share the server."""
+    if isinstance(item, pytest.Function) and "served" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("contract"))
+
+
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Serve a new SQLite file on a free port; the key may do everything."""

@@ -31,6 +31,12 @@ class Told:
     database_url: str
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let one of several workers have all tests that share the server."""
+    if isinstance(item, pytest.Function) and "told" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("frames"))
+
+
 @pytest.fixture(scope="session", params=DIALECTS)
 def told(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
