@@ -166,7 +166,7 @@ class Reader:
     [
         (20, 0.1, 5.0),
         # The times of production, 15 s and 20 s, 20 times as fast.
-        pytest.param(None, 0.75, 1.0, marks=pytest.mark.long),
+        pytest.param(None, 0.75, 1.0, marks=pytest.mark.long, id="long"),
     ],
 )
 @pytest.mark.timeout(1_200)
@@ -213,7 +213,7 @@ def test_of_two_evaluators_one_acts_whoever_is_paused(
     assert median(takeovers) < takeover_seconds
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(None, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(None, marks=pytest.mark.long, id="long")])
 @pytest.mark.timeout(1_200)
 def test_one_that_is_killed_at_every_tick_fires_at_the_same(
     database_url: str, children: Children, rounds: int | None, pytestconfig: pytest.Config

@@ -95,8 +95,8 @@ class Rig:
     [
         ("sqlite", 20),
         ("postgresql", 8),
-        pytest.param("sqlite", None, marks=pytest.mark.long),
-        pytest.param("postgresql", None, marks=pytest.mark.long),
+        pytest.param("sqlite", None, marks=pytest.mark.long, id="sqlite-long"),
+        pytest.param("postgresql", None, marks=pytest.mark.long, id="postgresql-long"),
     ],
     indirect=["dialect"],
 )
