@@ -12,6 +12,8 @@ from typing import Any, Self
 import httpx2
 import jsonschema  # type: ignore[import-untyped]
 
+from tests.builders.servers.waiting import PATIENCE_S
+
 Json = dict[str, Any]
 
 
@@ -25,7 +27,7 @@ class Described:
     @classmethod
     def by(cls, url: str) -> Self:
         """Read the page of the service at *url*."""
-        return cls(httpx2.get(f"{url}/openapi.json").json())
+        return cls(httpx2.get(f"{url}/openapi.json", timeout=PATIENCE_S).json())
 
     def __post_init__(self) -> None:
         self.page = copy.deepcopy(self.page)
@@ -69,7 +71,8 @@ class Service:
         self.url = url
         self.key = key
         self.described = described
-        self._http = httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {key}"})
+        headers = {"Authorization": f"Bearer {key}"}
+        self._http = httpx2.Client(base_url=url, headers=headers, timeout=PATIENCE_S)
 
     def __enter__(self) -> Self:
         return self

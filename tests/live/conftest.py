@@ -18,7 +18,7 @@ from tests.live.compressed import FASTER, Clock, Player, Told, instant, tape
 from tests.live.serving import send, serving, settled, shows
 from tests.live.worsened import worsened
 
-LIVE_S, SHORT_S = 40, 20
+LIVE_S, SHORT_S = 40, 25
 FLEET_SEED = 16
 FLEET_ENDS_US = instant("2026-03-04T14:20:00Z")
 """In the minutes before, jobs start, fail, are preempted, recover, save, stall and end."""
@@ -50,6 +50,7 @@ class Live:
     tape: list[Told]
     began_us: int
     ended_us: int
+    looked_us: int  #: when Prometheus knew of all of it
 
     def endings(self) -> Iterator[WireEvent]:
         """Return an end for each job that has none."""
@@ -139,7 +140,11 @@ def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) 
         stack.callback(player.stop)
         player.start()
         player.finish()
-        yield Live(server, prometheus, past_until_us, told, began_us, ended_us)
+        settled(server)
+        for _ in range(2):  # between two scrapes the rules are computed
+            prometheus.has_scraped()
+        looked_us = time.time_ns() // 1000
+        yield Live(server, prometheus, past_until_us, told, began_us, ended_us, looked_us)
 
 
 def _make_past(server: Server, prometheus: Prometheus, fleet: Fleet, *, is_long: bool) -> int:

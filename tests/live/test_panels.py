@@ -27,7 +27,7 @@ _A_LOOK_S = 30
 def test_every_query_of_a_panel_that_needs_data_has_an_answer(
     live: Live, dashboard: Dashboard
 ) -> None:
-    viewer = Viewer(live.prometheus, Range.of(dashboard, live.ended_us / 1e6))
+    viewer = Viewer(live.prometheus, Range.of(dashboard, live.looked_us / 1e6))
     assert list(viewer.unanswered(dashboard)) == []
 
 
@@ -35,7 +35,7 @@ def test_every_query_of_a_panel_that_needs_data_has_an_answer(
 def test_a_look_at_half_a_minute_and_one_value_of_each_variable_is_understood(
     live: Live, dashboard: Dashboard
 ) -> None:
-    end_s = live.ended_us / 1e6
+    end_s = live.looked_us / 1e6
     viewer = Viewer(live.prometheus, Range(end_s - _A_LOOK_S, end_s))
     chosen = viewer.chosen(dashboard, single=True)
     for panel in dashboard.panels:
