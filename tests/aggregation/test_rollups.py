@@ -28,12 +28,12 @@ from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import cohort_day
 from ett_service.worker.ledgers import Worker
-from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, Clock
 from tests.builders.ledgers import deliver, marked, recomputed, refreshed
 from tests.builders.record import event, progress
 from tests.builders.rollups import Rollups, check_rollups, stored_rollups
 from tests.builders.servers.waiting import wait_for
-from tests.builders.servers.worker import Clock, running
+from tests.builders.servers.worker import running
 
 DAYS = 60
 DAY_OF_NOON = NOON - NOON % DAY_US

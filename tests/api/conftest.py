@@ -7,13 +7,14 @@ import pytest
 from ett_service.api.state import AppState
 from ett_service.storage.engine.store import Store
 from ett_service.worker.ledgers import Worker
-from tests.builders.servers.application import LIMITS, Clock, Service, running
+from tests.builders.clock import RECEIVED_AT, Clock
+from tests.builders.servers.application import LIMITS, Service, running
 
 
 @pytest.fixture
 def state(store: Store) -> AppState:
-    clock = Clock()
-    return AppState(store=store, now_us=clock.now, limits=LIMITS, worker=Worker(store, clock.now))
+    clock = Clock(RECEIVED_AT)
+    return AppState(store=store, now_us=clock, limits=LIMITS, worker=Worker(store, clock))
 
 
 @pytest.fixture

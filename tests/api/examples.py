@@ -193,7 +193,7 @@ def _notify(recorder: Recording) -> None:
 
 
 def _operate(recorder: Recording) -> None:
-    MetricsThread(recorder.store, recorder.clock.now).publish()
+    MetricsThread(recorder.store, recorder.clock).publish()
     for form in TextFormat:
         recorder.ask("read_metrics", "GET /metrics", accept=form.value)
     page = recorder.client.get("/metrics", headers={"Accept": TextFormat.OPENMETRICS.value}).text

@@ -8,3 +8,13 @@ HOUR = 60 * MINUTE
 NOON = 1_772_366_400 * SECOND
 #: When the server got it: an hour after.
 RECEIVED_AT = NOON + HOUR
+
+
+class Clock:
+    """Shows what it was set to."""
+
+    def __init__(self, now_us: int = NOON + MINUTE) -> None:
+        self.now_us = now_us
+
+    def __call__(self) -> int:
+        return self.now_us

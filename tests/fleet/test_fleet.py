@@ -50,7 +50,7 @@ def _job(job: str, start: float, hours: float, **facts: Any) -> list[dict[str, A
 @pytest.fixture
 def fleet(service: Service) -> Service:
     """Three teams: across a midnight, on two kinds of accelerators, and on an unpriced one."""
-    service.clock.us = WINDOW.to_us
+    service.clock.now_us = WINDOW.to_us
     service.told(_job("r", 600, 4, team="red", hardware="H100", teraflops_per_second=80))
     service.told(_job("b1", 60, 1, team="blue", hardware="H100", teraflops_per_second=40))
     service.told(_job("b2", 60, 3, team="blue", hardware="A100", teraflops_per_second=40))

@@ -34,7 +34,7 @@ def _job(job: str, gpus: int, compiling: float, training: float, **facts: Any) -
 
 @pytest.fixture
 def fleet(service: Service) -> Service:
-    service.clock.us += 5 * HOUR
+    service.clock.now_us += 5 * HOUR
     service.told(_job("small", 1, 90, 10, hardware="H100"))
     service.told(_job("large", 64, 5, 60, hardware="A100"))
     service.told(_job("costly", 16, 4, 60, hardware="h100", team="red"))
@@ -71,7 +71,7 @@ def test_the_price_of_the_day_decides_which_job_costs_more(fleet: Service) -> No
         Price("A100", midnight, Fraction(1)),
         Price("A100", midnight + DAY_US, Fraction(1000)),
     )
-    fleet.clock.us += DAY_US
+    fleet.clock.now_us += DAY_US
     next_day = [
         told("job", 1440, job="late", gpus=1, hardware="A100"),
         spent("train_loop", 1440, 1500, job="late"),

@@ -64,7 +64,7 @@ ONE = Loss(1, 4 * 5 * MINUTE, 4 * 7 * MINUTE, 0)
 
 @pytest.fixture
 def fleet(service: Service) -> Service:
-    service.clock.us += HOUR
+    service.clock.now_us += HOUR
     return service
 
 

@@ -50,7 +50,7 @@ def test_two_replicas_tell_the_same_of_the_fleet_while_it_moves(
 ) -> None:
     first, second = replicas
     settled(first)
-    compared, revisions = 0, set()
+    compared, revisions = 0, set[float]()
     for number in range(ROUNDS):
         if compared >= COMPARED and len(revisions) >= 3:
             break

@@ -18,8 +18,8 @@ from sqlalchemy import Connection, create_engine
 
 from ett_service.notifications.sender import Sender
 from ett_service.storage.engine.store import Store, open_store
+from tests.builders.clock import Clock
 from tests.builders.receivers.deliveries import delivering, named, run_once
-from tests.builders.servers.worker import Clock
 
 T = TypeVar("T")
 

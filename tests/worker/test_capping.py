@@ -5,12 +5,12 @@ from ett_service.core.words import Outcome
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import CAP_EVERY_US, CohortCapping, Worker
-from tests.builders.clock import HOUR, NOON
+from tests.builders.clock import HOUR, NOON, Clock
 from tests.builders.ledgers import deliver, refreshed
 from tests.builders.record import event
 from tests.builders.rollups import Rollups, check_rollups, stored_rollups
 from tests.builders.servers.waiting import wait_for
-from tests.builders.servers.worker import Clock, running
+from tests.builders.servers.worker import running
 
 
 def train(store: Store, project_id: int, team: str, hours: int) -> None:

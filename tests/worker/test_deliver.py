@@ -23,7 +23,7 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.worker.deliver import DeliveryThread
-from tests.builders.clock import NOON
+from tests.builders.clock import NOON, Clock
 from tests.builders.receivers.deliveries import (
     SIGNING,
     delivering,
@@ -44,7 +44,7 @@ from tests.builders.receivers.listening import (
     reset,
 )
 from tests.builders.servers.waiting import wait_for
-from tests.builders.servers.worker import Clock, running
+from tests.builders.servers.worker import running
 
 PATIENT, HASTY = Sending(10, 20), Sending(0.1, 0.1)
 

@@ -14,11 +14,11 @@ from ett_service.core.words import JobState, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import Worker
-from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND, Clock
 from tests.builders.ledgers import deliver, marked, recomputed, stored
 from tests.builders.record import event, progress
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
-from tests.builders.servers.worker import Clock, running
+from tests.builders.servers.worker import running
 
 POLL_SECONDS = 10 * PATIENCE_S
 

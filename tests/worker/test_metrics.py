@@ -37,14 +37,14 @@ LLM = ("a", "llm-70b")
 def publish(service: Service, most: LabelLimits | None = None) -> PublishedMetrics:
     """Publish, and read what a scrape would."""
     publication = MetricsOptions(limits=most or LabelLimits())
-    MetricsThread(service.store, service.clock.now, publication).publish()
+    MetricsThread(service.store, service.clock, publication).publish()
     with service.store.reading() as conn:
         return stored_counters.read(conn)
 
 
 def counters(service: Service) -> PublishedMetrics:
     """Move the counters on alone, which is quick, and read them."""
-    now_us = service.clock.now()
+    now_us = service.clock()
     service.store.write(partial(stored_counters.begin, now_us=now_us))
     service.store.write(partial(stored_counters.advance, now_us=now_us, limits=LabelLimits()))
     with service.store.reading() as conn:
@@ -187,7 +187,7 @@ def test_imported_history_moves_no_counter_but_is_seen_to_run(service: Service) 
         told("job", 60, job="now", model="llm-70b", cluster="a"),
         told("phase_started", 60, job="now", phase="launcher_init"),
     ]
-    service.clock.us = NOON + HOUR + MINUTE
+    service.clock.now_us = NOON + HOUR + MINUTE
     service.told(opened, history=True)
 
     found = publish(service)
@@ -247,12 +247,12 @@ class SlowToWrite:
         self.submit = service.store.submit
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        self._service.clock.us += MINUTE
+        self._service.clock.now_us += MINUTE
         return self._service.store.write(work)
 
 
 def test_sums_over_days_do_not_wait_for_what_counters_took(service: Service) -> None:
-    publishing = MetricsThread(SlowToWrite(service), service.clock.now)
+    publishing = MetricsThread(SlowToWrite(service), service.clock)
     publishing.publish()
     service.told(failing_job())
     publishing.publish()
@@ -267,7 +267,7 @@ def test_what_is_published_has_a_revision_that_rises(service: Service) -> None:
 
 
 def test_publishers_beside_writers_count_everything_once(service: Service) -> None:
-    publishers = [MetricsThread(service.store, service.clock.now) for _ in range(3)]
+    publishers = [MetricsThread(service.store, service.clock) for _ in range(3)]
     done = threading.Event()
 
     def publish_on(one: MetricsThread) -> None:

@@ -17,11 +17,11 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import Worker
-from tests.builders.clock import MINUTE, NOON, SECOND
+from tests.builders.clock import MINUTE, NOON, SECOND, Clock
 from tests.builders.ledgers import deliver, marked, recomputed, stored
 from tests.builders.record import event, progress
 from tests.builders.servers.waiting import wait_for
-from tests.builders.servers.worker import Clock, running, without
+from tests.builders.servers.worker import running, without
 
 T = TypeVar("T")
 

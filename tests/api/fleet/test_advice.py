@@ -31,7 +31,7 @@ def saving_job(job: str, every: int, team: str = "red") -> list[dict[str, Any]]:
 
 
 def _settled(service: Service, *stories: list[dict[str, Any]]) -> None:
-    service.clock.us += 10 * 3600 * 1_000_000
+    service.clock.now_us += 10 * 3600 * 1_000_000
     for story in stories:
         service.told(story)
 

@@ -27,7 +27,7 @@ def _job(name: str, start: int, compiling: int) -> list[Json]:
 @pytest.fixture
 def deployed(service: Service) -> Service:
     """Two jobs that compile for 20 and 22 minutes, a deploy, and two that compile for 8 and 10."""
-    service.clock.us += 5 * 24 * 3_600_000_000
+    service.clock.now_us += 5 * 24 * 3_600_000_000
     for place, minutes in enumerate((20, 22, 8, 10)):
         service.told(_job(f"job-{place}", 100 + place * DAY // 2, minutes))
     answer = service.client.post(

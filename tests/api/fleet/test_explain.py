@@ -30,7 +30,7 @@ def _job(
 @pytest.fixture
 def fleet(service: Service) -> Service:
     """A compile that takes 20 minutes more in the evening, and a cohort that came."""
-    service.clock.us += 24 * 3_600_000_000
+    service.clock.now_us += 24 * 3_600_000_000
     service.told(_job("a-1", 0, 12, 48, model="a", team="one"))
     service.told(_job("a-2", 360, 32, 28, model="a", team="one"))
     service.told(_job("b-2", 365, 10, 7, model="b"))

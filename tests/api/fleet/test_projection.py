@@ -18,7 +18,7 @@ LLAMA_3: dict[str, Any] = {
 
 
 def test_inputs_are_measured_in_the_window(service: Service) -> None:
-    service.clock.us += 10 * 3600 * 1_000_000
+    service.clock.now_us += 10 * 3600 * 1_000_000
     service.told(failing_job())
     answer = service.get(PATH, failures="all", accelerators="8,16", **DAY)
 

@@ -30,7 +30,7 @@ WINDOWS = (
 @pytest.fixture
 def fleet(service: Service) -> Service:
     """Four jobs of two teams at other times, one across a midnight, one of unknown size."""
-    service.clock.us += 6 * HOUR
+    service.clock.now_us += 6 * HOUR
     service.told(failing_job())
     service.told(shifted(failing_job("early", team="vision", gpus=8), 17.25 - 9 * DAY))
     service.told(shifted(failing_job("nightly", team="vision", model=None), 681.5 - 2 * DAY))
@@ -276,7 +276,7 @@ def test_an_answer_tells_what_was_asked_as_it_was_understood(service: Service) -
     answer = service.get("/v1/fleet/summary", where=where, group_by="model,team", **query)
     assert answer["from"] == "2026-03-01T11:00:00.000000Z"
     assert answer["to"] == "2026-03-01T13:00:00.000000Z"
-    assert answer["as_of"] == rfc3339(service.clock.us)
+    assert answer["as_of"] == rfc3339(service.clock.now_us)
     assert answer["group_by"] == ["model", "team"]
     assert answer["where"] == {"team": ["a", "b"], "model": [""]}
     assert answer["exclusions"] == "left_out"

@@ -13,7 +13,7 @@ JOB = "Größe 7B (v2) ?#%"
 
 
 def _exemplars(service: Service) -> dict[str, str]:
-    MetricsThread(service.store, service.clock.now).publish()
+    MetricsThread(service.store, service.clock).publish()
     answer = service.client.get("/metrics", headers={"Accept": TextFormat.OPENMETRICS.value})
     return {
         sample.name: sample.exemplar.labels["attempt_id"]

@@ -127,7 +127,7 @@ def test_segments_sum_to_e2e_to_the_microsecond(service: Service) -> None:
 
 
 def test_a_running_job_runs_to_the_instant_it_was_computed_for(service: Service) -> None:
-    service.clock.us -= 55 * 60_000_000
+    service.clock.now_us -= 55 * 60_000_000
     service.told([told("attempt_started", 0), told("progress", 4, step=1)])
     job = service.get(JOB)
     assert (job["state"], job["provisional"]) == ("running", True)

@@ -13,7 +13,7 @@ PATH = "/v1/jobs/a/productivity"
 
 def _train(service: Service, **facts: Any) -> None:
     """Train two hours on 8 accelerators; the second hour makes twice the tokens of the first."""
-    service.clock.us += 10 * 3600 * 1_000_000
+    service.clock.now_us += 10 * 3600 * 1_000_000
     named = {"job": "a"}
     service.told(
         [

@@ -141,7 +141,7 @@ def test_a_corrected_clock_moves_the_picture_with_the_ledger(service: Service) -
             told("attempt_ended", hour + 6, outcome="completed"),
         )
     ]
-    service.clock.us = NOON + 10 * MINUTE
+    service.clock.now_us = NOON + 10 * MINUTE
     service.told(events, sent_at=at(hour + 10), producer="p")
     drawn = _slices(service.get(f"{JOB}/trace"))
     assert service.get(JOB)["started_at"] == at(0)

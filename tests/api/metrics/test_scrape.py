@@ -24,7 +24,7 @@ from tests.builders.servers.application import Service
 
 
 def _published(service: Service) -> None:
-    MetricsThread(service.store, service.clock.now).publish()
+    MetricsThread(service.store, service.clock).publish()
 
 
 def _page(service: Service, form: TextFormat = TextFormat.PLAIN) -> Page:
@@ -119,7 +119,7 @@ def test_histograms_of_cohorts_are_there_as_the_settings_say(service: Service, s
     _published(service)
     chosen = AppState(
         store=service.store,
-        now_us=service.clock.now,
+        now_us=service.clock,
         limits=Limits(),
         open_metrics=True,
         cohort_histograms=shown,

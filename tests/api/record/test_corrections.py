@@ -79,7 +79,7 @@ def test_an_attempt_that_did_not_fail_has_no_cause(service: Service) -> None:
 def test_the_history_keeps_who_when_and_why_and_what_was_taken_back(service: Service) -> None:
     service.told(failing_job())
     put(service, OF_FIRST, VERDICT)
-    service.clock.us += 1_000_000
+    service.clock.now_us += 1_000_000
     put(service, OF_FIRST, {**VERDICT, "cause": "storage"})
     put(service, OF_FIRST, {**VERDICT, "cause": "storage"})
     put(service, EXCLUSION, {"why": "a drill", "to": "2026-03-01T12:30:00Z"})

@@ -37,7 +37,7 @@ def test_a_deleted_job_is_gone_and_comes_again_anew(
     assert [job["job"] for job in service.get("/v1/jobs")["jobs"]] == ["llm-7b"]
     assert service.client.delete(JOB).status_code == 404
 
-    service.clock.us += 1
+    service.clock.now_us += 1
     service.told(events)
     assert service.get(JOB) == told
     assert all(not verdict.differences for verdict in verify(service.store))
@@ -65,7 +65,7 @@ def test_only_an_administrator_deletes_and_names_another_project(service: Servic
     ):
         key = {"Authorization": f"Bearer {service.key({scope}, project=project)}"}
         assert service.client.delete(JOB, headers=key).status_code == status
-    service.clock.us += 1
+    service.clock.now_us += 1
     service.told(failing_job())
     admin = {"Authorization": f"Bearer {service.key({'admin'}, project='operators')}"}
     answer = service.client.delete(JOB, params={"project": "research"}, headers=admin)

@@ -287,7 +287,7 @@ def test_events_come_back_with_their_members_and_when_they_came(service: Service
     event = told("span", 3, phase="launcher_init", stage="pre_train", start=at(1), rank=0)
     service.told([event])
     page = service.get(EVENTS)
-    received = {"received_at": rfc3339(service.clock.us), "attempt": 0}
+    received = {"received_at": rfc3339(service.clock.now_us), "attempt": 0}
     sent = {name: value for name, value in event.items() if name != "job"}
     assert page == {"job": "llm-70b", "events": [{**sent, **received}], "next_cursor": None}
 

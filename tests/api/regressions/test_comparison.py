@@ -24,7 +24,7 @@ def _job(name: str, start: int, compiling: int, version: str) -> list[dict[str, 
 @pytest.fixture
 def rounds(service: Service) -> Service:
     """Eight jobs of each of two versions, the second of which compiles twice as long."""
-    service.clock.us += 48 * 3_600_000_000
+    service.clock.now_us += 48 * 3_600_000_000
     for place in range(8):
         service.told(_job(f"old-{place}", 60 * place, 6 + place % 2, "1"))
         service.told(_job(f"new-{place}", 60 * place, 13 + place % 2, "2"))

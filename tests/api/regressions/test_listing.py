@@ -24,7 +24,7 @@ LATER = finding(cohort=RARE, onset_us=ONSET + DAY_US, gpu_hours=7.5)
 
 @pytest.fixture(autouse=True)
 def _a_day_later(service: Service) -> None:
-    service.clock.us = NOON + DAY_US
+    service.clock.now_us = NOON + DAY_US
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_its_clocks_are_held_to_what_is_promised(service: Service, known: list[s
     }  # fmt: skip
     assert (sla["acknowledge"]["seconds"], sla["acknowledge"]["runs"]) == (86_400.0, True)
     assert (sla["acknowledge"]["breached"], sla["resolve"]["breached"]) == (False, False)
-    service.clock.us += 1
+    service.clock.now_us += 1
     assert service.get(f"/v1/regressions/{known[0]}")["sla"]["acknowledge"]["breached"]
     pending, improvement = (service.get(f"/v1/regressions/{one}")["sla"] for one in known[1:])
     assert (pending["detect"]["runs"], pending["resolve"], improvement) == (True, None, None)

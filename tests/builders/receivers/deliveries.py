@@ -22,9 +22,8 @@ from ett_service.storage.receivers import deliveries, outbox
 from ett_service.storage.receivers.deliveries import Delivery, DeliveryFilter
 from ett_service.storage.receivers.outbox import Message
 from ett_service.worker.deliver import DeliveryThread
-from tests.builders.clock import NOON
+from tests.builders.clock import NOON, Clock
 from tests.builders.receivers.notices import NOTICE
-from tests.builders.servers.worker import Clock
 
 SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -16,17 +16,7 @@ from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
-from tests.builders.clock import RECEIVED_AT
-
-
-@dataclass
-class Clock:
-    """Shows what it was set to, in microseconds since the Unix epoch."""
-
-    us: int = RECEIVED_AT
-
-    def now(self) -> int:
-        return self.us
+from tests.builders.clock import RECEIVED_AT, Clock
 
 
 @dataclass
@@ -42,7 +32,7 @@ class Service:
         """Make a key."""
         return self.store.write(
             lambda conn: create_key(
-                conn, project=project, name="test", scopes=scopes, now_us=self.clock.us
+                conn, project=project, name="test", scopes=scopes, now_us=self.clock.now_us
             )
         )
 
@@ -77,9 +67,9 @@ _opened: list[AppState] = []
 @contextmanager
 def running(store: Store, **settings: Any) -> Iterator[Service]:
     """Run the application with these settings; its client has a key of every scope."""
-    clock = Clock()
-    worker = Worker(store, clock.now)
-    state = AppState(store=store, now_us=clock.now, limits=LIMITS, worker=worker, **settings)
+    clock = Clock(RECEIVED_AT)
+    worker = Worker(store, clock)
+    state = AppState(store=store, now_us=clock, limits=LIMITS, worker=worker, **settings)
     _opened.append(state)
     with TestClient(_app()) as client:
         service = Service(client, store, worker, clock)

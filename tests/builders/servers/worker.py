@@ -1,21 +1,10 @@
-"""A worker under a clock that stands."""
+"""A worker in a thread, and a database that it finds in trouble."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ett_service.storage.engine.store import Store
 from ett_service.worker.ledgers import Worker
-from tests.builders.clock import MINUTE, NOON
-
-
-class Clock:
-    """A clock that stands until it is set."""
-
-    def __init__(self, now_us: int = NOON + MINUTE) -> None:
-        self.now_us = now_us
-
-    def __call__(self) -> int:
-        return self.now_us
 
 
 @contextmanager
