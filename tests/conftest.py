@@ -15,6 +15,7 @@ from ett_service.storage.record.keys import create_project
 from tests.builders.clock import RECEIVED_AT
 from tests.builders.databases import postgres
 from tests.builders.databases.engines import DIALECTS, clear, new_postgresql
+from tests.builders.servers.application import Service, running
 
 LONGEST_NAME = 80
 
@@ -122,3 +123,10 @@ def store(database_url: str) -> Iterator[Store]:
 def project_id(store: Store) -> int:
     """Return the id of a project in *store*."""
     return store.write(lambda conn: create_project(conn, "research", RECEIVED_AT))
+
+
+@pytest.fixture
+def service(store: Store) -> Iterator[Service]:
+    """Return the application on a store, with a clock and a worker that the test moves by hand."""
+    with running(store) as service:
+        yield service

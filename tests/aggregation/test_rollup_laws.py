@@ -25,11 +25,10 @@ from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import cohort_day
 from tests.builders.clock import RECEIVED_AT
 from tests.builders.databases.engines import clear
-from tests.builders.drawn.timelines import Timeline, timelines
+from tests.builders.drawn.timelines import Timeline, in_batches, timelines
 from tests.builders.ledgers import deliver, refreshed
 from tests.builders.record import event
 from tests.builders.rollups import check_rollups
-from tests.core.laws import in_batches
 
 #: More where ``make laws`` asks for more than usual; each is a fleet's life in a database.
 _EXAMPLES = max(15, settings().max_examples // 10)

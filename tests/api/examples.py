@@ -18,7 +18,7 @@ from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
 from tests.builders.clock import NOON
 from tests.builders.jobs import failing_job, told
 from tests.builders.regressions.stored import finding, fires
-from tests.report.weeks import fleet
+from tests.builders.weeks import fleet
 
 FOLDER = Path(__file__).parents[2] / "ett_service" / "api" / "examples"
 JOB = "/v1/jobs/llm-70b"

@@ -60,6 +60,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture
+def in_environment(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands find the server in their environment."""
+    monkeypatch.setenv("ETT_URL", served.url)
+    monkeypatch.setenv("ETT_API_KEY", served.key)
+
+
 def story() -> list[dict[str, Any]]:
     """Tell of a job that is killed once, restarts from a checkpoint and completes."""
     first: dict[str, Any] = {"attempt": 0}

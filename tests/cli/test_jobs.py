@@ -8,11 +8,7 @@ from ett_service.cli.main import main
 from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import wait_for
 
-
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
+pytestmark = pytest.mark.usefixtures("in_environment")
 
 
 def test_jobs_are_listed_with_their_headline_numbers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,9 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.builders.clock import instant
 from tests.builders.servers.processes import ETT, bare_environment
 from tests.builders.servers.waiting import wait_for
-from tests.builders.timelines import instant
 from tests.contract.described import Json, Service, quoted
 from tests.contract.test_timelines import us
 

@@ -22,9 +22,10 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
+from tests.builders.clock import instant
 from tests.builders.plain_ledgers import plain
 from tests.builders.servers.waiting import wait_for
-from tests.builders.timelines import FILES, instant
+from tests.builders.timelines import FILES
 from tests.contract.described import Json, Service, quoted
 
 STORED, SENT = 100, 40

@@ -7,9 +7,9 @@ import pytest
 
 from ett_service.core.events import Event
 from ett_service.core.ledger.fold import JobFold, fold
+from tests.builders.drawn.timelines import in_batches
 from tests.builders.plain_ledgers import plain
 from tests.builders.timelines import FILES, cases
-from tests.core.laws import in_batches
 from tests.core.oracle import answer
 
 

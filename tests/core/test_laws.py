@@ -12,6 +12,7 @@ from ett_service.core.ledger.results import JobLedger
 from tests.builders.drawn.timelines import (
     SECOND,
     Timeline,
+    in_batches,
     lifelike_timelines,
     rough_heaps,
     rough_timelines,
@@ -25,7 +26,6 @@ from tests.core.laws import (
     check_late_facts,
     check_order,
     check_two_views,
-    in_batches,
     of,
 )
 from tests.core.oracle import answer, every_change, every_microsecond

@@ -10,13 +10,10 @@ from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy, PeakRate, Price, Target
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.summary import Group, groups, summary
-from tests.api.conftest import service
 from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import spent, told
 from tests.builders.servers.application import Service
-
-__all__ = ["service"]
 
 MIDNIGHT = NOON + DAY_US // 2
 WINDOW = Window(NOON, NOON + DAY_US)

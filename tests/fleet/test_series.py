@@ -10,13 +10,10 @@ from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy, Price
 from ett_service.fleet.scope import BadQuestion, Scope, Window
 from ett_service.fleet.series import top_jobs
-from tests.api.conftest import service
 from tests.builders.clock import HOUR, NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import spent, told
 from tests.builders.servers.application import Service
-
-__all__ = ["service"]
 
 WINDOW = Window(NOON, NOON + 5 * HOUR)
 ECONOMY = Economy(prices=(Price("H100", 0, Fraction(10)), Price("A100", 0, Fraction(1))))

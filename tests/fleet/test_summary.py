@@ -11,13 +11,10 @@ from ett_service.fleet.economy import Economy
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.summary import Preemption, preemptions, summary
 from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder
-from tests.api.conftest import service
 from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import spent, told
 from tests.builders.servers.application import Service
-
-__all__ = ["service"]
 
 WINDOW = Window(NOON, NOON + 2 * HOUR)
 

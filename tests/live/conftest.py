@@ -10,11 +10,12 @@ import pytest
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet, generate
+from tests.builders.clock import instant
 from tests.builders.servers.ett import Server
 from tests.builders.servers.prometheus import Prometheus
 from tests.live import past, trouble
 from tests.live.alerting import Alert, Alertmanager, Receiver
-from tests.live.compressed import FASTER, Clock, Player, Told, instant, tape
+from tests.live.compressed import FASTER, Clock, Player, Told, tape
 from tests.live.serving import send, serving, settled, shows
 from tests.live.worsened import worsened
 

@@ -9,9 +9,10 @@ import pytest
 from ett_service.core.intervals import DAY_US, SECOND_US, rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
+from tests.builders.clock import instant
 from tests.builders.servers.prometheus import Prometheus, Sample
 from tests.builders.servers.waiting import wait_for
-from tests.live.compressed import Clock, instant
+from tests.live.compressed import Clock
 from tests.live.conftest import Live
 from tests.live.serving import ask, send, settled
 

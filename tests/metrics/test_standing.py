@@ -15,12 +15,9 @@ from ett_service.metrics.gauges import GaugeOptions, Gauges
 from ett_service.storage.metrics import counters
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.labels import ShownLabels
-from tests.api.conftest import service
 from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.jobs import failing_job, spent, told
 from tests.builders.servers.application import Service
-
-__all__ = ["service"]
 
 ECONOMY = Economy(
     prices=(Price("H100", 0, Fraction(2)),),

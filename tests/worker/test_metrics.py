@@ -22,12 +22,9 @@ from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job as jobs
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
-from tests.api.conftest import service
 from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.jobs import failing_job, spent, told
 from tests.builders.servers.application import Service
-
-__all__ = ["service"]
 
 T = TypeVar("T")
 

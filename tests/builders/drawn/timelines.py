@@ -5,7 +5,9 @@ shrink well. ``tiny_heaps`` and ``rough_heaps`` are the same, larger and denser 
 only their seed shrinks. ``lifelike_timelines`` are stories that a trainer could send.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -201,3 +203,9 @@ rough_heaps = _seeds.map(_heap_of_minutes)
 lifelike_timelines = _seeds.map(_story)
 
 timelines = st.one_of(tiny_timelines, rough_timelines, tiny_heaps, rough_heaps, lifelike_timelines)
+
+
+def in_batches(events: Sequence[Event], chance: Random) -> list[Sequence[Event]]:
+    """Cut a sequence at some random places."""
+    cuts = sorted(chance.choices(range(len(events) + 1), k=3))
+    return [events[i:j] for i, j in pairwise([0, *cuts, len(events)])]

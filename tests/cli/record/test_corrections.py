@@ -10,14 +10,11 @@ from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import wait_for
 from tests.cli.conftest import story
 
+pytestmark = pytest.mark.usefixtures("in_environment")
+
+
 #: Without its facts: other tests list the jobs of that team.
 TOLD = [event for event in story() if event["type"] != "job"]
-
-
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
 
 
 @pytest.fixture

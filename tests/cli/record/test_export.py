@@ -13,13 +13,10 @@ from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import wait_for
 from tests.cli.conftest import Ett
 
+pytestmark = pytest.mark.usefixtures("in_environment")
+
+
 DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
-
-
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
 
 
 @pytest.fixture

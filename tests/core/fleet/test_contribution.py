@@ -17,11 +17,11 @@ from ett_service.core.ledger.results import Exclusion, JobLedger, Work, WorkDone
 from ett_service.core.words import Category, Outcome, Period, Phase
 from tests.builders.drawn.timelines import (
     Timeline,
+    in_batches,
     lifelike_timelines,
     rough_heaps,
     rough_timelines,
 )
-from tests.core.laws import in_batches
 from tests.core.timeline import SECOND, ended, span, started
 
 _lives = st.one_of(rough_heaps, rough_timelines, lifelike_timelines)

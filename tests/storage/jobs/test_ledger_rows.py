@@ -8,9 +8,8 @@ from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Period, Phase
 from ett_service.storage import schema
 from ett_service.storage.jobs.ledger_rows import SHARES, Head, ledger_columns, rows
-from tests.aggregation.test_verify import restarted_job
 from tests.builders.clock import HOUR, MINUTE, NOON
-from tests.builders.record import event
+from tests.builders.record import event, restarted_job
 
 LEDGER = fold(
     [
