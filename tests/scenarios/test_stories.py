@@ -86,14 +86,14 @@ def test_a_clock_an_hour_ahead(server: Server) -> None:
     assert rfc3339(now_us - 21 * MINUTE) < job["started_at"] < rfc3339(now_us - 19 * MINUTE)
 
 
-def test_late_facts_give_the_ledger_they_would_have_given_on_time(server: Server) -> None:
+def test_late_facts_give_the_ledger_they_would_have_given_on_time(own_server: Server) -> None:
     events = failing_job()
     late = [event for event in events if event["type"] in ("checkpoint_saved", "span")]
-    assert server.send([event for event in events if event not in late]).status == 200
-    early = server.reaches(JOB, lambda answer: answer["state"] == "finished")
+    assert own_server.send([event for event in events if event not in late]).status == 200
+    early = own_server.reaches(JOB, lambda answer: answer["state"] == "finished")
     assert early["categories"]["checkpoint_blocking"] == 0
-    assert server.send(late).status == 200
-    job = server.reaches(JOB, lambda answer: answer["categories"]["shutdown"] > 0)
+    assert own_server.send(late).status == 200
+    job = own_server.reaches(JOB, lambda answer: answer["categories"]["shutdown"] > 0)
     assert job["categories"]["checkpoint_blocking"] == 60.0
     assert job["ett_ratio"] == pytest.approx(34 / 62, abs=1e-15)
 
