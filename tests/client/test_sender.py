@@ -11,7 +11,7 @@ import pytest
 from ett_service.client import guard
 from ett_service.client.phase import phase
 from ett_service.client.session import step
-from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.builders.servers.web import Received, Reply, accepting, serving
 from tests.builders.trainers import recording, spooled
 
@@ -110,7 +110,7 @@ def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> 
     let_go, answered = threading.Event(), threading.Event()
 
     def answer(received: Received) -> Reply:
-        let_go.wait(30)
+        let_go.wait(PATIENCE_S)
         answered.set()
         return accepting(received)
 

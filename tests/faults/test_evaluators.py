@@ -25,12 +25,12 @@ from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import delivery, detection_run, regression, regression_change
 from tests.builders.clock import NOON
 from tests.builders.regressions.searches import searched_before
+from tests.builders.servers.waiting import PATIENCE_S
 from tests.faults.evaluators import BORN, FLAPS, HOLDS, LOOKS, REFUSED, Gate, Order, Told
 
 log = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60.0
 pytestmark = pytest.mark.xdist_group("evaluators")
 
 
@@ -79,7 +79,7 @@ class Children:
             if wanted(told):
                 self.kept.remove(told)
                 return told
-        while not wanted(told := self.program.told.get(timeout=PATIENCE_SECONDS)):
+        while not wanted(told := self.program.told.get(timeout=PATIENCE_S)):
             if told.child in self.alive:
                 self.kept.append(told)
         return told
@@ -111,7 +111,7 @@ def program() -> Iterator[Program]:
         yield made
         assert process.stdin is not None
         process.stdin.close()
-        reader.join(PATIENCE_SECONDS)
+        reader.join(PATIENCE_S)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ class Reader:
         """Wait until the run of that tick is written."""
         store = open_for_reading(self.database_url)
         wanted = select(func.count()).where(detection_run.c.at_us == tick * HOUR_US)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         try:
             while time.monotonic() < deadline:
                 with store.reading() as conn:
@@ -165,8 +165,8 @@ class Reader:
     ("rounds", "lease_seconds", "takeover_seconds"),
     [
         (20, 0.1, 5.0),
-        # The times of production, 15 s and 20 s, 20 times as fast.
-        pytest.param(None, 0.75, 1.0, marks=pytest.mark.long, id="long"),
+        # A lease of production, 15 s, 20 times as fast, and three of them to take over.
+        pytest.param(None, 0.75, 2.25, marks=pytest.mark.long, id="long"),
     ],
 )
 @pytest.mark.timeout(1_200)

@@ -12,7 +12,7 @@ from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import told
 from tests.builders.metrics import Page, labelled, lint, parsed
 from tests.builders.servers.ett import Server, serving
-from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
 
 STARTED, RUNNING = "ett_attempts_started_total", "ett_attempts_running"
 
@@ -47,7 +47,9 @@ def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
 
 
 def _scraped(server: Server, form: TextFormat) -> tuple[bytes, Page]:
-    answer = request("GET", f"{server.url}/metrics", headers={"Accept": form.value}, timeout=10)
+    answer = request(
+        "GET", f"{server.url}/metrics", headers={"Accept": form.value}, timeout=PATIENCE_S
+    )
     assert answer.status == 200
     return answer.body, parsed(answer.body.decode(), form)
 

@@ -20,6 +20,7 @@ from ett_service.storage.record.keys import create_project
 from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import kept, put
 from tests.builders.receivers.listening import Request, receiving, reply
+from tests.builders.servers.waiting import PATIENCE_S
 from tests.worker.dying import CLAIMED, NEVER, RECORDED, UNRECORDED, Order
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +63,7 @@ class Killer:
 
     def answer(self, request: Request, sock: socket) -> None:
         """Answer whoever lives."""
-        self._armed.wait(30)
+        self._armed.wait(PATIENCE_S)
         if self._kills:
             os.kill(self.child, signal.SIGKILL)
         reply(204)(request, sock)

@@ -1,7 +1,6 @@
 """What goes wrong with one job or with the database does not stop the worker."""
 
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -148,16 +147,3 @@ def test_the_loop_goes_on_when_the_database_is_well_again(
             assert wait_for(lambda: bool(caplog.records))
         assert vars(caplog.records[0])["event"] == "ledgers_failed"
         assert wait_for(lambda: stored(store, key) is not None)
-
-
-def test_a_worker_in_trouble_stops_at_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    took = []
-    with caplog.at_level(logging.ERROR), without(store, "dirty"):
-        for _ in range(5):
-            caplog.clear()
-            with running(Worker(store, Clock())) as worker:
-                assert wait_for(lambda: bool(caplog.records))
-                began = time.monotonic()
-                worker.stop()
-                took.append(time.monotonic() - began)
-    assert min(took) < 0.5  # and not the whole second that it waits after trouble

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.detectors.otava import FOLDER
 from ett_service.cli.verb import Exit
+from tests.builders.servers.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 CELL = "cell-2.5@12"
@@ -33,7 +34,7 @@ def bench() -> Bench:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
 
     return run

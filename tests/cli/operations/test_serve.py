@@ -10,7 +10,7 @@ from ett_service.cli.main import main
 from ett_service.client.transport import request
 from tests.builders.servers.ett import Server, address
 from tests.builders.servers.processes import Running, bare_environment
-from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.cli.conftest import story
 
 
@@ -29,7 +29,7 @@ def test_a_new_file_is_made_and_its_first_key_printed_once(tmp_path: Path) -> No
 def test_the_server_listens_on_loopback_unless_told_otherwise(served: Server) -> None:
     port = int(served.url.rpartition(":")[2])
     assert served.url.startswith("http://127.0.0.1:")
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S):
         pass
 
 
