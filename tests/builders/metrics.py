@@ -52,6 +52,6 @@ def lint(page: bytes) -> str:
     """Return what promtool has to say about a page in the plain format, which it can read."""
     command = [needed("promtool", "prometheus"), "check", "metrics"]
     checked = subprocess.run(command, input=page, capture_output=True, check=False)
-    said = checked.stdout.decode() + checked.stderr.decode()
-    assert checked.returncode in (0, 3), said
-    return said
+    output = checked.stdout.decode() + checked.stderr.decode()
+    assert checked.returncode in (0, 3), output
+    return output

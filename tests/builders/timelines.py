@@ -49,8 +49,8 @@ def cases(file: str) -> Iterator[Case]:
 def event(wire: Mapping[str, Any]) -> Event:
     """Build an event from its members on the wire; equal content gives an equal ``id``."""
     kind = EVENT_TYPES[wire["type"]]
-    known = {field.name for field in fields(kind)}
-    members = {name: _value(name, value) for name, value in wire.items() if name in known}
+    names = {field.name for field in fields(kind)}
+    members = {name: _value(name, value) for name, value in wire.items() if name in names}
     if kind is not AttemptEnded:
         members.setdefault("cycle", 0)
     built = kind(**{"id": "", **members})

@@ -59,9 +59,11 @@ def spooled(root: Path) -> list[dict[str, Any]]:
 
 def environment(spool: Path, url: str | None = None, **more: str) -> dict[str, str]:
     """Return the environment of a trainer: none of a scheduler's or torchrun's variables."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    told = {"ETT_SPOOL": str(spool), "ETT_JOB": "j", "PYTHONPATH": str(REPOSITORY)}
-    return kept | told | ({"ETT_URL": url, "ETT_API_KEY": "ett_key"} if url else {}) | more
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    variables = {"ETT_SPOOL": str(spool), "ETT_JOB": "j", "PYTHONPATH": str(REPOSITORY)}
+    return (
+        inherited | variables | ({"ETT_URL": url, "ETT_API_KEY": "ett_key"} if url else {}) | more
+    )
 
 
 def run_trainer(

@@ -105,16 +105,16 @@ def delivering(
 def run_once(deliverer: DeliveryThread) -> int:
     """Send what is due, wait for the end of it, and return how much that was."""
     begun = deliverer.run_once()
-    for one in begun:
-        one.join()
+    for thread in begun:
+        thread.join()
     return len(begun)
 
 
 def kept(store: Store, **wanted: object) -> list[Delivery]:
     """Read deliveries, the first of them first."""
     with store.reading() as conn:
-        found = deliveries.listing(conn, DeliveryFilter(**wanted), limit=1_000)  # type: ignore[arg-type]
-    return found[::-1]
+        newest_first = deliveries.listing(conn, DeliveryFilter(**wanted), limit=1_000)  # type: ignore[arg-type]
+    return newest_first[::-1]
 
 
 def sender(

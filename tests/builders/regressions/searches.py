@@ -51,10 +51,10 @@ class Script:
         return self.now_us
 
 
-def evaluated(found: Sequence[Finding]) -> RunResult:
+def evaluated(findings: Sequence[Finding]) -> RunResult:
     """Return what one run says."""
-    told = tuple(RunFinding(one, Severity.HIGH, ATTRIBUTION) for one in found)
-    return RunResult(told, (), series=7)
+    run_findings = tuple(RunFinding(finding, Severity.HIGH, ATTRIBUTION) for finding in findings)
+    return RunResult(run_findings, (), series=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Search:
         self.thread.run_once(epoch)
 
 
-def detecting(script: Script, **asked: object) -> DetectionOptions:
+def detecting(script: Script, **options: object) -> DetectionOptions:
     """Return options by which a thread finds what the script says."""
     audience = Audience(Directory([RECEIVER]))
-    known = DetectionOptions(
+    defaults = DetectionOptions(
         rules=StateRules(), audience=audience, evaluate=script.evaluate, clock=script.clock
     )
-    return replace(known, **asked)  # type: ignore[arg-type]
+    return replace(defaults, **options)  # type: ignore[arg-type]
 
 
 def searched_before(
@@ -94,8 +94,8 @@ def searched_before(
 
 
 @contextmanager
-def searching(store: Store, script: Script, **asked: object) -> Iterator[Search]:
+def searching(store: Store, script: Script, **options: object) -> Iterator[Search]:
     """Have an evaluator lead until the end of the block."""
-    thread = DetectionThread(store, detecting(script, **asked))
+    thread = DetectionThread(store, detecting(script, **options))
     yield Search(script, thread, thread.lease)
     thread.lease.resign()

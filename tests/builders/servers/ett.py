@@ -136,8 +136,8 @@ def address(process: Running) -> str:
 
 def address_in(log: str) -> str:
     """Return where a server says in its log that it serves, or nothing where it does not."""
-    found = _SERVING.search(log)
-    return "" if found is None else found[1]
+    match = _SERVING.search(log)
+    return "" if match is None else match[1]
 
 
 def _address_of(process: Running) -> str:

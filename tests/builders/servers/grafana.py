@@ -81,8 +81,8 @@ class Viewer:
         chosen = self.chosen(dashboard)
         for panel in dashboard.panels:
             for query in panel.queries:
-                found = self.ask(query, chosen)
-                if panel.needs_data and not query.may_be_empty and not _has_a_number(found):
+                samples = self.ask(query, chosen)
+                if panel.needs_data and not query.may_be_empty and not _has_a_number(samples):
                     yield panel.title, query.text
 
     def filled(self, text: str, chosen: Mapping[str, str]) -> str:
@@ -118,5 +118,5 @@ class Viewer:
         )
 
 
-def _has_a_number(found: Sequence[Sample]) -> bool:
-    return any(not isnan(value) for one in found for _, value in one.points)
+def _has_a_number(samples: Sequence[Sample]) -> bool:
+    return any(not isnan(value) for sample in samples for _, value in sample.points)

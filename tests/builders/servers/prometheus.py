@@ -82,10 +82,10 @@ class Prometheus:
     def query(self, expression: str, at: float | None = None) -> list[Sample]:
         """Evaluate *expression* at one instant, in seconds since the Unix epoch."""
         moment = {} if at is None else {"time": f"{at:.3f}"}
-        found = self.ask("query", query=expression, **moment)
-        if found["resultType"] == "scalar":
-            return [Sample({}, [_point(found["result"])])]
-        return [_sample(one) for one in found["result"]]
+        answer = self.ask("query", query=expression, **moment)
+        if answer["resultType"] == "scalar":
+            return [Sample({}, [_point(answer["result"])])]
+        return [_sample(series) for series in answer["result"]]
 
     def over(self, expression: str, start: float, end: float, step_s: float) -> list[Sample]:
         """Evaluate *expression* at every step from *start* to *end*."""
@@ -141,9 +141,9 @@ def backfill(samples: Path, blocks: Path) -> None:
     run([*make, "openmetrics", str(samples), str(blocks)])
 
 
-def _sample(found: Mapping[str, Any]) -> Sample:
-    told = found.get("values") or [found["value"]]
-    return Sample(found["metric"], [_point(one) for one in told])
+def _sample(series: Mapping[str, Any]) -> Sample:
+    told = series.get("values") or [series["value"]]
+    return Sample(series["metric"], [_point(one) for one in told])
 
 
 def _point(told: Sequence[Any]) -> tuple[float, float]:
