@@ -22,7 +22,7 @@ from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import job_ledger, rollup_daily
 from tests.builders.clock import HOUR, NOON, RECEIVED_AT
-from tests.builders.drawn.story import told
+from tests.builders.drawn.story import drawn_story
 from tests.builders.ledgers import deliver, refreshed
 from tests.builders.record import event
 from tests.builders.rollups import expected_rollups, stored_rollups
@@ -46,7 +46,7 @@ def fill(url: str, jobs: int) -> None:
 
 
 def story(number: int) -> Sequence[Event]:
-    return told(NOON, Random(number % 7))
+    return drawn_story(NOON, Random(number % 7))
 
 
 def recomputed(

@@ -17,7 +17,7 @@ from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key
 from ett_service.storage.schema import dirty, job_ledger, segment, share
 from tests.builders.clock import HOUR, NOON
-from tests.builders.drawn.story import told
+from tests.builders.drawn.story import drawn_story
 from tests.builders.ledgers import deliver, marked, refreshed
 from tests.builders.rollups import expected_rollups, stored_rollups
 
@@ -29,7 +29,12 @@ def jobs(store: Store, project_id: int) -> list[str]:
     """Return the names of jobs with all kinds of stories, of which nothing is folded yet."""
     names = [f"job-{number}" for number in range(12)]
     for number, name in enumerate(names):
-        deliver(store, JobKey(project_id, name), told(NOON, Random(number)), {"host-1": 5_000_000})
+        deliver(
+            store,
+            JobKey(project_id, name),
+            drawn_story(NOON, Random(number)),
+            {"host-1": 5_000_000},
+        )
     return names
 
 

@@ -10,7 +10,7 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import rollup_daily, rollup_hourly, tally_daily, tally_hourly
 from tests.builders.clock import HOUR, NOON
-from tests.builders.drawn.story import told
+from tests.builders.drawn.story import drawn_story
 from tests.builders.ledgers import deliver, refreshed
 from tests.builders.rollups import expected_rollups, stored_rollups
 
@@ -19,7 +19,7 @@ from tests.builders.rollups import expected_rollups, stored_rollups
 def _jobs(store: Store, project_id: int) -> None:
     for number in range(5):
         key = JobKey(project_id, f"job-{number}")
-        deliver(store, key, told(NOON, Random(number)))
+        deliver(store, key, drawn_story(NOON, Random(number)))
         refreshed(store, key, NOON + 100 * HOUR)
 
 

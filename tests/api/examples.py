@@ -16,7 +16,7 @@ from ett_service.storage.schema import delivery
 from ett_service.worker.metrics import MetricsThread
 from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
 from tests.builders.clock import NOON
-from tests.builders.jobs import failing_job, told
+from tests.builders.jobs import failing_job, wire_event
 from tests.builders.regressions.stored import finding, fires
 from tests.builders.weeks import fleet
 
@@ -74,7 +74,7 @@ def _send(recorder: Recording) -> None:
         assert recorder.client.post("/v1/events", json=batch).json()["rejected"] == 0
     facts = {"hardware": "h100", "name": "LLM 70B, second try", "code_version": "4.1"}
     events = failing_job(**facts)
-    far_ahead = told("heartbeat", 60 * 24 * 365)
+    far_ahead = wire_event("heartbeat", 60 * 24 * 365)
     answer = recorder.ask(
         "accept_events",
         "POST /v1/events",

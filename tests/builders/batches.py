@@ -24,7 +24,7 @@ def batch(*events: dict[str, Any], now_us: int = NOON, **members: Any) -> Batch:
     return read(json.dumps({"events": events, **members}).encode(), now_us=now_us)
 
 
-def kept(kind: str = "heartbeat", **members: Any) -> Arrival:
+def accepted(kind: str = "heartbeat", **members: Any) -> Arrival:
     """Decode one event that is taken."""
     (arrival,) = batch(wire(kind, **members)).arrivals
     return arrival

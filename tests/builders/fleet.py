@@ -22,7 +22,7 @@ LATER = NOON + 400 * 24 * HOUR
 """When everything here is long over."""
 
 
-def keep(store: Store, project_id: int, job: str, events: Sequence[Event]) -> JobKey:
+def store_job(store: Store, project_id: int, job: str, events: Sequence[Event]) -> JobKey:
     """Store the job's events and its ledger."""
     key = JobKey(project_id, job)
     deliver(store, key, events)

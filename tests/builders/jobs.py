@@ -12,15 +12,15 @@ def at(minute: float) -> str:
     return rfc3339(NOON + round(minute * MINUTE))
 
 
-def told(kind: str, minute: float, job: str = "llm-70b", **members: Any) -> dict[str, Any]:
+def wire_event(kind: str, minute: float, job: str = "llm-70b", **members: Any) -> dict[str, Any]:
     """Build a wire event so many minutes after noon; its id tells it from every other."""
     event = {"type": kind, "job": job, "at": at(minute), **members}
     return {**event, "id": hashlib.sha256(repr(event).encode()).hexdigest()[:16]}
 
 
-def spent(phase: str, start: float, end: float, **members: Any) -> dict[str, Any]:
+def wire_span(phase: str, start: float, end: float, **members: Any) -> dict[str, Any]:
     """Build a span from one minute after noon to another."""
-    return told("span", end, phase=phase, start=at(start), **members)
+    return wire_event("span", end, phase=phase, start=at(start), **members)
 
 
 def failing_job(job: str = "llm-70b", **facts: Any) -> list[dict[str, Any]]:
@@ -35,27 +35,27 @@ def failing_job(job: str = "llm-70b", **facts: Any) -> list[dict[str, Any]]:
     first, second = {"attempt": 0, **named}, {"attempt": 1, **named}
     described = {"model": "llm-70b", "cluster": "a", "team": "pretraining", "gpus": 8, **facts}
     return [
-        told("job", 0, **named, **described),
-        spent("scheduling", 0, 1, **first),
-        told("attempt_started", 1, gpus=8, **first),
-        spent("hardware_setup", 1, 3, **first),
-        spent("launcher_init", 3, 8, **first),
-        spent("pt2_compile", 8, 10, **first),
-        told("phase_started", 10, phase="train_loop", **first),
-        told("progress", 10, step=0, **first),
-        spent("checkpoint_blocking", 19, 20, **first),
-        told("checkpoint_saved", 20, step=100, **first),
-        told("progress", 20, step=100, **first),
-        told("progress", 30, step=200, **first),
-        told("attempt_ended", 30, outcome="failed", exit_code=137, **first),
-        told("attempt_started", 32, gpus=8, **second),
-        spent("launcher_init", 32, 35, **second),
-        told("phase_started", 35, phase="train_loop", **second),
-        told("checkpoint_restored", 35, step=100, **second),
-        told("progress", 45, step=200, **second),
-        told("progress", 60, step=350, **second),
-        told("phase_ended", 60, phase="train_loop", **second),
-        spent("shutdown", 60, 62, **second),
-        told("attempt_ended", 62, outcome="completed", **second),
-        told("job_ended", 62, outcome="completed", **named),
+        wire_event("job", 0, **named, **described),
+        wire_span("scheduling", 0, 1, **first),
+        wire_event("attempt_started", 1, gpus=8, **first),
+        wire_span("hardware_setup", 1, 3, **first),
+        wire_span("launcher_init", 3, 8, **first),
+        wire_span("pt2_compile", 8, 10, **first),
+        wire_event("phase_started", 10, phase="train_loop", **first),
+        wire_event("progress", 10, step=0, **first),
+        wire_span("checkpoint_blocking", 19, 20, **first),
+        wire_event("checkpoint_saved", 20, step=100, **first),
+        wire_event("progress", 20, step=100, **first),
+        wire_event("progress", 30, step=200, **first),
+        wire_event("attempt_ended", 30, outcome="failed", exit_code=137, **first),
+        wire_event("attempt_started", 32, gpus=8, **second),
+        wire_span("launcher_init", 32, 35, **second),
+        wire_event("phase_started", 35, phase="train_loop", **second),
+        wire_event("checkpoint_restored", 35, step=100, **second),
+        wire_event("progress", 45, step=200, **second),
+        wire_event("progress", 60, step=350, **second),
+        wire_event("phase_ended", 60, phase="train_loop", **second),
+        wire_span("shutdown", 60, 62, **second),
+        wire_event("attempt_ended", 62, outcome="completed", **second),
+        wire_event("job_ended", 62, outcome="completed", **named),
     ]

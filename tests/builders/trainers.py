@@ -29,7 +29,7 @@ class Recording:
         """Every event that is on disk."""
         return spooled(self.recorder.spool.directory)
 
-    def said(self, *types: str) -> list[dict[str, Any]]:
+    def events_of(self, *types: str) -> list[dict[str, Any]]:
         """The events of these types, in the order of their instants."""
         chosen = [event for event in self.events if event["type"] in types]
         return sorted(chosen, key=lambda event: int(event["mono_us"]))

@@ -123,7 +123,7 @@ def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> 
                 with phase("evaluation"):
                     pass
         assert not answered.is_set()
-        assert len(here.said("phase_ended")) == 99
+        assert len(here.events_of("phase_ended")) == 99
         let_go.set()
 
 

@@ -91,7 +91,7 @@ class Service:
         self.described.check(answer)
         return answer
 
-    def told(self, events: list[Json], **batch: Any) -> Json:
+    def ingest(self, events: list[Json], **batch: Any) -> Json:
         """Send one batch, of which every event must stand."""
         answer = self.ask("POST", "/v1/events", json={**batch, "events": events})
         assert answer.status_code == 200, answer.text

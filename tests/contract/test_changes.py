@@ -33,7 +33,7 @@ REQUESTS: list[tuple[str, str, Any, int]] = [
 def test_questions_about_changes_are_answered_as_declared(served: Service) -> None:
     deploy = {"at": "2026-03-01T12:30:00Z", "kind": "deploy", "title": "Trainer 4.2"}
     with served.project("changes") as mine:
-        mine.told(failing_job(JOB))
+        mine.ingest(failing_job(JOB))
         wait_for(lambda: mine.knows(JOB))
         assert served.ask("POST", "/v1/markers?project=changes", json=deploy).status_code == 201
         for method, path, body, status in REQUESTS:

@@ -32,7 +32,7 @@ def test_markers_are_answered_as_declared(served: Service) -> None:
 
 
 def test_corrections_and_the_deletion_of_a_job_are_answered_as_declared(served: Service) -> None:
-    served.told(failing_job(JOB))
+    served.ingest(failing_job(JOB))
     wait_for(lambda: served.knows(JOB))
     verdict, exclusion = f"{OF_JOB}/attempts/0/verdict", f"{OF_JOB}/exclusion"
 
@@ -62,7 +62,7 @@ def test_corrections_and_the_deletion_of_a_job_are_answered_as_declared(served: 
 
 def test_a_verdict_and_an_exclusion_show_in_the_job_as_declared(served: Service) -> None:
     with served.project("corrected") as service:
-        service.told(failing_job(JOB))
+        service.ingest(failing_job(JOB))
         wait_for(lambda: service.knows(JOB))
         service.ask("PUT", f"{OF_JOB}/attempts/0/verdict", json=VERDICT)
         service.ask("PUT", f"{OF_JOB}/exclusion", json=EXCLUSION)

@@ -27,7 +27,7 @@ def service(served: Service) -> Iterator[Service]:
     """Return the service with a job in a project of its own."""
     with served.project("described") as service:
         # In a cluster of its own: of those that fall into one bucket the latest is the exemplar.
-        service.told(failing_job(JOB, cluster="described", labels={"a": "b"}))
+        service.ingest(failing_job(JOB, cluster="described", labels={"a": "b"}))
         wait_for(lambda: service.knows(JOB))
         yield service
 
@@ -181,7 +181,7 @@ REFUSED: dict[str, Json] = {
 
 
 def test_every_code_of_the_closed_list_is_answered_and_described(service: Service) -> None:
-    service.told([{**BEAT, "id": "e-1"}])
+    service.ingest([{**BEAT, "id": "e-1"}])
     page = json.dumps(service.described.page)
 
     assert {*REFUSED, "malformed_json"} == {code.value for code in Code}

@@ -93,7 +93,7 @@ def test_what_is_sent_over_http_is_answered_with_the_expected_numbers(
     ]
     for timeline in sample(closed, SENT // len(FILES) + 1):
         with served.project(timeline.name) as service:
-            service.told(timeline.events)
+            service.ingest(timeline.events)
             wait_for(partial(service.knows, timeline.job))
 
             job = service.read(f"/v1/jobs/{quoted(timeline.job)}")

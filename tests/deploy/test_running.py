@@ -186,7 +186,7 @@ def test_service_and_worker_take_events_and_show_them_to_prometheus(
         kind = {"Content-Type": "application/json"}
         assert request("POST", f"{url}/v1/events", writer, body, kind).status == 200
         page = f"{url}/metrics"
-        wait_for(lambda: b'"a-cluster"' in request("GET", page, key).body, running[1].told)
+        wait_for(lambda: b'"a-cluster"' in request("GET", page, key).body, running[1].logged)
         assert request("GET", page).status == 401
         assert request("GET", page, writer).status == 403
     finally:

@@ -16,7 +16,7 @@ from ett_service.storage.metrics import counters
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.labels import ShownLabels
 from tests.builders.clock import HOUR, MINUTE, NOON
-from tests.builders.jobs import failing_job, spent, told
+from tests.builders.jobs import failing_job, wire_event, wire_span
 from tests.builders.servers.application import Service
 
 ECONOMY = Economy(
@@ -29,8 +29,8 @@ SHOWN = ShownLabels(frozenset({"a"}), frozenset({"llm-70b", "vit"}))
 @pytest.fixture
 def told_service(service: Service) -> Service:
     """Two cohorts of one cluster, the larger one with prices known."""
-    service.told(failing_job(hardware="H100"))
-    service.told(failing_job("small", model="vit", gpus=1, hardware="H100"))
+    service.ingest(failing_job(hardware="H100"))
+    service.ingest(failing_job("small", model="vit", gpus=1, hardware="H100"))
     service.clock.now_us = NOON + 2 * HOUR
     return service
 
@@ -97,11 +97,11 @@ def test_percentiles_are_of_the_attempts_that_left_the_phase(told_service: Servi
 
 
 def opened(service: Service, job: str, minute: float) -> None:
-    service.told(
+    service.ingest(
         [
-            told("job", minute, job=job, model="vit", cluster="a"),
-            spent("scheduling", minute - 1, minute, job=job),
-            told("phase_started", minute, job=job, phase="launcher_init"),
+            wire_event("job", minute, job=job, model="vit", cluster="a"),
+            wire_span("scheduling", minute - 1, minute, job=job),
+            wire_event("phase_started", minute, job=job, phase="launcher_init"),
         ]
     )
 

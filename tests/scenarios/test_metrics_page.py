@@ -9,7 +9,7 @@ from ett_service.client.transport import request
 from ett_service.core.words import label
 from ett_service.metrics.text import TextFormat
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.jobs import told
+from tests.builders.jobs import wire_event
 from tests.builders.metrics import Page, labelled, lint, parsed
 from tests.builders.servers.ett import Server, serving
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
@@ -57,8 +57,8 @@ def _scraped(server: Server, form: TextFormat) -> tuple[bytes, Page]:
 @ON_ONE_ENGINE
 def test_no_name_that_a_user_makes_up_breaks_the_page(server: Server) -> None:
     for number, name in enumerate((*TAKEN, *REFUSED)):
-        facts = told("job", 0, job=f"job-{number}", model=name, cluster=name)
-        ended = told("attempt_ended", 1, job=f"job-{number}", outcome="failed")
+        facts = wire_event("job", 0, job=f"job-{number}", model=name, cluster=name)
+        ended = wire_event("attempt_ended", 1, job=f"job-{number}", outcome="failed")
         assert server.send([facts, ended]).status == 200
 
     def shown() -> Page | None:

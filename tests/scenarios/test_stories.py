@@ -9,7 +9,7 @@ import pytest
 
 from ett_service.core.intervals import rfc3339
 from tests.builders.clock import MINUTE, NOON
-from tests.builders.jobs import at, failing_job, spent, told
+from tests.builders.jobs import at, failing_job, wire_event, wire_span
 from tests.builders.servers.ett import Server
 
 pytestmark = pytest.mark.xdist_group("stories")
@@ -25,14 +25,14 @@ def test_a_job_that_fails_twice(server: Server) -> None:
             for event in failing_job()
             if event["at"] < at(50) and event["type"] != "job_ended"
         ),
-        told("attempt_ended", 50, outcome="preempted", attempt=1),
-        told("attempt_started", 55, **third),
-        spent("launcher_init", 55, 58, **third),
-        told("phase_started", 58, phase="train_loop", **third),
-        told("progress", 70, step=500, **third),
-        told("phase_ended", 70, phase="train_loop", **third),
-        told("attempt_ended", 70, outcome="completed", **third),
-        told("job_ended", 70, outcome="completed"),
+        wire_event("attempt_ended", 50, outcome="preempted", attempt=1),
+        wire_event("attempt_started", 55, **third),
+        wire_span("launcher_init", 55, 58, **third),
+        wire_event("phase_started", 58, phase="train_loop", **third),
+        wire_event("progress", 70, step=500, **third),
+        wire_event("phase_ended", 70, phase="train_loop", **third),
+        wire_event("attempt_ended", 70, outcome="completed", **third),
+        wire_event("job_ended", 70, outcome="completed"),
     ]
     assert server.send(events).status == 200
     job = server.reaches(JOB, lambda answer: answer["state"] == "finished")
@@ -123,5 +123,5 @@ def test_a_worker_beside_the_server_computes_what_the_server_takes_in(
 
 
 def test_a_name_that_looks_encoded_is_read_back_as_it_is(server: Server) -> None:
-    assert server.send([told("heartbeat", 0, "100%41 ä")]).status == 200
+    assert server.send([wire_event("heartbeat", 0, "100%41 ä")]).status == 200
     server.reaches("/v1/jobs/100%2541%20%C3%A4", lambda answer: answer["job"] == "100%41 ä")

@@ -26,8 +26,8 @@ from ett_service.worker.deliver import DeliveryThread
 from tests.builders.clock import NOON, Clock
 from tests.builders.receivers.deliveries import (
     SIGNING,
+    deliveries_in,
     delivering,
-    kept,
     named,
     put,
     put_one,
@@ -98,7 +98,7 @@ def test_a_receiver_that_fails_is_asked_again_by_the_schedule_until_it_is_given_
 
     asked = arrivals(store, project_id, answer, sending)
 
-    (dead,) = kept(store)
+    (dead,) = deliveries_in(store)
     tried = [(each.at_us + each.took_us - NOON) // SECOND_US for each in dead.tried]
     assert asked
     # Who is given up in a tenth of a second may not have read the request by then.
@@ -125,7 +125,7 @@ def test_a_receiver_that_takes_it_is_asked_once(
 ) -> None:
     assert arrivals(store, project_id, answer) == [0]
 
-    assert [one.done for one in kept(store)] == [DeliveryState.SENT]
+    assert [one.done for one in deliveries_in(store)] == [DeliveryState.SENT]
 
 
 def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_id: int) -> None:
@@ -133,7 +133,10 @@ def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_
 
     assert arrivals(store, project_id, reply(410)) == [0]
 
-    assert [one.done for one in kept(store)] == [DeliveryState.DEAD, DeliveryState.DEAD]
+    assert [one.done for one in deliveries_in(store)] == [
+        DeliveryState.DEAD,
+        DeliveryState.DEAD,
+    ]
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -204,7 +207,7 @@ def test_a_receiver_that_hangs_does_not_keep_the_worker_from_ending(
         with deliverer as delivers:
             delivers.run_once()
             assert wait_for(lambda: len(web.requests) == 1)
-        assert [one.done for one in kept(store)] == [DeliveryState.WAITING]
+        assert [one.done for one in deliveries_in(store)] == [DeliveryState.WAITING]
         let_go.set()
 
 
@@ -212,7 +215,7 @@ def test_what_is_put_while_it_runs_is_sent(store: Store, project_id: int) -> Non
     with receiving() as web, delivering(store, Clock(NOON), [named("a", web.url)]) as deliverer:
         deliverer.start()
         put(store, project_id, ["a"], NOON)
-        assert wait_for(lambda: [one.done for one in kept(store)] == [DeliveryState.SENT])
+        assert wait_for(lambda: [one.done for one in deliveries_in(store)] == [DeliveryState.SENT])
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -241,7 +244,7 @@ def test_a_receiver_that_there_is_no_more_is_given_up(store: Store, project_id: 
     with delivering(store, Clock(NOON), []) as deliverer:
         run_once(deliverer)
 
-    (one,) = kept(store)
+    (one,) = deliveries_in(store)
     assert one.done is DeliveryState.DEAD
     assert one.tried[-1].said == "The receiver no longer exists."
 
@@ -265,7 +268,10 @@ def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
     ends = [json.loads(request.body)[0]["endsAt"] for request in web.requests]
     assert len(ends) == 6
     assert ends == sorted(ends)
-    assert [one.done for one in kept(store)] == [DeliveryState.SENT, DeliveryState.SENT]
+    assert [one.done for one in deliveries_in(store)] == [
+        DeliveryState.SENT,
+        DeliveryState.SENT,
+    ]
 
 
 def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
@@ -275,7 +281,7 @@ def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
     with delivering(store, Clock(NOON + 2), [named("a", "http://127.0.0.1:1/")]) as deliverer:
         run_once(deliverer)
 
-    (one,) = kept(store)
+    (one,) = deliveries_in(store)
     assert one.tries == 1
     assert "It failed with" in one.tried[0].said
     assert "A delivery could not be made." in caplog.messages
@@ -309,7 +315,7 @@ def test_several_workers_share_the_deliveries_and_send_none_twice(
             put(store, project_id, ["r0", "r1", "r2"], NOON, fingerprint=f"f{number}")
         for one in (store, *others):
             stack.enter_context(delivering(one, Clock(NOON), receivers)).start()
-        assert wait_for(lambda: all(one.done is DeliveryState.SENT for one in kept(store)))
+        assert wait_for(lambda: all(one.done is DeliveryState.SENT for one in deliveries_in(store)))
     for one in others:
         one.close()
 

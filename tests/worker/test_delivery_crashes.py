@@ -18,7 +18,7 @@ from ett_service.storage.engine.store import open_store
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import NOON
-from tests.builders.receivers.deliveries import kept, put
+from tests.builders.receivers.deliveries import deliveries_in, put
 from tests.builders.receivers.listening import Request, receiving, reply
 from tests.builders.servers.waiting import PATIENCE_S
 from tests.worker.dying import CLAIMED, NEVER, RECORDED, UNRECORDED, Order
@@ -125,7 +125,9 @@ def test_nothing_is_lost_with_whoever_dies_between_claim_and_record(
     for request in web.requests:
         told.setdefault(request.id, set()).add(request.body)
     store = open_store(database_url)
-    assert {one.id: one.done for one in kept(store)} == dict.fromkeys(told, DeliveryState.SENT)
+    assert {one.id: one.done for one in deliveries_in(store)} == dict.fromkeys(
+        told, DeliveryState.SENT
+    )
     store.close()
     assert [len(bodies) for bodies in told.values()] == [1] * rounds
     assert rounds <= len(web.requests) <= 2 * rounds

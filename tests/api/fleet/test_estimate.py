@@ -50,7 +50,7 @@ def test_without_a_price_there_is_no_money(service: Service) -> None:
 
 def test_the_share_that_trains_may_be_that_of_a_cohort(service: Service) -> None:
     service.clock.now_us += 10 * 3600 * 1_000_000
-    service.told(failing_job())
+    service.ingest(failing_job())
     found = service.get(PATH, **CLIMATE, measured=True, where="team:pretraining", **DAY)
 
     assert (found["ett_from"], found["measured_jobs"]) == ("measured", 1)

@@ -19,7 +19,7 @@ LLAMA_3: dict[str, Any] = {
 
 def test_inputs_are_measured_in_the_window(service: Service) -> None:
     service.clock.now_us += 10 * 3600 * 1_000_000
-    service.told(failing_job())
+    service.ingest(failing_job())
     answer = service.get(PATH, failures="all", accelerators="8,16", **DAY)
 
     # One failure of one node in its 59 minutes; a save of a minute, a recovery of five.

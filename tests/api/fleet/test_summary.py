@@ -9,7 +9,7 @@ from ett_service.core.intervals import rfc3339
 from tests.api.fleet.shifted import assert_holds, parts_of, shifted, us
 from tests.builders.clock import HOUR
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.jobs import failing_job, told
+from tests.builders.jobs import failing_job, wire_event
 from tests.builders.servers.application import Service
 
 Query = dict[str, Any]
@@ -31,14 +31,14 @@ WINDOWS = (
 def fleet(service: Service) -> Service:
     """Four jobs of two teams at other times, one across a midnight, one of unknown size."""
     service.clock.now_us += 6 * HOUR
-    service.told(failing_job())
-    service.told(shifted(failing_job("early", team="vision", gpus=8), 17.25 - 9 * DAY))
-    service.told(shifted(failing_job("nightly", team="vision", model=None), 681.5 - 2 * DAY))
+    service.ingest(failing_job())
+    service.ingest(shifted(failing_job("early", team="vision", gpus=8), 17.25 - 9 * DAY))
+    service.ingest(shifted(failing_job("nightly", team="vision", model=None), 681.5 - 2 * DAY))
     nothing_known = [
         {name: value for name, value in event.items() if name != "gpus"}
         for event in failing_job("unknown")
     ]
-    service.told(shifted(nothing_known, 40 - DAY))
+    service.ingest(shifted(nothing_known, 40 - DAY))
     return service
 
 
@@ -231,7 +231,7 @@ def test_a_reading_key_sees_its_own_project_and_a_fleet_key_all(fleet: Service) 
     everybody = fleet.key({"fleet"}, project="operators")
     own = fleet.key({"read"})
     fleet.client.headers["Authorization"] = f"Bearer {stranger}"
-    fleet.told(failing_job("theirs"))
+    fleet.ingest(failing_job("theirs"))
     query: Query = {"from": ALL[0], "to": ALL[1]}
 
     def jobs(key: str, status: int = 200, **asked: Any) -> Any:
@@ -326,6 +326,8 @@ def test_what_cannot_be_answered_names_the_parameter_and_what_is_allowed(service
 
 @ON_ONE_ENGINE
 def test_a_job_with_the_name_of_a_formula_is_only_a_name(service: Service) -> None:
-    service.told([told("job", 0, job="=1+1", gpus=1), told("heartbeat", 1, job="=1+1")])
+    service.ingest(
+        [wire_event("job", 0, job="=1+1", gpus=1), wire_event("heartbeat", 1, job="=1+1")]
+    )
     answer = service.client.get("/v1/jobs", params={"format": "csv"})
     assert "\r\n'=1+1," in answer.text

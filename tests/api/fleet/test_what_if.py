@@ -18,7 +18,7 @@ TEXTS = ["cut pt2_compile by 50 %", "cut all failures by 100 %", "publish off th
 def fleet(service: Service) -> Service:
     """One job, of which `tests.stories` tells: it fails at minute 30 and has caught up at 45."""
     service.clock.now_us += 24 * 3_600_000_000
-    service.told(failing_job())
+    service.ingest(failing_job())
     return service
 
 

@@ -30,7 +30,7 @@ from ett_service.core.events import (
 from ett_service.core.ledger.results import Limits
 from ett_service.core.words import Cause, Origin, Outcome, Phase
 from tests.builders.drawn.heap import heaped
-from tests.builders.drawn.story import told
+from tests.builders.drawn.story import drawn_story
 
 SECOND = 1_000_000
 BIRTH = 1_740_816_000 * SECOND  #: some instant of this century
@@ -192,7 +192,7 @@ def _heap_of_minutes(seed: int) -> Timeline:
 
 def _story(seed: int) -> Timeline:
     chance = Random(seed)
-    events = told(BIRTH, chance)
+    events = drawn_story(BIRTH, chance)
     offsets = {"host-1": chance.choice([0, 40 * SECOND])}
     return Timeline(events, offsets, BIRTH + chance.randrange(20_000) * SECOND, Limits())
 

@@ -110,7 +110,7 @@ def run_once(deliverer: DeliveryThread) -> int:
     return len(begun)
 
 
-def kept(store: Store, **wanted: object) -> list[Delivery]:
+def deliveries_in(store: Store, **wanted: object) -> list[Delivery]:
     """Read deliveries, the first of them first."""
     with store.reading() as conn:
         newest_first = deliveries.listing(conn, DeliveryFilter(**wanted), limit=1_000)  # type: ignore[arg-type]

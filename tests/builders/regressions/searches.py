@@ -22,7 +22,7 @@ from ett_service.worker.lease import LeaseThread
 from ett_service.worker.notify import Audience
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from tests.builders.clock import NOON
-from tests.builders.fleet import calm_job, keep
+from tests.builders.fleet import calm_job, store_job
 from tests.builders.regressions.stored import ATTRIBUTION
 
 RECEIVER = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook", FORMATS["generic"])
@@ -88,7 +88,7 @@ def searched_before(
     store: Store, project_id: int, midnight_us: int = NOON // DAY_US * DAY_US
 ) -> None:
     """Give a project a job and a run of the day before."""
-    keep(store, project_id, "first", calm_job(midnight_us - DAY_US, training=10))
+    store_job(store, project_id, "first", calm_job(midnight_us - DAY_US, training=10))
     run = DetectionRun(project_id, midnight_us - DAY_US, 0, 0, 0, "{}")
     store.write(partial(detection_runs.add, run=run, now_us=run.at_us))
 

@@ -40,7 +40,7 @@ class Service:
         """Post one batch."""
         return self.client.post("/v1/events", json={"events": list(events), **batch})
 
-    def told(self, events: Sequence[dict[str, Any]], **batch: Any) -> None:
+    def ingest(self, events: Sequence[dict[str, Any]], **batch: Any) -> None:
         """Post one batch of good events, and let the worker do what there is to do."""
         answer = self.send(events, **batch)
         assert answer.status_code == 200, answer.text

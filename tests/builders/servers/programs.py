@@ -31,13 +31,13 @@ class Program:
         """Wait until it answers at *url*."""
 
         def answers() -> bool:
-            assert self._process.poll() is None, self.told()
+            assert self._process.poll() is None, self.logged()
             try:
                 return request("GET", url).status == 200
             except Unreachable:
                 return False
 
-        wait_for(answers, self.told)
+        wait_for(answers, self.logged)
 
     def stop(self) -> None:
         """Ask it to end, and see that it has."""
@@ -50,7 +50,7 @@ class Program:
                 self._process.wait()
                 raise
 
-    def told(self) -> str:
+    def logged(self) -> str:
         """Return the end of its log."""
         return f"{self.log.name}:\n{self.log.read_text()[-_SHOWN:]}"
 

@@ -75,9 +75,9 @@ class Prometheus:
         if self._program is not None:
             self._program.stop()
 
-    def told(self) -> str:
+    def logged(self) -> str:
         """Return the end of its log."""
-        return "" if self._program is None else self._program.told()
+        return "" if self._program is None else self._program.logged()
 
     def query(self, expression: str, at: float | None = None) -> list[Sample]:
         """Evaluate *expression* at one instant, in seconds since the Unix epoch."""
@@ -110,7 +110,7 @@ class Prometheus:
         after = time.time() if since is None else since
         scraped = f'count(timestamp(up{{job="{SCRAPE_JOB}"}}) > {after})'
         wait_for(
-            lambda: any(one.value >= len(self.targets) for one in self.query(scraped)), self.told
+            lambda: any(one.value >= len(self.targets) for one in self.query(scraped)), self.logged
         )
 
     def _config(self) -> dict[str, Any]:

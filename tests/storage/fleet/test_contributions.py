@@ -16,7 +16,12 @@ from ett_service.storage.jobs.batches import JobBatch
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import rollup_daily
 from tests.builders.clock import NOON
-from tests.builders.databases.statements import FEWEST_STATEMENTS, Crash, before_statement, heard
+from tests.builders.databases.statements import (
+    FEWEST_STATEMENTS,
+    Crash,
+    before_statement,
+    recorded_statements,
+)
 from tests.builders.ledgers import deliver
 from tests.builders.rollups import stored_rollups
 
@@ -98,7 +103,7 @@ def test_what_has_not_changed_is_not_written(store: Store, key: JobKey) -> None:
     replace(store, key, cells)
 
     def work(conn: Connection) -> list[str]:
-        with heard(conn) as statements:
+        with recorded_statements(conn) as statements:
             contributions.replace(conn, key, cells)
         return statements
 
