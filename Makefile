@@ -4,6 +4,9 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
+# How often the long forms try.
+CASES ?= 10000
+ROUNDS ?= 200
 # Named after the requested PyTorch, so that another one sets up again.
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
@@ -35,14 +38,15 @@ test: setup ## Run the tests.
 laws: setup ## Test the laws of the ledger and of the rollups on many more random cases.
 	$(BIN)/pytest tests/core/test_laws.py tests/contract/test_timelines.py \
 		'tests/aggregation/test_rollup_laws.py::test_rollups_sum_up_what_the_events_say[sqlite]' \
-		-n 2 --quiet --hypothesis-profile=laws --timeout=3600
+		-n 2 --quiet --hypothesis-profile=laws --cases=$(CASES) --timeout=3600
 
 faults: setup ## Kill and pause processes hundreds of times, and check that nothing is lost or done twice. This takes minutes.
-	$(BIN)/pytest tests/faults tests/worker --long -m long --timeout=3600 --quiet
+	$(BIN)/pytest tests/faults tests/worker -n 2 --dist loadgroup --quiet \
+		--long -m long --rounds=$(ROUNDS) --timeout=3600
 
 live: setup ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler.
 	$(BIN)/pytest tests/live tests/scenarios/test_real_job.py tests/metrics/test_many_cohorts.py \
-		--long --quiet
+		-n 2 --dist loadgroup --quiet --long
 
 lint: setup ## Check format, style, types and layers.
 	$(BIN)/ruff format --check

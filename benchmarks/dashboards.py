@@ -30,7 +30,7 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.fleet.rollups import CohortFilter, totals
 from ett_service.storage.folded_jobs import RowChanges
 from ett_service.storage.record.keys import create_project
-from tests import postgres
+from tests.builders.databases import postgres
 
 GOAL_SECONDS, GOAL_RATIO = 0.1, 20.0
 SECOND = 1_000_000

@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ett_service.storage.engine.migrate import migrate
-from tests import postgres
+from tests.builders.databases import postgres
 
 GOAL_SECONDS = 1.0
 ETT = str(Path(sys.executable).with_name("ett"))

@@ -31,8 +31,8 @@ from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
-from tests import postgres
-from tests.conftest import new_postgresql
+from tests.builders.databases import postgres
+from tests.builders.databases.engines import new_postgresql
 
 GOAL = 0.3  #: of the whole
 COLD_ROUNDS, FEWEST_ROUNDS = 3, 9

@@ -35,7 +35,7 @@ from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.metrics.counters import Exemplar
 from ett_service.storage.schema import counter, exemplar, label_value, published
-from tests.live.prometheus import Prometheus
+from tests.builders.servers.prometheus import Prometheus
 
 CLUSTERS = tuple(f"cluster-{number}" for number in range(4))
 COHORTS = tuple(f"cohort-{number:02}" for number in range(50))

@@ -2,39 +2,38 @@
 
 import os
 import shutil
-import uuid
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
-from sqlalchemy import URL, Connection, exists, literal, make_url, select, union_all
+from hypothesis import settings
 
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_project
-from ett_service.storage.schema import metadata
-from tests import postgres
-from tests.builders import RECEIVED_AT
-
-DIALECTS = ("sqlite", "postgresql")
+from tests.builders.clock import RECEIVED_AT
+from tests.builders.databases import postgres
+from tests.builders.databases.engines import DIALECTS, clear, new_postgresql
+from tests.builders.servers.application import Service, running
 
 LONGEST_NAME = 80
-
-#: Names the tables that hold something, but for the one that names the store.
-_FILLED = union_all(
-    *(
-        select(literal(table.name)).where(exists(select(literal(1)).select_from(table)))
-        for table in metadata.sorted_tables
-        if table.name != "store"
-    )
-)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the caller choose tests in their long form."""
     parser.addoption("--long", action="store_true", help="let live tests take a quarter of an hour")
+    parser.addoption("--cases", type=int, default=10_000, help="of each law (profile laws)")
+    parser.addoption("--rounds", type=int, default=200, help="of killing and pausing (--long)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say how many cases are drawn, and have programs heed SIGINT in the background too."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    drawn = settings(deadline=None, database=None)
+    settings.register_profile("test", drawn, max_examples=100, derandomize=True)
+    settings.register_profile("laws", drawn, max_examples=config.getoption("--cases"))
+    settings.load_profile("test")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -50,20 +49,6 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     if isinstance(val, bytes | str) and len(val) > LONGEST_NAME:
         return f"{argname} of {len(val)}"
     return None
-
-
-def clear(store: Store) -> None:
-    """Forget all that *store* holds but its own name."""
-
-    def forget(conn: Connection) -> None:
-        filled = set(conn.execute(_FILLED).scalars())
-        for table in reversed(metadata.sorted_tables):
-            if table.name in filled:
-                conn.execute(table.delete())
-        own_name = metadata.tables["store"].c.name == "store_epoch"
-        conn.execute(metadata.tables["store"].delete().where(~own_name))
-
-    store.write(forget)
 
 
 @pytest.fixture(scope="session")
@@ -140,19 +125,8 @@ def project_id(store: Store) -> int:
     return store.write(lambda conn: create_project(conn, "research", RECEIVED_AT))
 
 
-@contextmanager
-def new_postgresql(server: str) -> Iterator[str]:
-    """Create a database on *server*, and drop it in the end whoever still uses it."""
-    name = f"ett_test_{uuid.uuid4().hex[:12]}"
-    address = make_url(server).set(drivername="postgresql")
-    with psycopg.connect(_text(address), autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name}")
-    try:
-        yield _text(address.set(drivername="postgresql+psycopg", database=name))
-    finally:
-        with psycopg.connect(_text(address), autocommit=True) as conn:
-            conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def _text(address: URL) -> str:
-    return address.render_as_string(hide_password=False)
+@pytest.fixture
+def service(store: Store) -> Iterator[Service]:
+    """Return the application on a store, with a clock and a worker that the test moves by hand."""
+    with running(store) as service:
+        yield service

@@ -14,8 +14,9 @@ from ett_service.cli.verb import now_us
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import lease
-from tests.engines import ON_ONE_ENGINE
-from tests.worker.rig import eventually, running
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import running
 
 
 def epoch(store: Store) -> int | None:
@@ -29,7 +30,7 @@ def test_each_start_of_a_worker_leads_the_search(store: Store) -> None:
     for _ in range(2):
         before = epoch(store)
         with running(worker(_settings(store), store, now_us)):
-            assert eventually(partial(_is_another, store, before))
+            assert wait_for(partial(_is_another, store, before))
     assert epoch(store) == 2
 
 
@@ -43,7 +44,7 @@ def test_a_worker_searches_unless_the_settings_say_otherwise(
     ) as working:
         assert working.alive
         if enabled:
-            assert eventually(lambda: epoch(store) is not None)
+            assert wait_for(lambda: epoch(store) is not None)
     assert (epoch(store) is not None) is enabled
 
 

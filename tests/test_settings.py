@@ -7,7 +7,7 @@ import pytest
 
 from ett_service.core.intervals import DAY_US
 from ett_service.settings import OTHER_VARIABLES, BadSettings, Row, Settings, load, variable
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 ROOT = Path(__file__).parents[1]
 

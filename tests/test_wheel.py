@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import address, eventually
+from tests.builders.servers.ett import address_in
+from tests.builders.servers.waiting import wait_for
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = "http://127.0.0.1:8080"
@@ -154,7 +155,8 @@ def _serving(programs: Path, folder: Path) -> Iterator[tuple[str, str]]:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            yield address(process.stderr), process.stdout.readline().strip()
+            served_at = next(filter(None, map(address_in, process.stderr)))
+            yield served_at, process.stdout.readline().strip()
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=120)
@@ -180,7 +182,7 @@ def test_an_installed_server_takes_what_the_readme_sends(with_server: Path, tmp_
         assert _curl(send, key)["accepted"] > 0
         assert read
         for command in read:
-            eventually(partial(_is_known, command, key))
+            wait_for(partial(_is_known, command, key))
 
 
 def _curl(command: str, key: str) -> dict[str, Any]:

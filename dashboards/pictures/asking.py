@@ -13,8 +13,8 @@ from dashboards.build.variables import filled
 from dashboards.pictures.frames import Frame, of_rows, of_samples, transformed
 from ett_service.core.intervals import SECOND_US
 from ett_service.storage.schema.views import READER
-from tests.live.grafana import Range, Viewer
-from tests.live.prometheus import Prometheus
+from tests.builders.servers.grafana import Range, Viewer
+from tests.builders.servers.prometheus import Prometheus
 
 HOUR_S = 3600
 _LONG_S = 24 * HOUR_S

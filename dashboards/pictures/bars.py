@@ -23,7 +23,7 @@ from dashboards.pictures.spot import (
     title_of,
     width_of,
 )
-from tests.live.grafana import Range
+from tests.builders.servers.grafana import Range
 
 Told = tuple[str, float | None]
 """A name and a value."""

@@ -11,7 +11,7 @@ import yaml
 
 from dashboards.pictures.past import Page
 from ett_service.core.intervals import SECOND_US
-from tests.live.prometheus import Prometheus
+from tests.builders.servers.prometheus import Prometheus
 
 RULES = Path(__file__).parents[1] / "rules" / "recording.yaml"
 

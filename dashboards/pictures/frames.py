@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from dashboards.build.kit import Format, Panel, Query, Transformation
-from tests.live.prometheus import Sample
+from tests.builders.servers.prometheus import Sample
 
 _LABEL = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 

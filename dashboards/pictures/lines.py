@@ -15,7 +15,7 @@ from dashboards.build.kit import Panel, Stack
 from dashboards.pictures.frames import Line
 from dashboards.pictures.numbers import shown
 from dashboards.pictures.spot import RULE, Spot, colours_of, field_of, title_of
-from tests.live.grafana import Range
+from tests.builders.servers.grafana import Range
 
 MARGINS = (62.0, 14.0, 36.0, 58.0)
 

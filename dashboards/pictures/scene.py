@@ -22,10 +22,10 @@ from ett_service.demo.settings_file import settings_text
 from ett_service.settings import load
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
-from tests import postgres
-from tests.conftest import new_postgresql
-from tests.live.compressed import instant
-from tests.live.prometheus import SCRAPE_JOB, Prometheus
+from tests.builders.clock import instant
+from tests.builders.databases import postgres
+from tests.builders.databases.engines import new_postgresql
+from tests.builders.servers.prometheus import SCRAPE_JOB, Prometheus
 
 END_US = instant("2026-03-16T12:00:00Z")
 """A fixed end, so that pictures change only with what they show."""

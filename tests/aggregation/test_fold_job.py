@@ -13,8 +13,9 @@ from ett_service.storage.record import corrections, events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key
 from ett_service.storage.schema import job_history
-from tests.aggregation.deliveries import deliver, recomputed, refreshed, running_job
-from tests.builders import HOUR, NOON, event
+from tests.builders.clock import HOUR, NOON
+from tests.builders.ledgers import deliver, recomputed, refreshed, running_job
+from tests.builders.record import event
 
 LATER = NOON + 2 * HOUR
 

@@ -3,7 +3,7 @@
 from ett_service.aggregation.fold_job import Folds, KeptFold
 from ett_service.core.ledger.fold import JobFold
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.builders import progress
+from tests.builders.record import progress
 
 
 def folded(job: str, events: int) -> KeptFold:

@@ -18,7 +18,9 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job_ledger
-from tests.aggregation.deliveries import (
+from tests.builders.clock import MINUTE, NOON, SECOND
+from tests.builders.drawn.timelines import Timeline, timelines
+from tests.builders.ledgers import (
     LATE_IN_IT,
     deliver,
     marked,
@@ -27,8 +29,7 @@ from tests.aggregation.deliveries import (
     running_job,
     stored,
 )
-from tests.builders import MINUTE, NOON, SECOND, event, progress
-from tests.core.strategies import Timeline, timelines
+from tests.builders.record import event, progress
 
 _names = (f"job-{number}" for number in itertools.count())
 

@@ -13,7 +13,9 @@ from ett_service.core.words import Outcome
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import events
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import (
+from tests.builders.clock import SECOND
+from tests.builders.databases.statements import FEWEST_STATEMENTS, Crash, before_statement
+from tests.builders.ledgers import (
     LATE_IN_IT,
     deliver,
     marked,
@@ -22,8 +24,7 @@ from tests.aggregation.deliveries import (
     running_job,
     stored,
 )
-from tests.aggregation.statements import FEWEST_STATEMENTS, Crash, before_statement
-from tests.builders import SECOND, event, progress
+from tests.builders.record import event, progress
 
 
 def interrupted(

@@ -21,10 +21,11 @@ from ett_service.storage.jobs.batches import RecomputePosition
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import job_ledger, rollup_daily
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.aggregation.rolled_up import expected_rollups, stored_rollups
-from tests.builders import HOUR, NOON, RECEIVED_AT, event
-from tests.core.story import told
+from tests.builders.clock import HOUR, NOON, RECEIVED_AT
+from tests.builders.drawn.story import drawn_story
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
+from tests.builders.rollups import expected_rollups, stored_rollups
 
 LATER = NOON + 100 * HOUR
 """As of when everything is recomputed."""
@@ -45,7 +46,7 @@ def fill(url: str, jobs: int) -> None:
 
 
 def story(number: int) -> Sequence[Event]:
-    return told(NOON, Random(number % 7))
+    return drawn_story(NOON, Random(number % 7))
 
 
 def recomputed(

@@ -15,10 +15,10 @@ from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.record.keys import create_key
 from ett_service.storage.schema import dirty, job_ledger, segment, share
-from tests.aggregation.deliveries import deliver, marked, refreshed
-from tests.aggregation.rolled_up import expected_rollups, stored_rollups
-from tests.builders import HOUR, NOON
-from tests.core.story import told
+from tests.builders.clock import HOUR, NOON
+from tests.builders.drawn.story import drawn_story
+from tests.builders.ledgers import deliver, marked, refreshed
+from tests.builders.rollups import expected_rollups, stored_rollups
 
 LATER = NOON + 100 * HOUR
 
@@ -28,7 +28,12 @@ def jobs(store: Store, project_id: int) -> list[str]:
     """Return the names of jobs with all kinds of stories, of which nothing is folded yet."""
     names = [f"job-{number}" for number in range(12)]
     for number, name in enumerate(names):
-        deliver(store, JobKey(project_id, name), told(NOON, Random(number)), {"host-1": 5_000_000})
+        deliver(
+            store,
+            JobKey(project_id, name),
+            drawn_story(NOON, Random(number)),
+            {"host-1": 5_000_000},
+        )
     return names
 
 

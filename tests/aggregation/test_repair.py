@@ -9,17 +9,17 @@ from ett_service.aggregation.verify import repair
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import rollup_daily, rollup_hourly, tally_daily, tally_hourly
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.aggregation.rolled_up import expected_rollups, stored_rollups
-from tests.builders import HOUR, NOON
-from tests.core.story import told
+from tests.builders.clock import HOUR, NOON
+from tests.builders.drawn.story import drawn_story
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.rollups import expected_rollups, stored_rollups
 
 
 @pytest.fixture(autouse=True)
 def _jobs(store: Store, project_id: int) -> None:
     for number in range(5):
         key = JobKey(project_id, f"job-{number}")
-        deliver(store, key, told(NOON, Random(number)))
+        deliver(store, key, drawn_story(NOON, Random(number)))
         refreshed(store, key, NOON + 100 * HOUR)
 
 

@@ -23,15 +23,15 @@ from ett_service.storage.record.corrections import NoFailure, NothingThere
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import cohort_day
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.aggregation.rolled_up import check_rollups
-from tests.builders import RECEIVED_AT, event
-from tests.conftest import clear
-from tests.core.laws import in_batches
-from tests.core.strategies import Timeline, timelines
+from tests.builders.clock import RECEIVED_AT
+from tests.builders.databases.engines import clear
+from tests.builders.drawn.timelines import Timeline, in_batches, timelines
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
+from tests.builders.rollups import check_rollups
 
 #: More where ``make laws`` asks for more than usual; each is a fleet's life in a database.
-_EXAMPLES = 1_000 if settings().max_examples > 1_000 else 15
+_EXAMPLES = max(15, settings().max_examples // 10)
 _SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 _chances = st.integers(0, 2**32).map(Random)
 _fleets = st.lists(timelines, min_size=1, max_size=3)

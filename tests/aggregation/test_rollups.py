@@ -28,10 +28,12 @@ from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import cohort_day
 from ett_service.worker.ledgers import Worker
-from tests.aggregation.deliveries import deliver, marked, recomputed, refreshed
-from tests.aggregation.rolled_up import Rollups, check_rollups, stored_rollups
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event, progress
-from tests.worker.rig import Clock, eventually, running
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, Clock
+from tests.builders.ledgers import deliver, marked, recomputed, refreshed
+from tests.builders.record import event, progress
+from tests.builders.rollups import Rollups, check_rollups, stored_rollups
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import running
 
 DAYS = 60
 DAY_OF_NOON = NOON - NOON % DAY_US
@@ -204,7 +206,7 @@ def test_several_workers_and_moves_leave_the_rollups_as_the_events_say(
             thread.start()
         for thread in threads:
             thread.join()
-        assert eventually(lambda: marked(store) == [])
+        assert wait_for(lambda: marked(store) == [])
     stop.set()
     moving.join()
     check_rollups(store)

@@ -4,38 +4,15 @@ import pytest
 from sqlalchemy import Table, delete, update
 
 from ett_service.aggregation.verify import Difference, Verdict, verify
-from ett_service.core.events import (
-    AttemptEnded,
-    AttemptStarted,
-    CheckpointSaved,
-    Event,
-    PhaseStarted,
-    SpanOver,
-)
 from ett_service.core.ledger.results import FORMULA_VERSION
-from ett_service.core.words import Outcome, Phase
 from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import progress, restarted_job
 
 CHECKED_AT = NOON + HOUR
-
-
-def restarted_job() -> list[Event]:
-    """A job that failed in training and trains again."""
-    return [
-        event(AttemptStarted, gpus=8),
-        event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
-        *(progress(step, NOON + MINUTE + step * SECOND) for step in range(20)),
-        event(SpanOver, NOON + MINUTE, phase=Phase.LAUNCHER_INIT, stage="device_init", start=NOON),
-        event(CheckpointSaved, NOON + MINUTE + 20 * SECOND, step=20),
-        event(AttemptEnded, NOON + 3 * MINUTE, outcome=Outcome.FAILED),
-        event(AttemptStarted, NOON + 4 * MINUTE, attempt=1),
-        event(PhaseStarted, NOON + 5 * MINUTE, attempt=1, phase=Phase.TRAIN_LOOP),
-        progress(1, NOON + 6 * MINUTE, attempt=1),
-    ]
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from ett_service.storage.fleet import cohort_cap
 from ett_service.storage.fleet.cohort_cap import ProjectDay
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, event
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
 
 ROLLUPS = [schema.rollup_hourly, schema.rollup_daily, schema.tally_hourly, schema.tally_daily]
 

@@ -1,109 +1,15 @@
-"""The application on a real store, with a clock and a worker that the test moves by hand."""
-
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+"""The application on a real store."""
 
 import pytest
-from fastapi import FastAPI
-from httpx2 import Response
-from starlette.testclient import TestClient
 
-from ett_service.api.app import create_app
 from ett_service.api.state import AppState
-from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
-from tests.builders import RECEIVED_AT
-
-
-@dataclass
-class Clock:
-    """Shows what it was set to, in microseconds since the Unix epoch."""
-
-    us: int = RECEIVED_AT
-
-    def now(self) -> int:
-        return self.us
-
-
-@dataclass
-class Service:
-    """The application, and what a test does with it."""
-
-    client: TestClient
-    store: Store
-    worker: Worker
-    clock: Clock
-
-    def key(self, scopes: Collection[str] = SCOPES, project: str = "research") -> str:
-        """Make a key."""
-        return self.store.write(
-            lambda conn: create_key(
-                conn, project=project, name="test", scopes=scopes, now_us=self.clock.us
-            )
-        )
-
-    def send(self, events: Sequence[dict[str, Any]], **batch: Any) -> Response:
-        """Post one batch."""
-        return self.client.post("/v1/events", json={"events": list(events), **batch})
-
-    def told(self, events: Sequence[dict[str, Any]], **batch: Any) -> None:
-        """Post one batch of good events, and let the worker do what there is to do."""
-        answer = self.send(events, **batch)
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["rejected"] == 0, answer.text
-        self.settle()
-
-    def settle(self) -> None:
-        """Let the worker do what there is to do."""
-        while self.worker.run_once():
-            pass
-
-    def get(self, path: str, status: int = 200, **query: Any) -> Any:
-        """Read an answer, which has this *status*."""
-        answer = self.client.get(path, params=query)
-        assert answer.status_code == status, answer.text
-        return answer.json()
-
-
-LIMITS = Limits(max_body_bytes=200_000, max_inflated_bytes=400_000, max_batch_events=200)
+from tests.builders.clock import RECEIVED_AT, Clock
+from tests.builders.servers.application import LIMITS
 
 
 @pytest.fixture
 def state(store: Store) -> AppState:
-    clock = Clock()
-    return AppState(store=store, now_us=clock.now, limits=LIMITS, worker=Worker(store, clock.now))
-
-
-@contextmanager
-def running(store: Store, **settings: Any) -> Iterator[Service]:
-    """Run the application with these settings; its client has a key of every scope."""
-    clock = Clock()
-    worker = Worker(store, clock.now)
-    state = AppState(store=store, now_us=clock.now, limits=LIMITS, worker=worker, **settings)
-    _opened.append(state)
-    with TestClient(_app()) as client:
-        running_service = Service(client, store, worker, clock)
-        client.headers["Authorization"] = f"Bearer {running_service.key()}"
-        yield running_service
-    _opened.remove(state)
-
-
-_opened: list[AppState] = []
-
-
-@cache
-def _app() -> FastAPI:
-    """Make the application once; it opens the state of one test after the other."""
-    return create_app(lambda: nullcontext(_opened[-1]))
-
-
-@pytest.fixture
-def service(store: Store) -> Iterator[Service]:
-    """Return the application on each engine in turn."""
-    with running(store) as running_service:
-        yield running_service
+    clock = Clock(RECEIVED_AT)
+    return AppState(store=store, now_us=clock, limits=LIMITS, worker=Worker(store, clock))

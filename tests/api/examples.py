@@ -15,10 +15,10 @@ from ett_service.storage.receivers.outbox import DeliveryState, Message
 from ett_service.storage.schema import delivery
 from ett_service.worker.metrics import MetricsThread
 from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
-from tests.builders import NOON
-from tests.regressions import finding, fires
-from tests.report.weeks import fleet
-from tests.stories import failing_job, told
+from tests.builders.clock import NOON
+from tests.builders.jobs import failing_job, wire_event
+from tests.builders.regressions.stored import finding, fires
+from tests.builders.weeks import fleet
 
 FOLDER = Path(__file__).parents[2] / "ett_service" / "api" / "examples"
 JOB = "/v1/jobs/llm-70b"
@@ -74,7 +74,7 @@ def _send(recorder: Recording) -> None:
         assert recorder.client.post("/v1/events", json=batch).json()["rejected"] == 0
     facts = {"hardware": "h100", "name": "LLM 70B, second try", "code_version": "4.1"}
     events = failing_job(**facts)
-    far_ahead = told("heartbeat", 60 * 24 * 365)
+    far_ahead = wire_event("heartbeat", 60 * 24 * 365)
     answer = recorder.ask(
         "accept_events",
         "POST /v1/events",
@@ -193,7 +193,7 @@ def _notify(recorder: Recording) -> None:
 
 
 def _operate(recorder: Recording) -> None:
-    MetricsThread(recorder.store, recorder.clock.now).publish()
+    MetricsThread(recorder.store, recorder.clock).publish()
     for form in TextFormat:
         recorder.ask("read_metrics", "GET /metrics", accept=form.value)
     page = recorder.client.get("/metrics", headers={"Accept": TextFormat.OPENMETRICS.value}).text

@@ -30,8 +30,7 @@ from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
-from tests.api.conftest import Clock
-from tests.builders import NOON, SECOND
+from tests.builders.clock import NOON, SECOND, Clock
 
 Example = dict[str, Any]
 Recorded = dict[str, dict[str, Example]]
@@ -100,7 +99,7 @@ class Recording:
         as_csv: bool = False,
     ) -> Any:
         """Record the answer to *request*, as ``GET /path``."""
-        self.clock.us += SECOND
+        self.clock.now_us += SECOND
         method, path = request.split(" ", 1)
         answer = self.client.request(method, path, json=body, headers={"Accept": accept})
         example = self._example(operation)
@@ -165,14 +164,12 @@ def recording() -> Iterator[Recording]:
 
 def _served(store: Store) -> Iterator[Recording]:
     clock, switch = Clock(NOON + DAY_US), Switch()
-    worker = Worker(store, clock.now)
+    worker = Worker(store, clock)
     of_settings = Receiver(OF_SETTINGS, "fleet", "https://hooks.slack.com/x", FORMATS["slack"])
     notifications = Notifications(
         Directory([of_settings], Keyring("k" * 32)), SteadySender, "https://ett.example.com"
     )
-    state = AppState(
-        store, clock.now, Limits(), switch, economy=ECONOMY, notifications=notifications
-    )
+    state = AppState(store, clock, Limits(), switch, economy=ECONOMY, notifications=notifications)
     key = store.write(
         lambda conn: create_key(
             conn, project="research", name="on call", scopes=SCOPES, now_us=NOON

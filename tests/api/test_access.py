@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from ett_service.logs import JsonLines, WithoutSecrets
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.servers.application import Service
 
 pytestmark = ON_ONE_ENGINE
 

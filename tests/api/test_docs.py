@@ -2,8 +2,8 @@
 
 import re
 
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.servers.application import Service
 
 pytestmark = ON_ONE_ENGINE
 

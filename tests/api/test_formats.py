@@ -16,9 +16,9 @@ from ett_service.api.bodies import as_file
 from ett_service.api.columns import Column, ColumnKind, columns_of
 from ett_service.api.fleet.groups import GroupAnswer
 from ett_service.api.fleet.summary import PointAnswer, TopJobAnswer
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import failing_job, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job, wire_event
+from tests.builders.servers.application import Service
 
 TEXT = Column(("text",), ColumnKind.TEXT)
 NOON_AND_ONE = {
@@ -77,7 +77,9 @@ def _at(row: Any, name: str) -> Any:
 
 @pytest.fixture
 def told_service(service: Service) -> Service:
-    service.told([*failing_job(), *failing_job("other"), told("job", 1, labels={"=a": "+b"})])
+    service.ingest(
+        [*failing_job(), *failing_job("other"), wire_event("job", 1, labels={"=a": "+b"})]
+    )
     marker = {"at": "2026-03-01T12:10:00Z", "kind": "deploy", "title": "=cmd|' /C calc'!A0"}
     assert service.client.post("/v1/markers", json=marker).status_code == 201
     return service
@@ -128,7 +130,7 @@ def test_a_list_without_rows_has_the_columns_that_it_always_has(service: Service
     for path in ("/v1/jobs", "/v1/fleet/jobs/top", "/v1/markers"):
         assert _csv(service, path) == []
         assert _parquet(service, path).num_rows == 0
-    service.told(failing_job())
+    service.ingest(failing_job())
     for path in ("/v1/jobs", "/v1/fleet/series"):
         elsewhere = {"to": "2020-01-01T00:00:00Z", "from": "2019-12-31T00:00:00Z"}
         empty, full = (_parquet(service, path, **query) for query in (elsewhere, {}))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ett_service.core.events import EVENT_TYPES
-from tests.api.conftest import Service
+from tests.builders.servers.application import Service
 
 QUIET = settings(
     max_examples=60,

@@ -11,9 +11,9 @@ from ett_service.api.state import AppState
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import wire_event
+from tests.builders.servers.application import Service
 
 
 class Idle:
@@ -65,7 +65,7 @@ def test_a_service_whose_worker_died_is_not_ready_and_alive(service: Service) ->
 
 
 def test_jobs_that_wait_for_their_numbers_are_counted(service: Service) -> None:
-    service.send([told("heartbeat", 0, "a"), told("heartbeat", 0, "b")])
+    service.send([wire_event("heartbeat", 0, "a"), wire_event("heartbeat", 0, "b")])
     assert service.get("/readyz", 503)["waiting_jobs"] == 2
 
 

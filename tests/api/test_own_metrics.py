@@ -5,8 +5,8 @@ import pytest
 from ett_service.api.access import OwnMetrics
 from ett_service.metrics.families import OF_THE_LIBRARY, OWN
 from ett_service.metrics.text import TextFormat
-from tests.builders import NOON, SECOND
-from tests.metrics.pages import Page, families, labelled, lint, parsed
+from tests.builders.clock import NOON, SECOND
+from tests.builders.metrics import Page, families, labelled, lint, parsed
 
 
 @pytest.fixture

@@ -1,28 +1,17 @@
 """The command as its users meet it: a real process, beside a real server."""
 
-import json
 import os
-import re
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from ett_service.client.transport import request
-
-ETT = str(Path(sys.executable).with_name("ett"))
-SERVING = re.compile(r"Serving on (http://[^\s\"]+)")
-
-
-def bare_environment() -> dict[str, str]:
-    """Return the environment without any variable of ours."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("ETT_")}
+from tests.builders.servers import processes
+from tests.builders.servers.ett import Server, serving
+from tests.builders.servers.processes import bare_environment
+from tests.builders.servers.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -43,86 +32,39 @@ class Ett(Protocol):
 
 @pytest.fixture
 def ett() -> Ett:
-    """Return a function that runs the real command in the test's folder."""
+    """Return a function that runs the command in the test's folder, in a process of its own."""
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [ETT, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            env=bare_environment() | variables,
-        )
+        return processes.run(*arguments, environment=bare_environment() | variables)
 
     return run
 
 
-@dataclass(frozen=True)
-class Served:
-    """A running server, the database that it holds, and a key for everything."""
-
-    url: str
-    key: str
-    database_url: str
-
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Send one request with the key and return the answer, which must be a success."""
-        sent = None if body is None else json.dumps(body).encode()
-        answer = request(
-            method, self.url + path, self.key, sent, {"Content-Type": "application/json"}
-        )
-        assert answer.status < 300, answer.body
-        return json.loads(answer.body) if answer.body else None
-
-    def knows(self, job: str) -> bool:
-        """Tell whether the numbers of *job* can be read."""
-        return job in {found["job"] for found in self.ask("GET", "/v1/jobs")["jobs"]}
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let one of several workers have all tests that share the server."""
+    if (
+        isinstance(item, pytest.Function)
+        and "served" in item.fixturenames
+        and not item.get_closest_marker("xdist_group")
+    ):
+        item.add_marker(pytest.mark.xdist_group("cli"))
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Serve a new SQLite file on a free port, with one job in it."""
     folder = tmp_path_factory.mktemp("served")
-    database_url = f"sqlite:///{folder / 'ett.db'}"
-    log = (folder / "log").open("w+")
-    process = subprocess.Popen(
-        [ETT, "serve", "--port", "0"],
-        cwd=folder,
-        env=bare_environment() | {"ETT_DATABASE_URL": database_url},
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        key = process.stdout.readline().strip()
-        served = Served(address((folder / "log").read_text().splitlines()), key, database_url)
-        served.ask("POST", "/v1/events", {"history": True, "events": story()})
-        eventually(lambda: served.knows("llm-7b"))
-        yield served
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-        log.close()
+    with serving(f"sqlite:///{folder / 'ett.db'}", folder, key="") as server:
+        server.ask("POST", "/v1/events", {"history": True, "events": story()})
+        wait_for(lambda: server.knows("llm-7b"))
+        yield server
 
 
-def address(log: Iterable[str]) -> str:
-    """Return where the server says that it serves, as soon as it says so."""
-    lines = []
-    for line in log:
-        if found := SERVING.search(line):
-            return found.group(1)
-        lines.append(line)
-    pytest.fail("the server did not start:\n" + "".join(lines))
-
-
-def eventually(happened: Callable[[], bool]) -> None:
-    """Wait until *happened* returns true, 20 s at most."""
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
+@pytest.fixture
+def in_environment(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands find the server in their environment."""
+    monkeypatch.setenv("ETT_URL", served.url)
+    monkeypatch.setenv("ETT_API_KEY", served.key)
 
 
 def story() -> list[dict[str, Any]]:

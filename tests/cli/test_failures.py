@@ -10,7 +10,8 @@ from threading import Thread
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Ett, Served
+from tests.builders.servers.ett import Server
+from tests.cli.conftest import Ett
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_a_failure_says_what_went_wrong_and_what_to_try(
     ],
 )
 def test_what_the_server_refuses_is_told_in_its_words(
-    ett: Ett, served: Served, command: str, code: int, wrong: str, to_try: str
+    ett: Ett, served: Server, command: str, code: int, wrong: str, to_try: str
 ) -> None:
     arguments = [served.url if word == "URL" else word for word in command.split()]
     done = ett(*arguments, ETT_URL=served.url, ETT_API_KEY=served.key)
@@ -80,7 +81,7 @@ def test_what_the_server_refuses_is_told_in_its_words(
     assert done.stdout == ""
 
 
-def test_a_key_that_may_not_read_is_told_so(ett: Ett, served: Served) -> None:
+def test_a_key_that_may_not_read_is_told_so(ett: Ett, served: Server) -> None:
     asked = {"project": "default", "name": "writer", "scopes": ["write"]}
     writer = served.ask("POST", "/v1/keys", asked)["key"]
     done = ett("jobs", ETT_URL=served.url, ETT_API_KEY=writer)
@@ -97,7 +98,7 @@ def test_a_port_in_use_is_named(ett: Ett) -> None:
     assert "port is right and free" in done.stderr
 
 
-def test_a_file_that_another_process_writes_is_left_to_it(ett: Ett, served: Served) -> None:
+def test_a_file_that_another_process_writes_is_left_to_it(ett: Ett, served: Server) -> None:
     done = ett("worker", ETT_DATABASE_URL=served.database_url)
     assert done.returncode == 1
     assert "Another process is writing" in done.stderr

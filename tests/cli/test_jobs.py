@@ -5,13 +5,10 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served, eventually
+from tests.builders.servers.ett import Server
+from tests.builders.servers.waiting import wait_for
 
-
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
+pytestmark = pytest.mark.usefixtures("in_environment")
 
 
 def test_jobs_are_listed_with_their_headline_numbers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,13 +34,13 @@ def test_an_empty_list_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_list_longer_than_a_page_is_read_to_its_end(
-    served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    served: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ett_service.cli.remote._PAGE", 2)
     at = "2026-02-01T00:00:00Z"
     begun = [{"job": f"many-{n}", "type": "attempt_started", "at": at} for n in range(5)]
     served.ask("POST", "/v1/events", {"history": True, "events": begun})
-    eventually(lambda: all(served.knows(event["job"]) for event in begun))
+    wait_for(lambda: all(served.knows(event["job"]) for event in begun))
     main(["jobs", "--q", "many-", "--sort", "job", "--json"])
     found = [job["job"] for job in json.loads(capsys.readouterr().out)]
     assert found == [f"many-{n}" for n in range(5)]
@@ -52,7 +49,7 @@ def test_a_list_longer_than_a_page_is_read_to_its_end(
 
 
 @pytest.fixture
-def said(served: Served, capsys: pytest.CaptureFixture[str]) -> str:
+def said(served: Server, capsys: pytest.CaptureFixture[str]) -> str:
     """Return what ``ett job`` prints."""
     assert main(["job", "llm-7b", "--url", served.url, "--key", served.key]) == 0
     return capsys.readouterr().out
@@ -88,7 +85,7 @@ def test_the_gaps_that_the_numbers_rest_on_are_shown(said: str) -> None:
 
 
 def test_what_a_job_made_of_its_training_is_shown(
-    served: Served, capsys: pytest.CaptureFixture[str]
+    served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told: list[tuple[str, str, dict[str, Any]]] = [
         ("08:00", "job", {"hardware": "A100", "precision": "bf16", "parameters": 10**9}),
@@ -103,7 +100,7 @@ def test_what_a_job_made_of_its_training_is_shown(
         for at, kind, members in told
     ]
     served.ask("POST", "/v1/events", {"history": True, "events": events})
-    eventually(lambda: served.knows("productive"))
+    wait_for(lambda: served.knows("productive"))
 
     assert main(["job", "productive", "--url", served.url, "--key", served.key]) == 0
     said = capsys.readouterr().out
@@ -112,18 +109,18 @@ def test_what_a_job_made_of_its_training_is_shown(
 
 
 def test_json_is_the_answer_of_the_server(
-    served: Served, capsys: pytest.CaptureFixture[str]
+    served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["job", "llm-7b", "--url", served.url, "--key", served.key, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == served.ask("GET", "/v1/jobs/llm-7b")
 
 
 def test_a_job_whose_name_needs_quoting_is_found(
-    served: Served, capsys: pytest.CaptureFixture[str]
+    served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = "größe 7b?#%"
     event = {"job": name, "type": "attempt_started", "at": "2026-02-01T00:00:00Z"}
     served.ask("POST", "/v1/events", {"history": True, "events": [event]})
-    eventually(lambda: served.knows(name))
+    wait_for(lambda: served.knows(name))
     assert main(["job", name, "--url", served.url, "--key", served.key]) == 0
     assert capsys.readouterr().out.splitlines()[0].startswith(f"{name}: ")

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from ett_service.cli.main import VERBS, main
-from tests.cli.conftest import ETT, Ett
+from tests.builders.servers.processes import ETT
 
 
 def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,5 +63,6 @@ def test_a_reader_that_has_had_enough_is_no_fault() -> None:
         assert process.wait(timeout=120) == 1
 
 
-def test_the_version_is_the_one_installed(ett: Ett) -> None:
-    assert re.fullmatch(r"ett \d+\.\d+\.\d+\n", ett("--version").stdout)
+def test_the_version_is_the_one_installed() -> None:
+    done = subprocess.run([ETT, "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"ett \d+\.\d+\.\d+\n", done.stdout)

@@ -2,8 +2,6 @@
 
 import io
 import json
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,10 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import ETT, Served, address, bare_environment
-from tests.notifications.receiving import receiving, reply
+from tests.builders.receivers.listening import receiving, reply
+from tests.builders.servers import processes
+from tests.builders.servers.ett import Server, serving
+from tests.builders.servers.processes import bare_environment
 
 SETTINGS = """
 webhook_allow = ["127.0.0.0/8"]
@@ -34,33 +34,17 @@ pytestmark = pytest.mark.xdist_group("receivers")
 
 
 @pytest.fixture(scope="module")
-def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Serve a new SQLite file with receivers in its settings."""
     folder = tmp_path_factory.mktemp("telling")
     (folder / "ett.toml").write_text(SETTINGS)
-    database_url = f"sqlite:///{folder / 'ett.db'}"
-    log = (folder / "log").open("w+")
-    process = subprocess.Popen(
-        [ETT, "serve", "--port", "0"],
-        cwd=folder,
-        env=bare_environment() | {"ETT_DATABASE_URL": database_url},
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        key = process.stdout.readline().strip()
-        yield Served(address((folder / "log").read_text().splitlines()), key, database_url)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-        log.close()
+    with serving(f"sqlite:///{folder / 'ett.db'}", folder, key="") as server:
+        yield server
 
 
 @pytest.fixture
 def run(
-    telling: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    telling: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Any:
     """Return a function that runs the verb and returns what it printed."""
     monkeypatch.setenv("ETT_URL", telling.url)
@@ -124,19 +108,13 @@ def test_where_no_receiver_may_be_is_said(run: Any) -> None:
 
 
 def _usage(*arguments: str) -> str:
-    told = subprocess.run(
-        [ETT, "receivers", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=bare_environment(),
-    )
+    told = processes.run("receivers", *arguments, environment=bare_environment())
     assert told.returncode == 2
     return told.stderr
 
 
 def test_neither_settings_nor_database_nor_log_show_a_secret(
-    run: Any, telling: Served, capsys: pytest.CaptureFixture[str]
+    run: Any, telling: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = Path(telling.database_url.removeprefix("sqlite:///")).parent
     with receiving(reply(500)) as hook:

@@ -11,6 +11,7 @@ import termios
 import pytest
 
 from ett_service.cli.tables import number, text, write_table
+from tests.builders.servers.waiting import PATIENCE_S
 
 
 def test_a_piped_table_is_plain_and_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +51,7 @@ def _on_a_terminal(program: str, columns: int) -> str:
         with contextlib.suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:
             while part := terminal.read(1 << 16):
                 shown += part
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
     return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.recording import environment, run_ett, run_trainer, spooled
-from tests.client.web import Reply, serving
+from tests.builders.servers.waiting import PATIENCE_S
+from tests.builders.servers.web import Reply, serving
+from tests.builders.trainers import environment, run_ett, run_trainer, spooled
 
 
 def endings(events: list[dict[str, object]]) -> list[tuple[object, object, object]]:
@@ -77,7 +78,7 @@ def test_signals_reach_the_child(tmp_path: Path) -> None:
         assert launcher.stdout is not None
         assert launcher.stdout.readline() == b"ready\n"
         launcher.send_signal(signal.SIGTERM)
-        assert launcher.wait(20) == 5
+        assert launcher.wait(PATIENCE_S) == 5
     assert endings(spooled(tmp_path)) == [("failed", 5, None)]
 
 

@@ -12,7 +12,7 @@ from ett_service.client.delivery import Batch, Fate, Target, Verdict, deliver, j
 from ett_service.client.sender import Backoff
 from ett_service.client.spool import Spool
 from ett_service.client.transport import Response
-from tests.client.web import Received, Reply, accepting, serving
+from tests.builders.servers.web import Received, Reply, accepting, serving
 
 LINES = tuple(b'{"id":"%d"}' % n for n in range(4))
 JSON = {"content-type": "application/json"}

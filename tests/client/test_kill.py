@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.client.recording import environment, run_ett
-from tests.client.web import Web, serving
+from tests.builders.servers.web import Web, serving
+from tests.builders.trainers import environment, run_ett
 
 KILLS = 8
 

@@ -9,7 +9,7 @@ import pytest
 from ett_service.client.loop import data, train_loop
 from ett_service.client.phase import phase
 from ett_service.client.session import step
-from tests.client.recording import Recording, recording
+from tests.builders.trainers import Recording, recording
 
 
 def compiled(here: Recording) -> int:
@@ -21,12 +21,12 @@ def compiled(here: Recording) -> int:
 
 
 def begin_of_loop(here: Recording) -> dict[str, Any]:
-    (begin,) = [one for one in here.said("phase_started") if one["phase"] == "train_loop"]
+    (begin,) = [one for one in here.events_of("phase_started") if one["phase"] == "train_loop"]
     return begin
 
 
 def names(here: Recording, kind: str) -> list[str]:
-    return [event["phase"] for event in here.said(kind)]
+    return [event["phase"] for event in here.events_of(kind)]
 
 
 def test_where_no_compile_is_watched_the_loop_begins_at_its_entry(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_loop_begins_at_the_end_of_the_last_compile_before_the_first_step(
             compiled(here)
             step(2)
             assert begin_of_loop(here)["mono_us"] == began
-        progress = here.said("progress")[0]
+        progress = here.events_of("progress")[0]
         assert progress["mono_us"] >= began
 
 
@@ -93,7 +93,7 @@ def test_the_launch_ends_where_the_loop_begins(tmp_path: Path) -> None:
         with train_loop():
             compiled(here)
             step(1)
-        ended = next(e for e in here.said("phase_ended") if e["phase"] == "launcher_init")
+        ended = next(e for e in here.events_of("phase_ended") if e["phase"] == "launcher_init")
         assert ended["mono_us"] == begin_of_loop(here)["mono_us"]
 
 
@@ -117,7 +117,7 @@ def test_later_loops_begin_where_they_are_entered(tmp_path: Path) -> None:
             compiled(here)
             step(2)
         assert names(here, "phase_ended").count("train_loop") == 2
-        assert [event["step"] for event in here.said("progress")] == [1, 2]
+        assert [event["step"] for event in here.events_of("progress")] == [1, 2]
 
 
 def test_a_loop_inside_itself_is_one(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_the_wait_for_the_first_batch_of_the_process_is_a_stage(tmp_path: Path) 
     with recording(tmp_path) as here:
         assert list(data([1, 2])) == [1, 2]
         assert list(data([3])) == [3]
-        stages = [one["stage"] for one in here.said("phase_started", "phase_ended")]
+        stages = [one["stage"] for one in here.events_of("phase_started", "phase_ended")]
     assert stages == ["get_first_batch_data"] * 2
 
 

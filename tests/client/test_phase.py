@@ -11,7 +11,7 @@ from ett_service.client.checkpoint import checkpoint, restored
 from ett_service.client.current import current
 from ett_service.client.phase import phase, stage
 from ett_service.client.session import end, flush, init, step
-from tests.client.recording import recording
+from tests.builders.trainers import recording
 
 
 def shapes(events: list[dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -111,20 +111,20 @@ def test_steps_are_counted_in_memory_and_written_with_the_next_edge(tmp_path: Pa
     with recording(tmp_path) as here:
         for n in range(1, 1000):
             step(n, samples=2 * n, tokens=3 * n, flops=4.5 * n)
-        assert [event["step"] for event in here.said("progress")] == [1]
+        assert [event["step"] for event in here.events_of("progress")] == [1]
         with phase("evaluation"):
             pass
-        last = here.said("progress")[-1]
+        last = here.events_of("progress")[-1]
         assert (last["step"], last["samples"], last["tokens"], last["flops"]) == (
             999,
             1998,
             2997,
             4495.5,
         )
-        assert last["mono_us"] <= here.said("phase_started")[0]["mono_us"]
+        assert last["mono_us"] <= here.events_of("phase_started")[0]["mono_us"]
         with phase("evaluation"):
             pass
-        assert len(here.said("progress")) == 2
+        assert len(here.events_of("progress")) == 2
 
 
 def test_a_step_is_written_after_ten_seconds_even_if_none_follows(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_a_step_is_written_after_ten_seconds_even_if_none_follows(tmp_path: Path
         at, *rest = current.steps.last
         current.steps.last = (at - 10_000_000_000, *rest)  # type: ignore[assignment]
         here.recorder.tick()
-        assert [event["step"] for event in here.said("progress")] == [2, 1]
+        assert [event["step"] for event in here.events_of("progress")] == [2, 1]
         current.steps.due_ns = 0
         step(3)
-        assert here.said("progress")[-1]["step"] == 3
+        assert here.events_of("progress")[-1]["step"] == 3
 
 
 def test_ranks_other_than_the_first_report_phases_and_no_steps(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_ranks_other_than_the_first_report_phases_and_no_steps(tmp_path: Path) -
         step(1)
         with phase("evaluation"):
             step(2)
-        assert here.said("progress") == []
+        assert here.events_of("progress") == []
         assert len(shapes(here.events)) == 2
 
 
@@ -154,8 +154,8 @@ def test_a_checkpoint_blocks_for_its_block_and_is_durable_when_it_ends(tmp_path:
     with recording(tmp_path) as here:
         with checkpoint(10, size=123):
             assert shapes(here.events) == [("+", "checkpoint_blocking")]
-            assert here.said("checkpoint_saved") == []
-        (saved,) = here.said("checkpoint_saved")
+            assert here.events_of("checkpoint_saved") == []
+        (saved,) = here.events_of("checkpoint_saved")
     assert (saved["step"], saved["bytes"]) == (10, 123)
     assert saved["duration_seconds"] >= 0
 
@@ -164,7 +164,7 @@ def test_a_checkpoint_that_broke_was_never_saved(tmp_path: Path) -> None:
     with recording(tmp_path) as here:
         with pytest.raises(OSError, match="disk"), checkpoint(10):
             raise OSError("disk")
-        assert here.said("checkpoint_saved") == []
+        assert here.events_of("checkpoint_saved") == []
         assert len(shapes(here.events)) == 2
 
 
@@ -172,18 +172,18 @@ def test_a_checkpoint_may_be_durable_later_and_says_so_once(tmp_path: Path) -> N
     with recording(tmp_path) as here:
         with checkpoint(10) as saving:
             saving.later()
-        assert here.said("checkpoint_saved") == []
+        assert here.events_of("checkpoint_saved") == []
         threads = [threading.Thread(target=saving.durable) for _ in range(2)]
         for thread in threads:
             thread.start()
             thread.join()
-        assert [event["step"] for event in here.said("checkpoint_saved")] == [10]
+        assert [event["step"] for event in here.events_of("checkpoint_saved")] == [10]
 
 
 def test_a_restored_checkpoint_is_told(tmp_path: Path) -> None:
     with recording(tmp_path) as here:
         restored(500)
-        assert [event["step"] for event in here.said("checkpoint_restored")] == [500]
+        assert [event["step"] for event in here.events_of("checkpoint_restored")] == [500]
 
 
 def test_a_step_that_is_no_number_costs_no_edge(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_step_that_is_no_number_costs_no_edge(tmp_path: Path) -> None:
         with phase("evaluation"):
             pass
         assert len(shapes(here.events)) == 2
-        assert [event["step"] for event in here.said("progress")] == [1]
+        assert [event["step"] for event in here.events_of("progress")] == [1]
 
 
 def test_a_total_that_cannot_be_read_costs_no_edge(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from ett_service.client import guard
 from ett_service.client.phase import phase
 from ett_service.client.session import step
-from tests.client.recording import recording, spooled
-from tests.client.web import Received, Reply, accepting, serving
-from tests.worker.rig import eventually
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
+from tests.builders.servers.web import Received, Reply, accepting, serving
+from tests.builders.trainers import recording, spooled
 
 
 def free_port() -> int:
@@ -56,7 +56,7 @@ def test_a_restart_goes_on_where_the_server_has_it_and_sends_what_dead_processes
         with phase("stalled"):
             pass
         assert here.session.sender.flush(30)
-        assert eventually(lambda: len(web.events) == 4)
+        assert wait_for(lambda: len(web.events) == 4)
         assert {event["phase"] for event in web.events} == {"evaluation", "stalled"}
         producers = {one.batch["producer"] for one in web.received}
         assert producers == {event["producer"] for event in web.events}
@@ -110,20 +110,20 @@ def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> 
     let_go, answered = threading.Event(), threading.Event()
 
     def answer(received: Received) -> Reply:
-        let_go.wait(30)
+        let_go.wait(PATIENCE_S)
         answered.set()
         return accepting(received)
 
     with serving(answer) as web, recording(tmp_path, url=web.url) as here:
         step(1)
-        assert eventually(lambda: bool(web.received))
+        assert wait_for(lambda: bool(web.received))
         for n in range(2, 100_000):
             step(n)
             if n % 1000 == 0:
                 with phase("evaluation"):
                     pass
         assert not answered.is_set()
-        assert len(here.said("phase_ended")) == 99
+        assert len(here.events_of("phase_ended")) == 99
         let_go.set()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ett_service.client.exits import UNSAID
-from tests.client.recording import environment, run_trainer, spooled
-from tests.client.web import serving
+from tests.builders.servers.web import serving
+from tests.builders.trainers import environment, run_trainer, spooled
 
 LIFE = """
 ett.init("llm", gpus=8, team="a", labels={"branch": "main"})

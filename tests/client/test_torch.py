@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ett_service.client.torch.compiles import facts_of, laid_out, stages_of
-from tests.client.recording import environment, run_ett
-from tests.client.web import serving
+from tests.builders.servers.web import serving
+from tests.builders.trainers import environment, run_ett
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
 

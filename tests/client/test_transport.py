@@ -6,7 +6,7 @@ import time
 import pytest
 
 from ett_service.client.transport import Unreachable, compressed, request
-from tests.client.web import Received, Reply, serving
+from tests.builders.servers.web import Received, Reply, serving
 
 KEY = "ett_secret"
 

@@ -1,8 +1,6 @@
 """A real server, and a client of it that holds every answer to the published description."""
 
 import os
-import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -13,15 +11,21 @@ import pytest
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import create_project
-from tests.builders import NOON
-from tests.cli.conftest import ETT, address, bare_environment
+from tests.builders.clock import NOON
+from tests.builders.regressions.stored import finding, fires
+from tests.builders.servers.ett import serving
 from tests.contract.described import Described, Service
-from tests.regressions import finding, fires
 
 SEARCHED = "searched"
 """The project that has a regression."""
 
 CORPUS = Path(os.environ.get("ETT_CORPUS", Path(__file__).parents[2] / "../shared/corpus"))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let one of several workers have all tests that share the server."""
+    if isinstance(item, pytest.Function) and "served" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("contract"))
 
 
 @pytest.fixture(scope="session")
@@ -30,25 +34,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("contract")
     url = f"sqlite:///{folder / 'ett.db'}"
     _search(url)
-    with (folder / "log").open("w+") as log:
-        process = subprocess.Popen(
-            [ETT, "serve", "--port", "0"],
-            cwd=folder,
-            env=bare_environment()
-            | {"ETT_DATABASE_URL": url, "ETT_DETECTION": '{"enabled": false}'},
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            key = process.stdout.readline().strip()
-            served_at = address((folder / "log").read_text().splitlines())
-            with Service(served_at, key, Described.by(served_at)) as service:
-                yield service
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
+    settings = {"ETT_DETECTION": '{"enabled": false}'}
+    with (
+        serving(url, folder, key="", **settings) as server,
+        Service(server.url, server.key, Described.by(server.url)) as service,
+    ):
+        yield service
 
 
 def _search(url: str) -> None:

@@ -3,15 +3,16 @@
 import copy
 import json
 import re
-import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
 import httpx2
 import jsonschema  # type: ignore[import-untyped]
+
+from tests.builders.servers.waiting import PATIENCE_S
 
 Json = dict[str, Any]
 
@@ -26,7 +27,7 @@ class Described:
     @classmethod
     def by(cls, url: str) -> Self:
         """Read the page of the service at *url*."""
-        return cls(httpx2.get(f"{url}/openapi.json").json())
+        return cls(httpx2.get(f"{url}/openapi.json", timeout=PATIENCE_S).json())
 
     def __post_init__(self) -> None:
         self.page = copy.deepcopy(self.page)
@@ -70,7 +71,8 @@ class Service:
         self.url = url
         self.key = key
         self.described = described
-        self._http = httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {key}"})
+        headers = {"Authorization": f"Bearer {key}"}
+        self._http = httpx2.Client(base_url=url, headers=headers, timeout=PATIENCE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +91,7 @@ class Service:
         self.described.check(answer)
         return answer
 
-    def told(self, events: list[Json], **batch: Any) -> Json:
+    def ingest(self, events: list[Json], **batch: Any) -> Json:
         """Send one batch, of which every event must stand."""
         answer = self.ask("POST", "/v1/events", json={**batch, "events": events})
         assert answer.status_code == 200, answer.text
@@ -119,14 +121,6 @@ class Service:
 def quoted(job: str) -> str:
     """Write a job's name as one step of an address."""
     return urllib.parse.quote(job, safe="")
-
-
-def eventually(happened: Callable[[], bool]) -> None:
-    """Wait until *happened* returns true, 20 s at most."""
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def lines(events: list[Json]) -> bytes:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from tests.contract.described import Service, eventually
-from tests.stories import failing_job
+from tests.builders.jobs import failing_job
+from tests.builders.servers.waiting import wait_for
+from tests.contract.described import Service
 
 JOB = "changed 7B (v2) ?#%"
 AROUND = "from=2026-03-01T00:00:00Z&to=2026-03-02T00:00:00Z"
@@ -32,8 +33,8 @@ REQUESTS: list[tuple[str, str, Any, int]] = [
 def test_questions_about_changes_are_answered_as_declared(served: Service) -> None:
     deploy = {"at": "2026-03-01T12:30:00Z", "kind": "deploy", "title": "Trainer 4.2"}
     with served.project("changes") as mine:
-        mine.told(failing_job(JOB))
-        eventually(lambda: mine.knows(JOB))
+        mine.ingest(failing_job(JOB))
+        wait_for(lambda: mine.knows(JOB))
         assert served.ask("POST", "/v1/markers?project=changes", json=deploy).status_code == 201
         for method, path, body, status in REQUESTS:
             sent = {} if body is None else {"json": body}

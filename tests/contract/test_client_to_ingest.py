@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ett_service.ingest.decode import Batch, decode
 from ett_service.ingest.wire import Limits
-from tests.client.recording import environment
+from tests.builders.trainers import environment
 from tests.contract import drawn_calls
 from tests.contract.drawn_calls import Call
 

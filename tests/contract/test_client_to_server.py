@@ -4,11 +4,12 @@ import time
 from pathlib import Path
 
 from ett_service.core.ledger.fold import fold
-from tests.client.recording import environment, run_trainer, spooled
-from tests.contract.described import Service, eventually
+from tests.builders.plain_ledgers import plain
+from tests.builders.servers.waiting import wait_for
+from tests.builders.timelines import event
+from tests.builders.trainers import environment, run_trainer, spooled
+from tests.contract.described import Service
 from tests.contract.test_timelines import in_microseconds
-from tests.core.corpus import event
-from tests.core.plain import plain
 
 TRAINER = """
 import os, shutil, time
@@ -35,8 +36,8 @@ def test_the_ledger_that_is_read_is_the_fold_of_the_spool(served: Service, tmp_p
         variables = environment(spool, service.url, ETT_API_KEY=service.key)
         run = run_trainer(TRAINER, variables)
         assert (run.returncode, run.stderr) == (0, "")
-        eventually(lambda: service.knows("e2e"))
-        eventually(lambda: service.read("/v1/jobs/e2e")["state"] == "finished")
+        wait_for(lambda: service.knows("e2e"))
+        wait_for(lambda: service.read("/v1/jobs/e2e")["state"] == "finished")
         told = in_microseconds(service.read("/v1/jobs/e2e"), service.read("/v1/jobs/e2e/ledger"))
         page = service.read("/v1/jobs/e2e/events?limit=1000")
 

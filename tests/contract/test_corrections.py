@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract.described import Json, Service, eventually, quoted
-from tests.stories import failing_job
+from tests.builders.jobs import failing_job
+from tests.builders.servers.waiting import wait_for
+from tests.contract.described import Json, Service, quoted
 
 JOB = "Größe 7B (v2) ?#%"
 MARKER: Json = {"at": "2026-03-01T08:00:00Z", "kind": "deploy", "title": "Trainer 4.2", "id": "a"}
@@ -31,8 +32,8 @@ def test_markers_are_answered_as_declared(served: Service) -> None:
 
 
 def test_corrections_and_the_deletion_of_a_job_are_answered_as_declared(served: Service) -> None:
-    served.told(failing_job(JOB))
-    eventually(lambda: served.knows(JOB))
+    served.ingest(failing_job(JOB))
+    wait_for(lambda: served.knows(JOB))
     verdict, exclusion = f"{OF_JOB}/attempts/0/verdict", f"{OF_JOB}/exclusion"
 
     requests: list[tuple[str, str, Any, int]] = [
@@ -61,11 +62,11 @@ def test_corrections_and_the_deletion_of_a_job_are_answered_as_declared(served: 
 
 def test_a_verdict_and_an_exclusion_show_in_the_job_as_declared(served: Service) -> None:
     with served.project("corrected") as service:
-        service.told(failing_job(JOB))
-        eventually(lambda: service.knows(JOB))
+        service.ingest(failing_job(JOB))
+        wait_for(lambda: service.knows(JOB))
         service.ask("PUT", f"{OF_JOB}/attempts/0/verdict", json=VERDICT)
         service.ask("PUT", f"{OF_JOB}/exclusion", json=EXCLUSION)
-        eventually(lambda: service.read(OF_JOB)["attempts"][0]["verdict"] is not None)
+        wait_for(lambda: service.read(OF_JOB)["attempts"][0]["verdict"] is not None)
         job = service.read(OF_JOB)
     assert job["attempts"][0]["cause"] == "network"
     assert [one["why"] for one in job["exclusions"]] == ["a drill"]

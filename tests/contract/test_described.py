@@ -10,8 +10,9 @@ import httpx2
 import pytest
 
 from ett_service.ingest.refusals import Code
-from tests.contract.described import Json, Service, eventually, quoted
-from tests.stories import failing_job
+from tests.builders.jobs import failing_job
+from tests.builders.servers.waiting import wait_for
+from tests.contract.described import Json, Service, quoted
 
 JOB = "Größe 7B (v2) ?#%"
 JSON = {"Content-Type": "application/json"}
@@ -26,8 +27,8 @@ def service(served: Service) -> Iterator[Service]:
     """Return the service with a job in a project of its own."""
     with served.project("described") as service:
         # In a cluster of its own: of those that fall into one bucket the latest is the exemplar.
-        service.told(failing_job(JOB, cluster="described", labels={"a": "b"}))
-        eventually(lambda: service.knows(JOB))
+        service.ingest(failing_job(JOB, cluster="described", labels={"a": "b"}))
+        wait_for(lambda: service.knows(JOB))
         yield service
 
 
@@ -63,7 +64,7 @@ def test_an_attempt_that_an_exemplar_names_is_answered_as_declared(
         paths = [f"/v1/attempts/{each}" for each in re.findall(r'attempt_id="([^"]+)"', page)]
         return [path for path in paths if service.ask("GET", path).status_code == 200]
 
-    eventually(lambda: bool(of_this_project()))
+    wait_for(lambda: bool(of_this_project()))
     found = of_this_project()[0]
     assert service.read(found)["job"] == JOB
     assert service.ask("GET", "/v1/attempts/0-0").status_code == 404
@@ -180,7 +181,7 @@ REFUSED: dict[str, Json] = {
 
 
 def test_every_code_of_the_closed_list_is_answered_and_described(service: Service) -> None:
-    service.told([{**BEAT, "id": "e-1"}])
+    service.ingest([{**BEAT, "id": "e-1"}])
     page = json.dumps(service.described.page)
 
     assert {*REFUSED, "malformed_json"} == {code.value for code in Code}

@@ -4,10 +4,11 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.cli.conftest import ETT, bare_environment
-from tests.contract.described import Json, Service, eventually, quoted
+from tests.builders.clock import instant
+from tests.builders.servers.processes import ETT, bare_environment
+from tests.builders.servers.waiting import wait_for
+from tests.contract.described import Json, Service, quoted
 from tests.contract.test_timelines import us
-from tests.core.corpus import instant
 
 PARTS = ("hardware_setup", "launcher_init", "train_loop", "eval_in_loop", "shutdown", "e2e")
 
@@ -20,7 +21,7 @@ def test_the_imported_logs_are_answered_to_the_millisecond(served: Service, corp
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         sent = json.loads(run.stdout)
         assert (sent["rejected"], len(sent["jobs"])) == (0, 58)
-        eventually(lambda: len(listed(service)) == 58)
+        wait_for(lambda: len(listed(service)) == 58)
 
         jobs = [service.read(f"/v1/jobs/{quoted(job['job'])}") for job in listed(service)]
 

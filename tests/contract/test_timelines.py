@@ -22,9 +22,11 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
-from tests.contract.described import Json, Service, eventually, quoted
-from tests.core.corpus import FILES, instant
-from tests.core.plain import plain
+from tests.builders.clock import instant
+from tests.builders.plain_ledgers import plain
+from tests.builders.servers.waiting import wait_for
+from tests.builders.timelines import FILES
+from tests.contract.described import Json, Service, quoted
 
 STORED, SENT = 100, 40
 MANY = 1_000
@@ -91,8 +93,8 @@ def test_what_is_sent_over_http_is_answered_with_the_expected_numbers(
     ]
     for timeline in sample(closed, SENT // len(FILES) + 1):
         with served.project(timeline.name) as service:
-            service.told(timeline.events)
-            eventually(partial(service.knows, timeline.job))
+            service.ingest(timeline.events)
+            wait_for(partial(service.knows, timeline.job))
 
             job = service.read(f"/v1/jobs/{quoted(timeline.job)}")
             ledger = service.read(f"/v1/jobs/{quoted(timeline.job)}/ledger")

@@ -9,7 +9,7 @@ from random import Random
 from ett_service.core.events import Event
 from ett_service.core.ledger.results import JobLedger, Limits
 from ett_service.core.words import Category, Period
-from tests.core.strategies import Timeline
+from tests.builders.drawn.timelines import Timeline, in_batches
 
 Fold = Callable[[Iterable[Event], Mapping[str, int], int, Limits], JobLedger]
 
@@ -72,12 +72,6 @@ def check_late_facts(
         timeline.events, key=lambda event: event.at + chance.choice([0, 0, 0, 10**9])
     )
     assert forward(in_batches(late_last, chance), timeline) == of(fold, timeline)
-
-
-def in_batches(events: Sequence[Event], chance: Random) -> list[Sequence[Event]]:
-    """Cut a sequence at some random places."""
-    cuts = sorted(chance.choices(range(len(events) + 1), k=3))
-    return [events[i:j] for i, j in pairwise([0, *cuts, len(events)])]
 
 
 def check_two_views(ledger: JobLedger) -> None:

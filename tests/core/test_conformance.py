@@ -7,10 +7,10 @@ import pytest
 
 from ett_service.core.events import Event
 from ett_service.core.ledger.fold import JobFold, fold
-from tests.core.corpus import FILES, cases
-from tests.core.laws import in_batches
+from tests.builders.drawn.timelines import in_batches
+from tests.builders.plain_ledgers import plain
+from tests.builders.timelines import FILES, cases
 from tests.core.oracle import answer
-from tests.core.plain import plain
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -9,19 +9,10 @@ from hypothesis import strategies as st
 from ett_service.core.events import Event
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import JobLedger
-from tests.core.laws import (
-    check_conservation,
-    check_late_facts,
-    check_order,
-    check_two_views,
-    in_batches,
-    of,
-)
-from tests.core.oracle import answer, every_change, every_microsecond
-from tests.core.plain import plain
-from tests.core.strategies import (
+from tests.builders.drawn.timelines import (
     SECOND,
     Timeline,
+    in_batches,
     lifelike_timelines,
     rough_heaps,
     rough_timelines,
@@ -29,6 +20,15 @@ from tests.core.strategies import (
     tiny_heaps,
     tiny_timelines,
 )
+from tests.builders.plain_ledgers import plain
+from tests.core.laws import (
+    check_conservation,
+    check_late_facts,
+    check_order,
+    check_two_views,
+    of,
+)
+from tests.core.oracle import answer, every_change, every_microsecond
 
 _LOOKED_AT = 0.2  #: of the ledgers on the way, to save time
 _chances = st.integers(0, 2**32).map(Random)

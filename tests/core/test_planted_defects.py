@@ -12,6 +12,8 @@ from hypothesis import find, settings
 from ett_service.core.events import Event
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger, Limits
+from tests.builders.drawn.timelines import Timeline, timelines
+from tests.builders.plain_ledgers import plain
 from tests.core.laws import (
     Fold,
     check_conservation,
@@ -21,8 +23,6 @@ from tests.core.laws import (
     of,
 )
 from tests.core.oracle import answer
-from tests.core.plain import plain
-from tests.core.strategies import Timeline, timelines
 
 _FIRST_100 = settings(
     max_examples=100, phases=[Step.generate], derandomize=True, database=None, deadline=None

@@ -23,7 +23,7 @@ from ett_service.core.planning.checkpoint_interval import (
 from ett_service.core.planning.run import Run, Spot, on_demand_cost, spot_cost
 from ett_service.core.planning.scale import failure_rate
 from ett_service.core.words import Outcome, Phase
-from tests.core.corpus import FOLDER
+from tests.builders.timelines import FOLDER
 from tests.core.daly import daly_interval_seconds
 
 DAY = 86_400.0

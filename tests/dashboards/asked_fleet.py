@@ -41,7 +41,7 @@ from ett_service.storage.regressions import findings
 from ett_service.storage.schema import project
 from ett_service.storage.schema.views import READER
 from ett_service.worker.ledgers import Worker
-from tests.conftest import new_postgresql
+from tests.builders.databases.engines import new_postgresql
 
 END_US = round(datetime(2026, 11, 19, 15, tzinfo=UTC).timestamp()) * 1_000_000
 DAYS = 7

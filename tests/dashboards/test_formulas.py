@@ -11,7 +11,7 @@ from dashboards.build.kit import Panel
 from dashboards.build.prometheus import PROMETHEUS
 from dashboards.build.prometheus.promql import by_category, dated, ratio
 from dashboards.build.variables import filled
-from tests.live.programs import needed
+from tests.builders.servers.programs import needed
 
 HOURS = 24 * 8
 CHOSEN = {"job": "ett", "cluster": "east|west", "cohort": "m", "__rate_interval": "6h"}

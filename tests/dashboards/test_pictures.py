@@ -16,9 +16,9 @@ from dashboards.pictures.frames import Frame, Line, Table, of_rows, of_samples, 
 from dashboards.pictures.numbers import shown
 from dashboards.pictures.page import MOST_BYTES, WIDTH_PX, draw, write
 from dashboards.pictures.past import Page
-from tests.live.grafana import Range
-from tests.live.programs import needed
-from tests.live.prometheus import Sample
+from tests.builders.servers.grafana import Range
+from tests.builders.servers.programs import needed
+from tests.builders.servers.prometheus import Sample
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"

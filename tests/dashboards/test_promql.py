@@ -17,8 +17,8 @@ from dashboards.build.prometheus.promql import clusters, own, whole
 from dashboards.build.variables import filled, variables_in
 from ett_service.metrics import families
 from ett_service.metrics.families import Family, Kind
+from tests.builders.servers.programs import needed
 from tests.dashboards.asked import FOLLOWING, Asked, selectors
-from tests.live.programs import needed
 
 DASHBOARDS = [
     dashboard

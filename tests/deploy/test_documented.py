@@ -5,9 +5,9 @@ import subprocess
 
 import yaml
 
+from tests.builders.servers.processes import ETT
+from tests.builders.servers.programs import needed
 from tests.deploy.conftest import KUBERNETES, ROOT, Parsed, compose
-from tests.live.programs import needed
-from tests.scenarios.conftest import ETT
 
 PAGE = (ROOT / "docs" / "howto" / "deploy.md").read_text("utf-8")
 

@@ -11,8 +11,8 @@ import yaml
 
 from ett_service.api.openapi import description
 from ett_service.settings import OTHER_VARIABLES, Settings, load, variable
+from tests.builders.servers.programs import needed
 from tests.deploy.conftest import KUBERNETES, ROOT, Parsed, pods, variables
-from tests.live.programs import needed
 
 OLDEST = "1.29"
 NEWEST = "1.36"

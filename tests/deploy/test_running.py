@@ -14,9 +14,11 @@ import pytest
 from sqlalchemy import make_url
 
 from ett_service.client.transport import request
-from tests import postgres
+from tests.builders.databases import postgres
+from tests.builders.servers import processes
+from tests.builders.servers.programs import Program, free_port
+from tests.builders.servers.waiting import wait_for
 from tests.deploy.conftest import ROOT, Parsed, variables
-from tests.live.programs import Program, eventually, free_port
 
 PROGRAMS = Path(sys.executable).parent
 EVENTS = [
@@ -56,15 +58,19 @@ class Deployment:
 
     def once(self, *command: str, name: str, **more: str) -> str:
         """Run *command* with a container's variables and return what it printed."""
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environment(name) | more,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        environment = self.environment(name) | more
+        if command[0] == "ett":
+            done = processes.run(*command[1:], folder=self.folder, environment=environment)
+        else:
+            done = subprocess.run(
+                command,
+                cwd=self.folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -180,7 +186,7 @@ def test_service_and_worker_take_events_and_show_them_to_prometheus(
         kind = {"Content-Type": "application/json"}
         assert request("POST", f"{url}/v1/events", writer, body, kind).status == 200
         page = f"{url}/metrics"
-        eventually(lambda: b'"a-cluster"' in request("GET", page, key).body, running[1].told)
+        wait_for(lambda: b'"a-cluster"' in request("GET", page, key).body, running[1].logged)
         assert request("GET", page).status == 401
         assert request("GET", page, writer).status == 403
     finally:

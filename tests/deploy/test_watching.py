@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from ett_service.api.openapi import description
+from tests.builders.servers.programs import Program, free_port, needed
 from tests.deploy.conftest import ROOT, Parsed
-from tests.live.programs import Program, free_port, needed
 
 DEPLOY = ROOT / "deploy"
 

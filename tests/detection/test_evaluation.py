@@ -10,7 +10,7 @@ from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan
 from ett_service.detection.run import MOST_DAYS, RunResult, days_to_read, evaluate
 from ett_service.fleet.economy import Economy, Price
 from ett_service.storage.engine.store import Store
-from tests.detection.slowed_fleet import END, NEW, ONSET, slowed
+from tests.builders.slowed_fleet import END, NEW, ONSET, slowed
 
 PLAN = Plan(economy=Economy((Price("H100", 0, Fraction(3)),)))
 INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")

@@ -8,7 +8,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Impact, Severity
 from ett_service.detection.run import Impacts
 from ett_service.fleet.economy import Economy, Price
-from tests.detection.findings import finding
+from tests.builders.regressions.findings import finding
 from tests.detection.observations import TO_US, observed_project
 
 COHORTS = ((("cluster", "a"), ("model", "m")), (("cluster", "b"), ("model", "n")))

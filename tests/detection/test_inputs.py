@@ -26,9 +26,10 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.markers import add_marker
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, event
-from tests.fleet.fleets import LATER, calm_job, failing_job, keep
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.builders.fleet import LATER, calm_job, failing_job, store_job
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
 
 DAY = 24 * HOUR
 TO = NOON + 12 * HOUR
@@ -65,7 +66,7 @@ def test_each_value_is_known_once_it_is_over(store: Store, project_id: int) -> N
     save = event(
         SpanOver, NOON + 22 * MINUTE, start=NOON + 20 * MINUTE, phase=Phase.CHECKPOINT_BLOCKING
     )
-    keep(store, project_id, "calm", [*job, save])
+    store_job(store, project_id, "calm", [*job, save])
 
     assert _minutes(_observed(store, project_id)) == {
         INIT: [(3, 15)],
@@ -78,7 +79,7 @@ def test_each_value_is_known_once_it_is_over(store: Store, project_id: int) -> N
 
 
 def test_a_failure_costs_training_and_a_recovery(store: Store, project_id: int) -> None:
-    keep(store, project_id, "fails", failing_job(NOON))
+    store_job(store, project_id, "fails", failing_job(NOON))
 
     observed = _observed(store, project_id)
     assert _minutes(observed) == {
@@ -100,7 +101,7 @@ def test_a_failure_costs_training_and_a_recovery(store: Store, project_id: int) 
 def test_preemptions_are_counted_apart(store: Store, project_id: int) -> None:
     job = calm_job(NOON, initialising=3, training=30)[:-1]
     ended = event(AttemptEnded, NOON + 33 * MINUTE, cycle=0, outcome=Outcome.PREEMPTED)
-    keep(store, project_id, "preempted", [*job, ended])
+    store_job(store, project_id, "preempted", [*job, ended])
 
     observed = _observed(store, project_id)
     assert [each.cause for each in observed.failures] == ["preemption/preemption"]
@@ -109,7 +110,7 @@ def test_preemptions_are_counted_apart(store: Store, project_id: int) -> None:
 def test_what_was_cut_short_or_goes_on_has_no_length_yet(store: Store, project_id: int) -> None:
     fails = calm_job(NOON, initialising=3, compiling=4)[:-1]
     failed = event(AttemptEnded, NOON + 7 * MINUTE, cycle=0, outcome=Outcome.FAILED)
-    keep(store, project_id, "fails in a compile", [*fails, failed])
+    store_job(store, project_id, "fails in a compile", [*fails, failed])
     running = JobKey(project_id, "runs")
     looping = NOON + 5 * MINUTE
     begun: list[Event] = [
@@ -127,7 +128,7 @@ def test_what_was_cut_short_or_goes_on_has_no_length_yet(store: Store, project_i
 def test_time_to_start_is_not_told_of_a_job_that_began_before(
     store: Store, project_id: int
 ) -> None:
-    keep(store, project_id, "fails", failing_job(TO - DAY - 70 * MINUTE))
+    store_job(store, project_id, "fails", failing_job(TO - DAY - 70 * MINUTE))
 
     subjects = _minutes(_observed(store, project_id, days=1))
     assert START not in subjects
@@ -137,9 +138,9 @@ def test_time_to_start_is_not_told_of_a_job_that_began_before(
 def test_attempts_are_of_cohorts_and_of_strata_that_tell_starts_from_restarts(
     store: Store, project_id: int
 ) -> None:
-    keep(store, project_id, "a", failing_job(NOON, cluster="c", model="m"))
-    keep(store, project_id, "b", calm_job(NOON, training=5, gpus=64, cluster="c", model="m"))
-    keep(store, project_id, "c", calm_job(NOON, training=5, cluster="c"))
+    store_job(store, project_id, "a", failing_job(NOON, cluster="c", model="m"))
+    store_job(store, project_id, "b", calm_job(NOON, training=5, gpus=64, cluster="c", model="m"))
+    store_job(store, project_id, "c", calm_job(NOON, training=5, cluster="c"))
 
     observed = _observed(store, project_id)
     assert observed.cohorts == [
@@ -166,7 +167,7 @@ def test_the_rarest_cohorts_are_put_together(
 ) -> None:
     monkeypatch.setattr(inputs, "MOST_COHORTS", 1)
     for job, model in (("a", "m"), ("b", "m"), ("c", "n"), ("d", "o")):
-        keep(store, project_id, job, calm_job(NOON, training=5, cluster="c", model=model))
+        store_job(store, project_id, job, calm_job(NOON, training=5, cluster="c", model=model))
 
     observed = _observed(store, project_id)
     assert observed.cohorts == [
@@ -186,19 +187,19 @@ def test_precision_and_code_version_tell_cohorts_apart_where_asked(
         event(SpanOver, NOON + MINUTE, start=NOON, phase=Phase.TRAIN_LOOP),
         event(AttemptEnded, NOON + MINUTE, cycle=0, outcome=Outcome.COMPLETED),
     ]
-    keep(store, project_id, "a", facts)
+    store_job(store, project_id, "a", facts)
 
     observed = _observed(store, project_id, Plan(cohort=("precision", "code_version"), strata=()))
     assert observed.cohorts == [(("precision", "fp8"), ("code_version", "v2"))]
 
 
 def test_what_is_excluded_is_in_nothing(store: Store, project_id: int) -> None:
-    keep(store, project_id, "kept", calm_job(NOON, initialising=1, training=9))
+    store_job(store, project_id, "kept", calm_job(NOON, initialising=1, training=9))
     for job, window in (
         ("wholly", Exclusion()),
         ("at first", Exclusion(NOON, NOON + 6 * MINUTE)),
     ):
-        key = keep(store, project_id, job, calm_job(NOON, initialising=5, training=7))
+        key = store_job(store, project_id, job, calm_job(NOON, initialising=5, training=7))
         _exclude(store, key, window)
 
     observed = _observed(store, project_id)
@@ -221,8 +222,8 @@ def _exclude(store: Store, key: JobKey, window: Exclusion) -> None:
 def test_days_of_maintenance_are_left_out_of_those_whom_it_concerned(
     store: Store, project_id: int
 ) -> None:
-    keep(store, project_id, "a", calm_job(NOON, training=5, cluster="c", team="t"))
-    keep(store, project_id, "b", calm_job(NOON, training=5, cluster="d", team="u"))
+    store_job(store, project_id, "a", calm_job(NOON, training=5, cluster="c", team="t"))
+    store_job(store, project_id, "b", calm_job(NOON, training=5, cluster="d", team="u"))
     _maintain(store, project_id, NOON - DAY, NOON - DAY + HOUR, cluster="c", rack="7")
     _maintain(store, project_id, NOON - 2 * DAY, NOON - 2 * DAY + 2 * HOUR, team="u")
     _maintain(store, project_id, NOON - 30 * DAY, NOON - 29 * DAY)
@@ -250,7 +251,7 @@ def test_hours_are_held_on_the_day_on_which_they_pass_once_scheduling_is_over(
     scheduled = event(SpanOver, began + HOUR, start=began, phase=Phase.SCHEDULING)
     job = calm_job(began + HOUR, training=180)
     started = event(AttemptStarted, began, gpus=8)
-    keep(store, project_id, "a", [scheduled, started, *job])
+    store_job(store, project_id, "a", [scheduled, started, *job])
 
     hours = _observed(store, project_id).gpu_hours(TO - 3 * DAY, 3)
     assert hours.sum(axis=(0, 2)).tolist() == [0, 8 * 1, 8 * 2]
@@ -264,7 +265,7 @@ def test_an_empty_project_has_nothing_to_look_at(store: Store, project_id: int) 
 
 
 def test_accelerators_that_nobody_told_are_not_a_number(store: Store, project_id: int) -> None:
-    keep(store, project_id, "a", calm_job(NOON, initialising=1, training=5, gpus=None))
+    store_job(store, project_id, "a", calm_job(NOON, initialising=1, training=5, gpus=None))
 
     sample = _observed(store, project_id).sample(TO, 1)
     assert np.isnan(sample.durations[INIT].gpus).all()
@@ -275,8 +276,10 @@ def test_a_sample_of_an_earlier_day_is_what_reading_then_would_give(
 ) -> None:
     for day in range(4):
         at = TO - 3 * DAY - HOUR + day * DAY
-        keep(store, project_id, f"fails {day}", failing_job(at, cluster=f"c{day % 2}"))
-        keep(store, project_id, f"calm {day}", calm_job(at, initialising=day + 1, training=180))
+        store_job(store, project_id, f"fails {day}", failing_job(at, cluster=f"c{day % 2}"))
+        store_job(
+            store, project_id, f"calm {day}", calm_job(at, initialising=day + 1, training=180)
+        )
     whole = _observed(store, project_id, days=4)
     with store.reading() as conn:
         then = observe(conn, project_id, TO - DAY, 3, PLAN)

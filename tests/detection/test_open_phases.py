@@ -9,9 +9,10 @@ from ett_service.detection.open_phases import OpenPhase, open_phases
 from ett_service.detection.options import Plan
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, event
-from tests.fleet.fleets import calm_job, keep
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.fleet import calm_job, store_job
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
 
 AT = NOON + 6 * HOUR
 PLAN = Plan(cohort=("cluster",), strata=())
@@ -54,8 +55,8 @@ def test_three_times_the_99th_percentile_of_its_cluster_is_stuck(
 ) -> None:
     for number in range(4):
         before = calm_job(NOON, initialising=4, training=9, cluster="a")
-        keep(store, project_id, f"before {number}", before)
-    keep(store, project_id, "other", calm_job(NOON, initialising=60, training=9, cluster="b"))
+        store_job(store, project_id, f"before {number}", before)
+    store_job(store, project_id, "other", calm_job(NOON, initialising=60, training=9, cluster="b"))
     _runs(store, project_id, "hangs", {Phase.LAUNCHER_INIT: ago}, "a")
 
     [found] = _open_phases(store, project_id)
@@ -78,7 +79,7 @@ def test_a_stall_is_stuck_after_half_an_hour_though_none_was_over(
 
 
 def test_a_replay_finds_what_was_open_then(store: Store, project_id: int) -> None:
-    keep(store, project_id, "over", calm_job(NOON, initialising=40, training=9))
+    store_job(store, project_id, "over", calm_job(NOON, initialising=40, training=9))
 
     [found] = _open_phases(store, project_id, NOON + 30 * MINUTE)
     assert (found.job, found.age_us) == ("over", 30 * MINUTE)

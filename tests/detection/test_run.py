@@ -7,7 +7,7 @@ from ett_service.core.regressions.finding import Finding, State, Verdict
 from ett_service.core.regressions.state import FindingState, StateRules, step
 from ett_service.detection.options import FrozenBaseline, Memory
 from ett_service.detection.run import memory_of
-from tests.detection.findings import AT_US, finding
+from tests.builders.regressions.findings import AT_US, finding
 
 
 def _standing(found: Finding, *, runs: int = 2) -> FindingState:

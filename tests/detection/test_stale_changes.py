@@ -10,7 +10,7 @@ from ett_service.core.regressions.finding import Finding, Metric, Subject
 from ett_service.core.words import Category
 from ett_service.detection.run import is_stale
 from ett_service.detection.sample import AttemptValues, Floats, Observed
-from tests.detection.findings import finding, side
+from tests.builders.regressions.findings import finding, side
 from tests.detection.observations import TO_US, observed_project
 
 DAYS = 60

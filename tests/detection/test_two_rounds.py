@@ -12,9 +12,9 @@ from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import evaluate
 from ett_service.storage.engine.store import Store
-from tests.core.corpus import event
-from tests.fleet.fleets import keep
-from tests.importers.imported import imported
+from tests.builders.fleet import store_job
+from tests.builders.imports import imported
+from tests.builders.timelines import event
 
 ROOT = Path(__file__).parents[2]
 RUNS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf" / "runs"
@@ -31,7 +31,7 @@ def _kept(store: Store, project_id: int, *rounds: str) -> int:
         for told in imported(RUNS / f"{name}__{SYSTEM}")[0]:
             jobs[told["job"]].append(event(told))
         for job, events in jobs.items():
-            keep(store, project_id, f"{name} {job}", events)
+            store_job(store, project_id, f"{name} {job}", events)
             latest = max(latest, *(each.at for each in events))
     return latest // DAY_US * DAY_US + DAY_US
 

@@ -28,8 +28,8 @@ from ett_service.storage.engine.errors import StoreInUse
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.worker.notify import Audience
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
-from tests.regressions import finding
-from tests.worker.searching import evaluated
+from tests.builders.regressions.searches import evaluated
+from tests.builders.regressions.stored import finding
 
 BORN, LOOKS, REFUSED = "born", "looks", "refused"
 HOLDS, FLAPS = "holds", "flaps"

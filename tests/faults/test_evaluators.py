@@ -23,14 +23,14 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import delivery, detection_run, regression, regression_change
-from tests.builders import NOON
+from tests.builders.clock import NOON
+from tests.builders.regressions.searches import searched_before
+from tests.builders.servers.waiting import PATIENCE_S
 from tests.faults.evaluators import BORN, FLAPS, HOLDS, LOOKS, REFUSED, Gate, Order, Told
-from tests.worker.searching import searched_before
 
 log = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60.0
 pytestmark = pytest.mark.xdist_group("evaluators")
 
 
@@ -79,7 +79,7 @@ class Children:
             if wanted(told):
                 self.kept.remove(told)
                 return told
-        while not wanted(told := self.program.told.get(timeout=PATIENCE_SECONDS)):
+        while not wanted(told := self.program.told.get(timeout=PATIENCE_S)):
             if told.child in self.alive:
                 self.kept.append(told)
         return told
@@ -111,7 +111,7 @@ def program() -> Iterator[Program]:
         yield made
         assert process.stdin is not None
         process.stdin.close()
-        reader.join(PATIENCE_SECONDS)
+        reader.join(PATIENCE_S)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ class Reader:
         """Wait until the run of that tick is written."""
         store = open_for_reading(self.database_url)
         wanted = select(func.count()).where(detection_run.c.at_us == tick * HOUR_US)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         try:
             while time.monotonic() < deadline:
                 with store.reading() as conn:
@@ -165,18 +165,20 @@ class Reader:
     ("rounds", "lease_seconds", "takeover_seconds"),
     [
         (20, 0.1, 5.0),
-        # The times of production, 15 s and 20 s, 20 times as fast.
-        pytest.param(200, 0.75, 1.0, marks=pytest.mark.long),
+        # A lease of production, 15 s, 20 times as fast, and three of them to take over.
+        pytest.param(None, 0.75, 2.25, marks=pytest.mark.long, id="long"),
     ],
 )
 @pytest.mark.timeout(1_200)
 def test_of_two_evaluators_one_acts_whoever_is_paused(
     database_url: str,
     children: Children,
-    rounds: int,
+    rounds: int | None,
     lease_seconds: float,
     takeover_seconds: float,
+    pytestconfig: pytest.Config,
 ) -> None:
+    rounds = rounds or pytestconfig.getoption("--rounds")
     children.order = children.order._replace(lease_seconds=lease_seconds)
     reader = Reader(database_url)
     pair = {children.fork(), children.fork()}
@@ -211,11 +213,12 @@ def test_of_two_evaluators_one_acts_whoever_is_paused(
     assert median(takeovers) < takeover_seconds
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(None, marks=pytest.mark.long, id="long")])
 @pytest.mark.timeout(1_200)
 def test_one_that_is_killed_at_every_tick_fires_at_the_same(
-    database_url: str, children: Children, rounds: int
+    database_url: str, children: Children, rounds: int | None, pytestconfig: pytest.Config
 ) -> None:
+    rounds = rounds or pytestconfig.getoption("--rounds") // 10
     reader, chances = Reader(database_url), random.Random(5)
     children.order = children.order._replace(found=HOLDS, runs=10, lease_seconds=0.05)
     ticks = range(1, 10 * rounds + 1)

@@ -14,8 +14,8 @@ from ett_service.storage.fleet.occurrences import Kind
 from ett_service.storage.record import markers
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.record.markers import KeptMarker, MarkerFilter
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
-from tests.fleet.fleets import LATER, calm_job, failing_job, keep
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.builders.fleet import LATER, calm_job, failing_job, store_job
 
 DAY = 24 * HOUR
 EVERYTHING = Scope()
@@ -53,7 +53,7 @@ def deployed(store: Store, project_id: int) -> list[KeptMarker]:
         job = calm_job(
             NOON + day * DAY, initialising=5, compiling=minutes, training=60, model="ab"[day % 2]
         )
-        keep(store, project_id, f"job-{day:02}", job)
+        store_job(store, project_id, f"job-{day:02}", job)
     return marked(store, project_id, deploy("cache", NOON + 10 * DAY - HOUR))
 
 
@@ -92,7 +92,7 @@ def test_what_began_before_a_marker_is_compared_with_what_began_after_it(
 
 
 def test_recoveries_and_stops_for_saves_are_compared_too(store: Store, project_id: int) -> None:
-    keep(store, project_id, "fails", failing_job(NOON, Origin.USER))
+    store_job(store, project_id, "fails", failing_job(NOON, Origin.USER))
     [change] = told(store, marked(store, project_id, deploy("x", NOON - MINUTE)))
 
     recoveries = next(effect for effect in change.effects if effect.kind is Kind.TIME_TO_RECOVER)
@@ -104,7 +104,9 @@ def test_labels_that_are_dimensions_and_the_project_narrow_the_jobs(
     store: Store, project_id: int, deployed: list[KeptMarker]
 ) -> None:
     other = store.write(lambda conn: create_project(conn, "other", RECEIVED_AT))
-    keep(store, other, "job-00", calm_job(NOON + 9 * DAY, compiling=500, training=1, model="a"))
+    store_job(
+        store, other, "job-00", calm_job(NOON + 9 * DAY, compiling=500, training=1, model="a")
+    )
     at = deployed[0].marker.at
     marked(
         store, project_id, deploy("a", at, labels={"model": "a", "by": "bot", "code_version": "2"})
@@ -160,7 +162,7 @@ def test_the_steps_of_the_mean_time_to_start_sum_to_its_whole_change(
 ) -> None:
     for place, minutes in enumerate((30, 31, 31, 12, 12, 8, 9)):
         at = NOON + place * DAY
-        keep(store, project_id, f"job-{place}", calm_job(at, compiling=minutes, training=9))
+        store_job(store, project_id, f"job-{place}", calm_job(at, compiling=minutes, training=9))
     kept = marked(
         store,
         project_id,

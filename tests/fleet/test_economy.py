@@ -6,7 +6,7 @@ from ett_service.core.fleet.totals import Totals
 from ett_service.core.intervals import DAY_US
 from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy, Part, PeakRate, Price, Target
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 MIDNIGHT = NOON - DAY_US // 2
 HOUR = 3_600_000_000

@@ -12,8 +12,8 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohort_cap
 from ett_service.storage.fleet.job_sums import JobWeight
 from ett_service.storage.fleet.rollups import CohortFilter, totals
-from tests.builders import HOUR, MINUTE, NOON
-from tests.fleet.fleets import calm_job, keep
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.fleet import calm_job, store_job
 
 DAY = 24 * HOUR
 FIRST, SECOND = Window(NOON, NOON + DAY), Window(NOON + DAY, NOON + 2 * DAY)
@@ -33,7 +33,7 @@ def fleet(store: Store, project_id: int) -> Store:
         ("b-2", NOON + DAY + HOUR, "b", 30, 30),
     ):
         job = calm_job(at, compiling=compiling, training=training, model=model, team=name)
-        keep(store, project_id, name, job)
+        store_job(store, project_id, name, job)
     return store
 
 
@@ -72,7 +72,7 @@ def test_the_part_that_changed_is_named_with_the_jobs_that_weigh_most_in_it(flee
 def test_a_cohort_that_came_is_mix_and_all_of_its_time_counts_for_its_jobs(
     fleet: Store, project_id: int
 ) -> None:
-    keep(fleet, project_id, "c-2", calm_job(NOON + DAY, compiling=60, training=60, model="c"))
+    store_job(fleet, project_id, "c-2", calm_job(NOON + DAY, compiling=60, training=60, model="c"))
 
     told = _explained(fleet)
 
@@ -86,8 +86,8 @@ def test_a_cohort_that_came_is_mix_and_all_of_its_time_counts_for_its_jobs(
 def test_what_is_told_adds_up_to_the_change_of_what_the_rollups_say(
     fleet: Store, project_id: int, group_by: tuple[str, ...], weighting: str
 ) -> None:
-    keep(fleet, project_id, "x", calm_job(NOON + 20 * HOUR, training=700, gpus=3, model="x"))
-    keep(fleet, project_id, "y", calm_job(NOON, initialising=17, training=1, gpus=None))
+    store_job(fleet, project_id, "x", calm_job(NOON + 20 * HOUR, training=700, gpus=3, model="x"))
+    store_job(fleet, project_id, "y", calm_job(NOON, initialising=17, training=1, gpus=None))
     asked = Comparison(
         Scope(group_by=group_by), FIRST, SECOND, "wall" if weighting == "wall" else "accelerators"
     )
@@ -120,9 +120,9 @@ def test_what_the_cap_left_over_is_one_cohort_whose_jobs_are_not_told_apart(
 ) -> None:
     for model, training in (("large", 600), ("small", 50), (None, 40)):
         job = calm_job(NOON, compiling=10, training=training, model=model)
-        keep(store, project_id, f"{model}-1", job)
+        store_job(store, project_id, f"{model}-1", job)
         job = calm_job(NOON + DAY, compiling=training, training=10, model=model)
-        keep(store, project_id, f"{model}-2", job)
+        store_job(store, project_id, f"{model}-2", job)
     for at in (NOON, NOON + DAY):
         day = cohort_cap.ProjectDay(project_id, at - at % DAY)
         with store.reading() as conn:

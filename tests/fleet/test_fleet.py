@@ -10,12 +10,10 @@ from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy, PeakRate, Price, Target
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.summary import Group, groups, summary
-from tests.api.conftest import Service, service
-from tests.builders import HOUR, MINUTE, NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import spent, told
-
-__all__ = ["service"]
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import wire_event, wire_span
+from tests.builders.servers.application import Service
 
 MIDNIGHT = NOON + DAY_US // 2
 WINDOW = Window(NOON, NOON + DAY_US)
@@ -37,27 +35,27 @@ def _job(job: str, start: float, hours: float, **facts: Any) -> list[dict[str, A
     rate = known.pop("teraflops_per_second", None)
     amount = {} if rate is None else {"flops": round(rate * hours * 3600e12)}
     return [
-        told("job", start, job=job, **known),
-        told("phase_started", start, job=job, phase="train_loop"),
-        told("progress", start, job=job, step=0, **dict.fromkeys(amount, 0)),
-        told("progress", end, job=job, step=1, **amount),
-        told("phase_ended", end, job=job, phase="train_loop"),
-        told("attempt_ended", end, job=job, outcome="completed"),
+        wire_event("job", start, job=job, **known),
+        wire_event("phase_started", start, job=job, phase="train_loop"),
+        wire_event("progress", start, job=job, step=0, **dict.fromkeys(amount, 0)),
+        wire_event("progress", end, job=job, step=1, **amount),
+        wire_event("phase_ended", end, job=job, phase="train_loop"),
+        wire_event("attempt_ended", end, job=job, outcome="completed"),
     ]
 
 
 @pytest.fixture
 def fleet(service: Service) -> Service:
     """Three teams: across a midnight, on two kinds of accelerators, and on an unpriced one."""
-    service.clock.us = WINDOW.to_us
-    service.told(_job("r", 600, 4, team="red", hardware="H100", teraflops_per_second=80))
-    service.told(_job("b1", 60, 1, team="blue", hardware="H100", teraflops_per_second=40))
-    service.told(_job("b2", 60, 3, team="blue", hardware="A100", teraflops_per_second=40))
-    service.told(_job("g", 60, 1, team="green", hardware="H100"))
-    service.told(
+    service.clock.now_us = WINDOW.to_us
+    service.ingest(_job("r", 600, 4, team="red", hardware="H100", teraflops_per_second=80))
+    service.ingest(_job("b1", 60, 1, team="blue", hardware="H100", teraflops_per_second=40))
+    service.ingest(_job("b2", 60, 3, team="blue", hardware="A100", teraflops_per_second=40))
+    service.ingest(_job("g", 60, 1, team="green", hardware="H100"))
+    service.ingest(
         [
-            spent("evaluation", 120, 180, job="g2"),
-            told("job", 120, job="g2", gpus=1, team="green", hardware="B999"),
+            wire_span("evaluation", 120, 180, job="g2"),
+            wire_event("job", 120, job="g2", gpus=1, team="green", hardware="B999"),
         ]
     )
     return service
@@ -128,14 +126,14 @@ def test_the_distance_to_a_target_is_told_where_there_is_time(fleet: Service) ->
 
 @ON_ONE_ENGINE
 def test_time_between_failures_counts_time_in_which_a_job_runs(fleet: Service) -> None:
-    fleet.told(
+    fleet.ingest(
         [
-            told("job", 0, job="f", gpus=1, team="black"),
-            spent("scheduling", 0, 10, job="f"),
-            spent("train_loop", 10, 30, job="f"),
-            told("attempt_ended", 30, job="f", outcome="failed"),
-            spent("train_loop", 50, 60, job="f", attempt=1),
-            told("attempt_ended", 60, job="f", attempt=1, outcome="completed"),
+            wire_event("job", 0, job="f", gpus=1, team="black"),
+            wire_span("scheduling", 0, 10, job="f"),
+            wire_span("train_loop", 10, 30, job="f"),
+            wire_event("attempt_ended", 30, job="f", outcome="failed"),
+            wire_span("train_loop", 50, 60, job="f", attempt=1),
+            wire_event("attempt_ended", 60, job="f", attempt=1, outcome="completed"),
         ]
     )
     between = _groups(fleet)["black"].between_failures

@@ -10,12 +10,10 @@ from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy, Price
 from ett_service.fleet.scope import BadQuestion, Scope, Window
 from ett_service.fleet.series import top_jobs
-from tests.api.conftest import Service, service
-from tests.builders import HOUR, NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import spent, told
-
-__all__ = ["service"]
+from tests.builders.clock import HOUR, NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import wire_event, wire_span
+from tests.builders.servers.application import Service
 
 WINDOW = Window(NOON, NOON + 5 * HOUR)
 ECONOMY = Economy(prices=(Price("H100", 0, Fraction(10)), Price("A100", 0, Fraction(1))))
@@ -24,20 +22,20 @@ ECONOMY = Economy(prices=(Price("H100", 0, Fraction(10)), Price("A100", 0, Fract
 def _job(job: str, gpus: int, compiling: float, training: float, **facts: Any) -> list[Any]:
     """Compile and train, in minutes after noon."""
     return [
-        told("job", 0, job=job, gpus=gpus, **facts),
-        spent("pt2_compile", 0, compiling, job=job),
-        spent("train_loop", compiling, compiling + training, job=job),
-        told("attempt_ended", compiling + training, job=job, outcome="completed"),
+        wire_event("job", 0, job=job, gpus=gpus, **facts),
+        wire_span("pt2_compile", 0, compiling, job=job),
+        wire_span("train_loop", compiling, compiling + training, job=job),
+        wire_event("attempt_ended", compiling + training, job=job, outcome="completed"),
     ]
 
 
 @pytest.fixture
 def fleet(service: Service) -> Service:
-    service.clock.us += 5 * HOUR
-    service.told(_job("small", 1, 90, 10, hardware="H100"))
-    service.told(_job("large", 64, 5, 60, hardware="A100"))
-    service.told(_job("costly", 16, 4, 60, hardware="h100", team="red"))
-    service.told(_job("free", 2, 1, 60, hardware="X1"))
+    service.clock.now_us += 5 * HOUR
+    service.ingest(_job("small", 1, 90, 10, hardware="H100"))
+    service.ingest(_job("large", 64, 5, 60, hardware="A100"))
+    service.ingest(_job("costly", 16, 4, 60, hardware="h100", team="red"))
+    service.ingest(_job("free", 2, 1, 60, hardware="X1"))
     return service
 
 
@@ -70,13 +68,13 @@ def test_the_price_of_the_day_decides_which_job_costs_more(fleet: Service) -> No
         Price("A100", midnight, Fraction(1)),
         Price("A100", midnight + DAY_US, Fraction(1000)),
     )
-    fleet.clock.us += DAY_US
+    fleet.clock.now_us += DAY_US
     next_day = [
-        told("job", 1440, job="late", gpus=1, hardware="A100"),
-        spent("train_loop", 1440, 1500, job="late"),
-        told("attempt_ended", 1500, job="late", outcome="completed"),
+        wire_event("job", 1440, job="late", gpus=1, hardware="A100"),
+        wire_span("train_loop", 1440, 1500, job="late"),
+        wire_event("attempt_ended", 1500, job="late", outcome="completed"),
     ]
-    fleet.told(next_day)
+    fleet.ingest(next_day)
     window = Window(midnight - DAY_US, midnight + 3 * DAY_US)
     with fleet.store.reading() as conn:
         found = top_jobs(conn, Scope(), window, Economy(prices=prices), "cost", 3)

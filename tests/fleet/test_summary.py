@@ -11,12 +11,10 @@ from ett_service.fleet.economy import Economy
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.summary import Preemption, preemptions, summary
 from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder
-from tests.api.conftest import Service, service
-from tests.builders import HOUR, MINUTE, NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import spent, told
-
-__all__ = ["service"]
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import wire_event, wire_span
+from tests.builders.servers.application import Service
 
 WINDOW = Window(NOON, NOON + 2 * HOUR)
 
@@ -28,28 +26,28 @@ def _preempted(
     members = {} if by is None else {"preempted_by": by}
     sized = {} if gpus is None else {"gpus": gpus}
     return [
-        told("job", 5, job=job, team=team, precision="bf16", **sized),
-        told("attempt_started", 5, job=job, **sized),
-        told("phase_started", 10, job=job, phase="train_loop"),
-        told("checkpoint_saved", 15, job=job, step=10),
-        told("attempt_ended", 20, job=job, outcome="preempted", **members),
-        told("attempt_started", 25, job=job, attempt=1, **sized),
-        spent("train_loop", 27, 40, job=job, attempt=1),
-        told("attempt_ended", 40, job=job, attempt=1, outcome="completed"),
-        told("job_ended", 40, job=job, outcome="completed"),
+        wire_event("job", 5, job=job, team=team, precision="bf16", **sized),
+        wire_event("attempt_started", 5, job=job, **sized),
+        wire_event("phase_started", 10, job=job, phase="train_loop"),
+        wire_event("checkpoint_saved", 15, job=job, step=10),
+        wire_event("attempt_ended", 20, job=job, outcome="preempted", **members),
+        wire_event("attempt_started", 25, job=job, attempt=1, **sized),
+        wire_span("train_loop", 27, 40, job=job, attempt=1),
+        wire_event("attempt_ended", 40, job=job, attempt=1, outcome="completed"),
+        wire_event("job_ended", 40, job=job, outcome="completed"),
     ]
 
 
 def _favoured(job: str, *lives: tuple[float, float, str]) -> list[dict[str, Any]]:
     """Tell the lives of a job: begin, end and outcome of each."""
-    events = [told("job", lives[0][0], job=job, gpus=8)]
+    events = [wire_event("job", lives[0][0], job=job, gpus=8)]
     for attempt, (start, end, outcome) in enumerate(lives):
         named: dict[str, Any] = {"job": job, "attempt": attempt}
         events += [
-            told("attempt_started", start, **named),
-            told("attempt_ended", end, outcome=outcome, **named),
+            wire_event("attempt_started", start, **named),
+            wire_event("attempt_ended", end, outcome=outcome, **named),
         ]
-    return [*events, told("job_ended", lives[-1][1], job=job, outcome="completed")]
+    return [*events, wire_event("job_ended", lives[-1][1], job=job, outcome="completed")]
 
 
 def _found(service: Service, **asked: Any) -> Preemption:
@@ -63,7 +61,7 @@ ONE = Loss(1, 4 * 5 * MINUTE, 4 * 7 * MINUTE, 0)
 
 @pytest.fixture
 def fleet(service: Service) -> Service:
-    service.clock.us += HOUR
+    service.clock.now_us += HOUR
     return service
 
 
@@ -90,8 +88,8 @@ FAVOURED: dict[str, tuple[list[tuple[float, float, str]], PreemptionOrder]] = {
 
 def test_a_preemption_has_the_order_that_the_favoured_job_gives_it(fleet: Service) -> None:
     for team, (lives, _) in FAVOURED.items():
-        fleet.told(_preempted(f"{team}: made room", team, team=team))
-        fleet.told(_favoured(team, *lives))
+        fleet.ingest(_preempted(f"{team}: made room", team, team=team))
+        fleet.ingest(_favoured(team, *lives))
     with fleet.store.reading() as conn:
         groups = summary(conn, Scope(group_by=("team",)), WINDOW, Economy()).groups
     found = {group.labels["team"]: group.preemption for group in groups if group.labels["team"]}
@@ -99,29 +97,29 @@ def test_a_preemption_has_the_order_that_the_favoured_job_gives_it(fleet: Servic
 
 
 def test_who_names_nobody_or_nobody_known_is_counted_as_unknown(fleet: Service) -> None:
-    fleet.told(_preempted("one", None))
-    fleet.told(_preempted("two", "somebody"))
+    fleet.ingest(_preempted("one", None))
+    fleet.ingest(_preempted("two", "somebody"))
     assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE.plus(ONE)})
 
 
 def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
-    fleet.told(_preempted("one", "only elsewhere"))
-    fleet.told(_preempted("two", "here too"))
-    fleet.told(_favoured("here too", (2, 18, "completed"), (19, 50, "completed")))
+    fleet.ingest(_preempted("one", "only elsewhere"))
+    fleet.ingest(_preempted("two", "here too"))
+    fleet.ingest(_favoured("here too", (2, 18, "completed"), (19, 50, "completed")))
     other = fleet.key({"write"}, project="elsewhere")
     fleet.client.headers["Authorization"] = f"Bearer {other}"
     for job in ("only elsewhere", "here too"):
-        fleet.told(_favoured(job, (2, 18, "failed"), (19, 50, "completed")))
+        fleet.ingest(_favoured(job, (2, 18, "failed"), (19, 50, "completed")))
     assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE, PreemptionOrder.FIRST: ONE})
 
 
 def test_what_was_lost_on_unknown_accelerators_is_counted_apart(fleet: Service) -> None:
-    fleet.told(_preempted("made-room", None, gpus=None))
+    fleet.ingest(_preempted("made-room", None, gpus=None))
     assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: Loss(1, 0, 0, 1)})
 
 
 def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
-    fleet.told(_preempted("made-room", None))
+    fleet.ingest(_preempted("made-room", None))
     fits = {
         "team": "a",
         "precision": "bf16",
@@ -141,7 +139,7 @@ def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
 
 
 def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Service) -> None:
-    fleet.told(_preempted("made-room", None))
+    fleet.ingest(_preempted("made-room", None))
     sent = {"from": "2026-03-01T12:20:00Z", "to": "2026-03-01T12:21:00Z", "why": "a drill"}
     answer = fleet.client.put("/v1/jobs/made-room/exclusion", json=sent)
     assert answer.status_code == 200
@@ -151,7 +149,7 @@ def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Serv
 
 
 def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Service) -> None:
-    fleet.told(_preempted("made-room", None))
+    fleet.ingest(_preempted("made-room", None))
     other = (None, ("", "research", "1"))
     with fleet.store.reading() as conn:
         found = preemptions(conn, Scope(group_by=("team", "project")), WINDOW, {other})
@@ -160,8 +158,8 @@ def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Ser
 
 @ON_ONE_ENGINE
 def test_the_answer_tells_the_ratio_and_the_losses(fleet: Service) -> None:
-    fleet.told(_preempted("made-room", "favoured"))
-    fleet.told(_favoured("favoured", (2, 18, "failed"), (19, 50, "completed")))
+    fleet.ingest(_preempted("made-room", "favoured"))
+    fleet.ingest(_favoured("favoured", (2, 18, "failed"), (19, 50, "completed")))
     query: dict[str, Any] = {"from": "2026-03-01T12:00:00Z", "to": "2026-03-01T14:00:00Z"}
     told_loss = {
         "count": 1,

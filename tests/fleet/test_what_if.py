@@ -17,10 +17,10 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.rollups import totals
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import refreshed
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
-from tests.core.story import told as story
-from tests.fleet.fleets import LATER, calm_job, failing_job, keep
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.builders.drawn.story import drawn_story as story
+from tests.builders.fleet import LATER, calm_job, failing_job, store_job
+from tests.builders.ledgers import refreshed
 
 WEEK = Window(NOON - 2 * HOUR, NOON + 7 * 24 * HOUR)
 EVERYTHING = Scope()
@@ -48,10 +48,10 @@ def _minutes(gain: ScenarioGain, told: WhatIf) -> float:
 @pytest.fixture
 def fleet(store: Store, project_id: int) -> Store:
     """Two jobs that fail once, of 115 minutes each, and one of 100 that compiles for 40."""
-    keep(store, project_id, "infra", failing_job(NOON, model="a", hardware="h200"))
-    keep(store, project_id, "user", failing_job(NOON + HOUR, Origin.USER, model="b"))
+    store_job(store, project_id, "infra", failing_job(NOON, model="a", hardware="h200"))
+    store_job(store, project_id, "user", failing_job(NOON + HOUR, Origin.USER, model="b"))
     calm = calm_job(NOON, compiling=40, training=50, publishing=10, model="a", hardware="h200")
-    keep(store, project_id, "calm", calm)
+    store_job(store, project_id, "calm", calm)
     return store
 
 
@@ -70,7 +70,7 @@ def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
     store: Store, project_id: int
 ) -> None:
     for seed in range(25):
-        keep(store, project_id, f"story-{seed}", story(NOON, random.Random(seed)))
+        store_job(store, project_id, f"story-{seed}", story(NOON, random.Random(seed)))
     categories = [each for each in Category if each is not Category.EFFECTIVE_TRAINING]
     window = Window(NOON + HOUR, NOON + 3 * HOUR)
 
@@ -179,7 +179,7 @@ def test_an_interval_covers_the_gain_and_is_the_same_every_time(
     for place in range(12):
         at = NOON + place * HOUR
         job = failing_job(at) if place % 3 else calm_job(at, initialising=20, training=100)
-        keep(store, project_id, f"job-{place}", job)
+        store_job(store, project_id, f"job-{place}", job)
 
     told = _asked(store, "halve infra failures")
 
@@ -193,14 +193,14 @@ def test_an_interval_covers_the_gain_and_is_the_same_every_time(
 
 
 def test_one_job_has_no_interval(store: Store, project_id: int) -> None:
-    keep(store, project_id, "only", failing_job(NOON))
+    store_job(store, project_id, "only", failing_job(NOON))
 
     assert _asked(store, "halve infra failures").gains[0].ratio_interval is None
 
 
 def test_of_too_many_jobs_a_sample_stands_for_the_rest(store: Store, project_id: int) -> None:
     for place in range(9):
-        keep(store, project_id, f"job-{place}", failing_job(NOON))
+        store_job(store, project_id, f"job-{place}", failing_job(NOON))
 
     told = _asked(store, "cut all failures by 100 %", most_jobs=4)
 
@@ -221,7 +221,7 @@ def test_a_window_without_jobs_gains_nothing(store: Store) -> None:
 def test_a_job_of_unknown_accelerators_is_told_and_weighs_nothing(
     store: Store, project_id: int
 ) -> None:
-    keep(store, project_id, "unknown", calm_job(NOON, compiling=10, gpus=None))
+    store_job(store, project_id, "unknown", calm_job(NOON, compiling=10, gpus=None))
 
     told = _asked(store, "halve pt2_compile")
 

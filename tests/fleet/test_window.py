@@ -4,7 +4,7 @@ import pytest
 
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.fleet.scope import MOST_POINTS, STEPS, BadQuestion, Window, bucket_starts, window
-from tests.builders import MINUTE, NOON
+from tests.builders.clock import MINUTE, NOON
 
 
 def test_a_window_is_widened_to_full_hours() -> None:

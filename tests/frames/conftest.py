@@ -12,14 +12,13 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Subject, Verdict
 from ett_service.frames.http import HttpSource
 from ett_service.frames.sql import SqlSource
-from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_project
-from tests.builders import NOON
-from tests.conftest import DIALECTS, new_postgresql
-from tests.regressions import finding, fires, searched
-from tests.scenarios.conftest import Server
-from tests.stories import failing_job
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import DIALECTS, new_database
+from tests.builders.jobs import failing_job
+from tests.builders.regressions.stored import finding, fires, searched
+from tests.builders.servers.ett import Server, serving
 
 BEGIN, END = "2026-03-01T00:00:00Z", "2026-03-03T00:00:00Z"
 
@@ -32,6 +31,12 @@ class Told:
     database_url: str
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let one of several workers have all tests that share the server."""
+    if isinstance(item, pytest.Function) and "told" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("frames"))
+
+
 @pytest.fixture(scope="session", params=DIALECTS)
 def told(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -39,15 +44,10 @@ def told(
     """Serve a database of its own, on each engine in turn."""
     folder = tmp_path_factory.mktemp("frames")
     with ExitStack() as stack:
-        url = f"sqlite:///{folder / 'ett.db'}"
-        if request.param == "postgresql":
-            url = stack.enter_context(new_postgresql(request.getfixturevalue("postgres_url")))
-        migrate(url)
-        server = Server(url, folder, ETT_DETECTION='{"enabled": false}')
+        url = stack.enter_context(new_database(request, folder))
         with closing(open_store(url)) as store:
             _found(store)
-        stack.callback(server.stop)
-        server.start()
+        server = stack.enter_context(serving(url, folder, ETT_DETECTION='{"enabled": false}'))
         events = [*failing_job(), *failing_job("vision 1", team="vision", code_version="2")]
         unknown = [
             {name: value for name, value in event.items() if name != "gpus"}

@@ -13,8 +13,8 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema.views import READER
-from tests.aggregation.deliveries import LATE_IN_IT, deliver, refreshed, running_job
-from tests.builders import NOON
+from tests.builders.clock import NOON
+from tests.builders.ledgers import LATE_IN_IT, deliver, refreshed, running_job
 from tests.frames.conftest import BEGIN, END, Told
 
 

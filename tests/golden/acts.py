@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.builders.servers.waiting import wait_for
 from tests.golden import fleet
 from tests.golden.receiver import Message, receiving
 from tests.golden.requests import FAILED
-from tests.golden.server import FORMATS, Answer, Server, ett, eventually, serving, write_settings
+from tests.golden.server import FORMATS, Answer, Server, ett, serving, write_settings
 
 DAYS = 3  #: of the demo's fleet
 SCOPES = ("write", "read", "fleet", "admin")
@@ -77,7 +78,7 @@ def stage(folder: Path) -> Iterator[Stage]:
             _wait_for_messages(server, _FIRING + 1)
             before = _publication(server)
         with serving(folder, key, ETT_METRICS=_PUBLISHES_ONCE) as server:
-            eventually(lambda: _publication(server) != before)
+            wait_for(lambda: _publication(server) != before)
             ids["attempt"] = _attempt(server)
             prefixes = {key["name"]: key["prefix"] for key in server.read("/v1/keys")["keys"]}
             ids |= {"url": server.url, "key": prefixes["for a trainer"]}
@@ -115,8 +116,8 @@ def _load(server: Server) -> Iterator[Act]:
 
 def _findings(server: Server) -> dict[str, str]:
     """Wait for the search, and name what it found."""
-    eventually(lambda: server.read("/v1/regressions/power", limit=1, project="research")["runs"])
-    eventually(lambda: server.read("/v1/regressions/power", limit=1)["runs"])
+    wait_for(lambda: server.read("/v1/regressions/power", limit=1, project="research")["runs"])
+    wait_for(lambda: server.read("/v1/regressions/power", limit=1)["runs"])
     findings = server.read("/v1/regressions", limit=100)["regressions"]
     return {
         _NAMES[kind]: finding["id"]
@@ -161,7 +162,7 @@ def _acting(server: Server, ids: dict[str, str] | None = None) -> Callable[[str,
 
 def _wait_for_messages(server: Server, count: int) -> None:
     """Wait until each receiver was sent so many messages, and no other waits."""
-    eventually(lambda: all(_is_told(server, name, count) for name in FORMATS))
+    wait_for(lambda: all(_is_told(server, name, count) for name in FORMATS))
 
 
 def _is_told(server: Server, name: str, count: int) -> bool:
@@ -179,7 +180,7 @@ def _wait_until_published(server: Server) -> None:
     server.settle()
     for _ in range(2):
         before = _publication(server)
-        eventually(lambda before=before: _publication(server) != before)  # type: ignore[misc]
+        wait_for(lambda before=before: _publication(server) != before)  # type: ignore[misc]
 
 
 def _publication(server: Server) -> str:

@@ -6,8 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
@@ -18,6 +17,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
+from tests.builders.servers.waiting import wait_for
 from tests.golden.fleet import NOW
 
 ETT = str(Path(sys.executable).with_name("ett"))
@@ -156,7 +156,7 @@ class Server:
 
     def settle(self) -> None:
         """Wait until all that came in is in the numbers."""
-        eventually(lambda: not self.read("/readyz")["waiting_jobs"])
+        wait_for(lambda: not self.read("/readyz")["waiting_jobs"])
 
 
 def _shown(headers: Message) -> dict[str, str]:
@@ -176,18 +176,10 @@ def serving(folder: Path, key: str, **variables: str) -> Iterator[Server]:
             stderr=errors,
         )
     try:
-        eventually(lambda: _SERVING.search(log.read_text()) or process.poll() is not None)
+        wait_for(lambda: _SERVING.search(log.read_text()) or process.poll() is not None)
         address = _SERVING.search(log.read_text())
         assert address is not None, log.read_text()
         yield Server(address.group(1), key, folder)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_S)
-
-
-def eventually(happened: Callable[[], object]) -> None:
-    """Wait until *happened* returns something true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)

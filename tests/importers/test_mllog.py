@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ett_service.importers.importer import Report
 from ett_service.importers.mllog import Log, read_logs
-from tests.importers.mllog_text import RUN, START_S, line, run_lines, without, written
+from tests.builders.mllog import RUN, START_S, line, run_lines, without, written
 
 
 def read(folder: Path, *lines: str) -> tuple[list[Log], Report]:

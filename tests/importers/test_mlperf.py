@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ett_service.core.words import Category
-from tests.importers.imported import imported, ledger, ledgers, seconds
-from tests.importers.mllog_text import RUN, START_S, line, run_lines, without, written
+from tests.builders.imports import imported, ledger, ledgers, seconds
+from tests.builders.mllog import RUN, START_S, line, run_lines, without, written
 
 DLPAL = ":::DLPAL /images/llm.sqsh 513 9 node[002-004] 'unknown' 9xBOX"
 

@@ -9,8 +9,8 @@ import pytest
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome
 from ett_service.importers.mlperf import read
-from tests.importers.imported import ledger as only_ledger
-from tests.importers.imported import ledgers
+from tests.builders.imports import ledger as only_ledger
+from tests.builders.imports import ledgers
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ett_service.core.ledger.results import AttemptLedger
-from tests.importers.imported import ledger
-from tests.importers.mllog_text import RUN, START_S, line, without, written
+from tests.builders.imports import ledger
+from tests.builders.mllog import RUN, START_S, line, without, written
 
 KILLED = without("run_stop", "RUNANDTIME_STOP")
 STOP = f"RUNANDTIME_STOP {START_S + 100}"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.importers.imported import imported, ledger, seconds
-from tests.importers.mllog_text import RUN, START_S, line, without, written
+from tests.builders.imports import imported, ledger, seconds
+from tests.builders.mllog import RUN, START_S, line, without, written
 
 WHOLE = {
     "hardware_setup": 10,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ett_service.ingest.decode import Batch, decode
 from ett_service.ingest.wire import Limits
-from tests.importers.imported import Wire, imported, ledgers
-from tests.importers.mllog_text import RUN, START_S, line, written
+from tests.builders.imports import Wire, imported, ledgers
+from tests.builders.mllog import RUN, START_S, line, written
 
 NOW_US = (START_S + 86_400) * 1_000_000
 

@@ -13,8 +13,9 @@ from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.keys import create_project
-from tests.builders import RECEIVED_AT, wire
-from tests.ingest.bodies import batch
+from tests.builders.batches import batch
+from tests.builders.clock import RECEIVED_AT
+from tests.builders.record import wire
 
 Send = Callable[..., Verdicts]
 

@@ -11,8 +11,8 @@ from ett_service.core.words import Phase
 from ett_service.ingest.decode import arrival
 from ett_service.ingest.refusals import Code, Refused
 from ett_service.storage.record.events import decode_body
-from tests.builders import event, wire
-from tests.ingest.bodies import NDJSON, batch, read
+from tests.builders.batches import NDJSON, batch, read
+from tests.builders.record import event, wire
 
 MEMBERS = sorted({name for kind in EVENT_TYPES.values() for name in kind.__dataclass_fields__})
 

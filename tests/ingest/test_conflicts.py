@@ -5,8 +5,9 @@ import pytest
 from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.refusals import Code
 from ett_service.storage.engine.store import Store
-from tests.builders import NOON, wire
-from tests.ingest.bodies import batch
+from tests.builders.batches import batch
+from tests.builders.clock import NOON
+from tests.builders.record import wire
 
 BEGUN = wire("phase_started", phase="train_loop", id="e-1")
 ENDED = wire("phase_ended", phase="train_loop", id="e-1")

@@ -16,8 +16,9 @@ from ett_service.ingest.refusals import (
     MalformedBody,
     UnsupportedMedia,
 )
-from tests.builders import NOON, SECOND, wire
-from tests.ingest.bodies import NDJSON, batch, read
+from tests.builders.batches import NDJSON, batch, read
+from tests.builders.clock import NOON, SECOND
+from tests.builders.record import wire
 
 GOOD = json.dumps(wire()).encode()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ett_service.ingest.refusals import BadBatch, MalformedBody
-from tests.ingest.bodies import read
+from tests.builders.batches import read
 
 EVENT = b'{"type":"heartbeat","job":"j","at":"2026-03-01T12:00:00Z"}'
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.builders import wire
-from tests.ingest.bodies import batch, kept
+from tests.builders.batches import accepted, batch
+from tests.builders.record import wire
 
 PROGRESS: dict[str, Any] = {"step": 3, "attributes": {"a": 1, "b": {"c": 2, "d": 3}}}
 
 
 def derived(kind: str = "progress", **members: Any) -> str:
-    return kept(kind, **{**PROGRESS, **members}).event.id
+    return accepted(kind, **{**PROGRESS, **members}).event.id
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_other_content_has_another_id(other: dict[str, Any]) -> None:
 
 def test_types_with_the_same_members_have_different_ids() -> None:
     saved, restored = (
-        kept(kind, step=1).event.id for kind in ("checkpoint_saved", "checkpoint_restored")
+        accepted(kind, step=1).event.id for kind in ("checkpoint_saved", "checkpoint_restored")
     )
 
     assert saved != restored
@@ -58,21 +58,21 @@ def test_the_cycle_of_an_ending_counts_as_it_names_one_attempt() -> None:
     ending = {"outcome": "failed"}
 
     assert (
-        kept("attempt_ended", **ending).event.id
-        != kept("attempt_ended", **ending, cycle=0).event.id
+        accepted("attempt_ended", **ending).event.id
+        != accepted("attempt_ended", **ending, cycle=0).event.id
     )
 
 
 @pytest.mark.parametrize("kind", ["job", "job_ended"])
 def test_attempts_count_for_nothing_in_what_is_said_of_the_job(kind: str) -> None:
     members = {"outcome": "completed"} if kind == "job_ended" else {"team": "nlp"}
-    plain = kept(kind, **members)
+    plain = accepted(kind, **members)
 
-    assert kept(kind, **members, launch="8041", attempt=3, cycle=1).body == plain.body
+    assert accepted(kind, **members, launch="8041", attempt=3, cycle=1).body == plain.body
 
 
 def test_an_id_of_the_senders_own_is_kept() -> None:
-    assert kept(id="01J.A_b:c-7").event.id == "01J.A_b:c-7"
+    assert accepted(id="01J.A_b:c-7").event.id == "01J.A_b:c-7"
 
 
 def test_the_producer_of_the_batch_is_part_of_what_an_event_says() -> None:
@@ -84,4 +84,4 @@ def test_the_producer_of_the_batch_is_part_of_what_an_event_says() -> None:
 
 
 def test_an_id_can_be_sent_as_one() -> None:
-    assert kept(id=derived()).event.id == derived()
+    assert accepted(id=derived()).event.id == derived()

@@ -6,8 +6,9 @@ import pytest
 
 from ett_service.ingest.refusals import BodyTooLarge
 from ett_service.ingest.wire import Limits
-from tests.builders import NOON, wire
-from tests.ingest.bodies import batch, read
+from tests.builders.batches import batch, read
+from tests.builders.clock import NOON
+from tests.builders.record import wire
 
 
 def test_the_defaults_are_those_of_the_public_page() -> None:

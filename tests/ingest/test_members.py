@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.text import Frame, read_members
 from ett_service.ingest.wire import Instant, Limits, Word
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 FRAME = Frame(Limits(), NOON)
 

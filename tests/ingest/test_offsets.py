@@ -9,8 +9,9 @@ from ett_service.core.intervals import rfc3339
 from ett_service.ingest.accept import accept
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import events as stored_events
-from tests.builders import RECEIVED_AT, SECOND, wire
-from tests.ingest.bodies import batch
+from tests.builders.batches import batch
+from tests.builders.clock import RECEIVED_AT, SECOND
+from tests.builders.record import wire
 
 
 class Sender:

@@ -7,7 +7,7 @@ from ett_service.ingest import text as wire_text
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.text import Frame
 from ett_service.ingest.wire import Limits
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 FRAME = Frame(Limits(), NOON)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.text import parse_instant
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -17,8 +17,8 @@ from ett_service.core.events import (
 )
 from ett_service.core.words import Cause, Origin, Outcome, Phase
 from ett_service.ingest.wire import AnyEvent, event_schema
-from tests.builders import NOON, SECOND
-from tests.ingest.bodies import kept, read, refused
+from tests.builders.batches import accepted, read, refused
+from tests.builders.clock import NOON, SECOND
 
 REQUIRED: dict[str, dict[str, Any]] = {
     "attempt_ended": {"outcome": "failed"},
@@ -36,7 +36,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
 def test_each_type_needs_what_it_needs_and_no_more(kind: str) -> None:
     required = REQUIRED.get(kind, {})
 
-    assert type(kept(kind, **required).event) is EVENT_TYPES[kind]
+    assert type(accepted(kind, **required).event) is EVENT_TYPES[kind]
     for name in ("job", "at", *required):
         assert refused(kind, **{**required, name: None}) == ("missing_member", f"/{name}")
 
@@ -58,7 +58,7 @@ def test_an_unknown_member_is_refused_by_name(kind: str) -> None:
 
 
 def test_what_every_event_may_say_is_kept() -> None:
-    event = kept(
+    event = accepted(
         at="2026-03-01T12:00:00.5Z",
         id="e-1",
         launch="8041",
@@ -80,7 +80,7 @@ def test_what_every_event_may_say_is_kept() -> None:
 
 
 def test_facts_about_the_job_are_kept() -> None:
-    event = kept(
+    event = accepted(
         "job", team="nlp", gpus=64, submitted_at="2026-03-01T11:00:00Z", labels={"tier": "1"}
     ).event
 
@@ -90,7 +90,7 @@ def test_facts_about_the_job_are_kept() -> None:
 
 
 def test_an_ending_is_kept_with_its_evidence() -> None:
-    event = kept(
+    event = accepted(
         "attempt_ended",
         outcome="failed",
         signal="SIGKILL",
@@ -108,11 +108,11 @@ def test_an_ending_is_kept_with_its_evidence() -> None:
 
 
 def test_the_other_types_keep_what_they_say() -> None:
-    started = kept("attempt_started", gpus=8, hosts=1, reason="node failure").event
-    phase = kept("phase_started", phase="pt2_compile", stage="inductor").event
-    span = kept("span", phase="evaluation", start="2026-03-01T11:59:00Z").event
-    step = kept("progress", step=5, tokens=2**53 - 1, flops=10**20).event
-    saved = kept("checkpoint_saved", step=5, bytes=10, duration_seconds=2).event
+    started = accepted("attempt_started", gpus=8, hosts=1, reason="node failure").event
+    phase = accepted("phase_started", phase="pt2_compile", stage="inductor").event
+    span = accepted("span", phase="evaluation", start="2026-03-01T11:59:00Z").event
+    step = accepted("progress", step=5, tokens=2**53 - 1, flops=10**20).event
+    saved = accepted("checkpoint_saved", step=5, bytes=10, duration_seconds=2).event
 
     assert isinstance(started, AttemptStarted)
     assert (started.gpus, started.hosts, started.reason) == (8, 1, "node failure")

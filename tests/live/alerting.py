@@ -8,7 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.live.programs import Program, eventually, free_port, needed
+from tests.builders.servers.programs import Program, free_port, needed
+from tests.builders.servers.waiting import wait_for
 
 Alert = Mapping[str, Any]
 """One alert of a webhook: ``status``, ``labels``, ``annotations``, ``startsAt`` and more."""
@@ -46,7 +47,7 @@ class Receiver:
 
     def hears(self, name: str, patience_s: float, stack: str, **labels: str) -> Alert:
         """Wait until it is told that an alert fires, and return it."""
-        found: list[Alert] = eventually(
+        found: list[Alert] = wait_for(
             lambda: self.firing(name, stack=stack, **labels),
             lambda: f"{name} did not fire; {sorted(self.names(stack))} came",
             patience_s=patience_s,

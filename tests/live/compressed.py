@@ -5,13 +5,13 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
+from tests.builders.clock import instant
 
 FASTER = 60
 
@@ -48,11 +48,6 @@ class Clock:
             if name in event:
                 moved[name] = rfc3339(self.here(instant(event[name])))
         return Told(self.here(instant(event["at"])), moved)
-
-
-def instant(text: str) -> int:
-    """Read an instant, in microseconds since the Unix epoch."""
-    return round(datetime.fromisoformat(text).timestamp() * SECOND_US)
 
 
 def tape(fleet: Fleet, clock: Clock, until_us: int) -> list[Told]:

@@ -10,20 +10,22 @@ import pytest
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet, generate
+from tests.builders.clock import instant
+from tests.builders.servers.ett import Server
+from tests.builders.servers.prometheus import Prometheus
 from tests.live import past, trouble
-from tests.live.alerting import Alertmanager, Receiver
-from tests.live.compressed import FASTER, Clock, Player, Told, instant, tape
-from tests.live.prometheus import Prometheus
+from tests.live.alerting import Alert, Alertmanager, Receiver
+from tests.live.compressed import FASTER, Clock, Player, Told, tape
 from tests.live.serving import send, serving, settled, shows
 from tests.live.worsened import worsened
-from tests.scenarios.conftest import Server
 
-LIVE_S = 40
+LIVE_S, SHORT_S = 40, 25
 FLEET_SEED = 16
 FLEET_ENDS_US = instant("2026-03-04T14:20:00Z")
 """In the minutes before, jobs start, fail, are preempted, recover, save, stall and end."""
 LIVE_FROM_US = FLEET_ENDS_US - FASTER * LIVE_S * SECOND_US
 
+_PATIENCE_S = 300
 
 _begun: list[ExitStack] = []
 
@@ -49,6 +51,7 @@ class Live:
     tape: list[Told]
     began_us: int
     ended_us: int
+    looked_us: int  #: when Prometheus knew of all of it
 
     def endings(self) -> Iterator[WireEvent]:
         """Return an end for each job that has none."""
@@ -60,12 +63,18 @@ class Live:
 
 @dataclass
 class Troubled:
-    """Services in trouble, and who is called; alerts come within *patience_s*."""
+    """Services in trouble, and who is called. In the short form one Prometheus watches."""
 
     receiver: Receiver
     prometheus: Prometheus
     without_worker: Server
-    patience_s: float
+    is_long: bool
+
+    def hears(self, name: str, stack: str, **labels: str) -> Alert:
+        """Wait until who is called is told of an alert, and return it."""
+        if not self.is_long and stack == "troubled":
+            stack = "waited"
+        return self.receiver.hears(name, _PATIENCE_S, stack=stack, **labels)
 
 
 @pytest.fixture(scope="session")
@@ -80,11 +89,10 @@ def fleet(is_long: bool) -> Fleet:
     return generate(seed=FLEET_SEED, days=60 if is_long else 3, end_us=FLEET_ENDS_US)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
     """Let trouble begin; what comes of it arrives while the fleet is played."""
     with ExitStack() as stack:
-        _begun.append(stack)
         receiver = Receiver()
         stack.callback(receiver.stop)
         manager = Alertmanager(tmp_path_factory.mktemp("alertmanager"), receiver)
@@ -98,23 +106,18 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         send(server, worsened(time.time_ns() // 1000), history=True)
         shows(server, "ett_phase_p99_seconds")
         # Hours of waiting are minutes here; a test run has but seconds for them.
-        slow_scale = FASTER if is_long else 5 * FASTER
-        prometheus = watch.begin("troubled", server, FASTER)
-        watch.begin("waited", server, slow_scale).has_scraped()
+        waited = watch.begin("waited", server, FASTER if is_long else 5 * FASTER)
+        prometheus = watch.begin("troubled", server, FASTER) if is_long else waited
+        prometheus.has_scraped()
         tape = list(trouble.tape(time.time_ns() // 1000))
         player = Player(tape, lambda events: trouble.tell(server, events))
         stack.callback(player.stop)
         player.start()
-        yield Troubled(receiver, prometheus, lagging, patience_s=300 if is_long else 60)
+        yield Troubled(receiver, prometheus, lagging, is_long)
 
 
 @pytest.fixture(scope="session")
-def live(
-    troubled: Troubled,  # noqa: ARG001 -- begun before, so that both are waited for at once
-    is_long: bool,
-    fleet: Fleet,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Live]:
+def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """Tell the fleet's last minutes as they happen; the days before lie in blocks."""
     with ExitStack() as stack:
         _begun.append(stack)
@@ -125,8 +128,10 @@ def live(
         stack.callback(prometheus.stop)
         past_until_us = _make_past(server, prometheus, fleet, is_long=is_long)
         began_us = time.time_ns() // 1000
-        ended_us = began_us + LIVE_S * SECOND_US
-        told = tape(fleet, Clock(LIVE_FROM_US, began_us), ended_us)
+        live_s = LIVE_S if is_long else SHORT_S
+        ended_us = began_us + live_s * SECOND_US
+        from_us = FLEET_ENDS_US - FASTER * live_s * SECOND_US
+        told = tape(fleet, Clock(from_us, began_us), ended_us)
         send(server, [one.event for one in told if one.due_us <= began_us])
         settled(server)
         shows(server, "ett_window_ratio")
@@ -136,7 +141,11 @@ def live(
         stack.callback(player.stop)
         player.start()
         player.finish()
-        yield Live(server, prometheus, past_until_us, told, began_us, ended_us)
+        settled(server)
+        for _ in range(2):  # between two scrapes the rules are computed
+            prometheus.has_scraped()
+        looked_us = time.time_ns() // 1000
+        yield Live(server, prometheus, past_until_us, told, began_us, ended_us, looked_us)
 
 
 def _make_past(server: Server, prometheus: Prometheus, fleet: Fleet, *, is_long: bool) -> int:

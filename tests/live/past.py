@@ -6,11 +6,12 @@ from pathlib import Path
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
+from tests.builders.servers.ett import Server
+from tests.builders.servers.processes import ETT
+from tests.builders.servers.programs import needed, run
+from tests.builders.servers.prometheus import SCRAPE_JOB, Prometheus, backfill
 from tests.live.compressed import Clock
-from tests.live.programs import needed, run
-from tests.live.prometheus import SCRAPE_JOB, Prometheus, backfill
 from tests.live.serving import send
-from tests.scenarios.conftest import ETT, Server
 
 _RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "recording.yaml"
 _STEP_S = 900

@@ -10,9 +10,10 @@ from typing import Any
 
 from ett_service.client.transport import request
 from ett_service.storage.engine.migrate import migrate
+from tests.builders.servers.ett import Server
+from tests.builders.servers.programs import free_port
+from tests.builders.servers.waiting import wait_for
 from tests.live import page
-from tests.live.programs import eventually, free_port
-from tests.scenarios.conftest import Server
 
 QUICK = {
     "ETT_METRICS": '{"every_seconds": 0.5}',
@@ -57,11 +58,11 @@ def ask(server: Server, method: str, path: str, body: object = None) -> Any:
 
 def settled(server: Server) -> None:
     """Wait until all that came in is in the numbers, and these are published."""
-    eventually(lambda: server.get("/readyz")["waiting_jobs"] == 0)
+    wait_for(lambda: server.get("/readyz")["waiting_jobs"] == 0)
     since = time.time()
-    eventually(lambda: page.read(server.url).get("ett_published_timestamp_seconds", 0) > since)
+    wait_for(lambda: page.read(server.url).get("ett_published_timestamp_seconds", 0) > since)
 
 
 def shows(server: Server, beginning: str) -> None:
     """Wait until the page has a sample that begins so; sums over days come less often."""
-    eventually(lambda: any(one.startswith(beginning) for one in page.read(server.url)))
+    wait_for(lambda: any(one.startswith(beginning) for one in page.read(server.url)))

@@ -9,10 +9,11 @@ import pytest
 from ett_service.core.intervals import DAY_US, SECOND_US, rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.generator import Fleet
-from tests.live.compressed import Clock, instant
+from tests.builders.clock import instant
+from tests.builders.servers.prometheus import Prometheus, Sample
+from tests.builders.servers.waiting import wait_for
+from tests.live.compressed import Clock
 from tests.live.conftest import Live
-from tests.live.programs import eventually
-from tests.live.prometheus import Prometheus, Sample
 from tests.live.serving import ask, send, settled
 
 pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
@@ -80,7 +81,7 @@ def test_counters_in_promql_say_what_the_api_says(live: Live, quiet: Mapping[str
 
 def test_the_window_gauge_says_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
     agreed = pytest.approx(dict(quiet), rel=0, abs=1e-9)
-    eventually(lambda: _gauges(live.prometheus) == agreed, lambda: str(_gauges(live.prometheus)))
+    wait_for(lambda: _gauges(live.prometheus) == agreed, lambda: str(_gauges(live.prometheus)))
 
 
 def test_the_view_says_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:

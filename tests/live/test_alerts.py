@@ -1,19 +1,22 @@
 """Each alert is brought about by what a service is told, and arrives at who is called."""
 
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from dashboards.build.prometheus.regressions import REGRESSIONS
 from ett_service.metrics.rules.files import groups
 from ett_service.metrics.rules.objective import Objective
 from ett_service.metrics.rules.rule import Alert as Rule
+from tests.builders.servers.grafana import Range, Viewer
 from tests.live import worsened
 from tests.live.alerting import Alert
 from tests.live.conftest import Troubled
 
-pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.xdist_group("alerts"), pytest.mark.timeout(1800)]
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
@@ -43,22 +46,30 @@ EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_alert_arrives_with_all_that_who_is_called_needs(troubled: Troubled, name: str) -> None:
     stack, labels = EXPECTED[name]
-    alert = troubled.receiver.hears(name, troubled.patience_s, stack=stack, **labels)
-    _is_told_well(alert)
+    _is_told_well(troubled.hears(name, stack, **labels))
 
 
 def test_a_server_that_is_gone_is_told_of_and_what_is_well_is_not(troubled: Troubled) -> None:
-    receiver, stack = troubled.receiver, "without-worker"
+    stack = "without-worker"
     for name in ("EttAggregationLagging", "EttDetectionStalled"):
-        receiver.hears(name, troubled.patience_s, stack=stack)
+        troubled.hears(name, stack)
     troubled.without_worker.stop()
-    _is_told_well(receiver.hears("EttDown", troubled.patience_s, stack=stack))
-    assert receiver.names(stack) == {
+    _is_told_well(troubled.hears("EttDown", stack))
+    assert troubled.receiver.names(stack) == {
         "EttAggregationLagging",
         "EttDetectionStalled",
         "EttDown",
         "EttWatchdog",
     }
+
+
+def test_every_panel_about_regressions_has_an_answer_where_one_is_found(
+    troubled: Troubled,
+) -> None:
+    for name in ("EttRegressionActive", "EttWebhookFailing"):
+        troubled.hears(name, "troubled")
+    viewer = Viewer(troubled.prometheus, Range.of(REGRESSIONS, time.time()))
+    assert list(viewer.unanswered(REGRESSIONS)) == []
 
 
 def test_each_alert_that_there_is_was_made_to_fire() -> None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.builders import MINUTE
+from tests.builders.clock import MINUTE
+from tests.builders.jobs import failing_job, wire_event
+from tests.builders.servers.ett import Server
 from tests.live import page
 from tests.live.conftest import Live
 from tests.live.serving import ask, send, settled
-from tests.scenarios.conftest import Server
-from tests.stories import failing_job, told
 
 pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
@@ -48,18 +48,18 @@ def _held_up() -> list[dict[str, object]]:
     """Tell of a job that begins a save and is never heard to end it."""
     job = "held-up"
     return [
-        told("job", 0, job, model=job, cluster="a", gpus=8),
-        told("attempt_started", 0, job),
-        told("phase_started", 0, job, phase="train_loop"),
-        told("phase_started", 10, job, phase="checkpoint_blocking"),
-        told("attempt_ended", 10 + _HELD_UP, job, outcome="completed"),
+        wire_event("job", 0, job, model=job, cluster="a", gpus=8),
+        wire_event("attempt_started", 0, job),
+        wire_event("phase_started", 0, job, phase="train_loop"),
+        wire_event("phase_started", 10, job, phase="checkpoint_blocking"),
+        wire_event("attempt_ended", 10 + _HELD_UP, job, outcome="completed"),
     ]
 
 
 def _correct(server: Server) -> None:
     """Let late facts and people take time, a failure and whole jobs back."""
-    send(server, [told("progress", 11, "held-up", step=1)])
-    send(server, [told("job", 100, "moved", model="elsewhere")])
+    send(server, [wire_event("progress", 11, "held-up", step=1)])
+    send(server, [wire_event("job", 100, "moved", model="elsewhere")])
     why = {"why": "a drill"}
     ask(server, "PUT", "/v1/jobs/judged/attempts/0/verdict", why | {"cause": "network"})
     ask(server, "PUT", "/v1/jobs/kept-out/exclusion", why)

@@ -3,8 +3,9 @@
 import pytest
 
 from ett_service.demo.generator import Fleet
+from tests.builders.clock import instant
 from tests.live import past
-from tests.live.compressed import Clock, instant
+from tests.live.compressed import Clock
 from tests.live.conftest import LIVE_FROM_US, Live
 
 pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]

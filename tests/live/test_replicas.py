@@ -1,24 +1,24 @@
 """Two replicas on one PostgreSQL tell the same of the fleet."""
 
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from ett_service.storage.engine.migrate import migrate
-from tests.conftest import new_postgresql
+from tests.builders.databases.engines import new_postgresql
+from tests.builders.jobs import failing_job
+from tests.builders.servers.ett import Server
+from tests.builders.servers.processes import Running
 from tests.live import page
-from tests.live.programs import Program
 from tests.live.serving import QUICK, send, settled
-from tests.scenarios.conftest import Server
-from tests.stories import failing_job
 
-pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.xdist_group("replicas"), pytest.mark.timeout(1800)]
 
-ROUNDS = 40
+COMPARED = 20
+ROUNDS = 1_000
+"""Only bound a hang: on a busy machine numbers are published between most looks."""
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,7 @@ def replicas(
         pair = [
             Server(database_url, folder, ETT_EMBEDDED_WORKER="false", **QUICK) for _ in range(2)
         ]
-        ett = str(Path(sys.executable).with_name("ett"))
-        worker = Program([ett, "worker"], folder, pair[0].environment)
+        worker = Running("worker", folder=folder, environment=pair[0].environment)
         stack.callback(worker.stop)
         for server in pair:
             stack.callback(server.stop)
@@ -51,8 +50,10 @@ def test_two_replicas_tell_the_same_of_the_fleet_while_it_moves(
 ) -> None:
     first, second = replicas
     settled(first)
-    compared, revisions = 0, set()
+    compared, revisions = 0, set[float]()
     for number in range(ROUNDS):
+        if compared >= COMPARED and len(revisions) >= 3:
+            break
         send(replicas[number % 2], failing_job(f"job-{number}", model=f"model-{number % 5}"))
         before, other, after = _fleets(first), _fleets(second), _fleets(first)
         revisions.add(after["ett_published_timestamp_seconds"])
@@ -60,7 +61,7 @@ def test_two_replicas_tell_the_same_of_the_fleet_while_it_moves(
             assert other == after
             compared += 1
         time.sleep(0.05)
-    assert compared >= ROUNDS / 2
+    assert compared >= COMPARED
     assert len(revisions) >= 3
     settled(first)
     assert _fleets(first) == _fleets(second)

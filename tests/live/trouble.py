@@ -13,11 +13,11 @@ from ett_service.metrics.rules.files import files
 from ett_service.metrics.rules.objective import Objective
 from ett_service.metrics.rules.recording import FAILURES
 from ett_service.metrics.rules.rule import Links, Scale
+from tests.builders.servers.ett import Server
+from tests.builders.servers.programs import free_port
+from tests.builders.servers.prometheus import SCRAPE_JOB, Prometheus, backfill
 from tests.live.compressed import FASTER, Told
-from tests.live.programs import free_port
-from tests.live.prometheus import SCRAPE_JOB, Prometheus, backfill
 from tests.live.serving import send, serving, settled, shows
-from tests.scenarios.conftest import Server
 
 CLUSTER = "troubled"
 LASTS_S = 24

@@ -15,8 +15,8 @@ from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsThread
-from tests.builders import RECEIVED_AT
-from tests.metrics.pages import Page, parsed
+from tests.builders.clock import RECEIVED_AT
+from tests.builders.metrics import Page, parsed
 
 Tell = Callable[..., None]
 Scrape = Callable[[], Page]

@@ -13,8 +13,8 @@ from ett_service.core.ledger.spans import NEVER
 from ett_service.metrics.backfill import Past, Scope
 from ett_service.metrics.text import END, TextFormat
 from ett_service.storage.metrics.labels import LabelLimits, ShownLabels
-from tests.builders import NOON
-from tests.metrics.pages import families
+from tests.builders.clock import NOON
+from tests.builders.metrics import families
 
 TRAINED = "phase_seconds:train_loop"
 PAID = "phase_weighted_seconds:train_loop/true"

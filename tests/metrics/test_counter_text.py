@@ -13,7 +13,7 @@ from ett_service.metrics.counter_text import CountersWriter
 from ett_service.metrics.families import COUNTERS, Kind
 from ett_service.metrics.text import TextFormat
 from ett_service.storage.metrics.counters import Exemplar, Labels, Marks, PublishedMetrics
-from tests.metrics.pages import Page, families, labelled, parsed, published
+from tests.builders.metrics import Page, families, labelled, parsed, published
 
 A = ("a", "llm")
 LAST = len(DURATION_BOUNDS_US)

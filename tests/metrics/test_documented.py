@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from ett_service.metrics.families import COUNTERS, GAUGES, OF_THE_LIBRARY, OWN
-from tests.live.programs import needed
+from tests.builders.servers.programs import needed
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 RULES = PAGE.parents[1] / "dashboards" / "rules" / "recording.yaml"

@@ -4,7 +4,7 @@ import pytest
 
 from ett_service.metrics.families import COUNTERS, GAUGES, OWN, Family, Kind
 from ett_service.metrics.text import TextFormat, head
-from tests.metrics.pages import families, lint
+from tests.builders.metrics import families, lint
 
 EVERY = (*COUNTERS, *GAUGES, *OWN)
 BY_NAME = {family.name: family for family in EVERY}

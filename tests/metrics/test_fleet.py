@@ -7,10 +7,10 @@ from ett_service.metrics.page import FleetPart
 from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import counter, published
-from tests.builders import MINUTE, NOON
+from tests.builders.clock import MINUTE, NOON
+from tests.builders.jobs import failing_job, wire_event, wire_span
+from tests.builders.metrics import Page, labelled, parsed
 from tests.metrics.conftest import Scrape, Tell
-from tests.metrics.pages import Page, labelled, parsed
-from tests.stories import failing_job, spent, told
 
 COHORT = {"cluster": "a", "cohort": "llm-70b"}
 
@@ -39,7 +39,7 @@ def test_phases_are_gross_and_sum_to_e2e(tell: Tell, scrape: Scrape) -> None:
 def test_seconds_of_every_category_can_be_worked_out_from_the_page(
     tell: Tell, scrape: Scrape
 ) -> None:
-    tell([*failing_job(), spent("pt2_compile", 50, 51, attempt=1)])
+    tell([*failing_job(), wire_span("pt2_compile", 50, 51, attempt=1)])
     page = scrape()
     phases = _by(page, "ett_phase_seconds_total", "phase")
     moved = {
@@ -79,9 +79,9 @@ def test_a_running_attempt_is_a_gauge_and_its_silent_tail_no_deduction(
     tell: Tell, scrape: Scrape
 ) -> None:
     silent = [
-        told("attempt_started", 0),
-        told("phase_started", 0, phase="train_loop"),
-        *(told("progress", minute, step=minute) for minute in range(6)),
+        wire_event("attempt_started", 0),
+        wire_event("phase_started", 0, phase="train_loop"),
+        *(wire_event("progress", minute, step=minute) for minute in range(6)),
     ]
     tell(silent, now_us=NOON + 15 * MINUTE)
     page = scrape()
@@ -106,7 +106,9 @@ def test_jobs_of_a_cohort_add_up_and_no_series_names_a_job(tell: Tell, scrape: S
 
 
 def test_a_cluster_without_a_failure_says_so(tell: Tell, scrape: Scrape) -> None:
-    tell([told("job", 0, cluster="b"), told("attempt_started", 0)], now_us=NOON + MINUTE)
+    tell(
+        [wire_event("job", 0, cluster="b"), wire_event("attempt_started", 0)], now_us=NOON + MINUTE
+    )
     failures = scrape()["ett_failures_total"]
     assert {dict(labels)["cluster"] for labels in failures} == {"b"}
     assert set(failures.values()) == {0}

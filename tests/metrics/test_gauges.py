@@ -12,7 +12,7 @@ from ett_service.metrics.gauges import ALL, Gauges, regressions
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics.labels import ShownLabels
 from ett_service.storage.schema import delivery, detection_run, receiver_health, regression
-from tests.builders import HOUR, MINUTE, NOON
+from tests.builders.clock import HOUR, MINUTE, NOON
 
 SHOWN = ShownLabels(frozenset({"a"}), frozenset({"llm-70b"}))
 SLA = Sla(detect_us=4 * DAY_US, acknowledge_us=HOUR, resolve_us=DAY_US)

@@ -11,9 +11,9 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.schema import counted, job
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
-from tests.builders import RECEIVED_AT
-from tests.engines import ON_ONE_ENGINE
-from tests.metrics.pages import labelled, lint, parsed
+from tests.builders.clock import RECEIVED_AT
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.metrics import labelled, lint, parsed
 
 CLUSTERS = 1_000
 SHOWN = LabelLimits(clusters=4, cohorts=50)

@@ -10,7 +10,7 @@ from ett_service.metrics.families import GAUGES
 from ett_service.metrics.page import GaugesWriter
 from ett_service.metrics.text import TextFormat
 from ett_service.storage.metrics.counters import GaugeSamples
-from tests.metrics.pages import labelled, parsed
+from tests.builders.metrics import labelled, parsed
 
 RUNNING = "ett_attempts_running"
 WHOLE = st.text(st.characters(exclude_categories=["Cs"]))

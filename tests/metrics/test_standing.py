@@ -15,11 +15,9 @@ from ett_service.metrics.gauges import GaugeOptions, Gauges
 from ett_service.storage.metrics import counters
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.labels import ShownLabels
-from tests.api.conftest import Service, service
-from tests.builders import HOUR, MINUTE, NOON
-from tests.stories import failing_job, spent, told
-
-__all__ = ["service"]
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.jobs import failing_job, wire_event, wire_span
+from tests.builders.servers.application import Service
 
 ECONOMY = Economy(
     prices=(Price("H100", 0, Fraction(2)),),
@@ -31,21 +29,23 @@ SHOWN = ShownLabels(frozenset({"a"}), frozenset({"llm-70b", "vit"}))
 @pytest.fixture
 def told_service(service: Service) -> Service:
     """Two cohorts of one cluster, the larger one with prices known."""
-    service.told(failing_job(hardware="H100"))
-    service.told(failing_job("small", model="vit", gpus=1, hardware="H100"))
-    service.clock.us = NOON + 2 * HOUR
+    service.ingest(failing_job(hardware="H100"))
+    service.ingest(failing_job("small", model="vit", gpus=1, hardware="H100"))
+    service.clock.now_us = NOON + 2 * HOUR
     return service
 
 
 def windows(service: Service, shown: ShownLabels = SHOWN, economy: Economy = ECONOMY) -> Gauges:
     with service.store.reading() as conn:
-        return fleet_gauges.windows(conn, shown, GaugeOptions(economy), service.clock.us)
+        return fleet_gauges.windows(conn, shown, GaugeOptions(economy), service.clock.now_us)
 
 
 def current(service: Service, **asked: Any) -> Gauges:
     with service.store.reading() as conn:
         before = counters.read(conn)
-        return fleet_gauges.current(conn, SHOWN, GaugeOptions(**asked), service.clock.us, before)
+        return fleet_gauges.current(
+            conn, SHOWN, GaugeOptions(**asked), service.clock.now_us, before
+        )
 
 
 def test_the_ratio_of_a_cohort_is_that_of_the_api(told_service: Service) -> None:
@@ -97,17 +97,17 @@ def test_percentiles_are_of_the_attempts_that_left_the_phase(told_service: Servi
 
 
 def opened(service: Service, job: str, minute: float) -> None:
-    service.told(
+    service.ingest(
         [
-            told("job", minute, job=job, model="vit", cluster="a"),
-            spent("scheduling", minute - 1, minute, job=job),
-            told("phase_started", minute, job=job, phase="launcher_init"),
+            wire_event("job", minute, job=job, model="vit", cluster="a"),
+            wire_span("scheduling", minute - 1, minute, job=job),
+            wire_event("phase_started", minute, job=job, phase="launcher_init"),
         ]
     )
 
 
 def test_what_runs_and_what_was_not_heard_of_is_counted(service: Service) -> None:
-    service.clock.us = NOON + 20 * MINUTE
+    service.clock.now_us = NOON + 20 * MINUTE
     opened(service, "early", 10)
     opened(service, "late", 18)
 
@@ -122,7 +122,7 @@ def test_what_runs_and_what_was_not_heard_of_is_counted(service: Service) -> Non
 
 
 def test_no_job_is_named_but_those_that_were_asked_for(service: Service) -> None:
-    service.clock.us = NOON + 20 * MINUTE
+    service.clock.now_us = NOON + 20 * MINUTE
     opened(service, "llm-1", 10)
     opened(service, "secret", 10)
 
@@ -133,8 +133,8 @@ def test_no_job_is_named_but_those_that_were_asked_for(service: Service) -> None
 
 def test_the_watermark_is_when_the_oldest_waiting_fact_came_in(service: Service) -> None:
     service.send(failing_job())
-    came_in = service.clock.us
-    service.clock.us += HOUR
+    came_in = service.clock.now_us
+    service.clock.now_us += HOUR
 
     gauges = current(service)
     assert gauges["ett_jobs_waiting"] == [((), 1)]
@@ -142,11 +142,11 @@ def test_the_watermark_is_when_the_oldest_waiting_fact_came_in(service: Service)
 
     service.settle()
     watermark = current(service)["ett_aggregation_watermark_timestamp_seconds"]
-    assert watermark == [((), service.clock.us / 1e6)]
+    assert watermark == [((), service.clock.now_us / 1e6)]
 
 
 def test_the_weight_of_a_word_is_its_gpu_time(told_service: Service) -> None:
     with told_service.store.reading() as conn:
-        weights = fleet_gauges.weights(conn, told_service.clock.us)
+        weights = fleet_gauges.weights(conn, told_service.clock.now_us)
     assert weights[counter_labels.COHORT].keys() == {"llm-70b", "vit"}
     assert weights[counter_labels.CLUSTER]["a"] == sum(weights[counter_labels.COHORT].values())

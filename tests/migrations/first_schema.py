@@ -21,8 +21,9 @@ from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.record import dirty_marks, events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key, create_project
-from tests.builders import RECEIVED_AT, wire
-from tests.ingest.bodies import batch
+from tests.builders.batches import batch
+from tests.builders.clock import RECEIVED_AT
+from tests.builders.record import wire
 
 REVISION = "20261121_first_schema"
 DUMP = Path(__file__).with_name("fixtures") / "first_schema.sqlite.sql"

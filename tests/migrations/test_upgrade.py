@@ -14,11 +14,12 @@ from ett_service.storage.engine.store import open_store
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.keys import list_keys
 from ett_service.worker.ledgers import Worker
-from tests.aggregation.rolled_up import check_rollups, stored_rollups
-from tests.builders import RECEIVED_AT
-from tests.ingest.bodies import batch
+from tests.builders.batches import batch
+from tests.builders.clock import RECEIVED_AT
+from tests.builders.rollups import check_rollups, stored_rollups
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import running
 from tests.migrations import first_schema
-from tests.worker.rig import eventually, running
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_what_an_earlier_release_folded_is_rolled_up_by_the_worker(kept: Path) -
     store = open_store(f"sqlite:///{kept}")
     worker = Worker(store, lambda: RECEIVED_AT)
     with running(worker):
-        assert eventually(lambda: bool(stored_rollups(store)))
+        assert wait_for(lambda: bool(stored_rollups(store)))
     rollups = check_rollups(store)
     store.close()
 

@@ -11,9 +11,9 @@ from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed
 from ett_service.notifications.receiver import OF_SETTINGS, Receiver
 from ett_service.notifications.sender import Sender, Sending
-from tests.builders import NOON
+from tests.builders.clock import NOON
+from tests.builders.receivers.deliveries import notice
 from tests.notifications.hostile_urls import ANSWERS
-from tests.notifications.sending import notice
 
 
 def _resolve(host: str, port: int) -> list[str]:

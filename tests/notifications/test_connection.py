@@ -10,10 +10,10 @@ import pytest
 from ett_service.core.intervals import SECOND_US
 from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.sender import Outcome, Sender
-from tests.builders import NOON
+from tests.builders.clock import NOON
+from tests.builders.receivers.deliveries import SIGNING, named, notice, sender
+from tests.builders.receivers.listening import Request, drip, flood, hang, receiving, reply, reset
 from tests.notifications.certificates import Authority
-from tests.notifications.receiving import Request, drip, flood, hang, receiving, reply, reset
-from tests.notifications.sending import SIGNING, named, notice, sender
 
 OF_PROJECT = 1
 

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from ett_service.core.regressions.finding import Attribution, Impact, Metric
 from ett_service.notifications.formats import FORMATS, render
 from ett_service.notifications.notice import Notice
-from tests.notifications.notices import NAMES, NOTICE, RESOLVED, named, of_metric, receiver
+from tests.builders.receivers.notices import NAMES, NOTICE, RESOLVED, named, of_metric, receiver
 
 SCHEMAS = Path(__file__).with_name("schemas")
 FOR_PEOPLE = ("slack", "pagerduty", "teams")

@@ -31,7 +31,7 @@ from ett_service.api.app import create_app
 from ett_service.notifications.formats import FORMATS, render
 from ett_service.notifications.receiver import Receiver
 from ett_service.settings import Settings
-from tests.notifications.notices import NOTICE
+from tests.builders.receivers.notices import NOTICE
 
 row = {"name": "a", "url": "https://a.example", "format": "scratch"}
 (receiver,) = Settings.model_validate({"receivers": [row | {"secret": "key"}]}).configured_receivers

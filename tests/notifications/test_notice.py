@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from ett_service.notifications.notice import from_json, to_json
-from tests.notifications.notices import FINDING, NAMES, NOTICE, RESOLVED, named
+from tests.builders.receivers.notices import FINDING, NAMES, NOTICE, RESOLVED, named
 
 
 def test_what_is_written_is_read_back() -> None:

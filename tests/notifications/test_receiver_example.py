@@ -16,7 +16,7 @@ from ett_service.notifications.notice import Notice, Status
 from ett_service.notifications.receiver import OF_SETTINGS, Receiver
 from ett_service.notifications.sender import Sender
 from ett_service.storage.receivers.receivers import new_secret
-from tests.notifications.sending import notice
+from tests.builders.receivers.deliveries import notice
 
 ROOT = Path(__file__).parents[2]
 HOWTO = ROOT / "docs" / "howto" / "webhooks-receive.md"

@@ -14,9 +14,9 @@ from ett_service.storage.engine.seal import CannotUnseal, Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import receivers
 from ett_service.storage.receivers.receivers import NewReceiver
-from tests.builders import NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.notifications.notices import FINDING, NOTICE
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.receivers.notices import FINDING, NOTICE
 
 WHOLE = replace(NOTICE, finding=replace(FINDING, series=FINDING.series._replace(cohort=())))
 

@@ -9,7 +9,7 @@ from ett_service.notifications.schedule import Breaker, Schedule
 from ett_service.notifications.sender import Outcome
 from ett_service.storage.receivers.deliveries import Claim, TryResult
 from ett_service.storage.receivers.outbox import DeliveryState
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 CLAIMED = Claim("msg_1", 1, 0, "a", "{}", 0, 0, NOON, ())
 FAILED = Outcome(500, "")

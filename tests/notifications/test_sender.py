@@ -11,9 +11,9 @@ from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.notice import Status
 from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.sender import Sender, Sending, retry_after_us, shown
-from tests.builders import NOON
-from tests.notifications.receiving import receiving, reply
-from tests.notifications.sending import SIGNING, named, notice, sender
+from tests.builders.clock import NOON
+from tests.builders.receivers.deliveries import SIGNING, named, notice, sender
+from tests.builders.receivers.listening import receiving, reply
 
 
 def test_a_request_is_signed_over_what_it_says() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from ett_service.notifications.connection import Deadline, GuardedNetwork
 from ett_service.notifications.guard import Allowed, Guard, Refused, Resolve
+from tests.builders.receivers.listening import receiving
+from tests.builders.servers.waiting import wait_for
 from tests.notifications.hostile_urls import URLS
-from tests.notifications.receiving import receiving
-from tests.worker.rig import eventually
 
 ROOT = Path(__file__).parents[2]
 METADATA = (
@@ -72,7 +72,7 @@ def test_an_answer_that_changes_after_the_check_is_never_connected_to() -> None:
                 network.connect_tcp("hooks.example", web.port).close()
             except Refused:
                 refused += 1
-        assert eventually(lambda: web.connections == DELIVERIES // 2)
+        assert wait_for(lambda: web.connections == DELIVERIES // 2)
 
     assert (asked, refused) == (DELIVERIES, DELIVERIES // 2)
     assert inside == []

@@ -16,7 +16,7 @@ from ett_service.core.regressions.finding import (
 )
 from ett_service.notifications.notice import Notice
 from ett_service.notifications.wording import cut, exact, fitted, shown, word
-from tests.notifications.notices import ATTRIBUTION, FINDING, NOTICE, RESOLVED, of_metric
+from tests.builders.receivers.notices import ATTRIBUTION, FINDING, NOTICE, RESOLVED, of_metric
 
 
 def test_a_headline_is_read_on_a_lock_screen() -> None:

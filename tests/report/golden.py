@@ -42,7 +42,7 @@ from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.storage.regressions import findings
 from ett_service.storage.schema import project
 from ett_service.worker.ledgers import Worker
-from tests.report.weeks import WEEK, fleet
+from tests.builders.weeks import WEEK, fleet
 
 MINUTE_US = 60_000_000
 FOLDER = Path(__file__).parent / "golden"

@@ -1,6 +1,6 @@
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -8,9 +8,8 @@ from starlette.testclient import TestClient
 
 from ett_service.report.document import Report, html, markdown
 from ett_service.report.weekly import weekly
-from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
-from tests.conftest import DIALECTS, new_postgresql
+from tests.builders.databases.engines import DIALECTS, new_database
 from tests.report.golden import FOLDER, WRITERS, asked, report, serving
 
 
@@ -19,13 +18,12 @@ def client(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestClient]:
     """Return a client of a service that was told of four weeks, on each engine in turn."""
-    with ExitStack() as stack:
-        url = f"sqlite:///{tmp_path_factory.mktemp('report') / 'ett.db'}"
-        if request.param == "postgresql":
-            url = stack.enter_context(new_postgresql(request.getfixturevalue("postgres_url")))
-        migrate(url)
-        store = stack.enter_context(closing(open_store(url)))
-        yield stack.enter_context(serving(store))
+    with (
+        new_database(request, tmp_path_factory.mktemp("report")) as url,
+        closing(open_store(url)) as store,
+        serving(store) as client,
+    ):
+        yield client
 
 
 def test_the_report_of_known_events_is_known_to_the_byte(client: TestClient) -> None:

@@ -1,7 +1,6 @@
 """Names that were made up to break the page of metrics, told to a real server and scraped."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,11 @@ import pytest
 from ett_service.client.transport import request
 from ett_service.metrics.text import TextFormat
 from ett_service.storage.metrics.counters import label
-from tests.engines import ON_ONE_ENGINE
-from tests.metrics.pages import Page, labelled, lint, parsed
-from tests.scenarios.conftest import Server, wait_for
-from tests.stories import told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import wire_event
+from tests.builders.metrics import Page, labelled, lint, parsed
+from tests.builders.servers.ett import Server, serving
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
 
 STARTED, RUNNING = "ett_attempts_started_total", "ett_attempts_running"
 
@@ -42,15 +42,14 @@ REFUSED = {
 
 @pytest.fixture
 def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
-    made = Server(database_url, tmp_path, ETT_METRICS='{"every_seconds": 0.2}')
-    with ExitStack() as stack:
-        stack.callback(made.stop)
-        made.start()
+    with serving(database_url, tmp_path, ETT_METRICS='{"every_seconds": 0.2}') as made:
         yield made
 
 
 def _scraped(server: Server, form: TextFormat) -> tuple[bytes, Page]:
-    answer = request("GET", f"{server.url}/metrics", headers={"Accept": form.value}, timeout=10)
+    answer = request(
+        "GET", f"{server.url}/metrics", headers={"Accept": form.value}, timeout=PATIENCE_S
+    )
     assert answer.status == 200
     return answer.body, parsed(answer.body.decode(), form)
 
@@ -58,8 +57,8 @@ def _scraped(server: Server, form: TextFormat) -> tuple[bytes, Page]:
 @ON_ONE_ENGINE
 def test_no_name_that_a_user_makes_up_breaks_the_page(server: Server) -> None:
     for number, name in enumerate((*TAKEN, *REFUSED)):
-        facts = told("job", 0, job=f"job-{number}", model=name, cluster=name)
-        ended = told("attempt_ended", 1, job=f"job-{number}", outcome="failed")
+        facts = wire_event("job", 0, job=f"job-{number}", model=name, cluster=name)
+        ended = wire_event("attempt_ended", 1, job=f"job-{number}", outcome="failed")
         assert server.send([facts, ended]).status == 200
 
     def shown() -> Page | None:

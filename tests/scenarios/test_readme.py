@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.engines import ON_ONE_ENGINE
-from tests.scenarios.conftest import Server, wait_for
+from tests.builders.servers.ett import Server
+from tests.builders.servers.waiting import wait_for
+
+pytestmark = pytest.mark.xdist_group("stories")
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -45,14 +47,18 @@ def answer_to(command: str, server: Server) -> dict[str, Any]:
     return answer
 
 
-@ON_ONE_ENGINE
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_commands_of_the_readme_get_the_answers_that_it_shows(server: Server) -> None:
     send, read = (command for command in blocks("sh") if command.startswith("curl "))
     verdicts, job = map(json.loads, blocks("json"))
     assert answer_to(send, server).items() >= verdicts.items()
     assert answer_to(send, server)["duplicate"] == verdicts["accepted"]
-    shown = wait_for(lambda: "ett_ratio" in (answer := answer_to(read, server)) and answer)
+
+    def look() -> dict[str, Any] | None:
+        answer = answer_to(read, server)
+        return answer if "ett_ratio" in answer else None
+
+    shown = wait_for(look)
     assert shown.items() >= job.items()
 
 
@@ -71,7 +77,6 @@ def test_the_trainer_of_the_readme_records_itself(tmp_path: Path) -> None:
     assert events[-1]["outcome"] == "completed"
 
 
-@ON_ONE_ENGINE
 def test_the_trainer_of_the_quickstart_is_killed_and_resumes(
     server: Server, tmp_path: Path
 ) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from ett_service.api.jobs.trace import LEDGER_PROCESS
 from ett_service.api.serve import FIRST_PROJECT
-from tests.scenarios.conftest import ETT, Server
+from tests.builders.servers.ett import Server
+from tests.builders.servers.processes import ETT
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 TRAINER = DEMO.with_name("trainer.py")

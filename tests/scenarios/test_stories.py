@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import rfc3339
-from tests.builders import MINUTE, NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.scenarios.conftest import Server
-from tests.stories import at, failing_job, spent, told
+from tests.builders.clock import MINUTE, NOON
+from tests.builders.jobs import at, failing_job, wire_event, wire_span
+from tests.builders.servers.ett import Server
+
+pytestmark = pytest.mark.xdist_group("stories")
 
 JOB = "/v1/jobs/llm-70b"
 
 
-@ON_ONE_ENGINE
 def test_a_job_that_fails_twice(server: Server) -> None:
     third: dict[str, Any] = {"attempt": 2}
     events = [
@@ -25,14 +25,14 @@ def test_a_job_that_fails_twice(server: Server) -> None:
             for event in failing_job()
             if event["at"] < at(50) and event["type"] != "job_ended"
         ),
-        told("attempt_ended", 50, outcome="preempted", attempt=1),
-        told("attempt_started", 55, **third),
-        spent("launcher_init", 55, 58, **third),
-        told("phase_started", 58, phase="train_loop", **third),
-        told("progress", 70, step=500, **third),
-        told("phase_ended", 70, phase="train_loop", **third),
-        told("attempt_ended", 70, outcome="completed", **third),
-        told("job_ended", 70, outcome="completed"),
+        wire_event("attempt_ended", 50, outcome="preempted", attempt=1),
+        wire_event("attempt_started", 55, **third),
+        wire_span("launcher_init", 55, 58, **third),
+        wire_event("phase_started", 58, phase="train_loop", **third),
+        wire_event("progress", 70, step=500, **third),
+        wire_event("phase_ended", 70, phase="train_loop", **third),
+        wire_event("attempt_ended", 70, outcome="completed", **third),
+        wire_event("job_ended", 70, outcome="completed"),
     ]
     assert server.send(events).status == 200
     job = server.reaches(JOB, lambda answer: answer["state"] == "finished")
@@ -46,7 +46,6 @@ def test_a_job_that_fails_twice(server: Server) -> None:
     assert sum(job["categories"].values()) == job["e2e_seconds"] == 70 * 60
 
 
-@ON_ONE_ENGINE
 def test_a_trainer_that_resends_what_it_is_unsure_of(server: Server) -> None:
     events = failing_job()
     shuffled = random.Random(7).sample(events, len(events))
@@ -60,7 +59,6 @@ def test_a_trainer_that_resends_what_it_is_unsure_of(server: Server) -> None:
     assert len(server.get(f"{JOB}/events")["events"]) == len(events)
 
 
-@ON_ONE_ENGINE
 def test_a_clock_an_hour_ahead(server: Server) -> None:
     now_us = time.time_ns() // 1000
     ahead = 60 * MINUTE
@@ -88,29 +86,29 @@ def test_a_clock_an_hour_ahead(server: Server) -> None:
     assert rfc3339(now_us - 21 * MINUTE) < job["started_at"] < rfc3339(now_us - 19 * MINUTE)
 
 
-def test_late_facts_give_the_ledger_they_would_have_given_on_time(server: Server) -> None:
+def test_late_facts_give_the_ledger_they_would_have_given_on_time(own_server: Server) -> None:
     events = failing_job()
     late = [event for event in events if event["type"] in ("checkpoint_saved", "span")]
-    assert server.send([event for event in events if event not in late]).status == 200
-    early = server.reaches(JOB, lambda answer: answer["state"] == "finished")
+    assert own_server.send([event for event in events if event not in late]).status == 200
+    early = own_server.reaches(JOB, lambda answer: answer["state"] == "finished")
     assert early["categories"]["checkpoint_blocking"] == 0
-    assert server.send(late).status == 200
-    job = server.reaches(JOB, lambda answer: answer["categories"]["shutdown"] > 0)
+    assert own_server.send(late).status == 200
+    job = own_server.reaches(JOB, lambda answer: answer["categories"]["shutdown"] > 0)
     assert job["categories"]["checkpoint_blocking"] == 60.0
     assert job["ett_ratio"] == pytest.approx(34 / 62, abs=1e-15)
 
 
 def test_nothing_acknowledged_is_lost_when_the_server_is_killed_between_batches(
-    server: Server,
+    own_server: Server,
 ) -> None:
     events = failing_job()
     for start in range(0, len(events), 8):
-        assert server.send(events[start : start + 8]).status == 200
-        server.kill()
-        server.start()
-    job = server.reaches(JOB, lambda answer: answer["state"] == "finished")
+        assert own_server.send(events[start : start + 8]).status == 200
+        own_server.kill()
+        own_server.start()
+    job = own_server.reaches(JOB, lambda answer: answer["state"] == "finished")
     assert job["e2e_seconds"] == 3720.0
-    assert len(server.get(f"{JOB}/events")["events"]) == len(events)
+    assert len(own_server.get(f"{JOB}/events")["events"]) == len(events)
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
@@ -124,7 +122,6 @@ def test_a_worker_beside_the_server_computes_what_the_server_takes_in(
     assert job["started_at"] == rfc3339(NOON)
 
 
-@ON_ONE_ENGINE
 def test_a_name_that_looks_encoded_is_read_back_as_it_is(server: Server) -> None:
-    assert server.send([told("heartbeat", 0, "100%41 ä")]).status == 200
+    assert server.send([wire_event("heartbeat", 0, "100%41 ä")]).status == 200
     server.reaches("/v1/jobs/100%2541%20%C3%A4", lambda answer: answer["job"] == "100%41 ä")

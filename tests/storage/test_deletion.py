@@ -22,7 +22,9 @@ from ett_service.storage.record import corrections
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import metadata
-from tests.aggregation.deliveries import (
+from tests.builders.clock import NOON, SECOND
+from tests.builders.databases.statements import FEWEST_STATEMENTS, before_statement
+from tests.builders.ledgers import (
     LATE_IN_IT,
     accept,
     deliver,
@@ -32,8 +34,7 @@ from tests.aggregation.deliveries import (
     running_job,
     stored,
 )
-from tests.aggregation.statements import FEWEST_STATEMENTS, before_statement
-from tests.builders import NOON, SECOND, progress
+from tests.builders.record import progress
 
 T = TypeVar("T")
 

@@ -23,9 +23,10 @@ from ett_service.storage.folded_jobs import (
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
-from tests.aggregation.deliveries import deliver, stored
-from tests.builders import MINUTE, NOON, event
-from tests.core.strategies import Timeline, timelines
+from tests.builders.clock import MINUTE, NOON
+from tests.builders.drawn.timelines import Timeline, timelines
+from tests.builders.ledgers import deliver, stored
+from tests.builders.record import event
 
 _names = (f"job-{number}" for number in itertools.count())
 

@@ -18,8 +18,8 @@ from sqlalchemy import Connection, create_engine
 
 from ett_service.notifications.sender import Sender
 from ett_service.storage.engine.store import Store, open_store
-from tests.notifications.sending import delivering, named, run_once
-from tests.worker.rig import Clock
+from tests.builders.clock import Clock
+from tests.builders.receivers.deliveries import delivering, named, run_once
 
 T = TypeVar("T")
 

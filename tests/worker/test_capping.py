@@ -5,10 +5,12 @@ from ett_service.core.words import Outcome
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import CAP_EVERY_US, CohortCapping, Worker
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.aggregation.rolled_up import Rollups, check_rollups, stored_rollups
-from tests.builders import HOUR, NOON, event
-from tests.worker.rig import Clock, eventually, running
+from tests.builders.clock import HOUR, NOON, Clock
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
+from tests.builders.rollups import Rollups, check_rollups, stored_rollups
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import running
 
 
 def train(store: Store, project_id: int, team: str, hours: int) -> None:
@@ -65,5 +67,5 @@ def test_a_running_worker_keeps_the_cap(store: Store, project_id: int) -> None:
     for hours, team in enumerate("abc", start=1):
         train(store, project_id, team, hours)
     with running(Worker(store, Clock(), poll_seconds=0.01, cohorts_a_day=1)):
-        assert eventually(lambda: own(stored_rollups(store)) == {"c"})
+        assert wait_for(lambda: own(stored_rollups(store)) == {"c"})
     assert own(check_rollups(store)) == {"c"}

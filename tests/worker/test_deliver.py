@@ -23,8 +23,17 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.worker.deliver import DeliveryThread
-from tests.builders import NOON
-from tests.notifications.receiving import (
+from tests.builders.clock import NOON, Clock
+from tests.builders.receivers.deliveries import (
+    SIGNING,
+    deliveries_in,
+    delivering,
+    named,
+    put,
+    put_one,
+    run_once,
+)
+from tests.builders.receivers.listening import (
     Answer,
     Request,
     drip,
@@ -34,8 +43,8 @@ from tests.notifications.receiving import (
     reply,
     reset,
 )
-from tests.notifications.sending import SIGNING, delivering, kept, named, put, put_one, run_once
-from tests.worker.rig import Clock, eventually, running
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import running
 
 PATIENT, HASTY = Sending(10, 20), Sending(0.1, 0.1)
 
@@ -89,7 +98,7 @@ def test_a_receiver_that_fails_is_asked_again_by_the_schedule_until_it_is_given_
 
     asked = arrivals(store, project_id, answer, sending)
 
-    (dead,) = kept(store)
+    (dead,) = deliveries_in(store)
     tried = [(each.at_us + each.took_us - NOON) // SECOND_US for each in dead.tried]
     assert asked
     # Who is given up in a tenth of a second may not have read the request by then.
@@ -116,7 +125,7 @@ def test_a_receiver_that_takes_it_is_asked_once(
 ) -> None:
     assert arrivals(store, project_id, answer) == [0]
 
-    assert [one.done for one in kept(store)] == [DeliveryState.SENT]
+    assert [one.done for one in deliveries_in(store)] == [DeliveryState.SENT]
 
 
 def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_id: int) -> None:
@@ -124,7 +133,10 @@ def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_
 
     assert arrivals(store, project_id, reply(410)) == [0]
 
-    assert [one.done for one in kept(store)] == [DeliveryState.DEAD, DeliveryState.DEAD]
+    assert [one.done for one in deliveries_in(store)] == [
+        DeliveryState.DEAD,
+        DeliveryState.DEAD,
+    ]
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -174,8 +186,8 @@ def test_receivers_that_hang_keep_no_other_waiting(
             names = [one.name for one in receivers]
             put(store, project_id, names, NOON, fingerprint=f"f{number}")
         deliverer.start()
-        assert eventually(lambda: all(len(web.requests) == 4 for web in good))
-        assert eventually(lambda: [len(web.requests) for web in bad] == [1, 1, 1])
+        assert wait_for(lambda: all(len(web.requests) == 4 for web in good))
+        assert wait_for(lambda: [len(web.requests) for web in bad] == [1, 1, 1])
         let_go.set()
 
 
@@ -194,8 +206,8 @@ def test_a_receiver_that_hangs_does_not_keep_the_worker_from_ending(
         )
         with deliverer as delivers:
             delivers.run_once()
-            assert eventually(lambda: len(web.requests) == 1)
-        assert [one.done for one in kept(store)] == [DeliveryState.WAITING]
+            assert wait_for(lambda: len(web.requests) == 1)
+        assert [one.done for one in deliveries_in(store)] == [DeliveryState.WAITING]
         let_go.set()
 
 
@@ -203,7 +215,7 @@ def test_what_is_put_while_it_runs_is_sent(store: Store, project_id: int) -> Non
     with receiving() as web, delivering(store, Clock(NOON), [named("a", web.url)]) as deliverer:
         deliverer.start()
         put(store, project_id, ["a"], NOON)
-        assert eventually(lambda: [one.done for one in kept(store)] == [DeliveryState.SENT])
+        assert wait_for(lambda: [one.done for one in deliveries_in(store)] == [DeliveryState.SENT])
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -232,7 +244,7 @@ def test_a_receiver_that_there_is_no_more_is_given_up(store: Store, project_id: 
     with delivering(store, Clock(NOON), []) as deliverer:
         run_once(deliverer)
 
-    (one,) = kept(store)
+    (one,) = deliveries_in(store)
     assert one.done is DeliveryState.DEAD
     assert one.tried[-1].said == "The receiver no longer exists."
 
@@ -256,7 +268,10 @@ def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
     ends = [json.loads(request.body)[0]["endsAt"] for request in web.requests]
     assert len(ends) == 6
     assert ends == sorted(ends)
-    assert [one.done for one in kept(store)] == [DeliveryState.SENT, DeliveryState.SENT]
+    assert [one.done for one in deliveries_in(store)] == [
+        DeliveryState.SENT,
+        DeliveryState.SENT,
+    ]
 
 
 def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
@@ -266,7 +281,7 @@ def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
     with delivering(store, Clock(NOON + 2), [named("a", "http://127.0.0.1:1/")]) as deliverer:
         run_once(deliverer)
 
-    (one,) = kept(store)
+    (one,) = deliveries_in(store)
     assert one.tries == 1
     assert "It failed with" in one.tried[0].said
     assert "A delivery could not be made." in caplog.messages
@@ -283,7 +298,7 @@ def test_the_worker_of_the_settings_tells_the_receivers_of_the_settings(
         )
         with running(worker(settings, store, now_us)):
             put(store, project_id, ["a"], NOON)
-            assert eventually(lambda: len(web.requests) == 1)
+            assert wait_for(lambda: len(web.requests) == 1)
 
     Webhook(SIGNING).verify(web.requests[0].body, web.requests[0].headers)
 
@@ -300,7 +315,7 @@ def test_several_workers_share_the_deliveries_and_send_none_twice(
             put(store, project_id, ["r0", "r1", "r2"], NOON, fingerprint=f"f{number}")
         for one in (store, *others):
             stack.enter_context(delivering(one, Clock(NOON), receivers)).start()
-        assert eventually(lambda: all(one.done is DeliveryState.SENT for one in kept(store)))
+        assert wait_for(lambda: all(one.done is DeliveryState.SENT for one in deliveries_in(store)))
     for one in others:
         one.close()
 

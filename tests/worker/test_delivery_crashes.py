@@ -17,9 +17,10 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.storage.record.keys import create_project
-from tests.builders import NOON
-from tests.notifications.receiving import Request, receiving, reply
-from tests.notifications.sending import kept, put
+from tests.builders.clock import NOON
+from tests.builders.receivers.deliveries import deliveries_in, put
+from tests.builders.receivers.listening import Request, receiving, reply
+from tests.builders.servers.waiting import PATIENCE_S
 from tests.worker.dying import CLAIMED, NEVER, RECORDED, UNRECORDED, Order
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +63,7 @@ class Killer:
 
     def answer(self, request: Request, sock: socket) -> None:
         """Answer whoever lives."""
-        self._armed.wait(30)
+        self._armed.wait(PATIENCE_S)
         if self._kills:
             os.kill(self.child, signal.SIGKILL)
         reply(204)(request, sock)
@@ -95,14 +96,18 @@ class Rig:
     [
         ("sqlite", 20),
         ("postgresql", 8),
-        pytest.param("sqlite", 200, marks=pytest.mark.long),
-        pytest.param("postgresql", 200, marks=pytest.mark.long),
+        pytest.param("sqlite", None, marks=pytest.mark.long, id="sqlite-long"),
+        pytest.param("postgresql", None, marks=pytest.mark.long, id="postgresql-long"),
     ],
     indirect=["dialect"],
 )
 def test_nothing_is_lost_with_whoever_dies_between_claim_and_record(
-    database_url: str, rounds: int, program: subprocess.Popen[str]
+    database_url: str,
+    rounds: int | None,
+    program: subprocess.Popen[str],
+    pytestconfig: pytest.Config,
 ) -> None:
+    rounds = rounds or pytestconfig.getoption("--rounds")
     store = open_store(database_url)
     project_id = store.write(lambda conn: create_project(conn, "research", NOON))
     for number in range(rounds):
@@ -120,7 +125,9 @@ def test_nothing_is_lost_with_whoever_dies_between_claim_and_record(
     for request in web.requests:
         told.setdefault(request.id, set()).add(request.body)
     store = open_store(database_url)
-    assert {one.id: one.done for one in kept(store)} == dict.fromkeys(told, DeliveryState.SENT)
+    assert {one.id: one.done for one in deliveries_in(store)} == dict.fromkeys(
+        told, DeliveryState.SENT
+    )
     store.close()
     assert [len(bodies) for bodies in told.values()] == [1] * rounds
     assert rounds <= len(web.requests) <= 2 * rounds

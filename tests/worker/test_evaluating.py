@@ -22,11 +22,11 @@ from ett_service.storage.regressions.mutes import Muted
 from ett_service.storage.regressions.regressions import Act
 from ett_service.storage.schema import delivery, detection_run, dirty, job, regression
 from ett_service.worker.regressions import LEASE, DetectionOptions, DetectionThread
-from tests.builders import NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.regressions import finding
-from tests.worker.rig import eventually
-from tests.worker.searching import Script, Search, searched_before, searching
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.regressions.searches import Script, Search, searched_before, searching
+from tests.builders.regressions.stored import finding
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
 
 COMPILE = finding()
 QUIET = replace(COMPILE, holds=False)
@@ -242,22 +242,24 @@ def test_who_lost_the_lease_writes_nothing(search: Search, store: Store) -> None
 
 
 @ON_ONE_ENGINE
-def test_it_stops_within_a_second_or_two_in_the_middle_of_a_project(
+def test_it_stops_in_the_middle_of_a_project_without_waiting_for_it(
     store: Store, project_id: int
 ) -> None:
-    began, released = threading.Event(), threading.Event()
+    began, released, over = threading.Event(), threading.Event(), threading.Event()
 
     def wait(_project_id: int) -> None:
         began.set()
-        released.wait(30)
+        released.wait(PATIENCE_S)
+        over.set()
 
     searched_before(store, project_id)
     script = Script({}, trouble=wait)
     with searching(store, script) as search:
         search.thread.start()
-        assert began.wait(10)
+        assert began.wait(PATIENCE_S)
         search.thread.stop_soon()
         search.thread.join()
+        assert not over.is_set()
         released.set()
 
     assert script.looked == [(project_id, 0)]
@@ -271,7 +273,7 @@ def test_the_detector_itself_runs_where_nothing_is_said(store: Store, project_id
     thread = DetectionThread(store, DetectionOptions(settle_us=0))
     thread.start()
     try:
-        assert eventually(lambda: _run(store).at_us >= MIDNIGHT)
+        assert wait_for(lambda: _run(store).at_us >= MIDNIGHT)
     finally:
         thread.stop_soon()
         thread.join()

@@ -12,7 +12,8 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import lease
 from ett_service.worker.lease import LeaseThread
-from tests.worker.rig import eventually, without
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import without
 
 T = TypeVar("T")
 
@@ -87,14 +88,14 @@ def test_without_the_database_nobody_leads_for_long(store: Store) -> None:
     away.is_away = True
     with pytest.raises(StorageUnavailable):
         leading.renew()
-    assert eventually(lambda: leading.epoch is None)
+    assert wait_for(lambda: leading.epoch is None)
 
 
 def test_its_thread_outlives_trouble_and_lets_go_in_the_end(store: Store) -> None:
     leading = LeaseThread(store, "evaluator", 0.3)
     with without(store, "lease"):
         leading.start()
-    assert eventually(lambda: leading.epoch is not None)
+    assert wait_for(lambda: leading.epoch is not None)
     leading.stop_soon()
     leading.join()
     # On a busy machine it may have lost it for a moment, and taken it again.

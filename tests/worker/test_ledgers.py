@@ -3,8 +3,9 @@
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import JobQueue
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import MINUTE, NOON, SECOND, progress
+from tests.builders.clock import MINUTE, NOON, SECOND
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import progress
 
 
 def turn(turns: JobQueue, store: Store, now_us: int) -> list[JobKey]:

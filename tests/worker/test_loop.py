@@ -14,11 +14,13 @@ from ett_service.core.words import JobState, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import Worker
-from tests.aggregation.deliveries import deliver, marked, recomputed, stored
-from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
-from tests.worker.rig import PATIENCE_SECONDS, Clock, eventually, running
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND, Clock
+from tests.builders.ledgers import deliver, marked, recomputed, stored
+from tests.builders.record import event, progress
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
+from tests.builders.servers.worker import running
 
-POLL_SECONDS = 10 * PATIENCE_SECONDS
+POLL_SECONDS = 10 * PATIENCE_S
 
 
 def test_one_pass_stores_the_ledger_of_every_marked_job(store: Store, project_id: int) -> None:
@@ -136,7 +138,7 @@ def test_a_woken_worker_does_not_wait_for_its_poll(store: Store, project_id: int
         time.sleep(0.05)
         deliver(store, key, [event(AttemptStarted)])
         worker.wake()
-        assert eventually(lambda: stored(store, key) is not None)
+        assert wait_for(lambda: stored(store, key) is not None)
         assert worker.alive
 
 
@@ -145,7 +147,7 @@ def test_a_worker_beside_the_server_finds_marks_by_itself(store: Store, project_
     with running(Worker(store, Clock(), poll_seconds=0.01)):
         time.sleep(0.05)
         deliver(store, key, [event(AttemptStarted)])
-        assert eventually(lambda: stored(store, key) is not None)
+        assert wait_for(lambda: stored(store, key) is not None)
 
 
 def test_a_waiting_worker_stops_at_once(store: Store) -> None:
@@ -179,7 +181,7 @@ def test_several_workers_and_senders_leave_every_job_as_one_fold_says(
             sender.start()
         for sender in senders:
             sender.join()
-        assert eventually(lambda: marked(store) == [])
+        assert wait_for(lambda: marked(store) == [])
 
     for key in keys:
         assert stored(store, key) == recomputed(store, key, NOON + HOUR)

@@ -21,11 +21,9 @@ from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job as jobs
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
-from tests.api.conftest import Service, service
-from tests.builders import HOUR, MINUTE, NOON
-from tests.stories import failing_job, spent, told
-
-__all__ = ["service"]
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.jobs import failing_job, wire_event, wire_span
+from tests.builders.servers.application import Service
 
 T = TypeVar("T")
 
@@ -35,14 +33,14 @@ LLM = ("a", "llm-70b")
 def publish(service: Service, most: LabelLimits | None = None) -> PublishedMetrics:
     """Publish, and read what a scrape would."""
     publication = MetricsOptions(limits=most or LabelLimits())
-    MetricsThread(service.store, service.clock.now, publication).publish()
+    MetricsThread(service.store, service.clock, publication).publish()
     with service.store.reading() as conn:
         return stored_counters.read(conn)
 
 
 def counters(service: Service) -> PublishedMetrics:
     """Move the counters on alone, which is quick, and read them."""
-    now_us = service.clock.now()
+    now_us = service.clock()
     service.store.write(partial(stored_counters.begin, now_us=now_us))
     service.store.write(partial(stored_counters.advance, now_us=now_us, limits=LabelLimits()))
     with service.store.reading() as conn:
@@ -66,14 +64,14 @@ def minutes(found: PublishedMetrics, labels: Labels, family: str) -> dict[str, f
 def starting(job: str, model: str, minute: float = 0, **facts: Any) -> list[dict[str, Any]]:
     """Tell a job that initialises for ten minutes and then ends."""
     return [
-        told("job", minute, job=job, model=model, cluster="a", gpus=8, **facts),
-        spent("launcher_init", minute, minute + 10, job=job),
-        told("attempt_ended", minute + 10, job=job, outcome="completed"),
+        wire_event("job", minute, job=job, model=model, cluster="a", gpus=8, **facts),
+        wire_span("launcher_init", minute, minute + 10, job=job),
+        wire_event("attempt_ended", minute + 10, job=job, outcome="completed"),
     ]
 
 
 def test_counters_say_what_the_ledger_says(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
 
     found = publish(service)
 
@@ -98,7 +96,7 @@ def test_counters_say_what_the_ledger_says(service: Service) -> None:
 
 
 def test_publishing_again_counts_nothing_twice(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
 
     assert publish(service).marks == publish(service).marks
 
@@ -109,7 +107,7 @@ def test_any_order_of_arrival_ends_at_the_same_counters_or_above(service: Servic
         random.Random(seed).shuffle(events)
         job, before = f"shuffled-{seed}", counters(service).marks.get(LLM, {})
         for event in (described, *events):
-            service.told([event | {"job": job, "id": f"{event['id']}-{seed}"}])
+            service.ingest([event | {"job": job, "id": f"{event['id']}-{seed}"}])
             now = counters(service).marks.get(LLM, {})
             assert all(now[key] >= mark for key, mark in before.items())
             before = now
@@ -119,34 +117,34 @@ def test_any_order_of_arrival_ends_at_the_same_counters_or_above(service: Servic
 
 
 def test_a_late_fact_leaves_the_mark_standing_until_it_is_passed(service: Service) -> None:
-    service.told(failing_job("first"))
+    service.ingest(failing_job("first"))
     before = publish(service)
 
-    service.told([spent("evaluation", 50, 55, job="first", attempt=1)])
+    service.ingest([wire_span("evaluation", 50, 55, job="first", attempt=1)])
     late = publish(service)
     assert minutes(late, LLM, "phase_seconds")["train_loop"] == 44
     assert minutes(late, LLM, "phase_seconds")["evaluation"] == 5
     assert (before.excess_us, late.excess_us) == (0, 5 * MINUTE)
 
-    service.told(failing_job("second"))
+    service.ingest(failing_job("second"))
     passed = publish(service)
     assert minutes(passed, LLM, "phase_seconds")["train_loop"] == 39 + 44
     assert passed.excess_us == 0
 
 
 def test_a_deleted_job_takes_nothing_out(service: Service) -> None:
-    service.told(failing_job("gone"))
+    service.ingest(failing_job("gone"))
     before = publish(service).marks
 
     service.store.write(partial(deletion.delete_job, key=key_of(service, "gone")))
     assert publish(service).marks == before
 
-    service.told(failing_job("next"))
+    service.ingest(failing_job("next"))
     assert minutes(publish(service), LLM, "phase_seconds")["train_loop"] == 88
 
 
 def test_an_excluded_job_counts_no_further(service: Service) -> None:
-    service.told(starting("job", "llm-70b"))
+    service.ingest(starting("job", "llm-70b"))
     publish(service)
     key = key_of(service, "job")
     exclude = partial(
@@ -154,15 +152,15 @@ def test_an_excluded_job_counts_no_further(service: Service) -> None:
         made_by="ett_00000000", now_us=NOON,
     )  # fmt: skip
     service.store.write(exclude)
-    service.told(starting("job", "llm-70b", 20, attempt=1))
+    service.ingest(starting("job", "llm-70b", 20, attempt=1))
     assert minutes(publish(service), LLM, "phase_seconds") == {"launcher_init": 10}
 
 
 def test_a_job_that_moves_leaves_its_past_where_it_was(service: Service) -> None:
-    service.told(starting("job", "before"))
+    service.ingest(starting("job", "before"))
     publish(service)
-    service.told([told("job", 30, job="job", model="after", cluster="a")])
-    service.told([spent("launcher_init", 40, 45, job="job", attempt=1)])
+    service.ingest([wire_event("job", 30, job="job", model="after", cluster="a")])
+    service.ingest([wire_span("launcher_init", 40, 45, job="job", attempt=1)])
 
     found = publish(service)
 
@@ -171,22 +169,22 @@ def test_a_job_that_moves_leaves_its_past_where_it_was(service: Service) -> None
 
 
 def test_time_lost_where_nothing_was_counted_is_an_excess_too(service: Service) -> None:
-    service.told(starting("job", "before"))
+    service.ingest(starting("job", "before"))
     publish(service)
-    service.told([told("job", 30, job="job", model="after", cluster="a")])
-    service.told([spent("evaluation", 4, 6, job="job")])
+    service.ingest([wire_event("job", 30, job="job", model="after", cluster="a")])
+    service.ingest([wire_span("evaluation", 4, 6, job="job")])
 
     assert publish(service).excess_us == 2 * MINUTE
 
 
 def test_imported_history_moves_no_counter_but_is_seen_to_run(service: Service) -> None:
-    service.told(failing_job("past"), history=True)
+    service.ingest(failing_job("past"), history=True)
     opened = [
-        told("job", 60, job="now", model="llm-70b", cluster="a"),
-        told("phase_started", 60, job="now", phase="launcher_init"),
+        wire_event("job", 60, job="now", model="llm-70b", cluster="a"),
+        wire_event("phase_started", 60, job="now", phase="launcher_init"),
     ]
-    service.clock.us = NOON + HOUR + MINUTE
-    service.told(opened, history=True)
+    service.clock.now_us = NOON + HOUR + MINUTE
+    service.ingest(opened, history=True)
 
     found = publish(service)
 
@@ -200,7 +198,7 @@ def test_imported_history_moves_no_counter_but_is_seen_to_run(service: Service) 
 
 def test_cohorts_beyond_the_cap_count_under_other_and_are_told(service: Service) -> None:
     for model in "abcd":
-        service.told(starting(model, model))
+        service.ingest(starting(model, model))
         publish(service, LabelLimits(cohorts=2))
 
     found = publish(service, LabelLimits(cohorts=2))
@@ -212,11 +210,11 @@ def test_cohorts_beyond_the_cap_count_under_other_and_are_told(service: Service)
 
 def test_a_cohort_that_comes_to_be_shown_begins_at_0(service: Service) -> None:
     for model in "ab":
-        service.told(starting(model, model))
+        service.ingest(starting(model, model))
         publish(service, LabelLimits(cohorts=1))
     choose = partial(counter_labels.choose, kind=COHORT, weights={"a": 1.0, "b": 2.0}, most=1)
     service.store.write(choose)
-    service.told(starting("b-again", "b", 30))
+    service.ingest(starting("b-again", "b", 30))
 
     found = publish(service, LabelLimits(cohorts=1))
 
@@ -226,7 +224,7 @@ def test_a_cohort_that_comes_to_be_shown_begins_at_0(service: Service) -> None:
 
 
 def test_an_exemplar_names_the_attempt_and_not_the_job(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
 
     found = publish(service).exemplars[LLM]
 
@@ -245,14 +243,14 @@ class SlowToWrite:
         self.submit = service.store.submit
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        self._service.clock.us += MINUTE
+        self._service.clock.now_us += MINUTE
         return self._service.store.write(work)
 
 
 def test_sums_over_days_do_not_wait_for_what_counters_took(service: Service) -> None:
-    publishing = MetricsThread(SlowToWrite(service), service.clock.now)
+    publishing = MetricsThread(SlowToWrite(service), service.clock)
     publishing.publish()
-    service.told(failing_job())
+    service.ingest(failing_job())
     publishing.publish()
 
     with service.store.reading() as conn:
@@ -265,7 +263,7 @@ def test_what_is_published_has_a_revision_that_rises(service: Service) -> None:
 
 
 def test_publishers_beside_writers_count_everything_once(service: Service) -> None:
-    publishers = [MetricsThread(service.store, service.clock.now) for _ in range(3)]
+    publishers = [MetricsThread(service.store, service.clock) for _ in range(3)]
     done = threading.Event()
 
     def publish_on(one: MetricsThread) -> None:
@@ -275,7 +273,7 @@ def test_publishers_beside_writers_count_everything_once(service: Service) -> No
     with ThreadPoolExecutor(len(publishers)) as pool:
         running = [pool.submit(publish_on, one) for one in publishers]
         for number in range(12):
-            service.told(failing_job(f"job-{number}"))
+            service.ingest(failing_job(f"job-{number}"))
         done.set()
     for one in running:
         one.result()

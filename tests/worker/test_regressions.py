@@ -15,12 +15,12 @@ from ett_service.storage.regressions import findings as regression_rows
 from ett_service.storage.regressions.detection_runs import UnsearchedHistory
 from ett_service.storage.schema import delivery, detection_run, regression, regression_change
 from ett_service.worker import regressions
-from tests.builders import NOON, RECEIVED_AT
-from tests.detection.slowed_fleet import DAY, END, NEW, ONSET, slowed
-from tests.engines import ON_ONE_ENGINE
-from tests.fleet.fleets import calm_job, keep
-from tests.worker.rig import without
-from tests.worker.searching import Script, searching
+from tests.builders.clock import NOON, RECEIVED_AT
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.fleet import calm_job, store_job
+from tests.builders.regressions.searches import Script, searching
+from tests.builders.servers.worker import without
+from tests.builders.slowed_fleet import DAY, END, NEW, ONSET, slowed
 
 MINUTE_US = 60 * SECOND_US
 
@@ -116,7 +116,7 @@ def test_an_empty_project_is_searched_once_its_first_job_began_before_a_run(
     store: Store, project_id: int
 ) -> None:
     run_once(store, END + HOUR_US)
-    keep(store, project_id, "first", calm_job(END + 2 * HOUR_US, training=10))
+    store_job(store, project_id, "first", calm_job(END + 2 * HOUR_US, training=10))
     run_once(store, END + 3 * HOUR_US)
     assert runs_at(store) == []
 
@@ -126,7 +126,7 @@ def test_an_empty_project_is_searched_once_its_first_job_began_before_a_run(
 
 @ON_ONE_ENGINE
 def test_it_waits_while_history_comes_in(store: Store, project_id: int) -> None:
-    keep(store, project_id, "old", calm_job(NOON - 2 * DAY, training=10))
+    store_job(store, project_id, "old", calm_job(NOON - 2 * DAY, training=10))
     run_once(store, RECEIVED_AT + 4 * MINUTE_US)
     assert runs_at(store) == []
 

@@ -1,7 +1,6 @@
 """What goes wrong with one job or with the database does not stop the worker."""
 
 import logging
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -17,9 +16,11 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.worker.ledgers import Worker
-from tests.aggregation.deliveries import deliver, marked, recomputed, stored
-from tests.builders import MINUTE, NOON, SECOND, event, progress
-from tests.worker.rig import Clock, eventually, running, without
+from tests.builders.clock import MINUTE, NOON, SECOND, Clock
+from tests.builders.ledgers import deliver, marked, recomputed, stored
+from tests.builders.record import event, progress
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.worker import running, without
 
 T = TypeVar("T")
 
@@ -143,19 +144,6 @@ def test_the_loop_goes_on_when_the_database_is_well_again(
     with caplog.at_level(logging.ERROR), ExitStack() as stack:
         with without(store, "dirty"):
             stack.enter_context(running(worker))
-            assert eventually(lambda: bool(caplog.records))
+            assert wait_for(lambda: bool(caplog.records))
         assert vars(caplog.records[0])["event"] == "ledgers_failed"
-        assert eventually(lambda: stored(store, key) is not None)
-
-
-def test_a_worker_in_trouble_stops_at_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    took = []
-    with caplog.at_level(logging.ERROR), without(store, "dirty"):
-        for _ in range(5):
-            caplog.clear()
-            with running(Worker(store, Clock())) as worker:
-                assert eventually(lambda: bool(caplog.records))
-                began = time.monotonic()
-                worker.stop()
-                took.append(time.monotonic() - began)
-    assert min(took) < 0.5  # and not the whole second that it waits after trouble
+        assert wait_for(lambda: stored(store, key) is not None)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ett_service.core.intervals import rfc3339
-from tests.api.conftest import Service
+from tests.builders.servers.application import Service
 
 Json = Mapping[str, Any]
 Window = tuple[str, str]

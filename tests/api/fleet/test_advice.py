@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, spent, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, wire_event, wire_span
+from tests.builders.servers.application import Service
 
 DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}
 
@@ -19,21 +19,23 @@ def saving_job(job: str, every: int, team: str = "red") -> list[dict[str, Any]]:
     named = {"job": job}
     saves = range(every, 240, every)
     return [
-        told("job", 0, **named, team=team),
-        told("attempt_started", 0, **named, gpus=8),
-        told("phase_started", 0, **named, phase="train_loop"),
-        *(told("progress", minute, **named, step=minute) for minute in range(0, 240, 5)),
-        *(spent("checkpoint_blocking", minute - 1, minute, **named) for minute in saves),
-        *(told("checkpoint_saved", minute, **named, step=minute) for minute in saves),
-        told("phase_ended", 240, **named, phase="train_loop"),
-        told("attempt_ended", 240, **named, outcome="failed", origin="infra", cause="network"),
+        wire_event("job", 0, **named, team=team),
+        wire_event("attempt_started", 0, **named, gpus=8),
+        wire_event("phase_started", 0, **named, phase="train_loop"),
+        *(wire_event("progress", minute, **named, step=minute) for minute in range(0, 240, 5)),
+        *(wire_span("checkpoint_blocking", minute - 1, minute, **named) for minute in saves),
+        *(wire_event("checkpoint_saved", minute, **named, step=minute) for minute in saves),
+        wire_event("phase_ended", 240, **named, phase="train_loop"),
+        wire_event(
+            "attempt_ended", 240, **named, outcome="failed", origin="infra", cause="network"
+        ),
     ]
 
 
 def _settled(service: Service, *stories: list[dict[str, Any]]) -> None:
-    service.clock.us += 10 * 3600 * 1_000_000
+    service.clock.now_us += 10 * 3600 * 1_000_000
     for story in stories:
-        service.told(story)
+        service.ingest(story)
 
 
 def test_a_job_is_advised_from_its_own_saves_and_failures(service: Service) -> None:
@@ -60,7 +62,7 @@ def test_a_job_is_advised_from_its_own_saves_and_failures(service: Service) -> N
 @ON_ONE_ENGINE
 def test_a_job_without_failures_gets_a_bound_and_the_reason(service: Service) -> None:
     quiet = [event for event in saving_job("a", 20) if event["type"] != "attempt_ended"]
-    _settled(service, [*quiet, told("attempt_ended", 240, job="a", outcome="completed")])
+    _settled(service, [*quiet, wire_event("attempt_ended", 240, job="a", outcome="completed")])
     advice = service.get("/v1/jobs/a/checkpoint-advice")
 
     assert advice["reason"] == "Nothing failed: the best interval is known from below only."
@@ -72,7 +74,7 @@ def test_a_job_without_failures_gets_a_bound_and_the_reason(service: Service) ->
 
 @ON_ONE_ENGINE
 def test_a_job_that_only_queued_is_told_so(service: Service) -> None:
-    _settled(service, [told("phase_started", 0, phase="queued", job="a")])
+    _settled(service, [wire_event("phase_started", 0, phase="queued", job="a")])
     advice = service.get("/v1/jobs/a/checkpoint-advice")
 
     assert (advice["reason"], advice["current"]) == ("Nothing trained.", None)

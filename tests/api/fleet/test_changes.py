@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
-from tests.stories import spent, told
+from tests.builders.jobs import wire_event, wire_span
+from tests.builders.servers.application import Service
 
 Json = dict[str, Any]
 
@@ -17,19 +17,19 @@ def _job(name: str, start: int, compiling: int) -> list[Json]:
     """Tell a job on 8 accelerators that begins so many minutes after noon and trains an hour."""
     loop, end = start + compiling, start + compiling + 60
     return [
-        told("job", start, job=name, gpus=8),
-        spent("pt2_compile", start, loop, job=name),
-        spent("train_loop", loop, end, job=name),
-        told("attempt_ended", end, job=name, outcome="completed"),
+        wire_event("job", start, job=name, gpus=8),
+        wire_span("pt2_compile", start, loop, job=name),
+        wire_span("train_loop", loop, end, job=name),
+        wire_event("attempt_ended", end, job=name, outcome="completed"),
     ]
 
 
 @pytest.fixture
 def deployed(service: Service) -> Service:
     """Two jobs that compile for 20 and 22 minutes, a deploy, and two that compile for 8 and 10."""
-    service.clock.us += 5 * 24 * 3_600_000_000
+    service.clock.now_us += 5 * 24 * 3_600_000_000
     for place, minutes in enumerate((20, 22, 8, 10)):
-        service.told(_job(f"job-{place}", 100 + place * DAY // 2, minutes))
+        service.ingest(_job(f"job-{place}", 100 + place * DAY // 2, minutes))
     answer = service.client.post(
         "/v1/markers",
         json={"at": "2026-03-02T12:00:00Z", "kind": "deploy", "title": "Cache", "id": "cache"},

@@ -8,9 +8,9 @@ import pytest
 
 from ett_service.fleet.economy import Economy, Price
 from ett_service.storage.engine.store import Store
-from tests.api.conftest import Service, running
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, failing_job
+from tests.builders.servers.application import Service, running
 
 PATH = "/v1/estimate"
 DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}
@@ -49,8 +49,8 @@ def test_without_a_price_there_is_no_money(service: Service) -> None:
 
 
 def test_the_share_that_trains_may_be_that_of_a_cohort(service: Service) -> None:
-    service.clock.us += 10 * 3600 * 1_000_000
-    service.told(failing_job())
+    service.clock.now_us += 10 * 3600 * 1_000_000
+    service.ingest(failing_job())
     found = service.get(PATH, **CLIMATE, measured=True, where="team:pretraining", **DAY)
 
     assert (found["ett_from"], found["measured_jobs"]) == ("measured", 1)

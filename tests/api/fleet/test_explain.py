@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
-from tests.stories import spent, told
+from tests.builders.jobs import wire_event, wire_span
+from tests.builders.servers.application import Service
 
 Json = dict[str, Any]
 
@@ -20,20 +20,20 @@ def _job(
     """Tell a job on 8 accelerators that begins so many minutes after noon."""
     middle, end = start + compiling, start + compiling + training
     return [
-        told("job", start, job=name, **{"gpus": 8, **facts}),
-        spent("pt2_compile", start, middle, job=name),
-        spent("train_loop", middle, end, job=name),
-        told("attempt_ended", end, job=name, outcome="completed"),
+        wire_event("job", start, job=name, **{"gpus": 8, **facts}),
+        wire_span("pt2_compile", start, middle, job=name),
+        wire_span("train_loop", middle, end, job=name),
+        wire_event("attempt_ended", end, job=name, outcome="completed"),
     ]
 
 
 @pytest.fixture
 def fleet(service: Service) -> Service:
     """A compile that takes 20 minutes more in the evening, and a cohort that came."""
-    service.clock.us += 24 * 3_600_000_000
-    service.told(_job("a-1", 0, 12, 48, model="a", team="one"))
-    service.told(_job("a-2", 360, 32, 28, model="a", team="one"))
-    service.told(_job("b-2", 365, 10, 7, model="b"))
+    service.clock.now_us += 24 * 3_600_000_000
+    service.ingest(_job("a-1", 0, 12, 48, model="a", team="one"))
+    service.ingest(_job("a-2", 360, 32, 28, model="a", team="one"))
+    service.ingest(_job("b-2", 365, 10, 7, model="b"))
     return service
 
 
@@ -98,7 +98,7 @@ def test_the_base_is_as_long_as_the_window_and_lies_before_it_unless_it_is_named
 
 
 def test_the_question_may_be_narrower_and_weigh_seconds_alike(fleet: Service) -> None:
-    fleet.told(_job("a-3", 370, 50, 0, model="a", team="two", gpus=64))
+    fleet.ingest(_job("a-3", 370, 50, 0, model="a", team="two", gpus=64))
 
     answer = fleet.get(
         "/v1/fleet/explain",

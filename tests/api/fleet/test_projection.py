@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, failing_job
+from tests.builders.servers.application import Service
 
 PATH = "/v1/fleet/projection"
 DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}
@@ -18,8 +18,8 @@ LLAMA_3: dict[str, Any] = {
 
 
 def test_inputs_are_measured_in_the_window(service: Service) -> None:
-    service.clock.us += 10 * 3600 * 1_000_000
-    service.told(failing_job())
+    service.clock.now_us += 10 * 3600 * 1_000_000
+    service.ingest(failing_job())
     answer = service.get(PATH, failures="all", accelerators="8,16", **DAY)
 
     # One failure of one node in its 59 minutes; a save of a minute, a recovery of five.

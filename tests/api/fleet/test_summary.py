@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import rfc3339
-from tests.api.conftest import Service
 from tests.api.fleet.shifted import assert_holds, parts_of, shifted, us
-from tests.builders import HOUR
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import failing_job, told
+from tests.builders.clock import HOUR
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job, wire_event
+from tests.builders.servers.application import Service
 
 Query = dict[str, Any]
 
@@ -30,15 +30,15 @@ WINDOWS = (
 @pytest.fixture
 def fleet(service: Service) -> Service:
     """Four jobs of two teams at other times, one across a midnight, one of unknown size."""
-    service.clock.us += 6 * HOUR
-    service.told(failing_job())
-    service.told(shifted(failing_job("early", team="vision", gpus=8), 17.25 - 9 * DAY))
-    service.told(shifted(failing_job("nightly", team="vision", model=None), 681.5 - 2 * DAY))
+    service.clock.now_us += 6 * HOUR
+    service.ingest(failing_job())
+    service.ingest(shifted(failing_job("early", team="vision", gpus=8), 17.25 - 9 * DAY))
+    service.ingest(shifted(failing_job("nightly", team="vision", model=None), 681.5 - 2 * DAY))
     nothing_known = [
         {name: value for name, value in event.items() if name != "gpus"}
         for event in failing_job("unknown")
     ]
-    service.told(shifted(nothing_known, 40 - DAY))
+    service.ingest(shifted(nothing_known, 40 - DAY))
     return service
 
 
@@ -231,7 +231,7 @@ def test_a_reading_key_sees_its_own_project_and_a_fleet_key_all(fleet: Service) 
     everybody = fleet.key({"fleet"}, project="operators")
     own = fleet.key({"read"})
     fleet.client.headers["Authorization"] = f"Bearer {stranger}"
-    fleet.told(failing_job("theirs"))
+    fleet.ingest(failing_job("theirs"))
     query: Query = {"from": ALL[0], "to": ALL[1]}
 
     def jobs(key: str, status: int = 200, **asked: Any) -> Any:
@@ -276,7 +276,7 @@ def test_an_answer_tells_what_was_asked_as_it_was_understood(service: Service) -
     answer = service.get("/v1/fleet/summary", where=where, group_by="model,team", **query)
     assert answer["from"] == "2026-03-01T11:00:00.000000Z"
     assert answer["to"] == "2026-03-01T13:00:00.000000Z"
-    assert answer["as_of"] == rfc3339(service.clock.us)
+    assert answer["as_of"] == rfc3339(service.clock.now_us)
     assert answer["group_by"] == ["model", "team"]
     assert answer["where"] == {"team": ["a", "b"], "model": [""]}
     assert answer["exclusions"] == "left_out"
@@ -326,6 +326,8 @@ def test_what_cannot_be_answered_names_the_parameter_and_what_is_allowed(service
 
 @ON_ONE_ENGINE
 def test_a_job_with_the_name_of_a_formula_is_only_a_name(service: Service) -> None:
-    service.told([told("job", 0, job="=1+1", gpus=1), told("heartbeat", 1, job="=1+1")])
+    service.ingest(
+        [wire_event("job", 0, job="=1+1", gpus=1), wire_event("heartbeat", 1, job="=1+1")]
+    )
     answer = service.client.get("/v1/jobs", params={"format": "csv"})
     assert "\r\n'=1+1," in answer.text

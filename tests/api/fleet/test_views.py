@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.api.conftest import Service
-from tests.builders import wire
+from tests.builders.record import wire
+from tests.builders.servers.application import Service
 
 SAME = 1e-9
 BY_TEAM = """
@@ -23,7 +23,7 @@ DAY: dict[str, Any] = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:0
 @pytest.fixture(autouse=True)
 def _jobs(service: Service) -> None:
     """Three jobs of a day: one that failed and trained again, one large, one of unknown size."""
-    service.told(
+    service.ingest(
         [
             wire("job", job="twice", team="nlp", gpus=3),
             wire("phase_started", job="twice", phase="launcher_init"),

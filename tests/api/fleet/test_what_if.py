@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
-from tests.stories import failing_job
+from tests.builders.jobs import failing_job
+from tests.builders.servers.application import Service
 
 Json = dict[str, Any]
 
@@ -17,8 +17,8 @@ TEXTS = ["cut pt2_compile by 50 %", "cut all failures by 100 %", "publish off th
 @pytest.fixture
 def fleet(service: Service) -> Service:
     """One job, of which `tests.stories` tells: it fails at minute 30 and has caught up at 45."""
-    service.clock.us += 24 * 3_600_000_000
-    service.told(failing_job())
+    service.clock.now_us += 24 * 3_600_000_000
+    service.ingest(failing_job())
     return service
 
 

@@ -4,16 +4,16 @@ import pytest
 
 from ett_service.metrics.text import TextFormat
 from ett_service.worker.metrics import MetricsThread
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.metrics.pages import families
-from tests.stories import failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job
+from tests.builders.metrics import families
+from tests.builders.servers.application import Service
 
 JOB = "Größe 7B (v2) ?#%"
 
 
 def _exemplars(service: Service) -> dict[str, str]:
-    MetricsThread(service.store, service.clock.now).publish()
+    MetricsThread(service.store, service.clock).publish()
     answer = service.client.get("/metrics", headers={"Accept": TextFormat.OPENMETRICS.value})
     return {
         sample.name: sample.exemplar.labels["attempt_id"]
@@ -24,7 +24,7 @@ def _exemplars(service: Service) -> dict[str, str]:
 
 
 def test_an_exemplar_leads_to_its_attempt_and_on_to_its_trace(service: Service) -> None:
-    service.told(failing_job(JOB))
+    service.ingest(failing_job(JOB))
     exemplars = _exemplars(service)
     assert set(exemplars) == {
         "ett_time_to_start_seconds_bucket",
@@ -43,7 +43,7 @@ def test_an_exemplar_leads_to_its_attempt_and_on_to_its_trace(service: Service) 
 
 @ON_ONE_ENGINE
 def test_only_keys_that_may_read_the_project_learn_what_an_id_stands_for(service: Service) -> None:
-    service.told(failing_job(JOB))
+    service.ingest(failing_job(JOB))
     path = f"/v1/attempts/{_exemplars(service)['ett_time_to_start_seconds_bucket']}"
     told = {
         (project, scope): service.client.get(
@@ -65,7 +65,7 @@ def test_only_keys_that_may_read_the_project_learn_what_an_id_stands_for(service
 @ON_ONE_ENGINE
 @pytest.mark.parametrize("number", ["-2", "-0" * 9, "", "-1x", "-%31", "-999999999"])
 def test_an_id_of_no_attempt_is_404(service: Service, number: str) -> None:
-    service.told(failing_job(JOB))
+    service.ingest(failing_job(JOB))
     ident = _exemplars(service)["ett_time_to_start_seconds_bucket"].partition("-")[0]
     status = 200 if number == "-%31" else 404
     service.get(f"/v1/attempts/{ident}{number}", status)
@@ -74,7 +74,7 @@ def test_an_id_of_no_attempt_is_404(service: Service, number: str) -> None:
 
 @ON_ONE_ENGINE
 def test_what_a_deleted_job_left_on_the_page_leads_nowhere(service: Service) -> None:
-    service.told(failing_job(JOB))
+    service.ingest(failing_job(JOB))
     attempt_id = _exemplars(service)["ett_time_to_start_seconds_bucket"]
     service.client.delete(f"/v1/jobs/{JOB.replace('?', '%3F').replace('#', '%23')}")
     service.get(f"/v1/attempts/{attempt_id}", 404)

@@ -6,15 +6,15 @@ from urllib.parse import quote
 import pytest
 
 from ett_service.core.words import Category, Period
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, failing_job, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, failing_job, wire_event
+from tests.builders.servers.application import Service
 
 JOB = "/v1/jobs/llm-70b"
 
 
 def test_the_numbers_of_a_job_that_failed_once(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     job = service.get(JOB)
     assert job["state"] == "finished"
     assert job["provisional"] is False
@@ -38,7 +38,7 @@ def test_the_numbers_of_a_job_that_failed_once(service: Service) -> None:
 
 
 def test_every_category_and_period_of_a_job_is_there(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     job = service.get(JOB)
     assert list(job["categories"]) == [category.value for category in Category]
     assert list(job["periods"]) == [period.value for period in Period]
@@ -46,7 +46,7 @@ def test_every_category_and_period_of_a_job_is_there(service: Service) -> None:
 
 
 def test_elsewhere_only_what_is_not_0_is_there(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     job = service.get(JOB)
     assert job["gpu_seconds"] == {
         "hardware_setup": 960.0,
@@ -66,7 +66,7 @@ def test_elsewhere_only_what_is_not_0_is_there(service: Service) -> None:
 
 
 def test_a_recovery_is_split_into_parts_that_sum_to_it(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     assert service.get(JOB)["recoveries"] == [
         {
             "interrupted": 0,
@@ -83,7 +83,7 @@ def test_a_recovery_is_split_into_parts_that_sum_to_it(service: Service) -> None
 
 
 def test_a_failed_attempt_names_the_evidence_of_its_cause(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     first, second = service.get(JOB)["attempts"]
     assert (first["outcome"], second["outcome"]) == ("failed", "completed")
     assert "137" in first["evidence"]["text"]
@@ -94,14 +94,14 @@ def test_weighted_numbers_are_null_while_accelerators_are_unknown(service: Servi
     events = [
         {name: value for name, value in event.items() if name != "gpus"} for event in failing_job()
     ]
-    service.told(events)
+    service.ingest(events)
     job = service.get(JOB)
     assert (job["weighted_seconds"], job["gpu_seconds"]) == (None, None)
     assert job["quality"]["gpus_unknown"] is True
 
 
 def test_gaps_are_named(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     quality = service.get(JOB)["quality"]
     assert quality["inferred_ends"] == 1
     (gap,) = [each for each in quality["gaps"] if each["kind"] == "inferred_end"]
@@ -109,7 +109,7 @@ def test_gaps_are_named(service: Service) -> None:
 
 
 def test_segments_sum_to_e2e_to_the_microsecond(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     ledger = service.get(f"{JOB}/ledger")
     segments = ledger["segments"]
     assert sum(each["microseconds"] for each in segments) == ledger["e2e_microseconds"]
@@ -127,15 +127,15 @@ def test_segments_sum_to_e2e_to_the_microsecond(service: Service) -> None:
 
 
 def test_a_running_job_runs_to_the_instant_it_was_computed_for(service: Service) -> None:
-    service.clock.us -= 55 * 60_000_000
-    service.told([told("attempt_started", 0), told("progress", 4, step=1)])
+    service.clock.now_us -= 55 * 60_000_000
+    service.ingest([wire_event("attempt_started", 0), wire_event("progress", 4, step=1)])
     job = service.get(JOB)
     assert (job["state"], job["provisional"]) == ("running", True)
     assert job["as_of"] == job["ended_at"] == at(5)
 
 
 def test_a_job_that_only_queued_has_numbers_too(service: Service) -> None:
-    service.told([told("phase_started", 0, phase="queued")])
+    service.ingest([wire_event("phase_started", 0, phase="queued")])
     job = service.get(JOB)
     assert (job["state"], job["started_at"], job["e2e_seconds"]) == ("queued", None, 0.0)
     assert (job["ett_ratio"], job["wasted_ratio"]) == (0.0, 0.0)
@@ -153,7 +153,7 @@ def test_an_unknown_job_is_a_404_problem(service: Service, job: str, part: str) 
 @ON_ONE_ENGINE
 @pytest.mark.parametrize("name", ["Größe 7B (v2)", "a b", "ledger", "?#", "漢字"])
 def test_a_job_may_have_any_printable_name(service: Service, name: str) -> None:
-    service.told([told("heartbeat", 0, job=name)])
+    service.ingest([wire_event("heartbeat", 0, job=name)])
     assert service.get(f"/v1/jobs/{quote(name, safe='')}")["job"] == name
 
 
@@ -163,18 +163,18 @@ def _names(page: dict[str, Any]) -> list[str]:
 
 def _fleet(service: Service) -> None:
     """Three jobs, the later the shorter, and one that only queues."""
-    service.told(
+    service.ingest(
         [
-            told("attempt_started", 0, "a", gpus=8),
-            told("job", 0, "a", team="red", model="small", name="First try"),
-            told("attempt_ended", 30, "a", outcome="failed"),
-            told("attempt_started", 10, "b"),
-            told("job", 10, "b", team="red", model="large"),
-            told("job_ended", 30, "b", outcome="completed"),
-            told("attempt_started", 20, "c"),
-            told("job", 20, "c", team="blue_", model="large"),
-            told("job_ended", 25, "c", outcome="completed"),
-            told("phase_started", 40, "d", phase="queued"),
+            wire_event("attempt_started", 0, "a", gpus=8),
+            wire_event("job", 0, "a", team="red", model="small", name="First try"),
+            wire_event("attempt_ended", 30, "a", outcome="failed"),
+            wire_event("attempt_started", 10, "b"),
+            wire_event("job", 10, "b", team="red", model="large"),
+            wire_event("job_ended", 30, "b", outcome="completed"),
+            wire_event("attempt_started", 20, "c"),
+            wire_event("job", 20, "c", team="blue_", model="large"),
+            wire_event("job_ended", 25, "c", outcome="completed"),
+            wire_event("phase_started", 40, "d", phase="queued"),
         ]
     )
 
@@ -212,7 +212,7 @@ def test_jobs_are_filtered_and_sorted(
 
 
 def test_a_list_shows_the_numbers_of_each_job(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     job = service.get(JOB)
     (listed,) = service.get("/v1/jobs")["jobs"]
     assert listed == {name: job[name] for name in listed}
@@ -224,7 +224,9 @@ def test_pages_neither_repeat_nor_hide_a_job_while_others_come(service: Service,
     _fleet(service)
     page = service.get("/v1/jobs", sort=sort, limit=1)
     seen = _names(page)
-    service.told([told("attempt_started", minute, f"new-{minute}") for minute in range(0, 45, 5)])
+    service.ingest(
+        [wire_event("attempt_started", minute, f"new-{minute}") for minute in range(0, 45, 5)]
+    )
     while page["next_cursor"]:
         page = service.get("/v1/jobs", sort=sort, limit=1, cursor=page["next_cursor"])
         seen += _names(page)

@@ -4,27 +4,27 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, wire_event
+from tests.builders.servers.application import Service
 
 PATH = "/v1/jobs/a/productivity"
 
 
 def _train(service: Service, **facts: Any) -> None:
     """Train two hours on 8 accelerators; the second hour makes twice the tokens of the first."""
-    service.clock.us += 10 * 3600 * 1_000_000
+    service.clock.now_us += 10 * 3600 * 1_000_000
     named = {"job": "a"}
-    service.told(
+    service.ingest(
         [
-            told("job", 0, **named, hardware="A100", precision="bf16", **facts),
-            told("attempt_started", 0, **named, gpus=8),
-            told("phase_started", 0, **named, phase="train_loop"),
-            told("progress", 1, **named, step=1, tokens=0),
-            told("progress", 59.9, **named, step=60, tokens=36_000_000),
-            told("progress", 119.9, **named, step=120, tokens=108_000_000),
-            told("phase_ended", 120, **named, phase="train_loop"),
-            told("attempt_ended", 120, **named, outcome="completed"),
+            wire_event("job", 0, **named, hardware="A100", precision="bf16", **facts),
+            wire_event("attempt_started", 0, **named, gpus=8),
+            wire_event("phase_started", 0, **named, phase="train_loop"),
+            wire_event("progress", 1, **named, step=1, tokens=0),
+            wire_event("progress", 59.9, **named, step=60, tokens=36_000_000),
+            wire_event("progress", 119.9, **named, step=120, tokens=108_000_000),
+            wire_event("phase_ended", 120, **named, phase="train_loop"),
+            wire_event("attempt_ended", 120, **named, outcome="completed"),
         ]
     )
 

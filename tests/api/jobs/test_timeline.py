@@ -3,9 +3,9 @@
 from collections import defaultdict
 from typing import Any
 
-from tests.api.conftest import Service
-from tests.builders import MINUTE, NOON
-from tests.stories import at, failing_job, spent, told
+from tests.builders.clock import MINUTE, NOON
+from tests.builders.jobs import at, failing_job, wire_event, wire_span
+from tests.builders.servers.application import Service
 
 JOB = "/v1/jobs/llm-70b"
 
@@ -28,21 +28,21 @@ def _slices(trace: dict[str, Any]) -> dict[Lane, list[tuple[dict[str, Any], int]
 
 
 def _ranks(service: Service) -> None:
-    service.told(
+    service.ingest(
         [
             *failing_job(),
             *(
-                spent("launcher_init", 3, end, stage="process_group_init", rank=rank, attempt=0)
+                wire_span("launcher_init", 3, end, stage="process_group_init", rank=rank, attempt=0)
                 for rank, end in ((0, 4), (1, 4.5), (2, 7))
             ),
-            *(spent("launcher_init", 3, 8, rank=rank, attempt=0) for rank in range(3)),
-            spent("launcher_init", 3.5, 3.75, stage="device_init", rank=0, attempt=0),
+            *(wire_span("launcher_init", 3, 8, rank=rank, attempt=0) for rank in range(3)),
+            wire_span("launcher_init", 3.5, 3.75, stage="device_init", rank=0, attempt=0),
         ]
     )
 
 
 def test_the_ledgers_own_lane_sums_by_category_to_the_ledger(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     by_category: dict[str, int] = defaultdict(int)
     for begin, us in _slices(service.get(f"{JOB}/trace"))[0, 0]:
         assert begin["cat"] == begin["name"]
@@ -85,7 +85,7 @@ def test_a_stage_is_drawn_inside_its_phase(service: Service) -> None:
 
 
 def test_checkpoints_and_ends_of_attempts_are_marked(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     marks = [
         (event["name"], event["pid"], (event["ts"] - NOON) / MINUTE)
         for event in service.get(f"{JOB}/trace")["traceEvents"]
@@ -100,7 +100,7 @@ def test_checkpoints_and_ends_of_attempts_are_marked(service: Service) -> None:
 
 
 def test_a_phase_that_was_left_open_says_that_its_end_is_inferred(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     loops = [
         begin
         for lane in ((1, 0), (2, 0))
@@ -125,7 +125,7 @@ def test_time_by_stage_is_inclusive_exclusive_and_skewed(service: Service) -> No
 
 
 def test_a_job_that_only_queued_has_an_empty_picture(service: Service) -> None:
-    service.told([told("phase_started", 0, phase="queued")])
+    service.ingest([wire_event("phase_started", 0, phase="queued")])
     trace = service.get(f"{JOB}/trace")
     assert {event["ph"] for event in trace["traceEvents"]} == {"M"}
     assert service.get(f"{JOB}/stages")["stages"] == []
@@ -136,13 +136,13 @@ def test_a_corrected_clock_moves_the_picture_with_the_ledger(service: Service) -
     events = [
         {**event, "producer": "p"}
         for event in (
-            told("attempt_started", hour, attempt=0),
-            spent("launcher_init", hour, hour + 5),
-            told("attempt_ended", hour + 6, outcome="completed"),
+            wire_event("attempt_started", hour, attempt=0),
+            wire_span("launcher_init", hour, hour + 5),
+            wire_event("attempt_ended", hour + 6, outcome="completed"),
         )
     ]
-    service.clock.us = NOON + 10 * MINUTE
-    service.told(events, sent_at=at(hour + 10), producer="p")
+    service.clock.now_us = NOON + 10 * MINUTE
+    service.ingest(events, sent_at=at(hour + 10), producer="p")
     drawn = _slices(service.get(f"{JOB}/trace"))
     assert service.get(JOB)["started_at"] == at(0)
     assert [(begin["ts"], us) for begin, us in drawn[1, 0]] == [(NOON, 5 * MINUTE)]

@@ -16,15 +16,15 @@ from ett_service.metrics.text import TextFormat
 from ett_service.storage.record.keys import create_key, revoke_key
 from ett_service.storage.schema import published
 from ett_service.worker.metrics import MetricsThread
-from tests.api.conftest import Service
 from tests.api.test_health import OutOfReach
-from tests.engines import ON_ONE_ENGINE
-from tests.metrics.pages import Page, labelled, parsed
-from tests.stories import failing_job, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job, wire_event
+from tests.builders.metrics import Page, labelled, parsed
+from tests.builders.servers.application import Service
 
 
 def _published(service: Service) -> None:
-    MetricsThread(service.store, service.clock.now).publish()
+    MetricsThread(service.store, service.clock).publish()
 
 
 def _page(service: Service, form: TextFormat = TextFormat.PLAIN) -> Page:
@@ -35,7 +35,7 @@ def _page(service: Service, form: TextFormat = TextFormat.PLAIN) -> Page:
 
 @pytest.mark.parametrize("form", TextFormat)
 def test_the_page_shows_the_fleet_and_what_came_in(service: Service, form: TextFormat) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     _published(service)
     page = _page(service, form)
     assert sum(page["ett_phase_seconds_total"].values()) == 62 * 60
@@ -46,7 +46,7 @@ def test_the_page_shows_the_fleet_and_what_came_in(service: Service, form: TextF
 
 
 def test_imported_events_are_counted_apart_and_move_no_other_counter(service: Service) -> None:
-    service.told(failing_job(), history=True)
+    service.ingest(failing_job(), history=True)
     _published(service)
     page = _page(service)
     assert page["ett_ingest_events_total"][labelled(source="import")] == 23
@@ -56,7 +56,7 @@ def test_imported_events_are_counted_apart_and_move_no_other_counter(service: Se
 
 @ON_ONE_ENGINE
 def test_what_is_refused_or_known_is_counted_as_such(service: Service) -> None:
-    good, bad = told("heartbeat", 1), {**told("heartbeat", 2), "job": ""}
+    good, bad = wire_event("heartbeat", 1), {**wire_event("heartbeat", 2), "job": ""}
     service.send([good, bad])
     service.send([good])
     page = _page(service)
@@ -115,11 +115,11 @@ def test_damage_in_what_was_published_costs_the_fleets_part_alone(
 @ON_ONE_ENGINE
 @pytest.mark.parametrize("shown", [True, False])
 def test_histograms_of_cohorts_are_there_as_the_settings_say(service: Service, shown: bool) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     _published(service)
     chosen = AppState(
         store=service.store,
-        now_us=service.clock.now,
+        now_us=service.clock,
         limits=Limits(),
         open_metrics=True,
         cohort_histograms=shown,

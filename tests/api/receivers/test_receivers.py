@@ -28,9 +28,10 @@ from ett_service.storage.receivers import outbox
 from ett_service.storage.receivers.outbox import DeliveryState, Message
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.storage.schema import delivery, receiver_health
-from tests.api.conftest import LIMITS, Clock
-from tests.engines import ON_ONE_ENGINE
-from tests.notifications.receiving import receiving, reply
+from tests.builders.clock import RECEIVED_AT, Clock
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.receivers.listening import receiving, reply
+from tests.builders.servers.application import LIMITS
 
 NAMED = Receiver(OF_SETTINGS, "fleet", "https://hooks.example/CANARYsettings", FORMATS["slack"])
 LOOPBACK = Sending(connect_seconds=2, total_seconds=4, allowed=Allowed.of(["127.0.0.0/8"]))
@@ -93,11 +94,11 @@ def open_desk(store: Store) -> Iterator[Callable[[Keyring], Desk]]:
     started: list[TestClient] = []
 
     def start(keyring: Keyring) -> Desk:
-        clock = Clock()
+        clock = Clock(RECEIVED_AT)
         notifications = Notifications(
             Directory([NAMED], keyring), lambda: Sender(LOOPBACK), "https://ett.example"
         )
-        state = AppState(store=store, now_us=clock.now, limits=LIMITS, notifications=notifications)
+        state = AppState(store=store, now_us=clock, limits=LIMITS, notifications=notifications)
         client = TestClient(create_app(lambda: nullcontext(state)))
         started.append(client)
         desk = Desk(client.__enter__(), store, clock)
@@ -130,7 +131,7 @@ def test_a_receiver_is_made_listed_and_deleted(desk: Desk) -> None:
 
 
 def test_a_test_arrives_signed_and_says_that_it_is_one(desk: Desk) -> None:
-    desk.clock.us = time.time_ns() // 1000  # the reference library looks at the real clock
+    desk.clock.now_us = time.time_ns() // 1000  # the reference library looks at the real clock
     with receiving(reply(200, b"<b>thanks\x1b")) as hook:
         secret = desk.add(hook.url)["secret"]
         told = desk.act("test")
@@ -157,13 +158,13 @@ def test_a_test_that_does_not_arrive_says_why(desk: Desk) -> None:
 
 
 def test_after_a_rotation_both_secrets_verify(desk: Desk) -> None:
-    desk.clock.us = time.time_ns() // 1000
+    desk.clock.now_us = time.time_ns() // 1000
     with receiving() as hook:
         former = desk.add(hook.url)["secret"]
         rotated = desk.act("rotate")
         desk.act("test")
         assert desk.listed()["oncall"]["both_sign_until"] == rotated["both_sign_until"]
-        desk.clock.us += 86_400_000_000
+        desk.clock.now_us += 86_400_000_000
         desk.act("test")
     both, later = hook.requests
     for secret in (former, rotated["secret"]):
@@ -223,7 +224,7 @@ def _put(desk: Desk, done: DeliveryState = DeliveryState.DEAD, version: int = 1)
     def put(conn: Connection) -> None:
         owner = project_id(conn, "research")
         assert owner is not None
-        at_us = desk.clock.us + version
+        at_us = desk.clock.now_us + version
         outbox.put(conn, owner, "f", version, [Message(owner, "oncall", "{}")], at_us)
         conn.execute(delivery.update().values(done=done.value))
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from httpx2 import Response
 
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job
+from tests.builders.servers.application import Service
 
 VERDICT: dict[str, Any] = {"origin": "infra", "cause": "network", "why": "a switch was down"}
 OF_FIRST = "/v1/jobs/llm-70b/attempts/0/verdict"
@@ -39,7 +39,7 @@ def first_attempt(service: Service) -> dict[str, Any]:
 def test_a_verdict_shows_beside_what_the_rules_say_until_it_is_taken_back(
     service: Service,
 ) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     ruled = first_attempt(service)
     assert ruled["verdict"] is None
 
@@ -63,13 +63,13 @@ def test_a_verdict_shows_beside_what_the_rules_say_until_it_is_taken_back(
 
 
 def test_an_origin_left_out_is_the_one_that_the_cause_commonly_has(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     made = put(service, OF_FIRST, {"cause": "data", "why": "a bad shard"})
     assert (made["origin"], made["cause"]) == ("user", "data")
 
 
 def test_an_attempt_that_did_not_fail_has_no_cause(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     told = put(service, OF_SECOND, VERDICT, 409)
     assert told["type"] == "urn:ett-service:problem:conflict"
     assert told["detail"] == "Attempt 1 did not fail: its outcome is completed."
@@ -77,9 +77,9 @@ def test_an_attempt_that_did_not_fail_has_no_cause(service: Service) -> None:
 
 
 def test_the_history_keeps_who_when_and_why_and_what_was_taken_back(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     put(service, OF_FIRST, VERDICT)
-    service.clock.us += 1_000_000
+    service.clock.now_us += 1_000_000
     put(service, OF_FIRST, {**VERDICT, "cause": "storage"})
     put(service, OF_FIRST, {**VERDICT, "cause": "storage"})
     put(service, EXCLUSION, {"why": "a drill", "to": "2026-03-01T12:30:00Z"})
@@ -112,7 +112,7 @@ def test_the_history_keeps_who_when_and_why_and_what_was_taken_back(service: Ser
 
 @ON_ONE_ENGINE
 def test_the_history_comes_a_page_at_a_time(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     for cause in ("network", "storage", "host"):
         put(service, OF_FIRST, {**VERDICT, "cause": cause})
     page = service.get(HISTORY, limit=2)
@@ -124,7 +124,7 @@ def test_the_history_comes_a_page_at_a_time(service: Service) -> None:
 
 @ON_ONE_ENGINE
 def test_the_history_is_a_table_where_one_is_asked_for(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     put(service, EXCLUSION, {**WHY, "from": AT})
     head, row = csv.reader(service.client.get(HISTORY, params={"format": "csv"}).text.splitlines())
     shown = dict(zip(head, row, strict=True))
@@ -153,7 +153,7 @@ def test_the_history_is_a_table_where_one_is_asked_for(service: Service) -> None
 def test_an_exclusion_shows_in_the_job_until_it_is_taken_back(
     service: Service, body: dict[str, Any], windows: list[tuple[str | None, str | None]]
 ) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     was = service.get("/v1/jobs/llm-70b")
     assert was["exclusions"] == []
 
@@ -174,8 +174,8 @@ def test_an_exclusion_shows_in_the_job_until_it_is_taken_back(
 def test_fleet_numbers_with_and_without_an_exclusion_differ_by_that_part_of_the_job(
     service: Service,
 ) -> None:
-    service.told(failing_job("llm-7b"))
-    service.told(failing_job())
+    service.ingest(failing_job("llm-7b"))
+    service.ingest(failing_job())
     put(service, EXCLUSION, {"why": "a drill", "from": "2026-03-01T12:05:00.5Z", "to": LATER})
     put(service, OF_FIRST, VERDICT)
 
@@ -232,7 +232,7 @@ BAD_EXCLUSIONS: list[tuple[Any, str, str]] = [
 
 @ON_ONE_ENGINE
 def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     cases = [(OF_FIRST, *case) for case in BAD_VERDICTS]
     cases += [(EXCLUSION, *case) for case in BAD_EXCLUSIONS]
     for path, body, code, pointer in cases:
@@ -243,14 +243,14 @@ def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
 
 @ON_ONE_ENGINE
 def test_a_cause_that_is_none_is_told_which_there_are(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     told = put(service, OF_FIRST, {**VERDICT, "cause": "ghosts"}, 422)
     assert told["detail"].startswith("cause is one of: gpu_hardware, gpu_memory, ")
 
 
 @ON_ONE_ENGINE
 def test_what_is_not_there_cannot_be_corrected(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     for path in (
         "/v1/jobs/nothing/attempts/0/verdict",
         "/v1/jobs/llm-70b/attempts/2/verdict",
@@ -267,7 +267,7 @@ def test_what_is_not_there_cannot_be_corrected(service: Service) -> None:
 
 @ON_ONE_ENGINE
 def test_another_projects_job_looks_like_a_missing_one(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     foreign = service.key({"read", "write"}, project="other")
     for path, body in ((OF_FIRST, VERDICT), (EXCLUSION, WHY)):
         told = put(service, path, body, 404, foreign)
@@ -278,7 +278,7 @@ def test_another_projects_job_looks_like_a_missing_one(service: Service) -> None
 
 @ON_ONE_ENGINE
 def test_an_administrator_corrects_in_the_project_that_it_names(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     admin = service.key({"admin"}, project="operators")
     put(service, f"{EXCLUSION}?project=research", WHY, key=admin)
     assert service.get("/v1/jobs/llm-70b")["exclusions"] != []

@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from ett_service.aggregation.verify import verify
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job
+from tests.builders.servers.application import Service
 
 JOB = "/v1/jobs/llm-70b"
 
@@ -16,8 +16,8 @@ def test_a_deleted_job_is_gone_and_comes_again_anew(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     events = failing_job()
-    service.told(events)
-    service.told(failing_job("llm-7b"))
+    service.ingest(events)
+    service.ingest(failing_job("llm-7b"))
     told = service.get(JOB)
 
     with caplog.at_level(logging.WARNING):
@@ -37,15 +37,15 @@ def test_a_deleted_job_is_gone_and_comes_again_anew(
     assert [job["job"] for job in service.get("/v1/jobs")["jobs"]] == ["llm-7b"]
     assert service.client.delete(JOB).status_code == 404
 
-    service.clock.us += 1
-    service.told(events)
+    service.clock.now_us += 1
+    service.ingest(events)
     assert service.get(JOB) == told
     assert all(not verdict.differences for verdict in verify(service.store))
 
 
 @ON_ONE_ENGINE
 def test_a_dry_run_tells_what_would_go_and_leaves_it(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     answer = service.client.delete(JOB, params={"dry_run": True})
     assert (answer.json()["deleted"], answer.json()["attempts"]) == (False, 2)
     service.get(JOB)
@@ -57,7 +57,7 @@ def test_a_dry_run_tells_what_would_go_and_leaves_it(service: Service) -> None:
 
 @ON_ONE_ENGINE
 def test_only_an_administrator_deletes_and_names_another_project(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     for scope, project, status in (
         ("write", "research", 403),
         ("admin", "operators", 404),
@@ -65,8 +65,8 @@ def test_only_an_administrator_deletes_and_names_another_project(service: Servic
     ):
         key = {"Authorization": f"Bearer {service.key({scope}, project=project)}"}
         assert service.client.delete(JOB, headers=key).status_code == status
-    service.clock.us += 1
-    service.told(failing_job())
+    service.clock.now_us += 1
+    service.ingest(failing_job())
     admin = {"Authorization": f"Bearer {service.key({'admin'}, project='operators')}"}
     answer = service.client.delete(JOB, params={"project": "research"}, headers=admin)
     assert answer.status_code == 200

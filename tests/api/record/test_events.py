@@ -13,10 +13,10 @@ from ett_service.core.intervals import rfc3339
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
-from tests.api.conftest import LIMITS, Service
-from tests.builders import wire
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import at, failing_job, told
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import at, failing_job, wire_event
+from tests.builders.record import wire
+from tests.builders.servers.application import LIMITS, Service
 
 JSON = {"Content-Type": "application/json"}
 EVENTS = "/v1/jobs/llm-70b/events"
@@ -50,7 +50,7 @@ def test_what_is_acknowledged_is_stored(service: Service) -> None:
 
 
 def test_a_batch_sent_again_is_all_duplicates_and_changes_nothing(service: Service) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     before = service.get("/v1/jobs/llm-70b")
     again = service.send(failing_job()).json()
     assert (again["accepted"], again["duplicate"]) == (0, 23)
@@ -59,26 +59,26 @@ def test_a_batch_sent_again_is_all_duplicates_and_changes_nothing(service: Servi
 
 
 def test_the_good_events_of_a_batch_with_a_bad_one_stand(service: Service) -> None:
-    answer = service.send([told("heartbeat", 0), {**told("heartbeat", 1), "at": 17}])
+    answer = service.send([wire_event("heartbeat", 0), {**wire_event("heartbeat", 1), "at": 17}])
     assert answer.status_code == 200
     body = answer.json()
     assert (body["accepted"], body["rejected"]) == (1, 1)
     (error,) = body["errors"]
     assert (error["index"], error["code"], error["pointer"]) == (1, "wrong_type", "/events/1/at")
-    assert error["id"] == told("heartbeat", 1)["id"]
+    assert error["id"] == wire_event("heartbeat", 1)["id"]
 
 
 def test_the_same_id_with_other_content_is_a_conflict_and_the_first_stays(
     service: Service,
 ) -> None:
-    service.told([{**told("heartbeat", 0), "id": "e"}, told("heartbeat", 5)])
-    answer = service.send([{**told("heartbeat", 1), "id": "e"}, told("heartbeat", 5)])
+    service.ingest([{**wire_event("heartbeat", 0), "id": "e"}, wire_event("heartbeat", 5)])
+    answer = service.send([{**wire_event("heartbeat", 1), "id": "e"}, wire_event("heartbeat", 5)])
     assert answer.status_code == 200
     assert answer.json()["errors"] == [
         {"index": 0, "id": "e", "code": "conflict", "pointer": "/events/0/id"}
     ]
     events = service.get("/v1/jobs/llm-70b/events")["events"]
-    assert events[0]["at"] == told("heartbeat", 0)["at"]
+    assert events[0]["at"] == wire_event("heartbeat", 0)["at"]
 
 
 def test_an_empty_batch_is_taken(service: Service) -> None:
@@ -106,8 +106,8 @@ def test_compressed_bodies_are_inflated(service: Service) -> None:
 
 
 def test_the_project_comes_from_the_key_and_never_from_the_body(service: Service) -> None:
-    assert service.send([told("heartbeat", 0)], project="other").status_code == 422
-    assert service.send([told("heartbeat", 0, project="other")]).status_code == 422
+    assert service.send([wire_event("heartbeat", 0)], project="other").status_code == 422
+    assert service.send([wire_event("heartbeat", 0, project="other")]).status_code == 422
     answer = service.client.post("/v1/events?project=other", json={"events": []})
     assert answer.json()["errors"] == [
         {"code": "unknown_parameter", "pointer": "/query/project", "allowed": []}
@@ -268,7 +268,7 @@ def test_a_closed_store_is_503_with_a_time_to_wait(service: Service) -> None:
     service.store.close()
     with pytest.raises(StorageUnavailable):
         service.store.write(lambda _: None)
-    answer = service.send([told("heartbeat", 0)])
+    answer = service.send([wire_event("heartbeat", 0)])
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
 
 
@@ -284,23 +284,23 @@ def test_what_a_sender_had_to_drop_is_told_in_the_log(
 
 
 def test_events_come_back_with_their_members_and_when_they_came(service: Service) -> None:
-    event = told("span", 3, phase="launcher_init", stage="pre_train", start=at(1), rank=0)
-    service.told([event])
+    event = wire_event("span", 3, phase="launcher_init", stage="pre_train", start=at(1), rank=0)
+    service.ingest([event])
     page = service.get(EVENTS)
-    received = {"received_at": rfc3339(service.clock.us), "attempt": 0}
+    received = {"received_at": rfc3339(service.clock.now_us), "attempt": 0}
     sent = {name: value for name, value in event.items() if name != "job"}
     assert page == {"job": "llm-70b", "events": [{**sent, **received}], "next_cursor": None}
 
 
 def test_an_offset_from_utc_comes_back_as_utc(service: Service) -> None:
-    service.told([{**told("heartbeat", 0), "at": "2026-03-01T13:00:00.5+01:00"}])
+    service.ingest([{**wire_event("heartbeat", 0), "at": "2026-03-01T13:00:00.5+01:00"}])
     assert service.get(EVENTS)["events"][0]["at"] == "2026-03-01T12:00:00.500000Z"
 
 
 @pytest.mark.parametrize("limit", [1, 7, 22, 23, 24])
 def test_pages_of_events_hold_each_event_once_in_order(service: Service, limit: int) -> None:
     sent = failing_job()
-    service.told(sent)
+    service.ingest(sent)
     page = service.get(EVENTS, limit=limit)
     events = page["events"]
     while page["next_cursor"]:
@@ -314,5 +314,5 @@ def test_pages_of_events_hold_each_event_once_in_order(service: Service, limit: 
 
 @pytest.mark.parametrize("cursor", ["abc", "WzEsMl0", "eA", "bnVsbA"])
 def test_a_cursor_that_is_none_is_refused(service: Service, cursor: str) -> None:
-    service.told([told("heartbeat", 0)])
+    service.ingest([wire_event("heartbeat", 0)])
     assert service.get(EVENTS, 422, cursor=cursor)["errors"][0]["code"] == "bad_cursor"

@@ -6,9 +6,9 @@ import pytest
 from httpx2 import Response
 
 from ett_service.storage.record import keys
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
-from tests.stories import failing_job
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import failing_job
+from tests.builders.servers.application import Service
 
 READS = (
     "/v1/jobs",
@@ -80,7 +80,7 @@ def _ask(service: Service, request: str, key: str | None) -> Response:
 @ON_ONE_ENGINE
 @pytest.mark.parametrize("request_line", MAY)
 def test_each_route_asks_for_its_scope(service: Service, request_line: str) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     for scope in keys.SCOPES:
         status = _ask(service, request_line, service.key({scope})).status_code
         assert (status == 403) is (scope not in MAY[request_line]), scope
@@ -118,7 +118,7 @@ def test_an_authorization_that_is_no_bearer_key_is_401(service: Service, header:
 @ON_ONE_ENGINE
 @pytest.mark.parametrize("path", READS)
 def test_another_projects_job_looks_like_a_missing_one(service: Service, path: str) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     other = {"Authorization": f"Bearer {service.key({'read', 'write'}, project='other')}"}
     foreign = service.client.get(path, headers=other)
     missing = service.client.get(path.replace("llm-70b", "nothing"), headers=other)
@@ -141,7 +141,7 @@ def test_a_foreign_project_looks_like_a_missing_one(service: Service) -> None:
 @ON_ONE_ENGINE
 @pytest.mark.parametrize("path", READS)
 def test_the_scope_fleet_reads_across_projects(service: Service, path: str) -> None:
-    service.told(failing_job())
+    service.ingest(failing_job())
     fleet = {"Authorization": f"Bearer {service.key({'fleet'}, project='other')}"}
     answer = service.client.get(path, params={"project": "research"}, headers=fleet)
     assert answer.status_code == 200

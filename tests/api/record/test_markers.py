@@ -5,8 +5,8 @@ from typing import Any
 
 from httpx2 import Response
 
-from tests.api.conftest import Service
-from tests.engines import ON_ONE_ENGINE
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.servers.application import Service
 
 DEPLOY: dict[str, Any] = {
     "at": "2026-03-01T09:00:00+01:00",

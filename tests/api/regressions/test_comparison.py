@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service
-from tests.stories import spent, told
+from tests.builders.jobs import wire_event, wire_span
+from tests.builders.servers.application import Service
 
 PATH = "/v1/regressions/compare"
 
@@ -14,20 +14,20 @@ def _job(name: str, start: int, compiling: int, version: str) -> list[dict[str, 
     """Tell a job on 8 accelerators that compiles and trains for 30 minutes."""
     middle, end = start + compiling, start + compiling + 30
     return [
-        told("job", start, job=name, gpus=8, code_version=version, model="llm"),
-        spent("pt2_compile", start, middle, job=name),
-        spent("train_loop", middle, end, job=name),
-        told("attempt_ended", end, job=name, outcome="completed"),
+        wire_event("job", start, job=name, gpus=8, code_version=version, model="llm"),
+        wire_span("pt2_compile", start, middle, job=name),
+        wire_span("train_loop", middle, end, job=name),
+        wire_event("attempt_ended", end, job=name, outcome="completed"),
     ]
 
 
 @pytest.fixture
 def rounds(service: Service) -> Service:
     """Eight jobs of each of two versions, the second of which compiles twice as long."""
-    service.clock.us += 48 * 3_600_000_000
+    service.clock.now_us += 48 * 3_600_000_000
     for place in range(8):
-        service.told(_job(f"old-{place}", 60 * place, 6 + place % 2, "1"))
-        service.told(_job(f"new-{place}", 60 * place, 13 + place % 2, "2"))
+        service.ingest(_job(f"old-{place}", 60 * place, 6 + place % 2, "1"))
+        service.ingest(_job(f"new-{place}", 60 * place, 13 + place % 2, "2"))
     return service
 
 

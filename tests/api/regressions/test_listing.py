@@ -11,10 +11,10 @@ from pyarrow import parquet
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdict
 from ett_service.storage.record.keys import create_project
-from tests.api.conftest import Service
-from tests.builders import NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.regressions import ONSET, finding, fires, searched
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.regressions.stored import ONSET, finding, fires, searched
+from tests.builders.servers.application import Service
 
 RARE: Cohort = (("cluster", "b"), ("model", "rare"))
 TIME_TO_START = Subject(Metric.TIME_TO_START_SECONDS)
@@ -24,7 +24,7 @@ LATER = finding(cohort=RARE, onset_us=ONSET + DAY_US, gpu_hours=7.5)
 
 @pytest.fixture(autouse=True)
 def _a_day_later(service: Service) -> None:
-    service.clock.us = NOON + DAY_US
+    service.clock.now_us = NOON + DAY_US
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_its_clocks_are_held_to_what_is_promised(service: Service, known: list[s
     }  # fmt: skip
     assert (sla["acknowledge"]["seconds"], sla["acknowledge"]["runs"]) == (86_400.0, True)
     assert (sla["acknowledge"]["breached"], sla["resolve"]["breached"]) == (False, False)
-    service.clock.us += 1
+    service.clock.now_us += 1
     assert service.get(f"/v1/regressions/{known[0]}")["sla"]["acknowledge"]["breached"]
     pending, improvement = (service.get(f"/v1/regressions/{one}")["sla"] for one in known[1:])
     assert (pending["detect"]["runs"], pending["resolve"], improvement) == (True, None, None)

@@ -6,10 +6,10 @@ from httpx2 import Response
 
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.storage.record.keys import create_project
-from tests.api.conftest import Service
-from tests.builders import NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.regressions import finding, fires
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.regressions.stored import finding, fires
+from tests.builders.servers.application import Service
 
 MUTE: dict[str, Any] = {
     "cohort": {"cluster": "a"},
@@ -29,19 +29,19 @@ def whys(service: Service, **query: Any) -> list[str]:
 
 @ON_ONE_ENGINE
 def test_a_mute_holds_from_now_until_its_end(service: Service) -> None:
-    service.clock.us = NOON
+    service.clock.now_us = NOON
     made = post(service, MUTE).json()
     assert (made["from"], made["until"]) == (
         "2026-03-01T12:00:00.000000Z",
         "2026-03-02T12:00:00.000000Z",
     )
     assert service.get("/v1/regressions/mutes") == {"mutes": [made], "next_cursor": None}
-    service.clock.us = NOON + DAY_US
+    service.clock.now_us = NOON + DAY_US
     assert (whys(service), whys(service, over="true")) == ([], ["the cache moves"])
 
 
 def test_it_mutes_what_it_covers_until_it_is_taken_back(service: Service) -> None:
-    service.clock.us = NOON + HOUR_US
+    service.clock.now_us = NOON + HOUR_US
     project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
     ids = fires(service.store, project_id, finding(), finding(cohort=(("cluster", "b"),)))
     made = post(service, MUTE).json()
@@ -52,7 +52,7 @@ def test_it_mutes_what_it_covers_until_it_is_taken_back(service: Service) -> Non
 
     assert muted() == [{"cluster": "a", "model": "llm-70b"}]
     assert [service.get(f"/v1/regressions/{one}")["mutes"] for one in ids] == [[made], []]
-    service.clock.us += HOUR_US
+    service.clock.now_us += HOUR_US
     path = f"/v1/regressions/mutes/{made['id']}"
     assert [service.client.delete(path).status_code for _ in "12"] == [204, 404]
     assert muted() == []
@@ -62,7 +62,7 @@ def test_it_mutes_what_it_covers_until_it_is_taken_back(service: Service) -> Non
 
 @ON_ONE_ENGINE
 def test_a_mute_that_means_nothing_is_refused(service: Service) -> None:
-    service.clock.us = NOON
+    service.clock.now_us = NOON
     refused: list[tuple[dict[str, Any], str, str]] = [
         ({"until": "2026-03-01T11:00:00Z"}, "bad_window", "/until"),
         ({"from": "2026-03-03T00:00:00Z"}, "bad_window", "/until"),
@@ -88,7 +88,7 @@ def test_a_mute_of_everything_is_made_where_it_is_asked_for(service: Service) ->
 def test_pages_follow_each_other_and_are_tables_where_asked_for(service: Service) -> None:
     for number in range(3):
         post(service, {**MUTE, "why": f"{number}"})
-        service.clock.us += 1
+        service.clock.now_us += 1
     page = service.get("/v1/regressions/mutes", limit=2)
     rest = whys(service, limit=2, cursor=page["next_cursor"])
     assert [mute["why"] for mute in page["mutes"]] + rest == ["2", "1", "0"]

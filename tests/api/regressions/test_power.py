@@ -5,10 +5,10 @@ from typing import Any
 
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.record.keys import create_project
-from tests.api.conftest import Service
-from tests.builders import NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.regressions import POWER, searched
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.regressions.stored import POWER, searched
+from tests.builders.servers.application import Service
 
 
 def power(service: Service, **query: Any) -> Any:

@@ -8,10 +8,10 @@ from httpx2 import Response
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.storage.record.keys import create_project
-from tests.api.conftest import Service
-from tests.builders import NOON
-from tests.engines import ON_ONE_ENGINE
-from tests.regressions import finding, fires, searched
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.regressions.stored import finding, fires, searched
+from tests.builders.servers.application import Service
 
 UNTIL = "2026-03-04T00:00:00Z"
 
@@ -19,7 +19,7 @@ UNTIL = "2026-03-04T00:00:00Z"
 @pytest.fixture
 def known(service: Service) -> str:
     """Return the id of one that fires."""
-    service.clock.us = NOON + HOUR_US
+    service.clock.now_us = NOON + HOUR_US
     project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
     return fires(service.store, project_id, finding())[0]
 
@@ -36,7 +36,7 @@ def said(service: Service, known: str) -> list[tuple[str, str, str]]:
 @ON_ONE_ENGINE
 def test_the_last_word_of_triage_counts_and_each_is_kept(service: Service, known: str) -> None:
     say(service, known, "triage", {"verdict": "noise", "why": "a slow day"})
-    service.clock.us += HOUR_US
+    service.clock.now_us += HOUR_US
     answer = say(service, known, "triage", {"verdict": "real", "why": "it is the image"}).json()
 
     assert (answer["triage"], answer["triage_by_name"]) == ("real", "test")
@@ -50,7 +50,7 @@ def test_the_last_word_of_triage_counts_and_each_is_kept(service: Service, known
 @ON_ONE_ENGINE
 def test_the_first_to_acknowledge_stays(service: Service, known: str) -> None:
     first = say(service, known, "acknowledge", {"why": "mine"}).json()
-    service.clock.us += HOUR_US
+    service.clock.now_us += HOUR_US
     again = say(service, known, "acknowledge", {})
 
     assert again.status_code == 200
@@ -90,7 +90,7 @@ def test_a_mute_of_a_regression_is_of_its_cohort_and_phase(service: Service, kno
     whole = service.get(f"/v1/regressions/{known}")
     assert whole["muted_until"] == "2026-03-04T00:00:00.000000Z"
     assert whole["mutes"] == [made]
-    service.clock.us = NOON + 3 * DAY_US
+    service.clock.now_us = NOON + 3 * DAY_US
     assert service.get(f"/v1/regressions/{known}")["muted_until"] is None
 
 

@@ -8,8 +8,10 @@ from typing import Protocol
 
 import pytest
 
+from benchmarks.detectors.__main__ import main
 from benchmarks.detectors.otava import FOLDER
 from ett_service.cli.verb import Exit
+from tests.builders.servers.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 CELL = "cell-2.5@12"
@@ -23,27 +25,37 @@ class Bench(Protocol):
 
 
 @pytest.fixture
-def bench() -> Bench:
-    """Return a function that runs the real program from the root of the checkout."""
+def bench(capsys: pytest.CaptureFixture[str]) -> Bench:
+    """Return a function that runs the program in this process."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "benchmarks.detectors", *arguments],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        capsys.readouterr()
+        try:
+            code = main(arguments)
+        except SystemExit as refusal:
+            code = refusal.code if isinstance(refusal.code, int) else Exit.FAILED
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
 
     return run
+
+
+def checkout(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program from the root of the checkout, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.detectors", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
 
 
 def test_it_prints_a_table_with_intervals_and_seeds_and_goes_on(
     bench: Bench, tmp_path: Path
 ) -> None:
     file = tmp_path / "trials.jsonl"
-    done = bench(*QUICK, "--resume", str(file))
+    done = checkout(*QUICK, "--resume", str(file))
     assert done.returncode == Exit.DONE, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[:3] for line in lines if line.startswith(CELL)] == [

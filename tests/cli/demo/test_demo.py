@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import sqlite3
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +17,9 @@ from ett_service.client.transport import request
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import MINUTE
 from ett_service.demo.generator import Fleet, generate
-from tests.cli.conftest import ETT, Ett, bare_environment
+from tests.builders.servers.processes import Running, bare_environment
+from tests.builders.servers.waiting import wait_for
+from tests.cli.conftest import Ett
 
 END = "2026-03-05T15:00:00Z"
 END_US = round(datetime.fromisoformat(END).timestamp() * 1_000_000)
@@ -63,35 +64,23 @@ def test_the_fleet_is_loaded_and_kept_beside_its_truth(
 
 
 def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [ETT, "demo", *SMALL],
-        cwd=tmp_path,
-        env=bare_environment() | {"TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    lines: list[str] = []
-    for line in process.stdout:
-        lines.append(line)
-        if line.startswith("Ctrl-C ends the demo"):
-            break
-    said = "".join(lines)
+    environment = bare_environment() | {"TMPDIR": str(tmp_path)}
+    process = Running("demo", *SMALL, folder=tmp_path, environment=environment)
+    wait_for(lambda: "Ctrl-C ends the demo" in process.out, lambda: process.err)
+    said = process.out
     (address,) = re.findall(r"^address +(\S+)/docs$", said, re.MULTILINE)
     (key,) = re.findall(r"^read key +(\S+)$", said, re.MULTILINE)
     (job,) = re.findall(r"^  ett job (\S+)$", said, re.MULTILINE)
     (truth,) = re.findall(r"^truth +(\S+)$", said, re.MULTILINE)
     assert json.loads(Path(truth).read_text())["seed"] == 7
     assert request("GET", f"{address}/v1/jobs/{job}", key).status == 200
-    assert "  ett regressions list\n" in lines
+    assert "  ett regressions list\n" in said
     searched = request("GET", f"{address}/v1/regressions/power", key)
     assert len(json.loads(searched.body)["runs"]) == 1
     assert request("POST", f"{address}/v1/events", key, b'{"events": []}').status == 403
     assert [*tmp_path.iterdir()]
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == Exit.DONE
+    assert process.wait() == Exit.DONE
     assert [*tmp_path.iterdir()] == []
 
 

@@ -5,19 +5,16 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+from tests.builders.servers.ett import Server
+
+pytestmark = pytest.mark.usefixtures("in_environment")
+
 
 DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
 
 
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
-
-
 @pytest.fixture
-def deployed(served: Served) -> str:
+def deployed(served: Server) -> str:
     """A deploy on the day of the server's job, before it began."""
     deploy = {"at": "2026-03-01T01:00:00Z", "kind": "deploy", "title": "Cache", "id": "changes"}
     found: str = served.ask("POST", "/v1/markers", deploy)["id"]

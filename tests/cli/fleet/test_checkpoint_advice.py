@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served, eventually
+from tests.builders.servers.ett import Server
+from tests.builders.servers.waiting import wait_for
 
 BEGIN = "2026-02-10T08:00:00Z"
 WINDOW = ["--from", "2026-02-10T00:00:00Z", "--to", "2026-02-11T00:00:00Z"]
@@ -17,7 +18,7 @@ def at(minute: float) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _server_that_knows_of_saves(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def _server_that_knows_of_saves(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tell of a job that saves every ten minutes for half a minute, and fails after two hours."""
     monkeypatch.setenv("ETT_URL", served.url)
     monkeypatch.setenv("ETT_API_KEY", served.key)
@@ -33,7 +34,7 @@ def _server_that_knows_of_saves(served: Served, monkeypatch: pytest.MonkeyPatch)
     told.append({"type": "attempt_ended", "at": at(121), "outcome": "failed", "exit_code": 1})
     events = [{"job": "saver", **event} for event in told]
     served.ask("POST", "/v1/events", {"history": True, "events": events})
-    eventually(lambda: served.knows("saver"))
+    wait_for(lambda: served.knows("saver"))
 
 
 def test_a_job_is_told_how_often_to_save_and_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +69,7 @@ def test_a_job_has_no_window(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_is_the_answer_of_the_server(
-    served: Served, capsys: pytest.CaptureFixture[str]
+    served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["checkpoint-advice", "saver", "--json"]) == 0
     answer = served.ask("GET", "/v1/jobs/saver/checkpoint-advice")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+from tests.builders.servers.ett import Server
 
 ROOT = Path(__file__).parents[3]
 CLIMATE = ("estimate", "--flops", "5.04e21", "--mfu", "42%", "--accelerators", "64")
@@ -57,7 +57,7 @@ def test_the_price_is_that_of_the_settings(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_share_that_trains_may_be_measured(
-    served: Served, capsys: pytest.CaptureFixture[str]
+    served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, last = "2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"
     measured = ("--measured", "--from", first, "--to", last)

@@ -4,16 +4,19 @@ import re
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served, eventually
+from tests.builders.servers.ett import Server
+from tests.builders.servers.waiting import wait_for
+
+pytestmark = pytest.mark.usefixtures("in_environment")
+
 
 NOW = ["--from", "2026-03-01T08:00:00Z", "--to", "2026-03-01T09:00:00Z", "--where", "model:llm"]
 BEFORE = ["--base-from", "2026-01-20T00:00:00Z", "--base-to", "2026-01-21T00:00:00Z"]
 
 
 @pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
+def _earlier(served: Server) -> None:
+    """A job of January, before the story of `tests/cli`."""
     told = {"job": "earlier", "at": "2026-01-20T08:00:00Z", "model": "llm", "gpus": 8}
     events = [
         {**told, "type": "job"},
@@ -24,7 +27,7 @@ def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) 
          "outcome": "completed"},
     ]  # fmt: skip
     served.ask("POST", "/v1/events", {"history": True, "events": events})
-    eventually(lambda: served.knows("earlier"))
+    wait_for(lambda: served.knows("earlier"))
 
 
 def test_a_change_is_split_into_parts_that_sum_to_it(

@@ -5,16 +5,12 @@ import json
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+
+pytestmark = pytest.mark.usefixtures("in_environment")
+
 
 DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
 ONE = ["--where", "model:llm", *DAY]
-
-
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
 
 
 def test_the_fleet_is_told_in_one_line_and_then_by_category(

@@ -4,15 +4,11 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+
+pytestmark = pytest.mark.usefixtures("in_environment")
+
 
 WEEK = ["report", "--week", "2026-W09", "--where", "model:llm"]
-
-
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
 
 
 def test_a_week_is_written_up_as_markdown(capsys: pytest.CaptureFixture[str]) -> None:

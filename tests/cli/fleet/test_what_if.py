@@ -4,15 +4,11 @@ import re
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+
+pytestmark = pytest.mark.usefixtures("in_environment")
+
 
 DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z", "--where", "model:llm"]
-
-
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
 
 
 def test_gains_are_ranked_and_said_not_to_add_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,9 @@ from ett_service.cli.main import main
 from ett_service.core.intervals import SECOND_US
 from ett_service.demo.generator import generate
 from ett_service.storage.engine.migrate import migrate
-from tests.live.prometheus import Prometheus, Sample, backfill
-from tests.scenarios.conftest import Server
-from tests.stories import failing_job
+from tests.builders.jobs import failing_job
+from tests.builders.servers.ett import Server
+from tests.builders.servers.prometheus import Prometheus, Sample, backfill
 
 pytestmark = pytest.mark.xdist_group("backfill")
 

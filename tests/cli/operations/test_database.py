@@ -7,11 +7,11 @@ import pytest
 
 from ett_service.cli.main import main
 from ett_service.storage.engine.store import open_store
-from tests.cli.conftest import Served
+from tests.builders.servers.ett import Server
 
 
 @pytest.fixture
-def copy(served: Served) -> Path:
+def copy(served: Server) -> Path:
     """Copy the server's database into the test's folder, where the settings look for it."""
     source = served.database_url.removeprefix("sqlite:///")
     with (
@@ -92,7 +92,7 @@ def test_numbers_that_were_changed_are_put_right(
 
 
 def test_a_file_that_a_server_writes_is_left_to_it(
-    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    served: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ETT_DATABASE_URL", served.database_url)
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Ett, Served
+from tests.builders.servers.ett import Server
+from tests.cli.conftest import Ett
 
 
 def _findings(
@@ -16,7 +17,7 @@ def _findings(
 
 
 def test_a_sound_installation_has_no_fault(
-    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    served: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ETT_DATABASE_URL", served.database_url)
     found = _findings(capsys, "--url", served.url, "--key", served.key, code=0)
@@ -53,7 +54,7 @@ def test_a_server_that_was_named_must_answer(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_key_that_the_server_does_not_know_is_a_fault(
-    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    served: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ETT_DATABASE_URL", served.database_url)
     found = _findings(capsys, "--url", served.url, "--key", "ett_wrong", code=3)

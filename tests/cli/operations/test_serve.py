@@ -1,7 +1,5 @@
 import json
-import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,39 +8,33 @@ import pytest
 
 from ett_service.cli.main import main
 from ett_service.client.transport import request
-from tests.cli.conftest import ETT, Served, address, bare_environment, eventually, story
+from tests.builders.servers.ett import Server, address
+from tests.builders.servers.processes import Running, bare_environment
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
+from tests.cli.conftest import story
 
 
 def test_a_new_file_is_made_and_its_first_key_printed_once(tmp_path: Path) -> None:
+    environment = bare_environment() | {"ETT_LOG_FORMAT": "json"}
     keys = []
     for _ in range(2):
-        with subprocess.Popen(
-            [ETT, "serve", "--port", "0"],
-            cwd=tmp_path,
-            env=bare_environment() | {"ETT_LOG_FORMAT": "json"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stderr is not None
-            assert request("GET", f"{address(process.stderr)}/healthz").status == 200
-            process.send_signal(signal.SIGTERM)
-            out, _ = process.communicate(timeout=30)
-            assert process.returncode == 0
-            keys.append(out.strip())
+        process = Running("serve", "--port", "0", folder=tmp_path, environment=environment)
+        assert request("GET", f"{address(process)}/healthz").status == 200
+        assert process.stop() == 0
+        keys.append(process.out.strip())
     assert keys[0].startswith("ett_")
     assert keys[1] == ""
 
 
-def test_the_server_listens_on_loopback_unless_told_otherwise(served: Served) -> None:
+def test_the_server_listens_on_loopback_unless_told_otherwise(served: Server) -> None:
     port = int(served.url.rpartition(":")[2])
     assert served.url.startswith("http://127.0.0.1:")
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S):
         pass
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_the_server_is_well_and_ready(served: Served, path: str) -> None:
+def test_the_server_is_well_and_ready(served: Server, path: str) -> None:
     assert request("GET", served.url + path).status == 200
 
 
@@ -53,21 +45,13 @@ def dialect() -> str:
 
 
 @contextmanager
-def _running(*arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+def _running(*arguments: str, **variables: str) -> Iterator[Running]:
     """Run the command until the block ends, and see that it ends well when told to."""
-    with subprocess.Popen(
-        [ETT, *arguments],
-        env=bare_environment() | variables,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
-    assert process.returncode == 0
+    process = Running(*arguments, environment=bare_environment() | variables)
+    try:
+        yield process
+    finally:
+        assert process.stop() == 0
 
 
 def test_a_worker_beside_a_server_computes_its_ledgers(
@@ -78,11 +62,10 @@ def test_a_worker_beside_a_server_computes_its_ledgers(
     key = capsys.readouterr().out.strip()
     variables = {"ETT_DATABASE_URL": database_url, "ETT_EMBEDDED_WORKER": "false"}
     with _running("serve", "--port", "0", **variables) as server:
-        assert server.stderr is not None
-        url = address(server.stderr)
+        url = address(server)
         body = json.dumps({"events": story()}).encode()
         sent = request("POST", f"{url}/v1/events", key, body, {"Content-Type": "application/json"})
         assert sent.status == 200, sent.body
         assert request("GET", f"{url}/v1/jobs/llm-7b", key).status == 404
         with _running("worker", **variables):
-            eventually(lambda: request("GET", f"{url}/v1/jobs/llm-7b", key).status == 200)
+            wait_for(lambda: request("GET", f"{url}/v1/jobs/llm-7b", key).status == 200)

@@ -6,38 +6,37 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served, eventually, story
+from tests.builders.servers.ett import Server
+from tests.builders.servers.waiting import wait_for
+from tests.cli.conftest import story
+
+pytestmark = pytest.mark.usefixtures("in_environment")
+
 
 #: Without its facts: other tests list the jobs of that team.
 TOLD = [event for event in story() if event["type"] != "job"]
 
 
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
-
-
 @pytest.fixture
-def told(served: Served) -> Callable[[str], str]:
+def told(served: Server) -> Callable[[str], str]:
     """Return a function that tells the story of a job of this name, and waits for its numbers."""
 
     def tell(job: str) -> str:
         events = [{**event, "job": job} for event in TOLD]
         served.ask("POST", "/v1/events", {"history": True, "events": events})
-        eventually(lambda: served.knows(job))
+        wait_for(lambda: served.knows(job))
         return job
 
     return tell
 
 
-def first_attempt(served: Served, job: str) -> dict[str, Any]:
+def first_attempt(served: Server, job: str) -> dict[str, Any]:
     attempt: dict[str, Any] = served.ask("GET", f"/v1/jobs/{job}")["attempts"][0]
     return attempt
 
 
 def test_a_verdict_is_shown_beside_the_rules_and_taken_back(
-    served: Served, told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+    served: Server, told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = told("judged")
     ruled = first_attempt(served, job)
@@ -45,13 +44,13 @@ def test_a_verdict_is_shown_beside_the_rules_and_taken_back(
 
     assert main(["jobs", "verdict", job, "0", "--cause", "network", *because]) == 0
     assert capsys.readouterr().out == "Attempt 0 of judged: infra: network.\n"
-    eventually(lambda: first_attempt(served, job)["verdict"] is not None)
+    wait_for(lambda: first_attempt(served, job)["verdict"] is not None)
     main(["job", job])
     rules = f"the rules: {ruled['origin']}: {ruled['cause']}"
     assert f"infra: network (verdict; {rules})" in capsys.readouterr().out
 
     assert main(["jobs", "verdict", job, "0", "--take-back"]) == 0
-    eventually(lambda: first_attempt(served, job) == ruled)
+    wait_for(lambda: first_attempt(served, job) == ruled)
     capsys.readouterr()
     assert main(["jobs", "corrections", job]) == 0
     (row,) = capsys.readouterr().out.splitlines()[1:]
@@ -87,7 +86,7 @@ def test_an_exclusion_is_shown_with_its_window_and_taken_back(
 
 
 def test_jobs_are_deleted_only_with_yes(
-    served: Served, told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+    served: Server, told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     doomed = [told("doomed-1"), told("doomed-2")]
 

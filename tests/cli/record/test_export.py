@@ -9,19 +9,18 @@ import pytest
 
 from ett_service.cli.main import main
 from ett_service.cli.record.export import LISTS
-from tests.cli.conftest import Ett, Served, eventually
+from tests.builders.servers.ett import Server
+from tests.builders.servers.waiting import wait_for
+from tests.cli.conftest import Ett
+
+pytestmark = pytest.mark.usefixtures("in_environment")
+
 
 DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
 
 
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
-
-
 @pytest.fixture
-def several(served: Served, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def several(served: Server, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Tell of more jobs than fit on a page."""
     monkeypatch.setitem(LISTS, "jobs", replace(LISTS["jobs"], page=2))
     names = [f"=paged-{number}" for number in range(5)]
@@ -31,7 +30,7 @@ def several(served: Served, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         for kind, members in (("attempt_started", {}), ("job", {"team": "paged"}))
     ]
     served.ask("POST", "/v1/events", {"history": True, "events": begun})
-    eventually(lambda: all(served.knows(name) for name in names))
+    wait_for(lambda: all(served.knows(name) for name in names))
     return names
 
 
@@ -91,7 +90,7 @@ def test_a_job_is_named_where_one_is_needed_and_only_there(
     assert "team:a" in capsys.readouterr().err
 
 
-def test_a_file_is_whole_or_not_there(ett: Ett, served: Served, tmp_path: Path) -> None:
+def test_a_file_is_whole_or_not_there(ett: Ett, served: Server, tmp_path: Path) -> None:
     kept = tmp_path / "events.csv"
     kept.write_text("as it was")
     done = ett(

@@ -13,8 +13,9 @@ from time import monotonic
 import pytest
 
 from ett_service.cli.main import main
-from tests.client.web import Received, Reply, accepting, serving
-from tests.importers.mllog_text import RUN, line, run_lines, without, written
+from tests.builders.mllog import RUN, line, run_lines, without, written
+from tests.builders.servers.waiting import PATIENCE_S
+from tests.builders.servers.web import Received, Reply, accepting, serving
 
 
 @pytest.fixture
@@ -176,7 +177,7 @@ def test_on_a_terminal_a_long_import_shows_how_far_it_is_and_keeps_data_apart(
     assert len([json.loads(text) for text in printed.splitlines()]) > 5
 
 
-def read_until(terminal: int, wanted: bytes, seconds: float = 20) -> bytes:
+def read_until(terminal: int, wanted: bytes, seconds: float = PATIENCE_S) -> bytes:
     """What a terminal showed until *wanted* was on it."""
     shown = b""
     deadline = monotonic() + seconds

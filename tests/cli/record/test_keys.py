@@ -3,7 +3,7 @@ import json
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
+from tests.builders.servers.ett import Server
 
 
 def _made(capsys: pytest.CaptureFixture[str], *more: str) -> str:
@@ -43,7 +43,7 @@ def test_the_list_as_a_table_shows_no_secret(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_running_server_is_asked_instead_of_its_file(
-    served: Served, capsys: pytest.CaptureFixture[str]
+    served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = ("--url", served.url, "--key", served.key)
     key = _made(capsys, *there)

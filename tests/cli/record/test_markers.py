@@ -5,13 +5,8 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served
 
-
-@pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ETT_URL", served.url)
-    monkeypatch.setenv("ETT_API_KEY", served.key)
+pytestmark = pytest.mark.usefixtures("in_environment")
 
 
 def add(*arguments: str) -> int:

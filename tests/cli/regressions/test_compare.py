@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
-from tests.cli.conftest import Served, eventually
+from tests.builders.servers.ett import Server
+from tests.builders.servers.waiting import wait_for
 
 SETS = ["--base", "code_version:1", "--with", "code_version:2"]
 
@@ -29,7 +30,7 @@ def told(version: str, place: int, compiling: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(autouse=True)
-def _two_versions(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def _two_versions(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETT_URL", served.url)
     monkeypatch.setenv("ETT_API_KEY", served.key)
     events = [
@@ -39,7 +40,7 @@ def _two_versions(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
         for one in told(version, place, compiling)
     ]
     served.ask("POST", "/v1/events", {"history": True, "events": events})
-    eventually(lambda: served.knows("compared-2-7"))
+    wait_for(lambda: served.knows("compared-2-7"))
 
 
 def test_what_got_worse_is_printed_figure_by_figure(capsys: pytest.CaptureFixture[str]) -> None:

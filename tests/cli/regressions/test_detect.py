@@ -24,11 +24,12 @@ from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, RECEIVED_AT, event
+from tests.builders.clock import HOUR, MINUTE, RECEIVED_AT
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
+from tests.builders.regressions.findings import finding
+from tests.builders.slowed_fleet import END, NEW, slowed
 from tests.cli.conftest import Ett
-from tests.detection.findings import finding
-from tests.detection.slowed_fleet import END, NEW, slowed
 
 pytestmark = pytest.mark.xdist_group("detect")
 

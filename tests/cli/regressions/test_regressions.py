@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,12 @@ from ett_service.charts import units
 from ett_service.cli.main import main
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdict
-from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import create_project
-from tests.builders import NOON
-from tests.conftest import DIALECTS, new_postgresql
-from tests.regressions import finding, fires, searched
-from tests.scenarios.conftest import Server
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import DIALECTS, new_database
+from tests.builders.regressions.stored import finding, fires, searched
+from tests.builders.servers.ett import Server, serving
 
 pytestmark = pytest.mark.xdist_group("regressions")
 
@@ -46,20 +45,14 @@ def served(
 ) -> Iterator[Found]:
     """Serve what three runs found, on each engine in turn."""
     folder: Path = tmp_path_factory.mktemp("regressions")
-    with ExitStack() as stack:
-        url = f"sqlite:///{folder / 'ett.db'}"
-        if request.param == "postgresql":
-            url = stack.enter_context(new_postgresql(request.getfixturevalue("postgres_url")))
-        migrate(url)
-        server = Server(url, folder, ETT_EMBEDDED_WORKER="false")
+    with new_database(request, folder) as url:
         with closing(open_store(url)) as store:
             project_id = store.write(partial(create_project, name="research", now_us=NOON))
             ids = fires(store, project_id, finding(), FAILURES, BETTER)
             pending = finding(cohort=(*OF_B, ("model", "rare")))
             searched(store, project_id, NOON + DAY_US, finding(), FAILURES, BETTER, pending)
-        stack.callback(server.stop)
-        server.start()
-        yield Found(server, *ids)
+        with serving(url, folder, ETT_EMBEDDED_WORKER="false") as server:
+            yield Found(server, *ids)
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,9 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import Exclusion, JobLedger, Work, WorkDone
 from ett_service.core.words import Category, Outcome, Period, Phase
-from tests.core.laws import in_batches
-from tests.core.strategies import (
+from tests.builders.drawn.timelines import (
     Timeline,
+    in_batches,
     lifelike_timelines,
     rough_heaps,
     rough_timelines,

@@ -13,8 +13,7 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import Exclusion, JobLedger
 from ett_service.core.words import Outcome, Phase
-from tests.core.laws import of
-from tests.core.strategies import (
+from tests.builders.drawn.timelines import (
     BIRTH,
     SECOND,
     Timeline,
@@ -23,6 +22,7 @@ from tests.core.strategies import (
     rough_timelines,
     timelines,
 )
+from tests.core.laws import of
 from tests.core.timeline import ended, progress, span, started
 
 _instants = st.none() | st.integers(0, 40).map(lambda n: BIRTH + n * 333 * SECOND)

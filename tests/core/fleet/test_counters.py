@@ -8,8 +8,9 @@ from ett_service.core.fleet.owned_time import is_weighted
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome, Phase
-from tests.builders import HOUR, MINUTE, NOON, event, progress
-from tests.core.strategies import Timeline, timelines
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.drawn.timelines import Timeline, timelines
+from tests.builders.record import event, progress
 
 
 def category_us(told: JobCounters, category: Category, weight: str = "") -> int:

@@ -14,7 +14,7 @@ from ett_service.core.fleet.totals import Totals
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import Exclusion, JobLedger
 from ett_service.core.words import Category, Outcome, Period, Phase
-from tests.core.strategies import Timeline, timelines
+from tests.builders.drawn.timelines import Timeline, timelines
 from tests.core.timeline import SECOND, ended, span, started
 
 Sums = dict[Cohort, Counter[str]]

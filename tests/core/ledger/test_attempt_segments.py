@@ -14,7 +14,7 @@ from ett_service.core.ledger.job_segments import job_segments
 from ett_service.core.ledger.lifetimes import lifetimes
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Basis, Category, Outcome, Phase
-from tests.core.strategies import Timeline, timelines
+from tests.builders.drawn.timelines import Timeline, timelines
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
 LOOP = Phase.TRAIN_LOOP

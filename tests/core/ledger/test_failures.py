@@ -9,7 +9,8 @@ from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict, 
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import FAILURES, INFRA_ORIGINS, Cause, Origin, Outcome, Phase
-from tests.builders import HOUR, MINUTE, NOON, event
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.record import event
 
 FIRST, SECOND_TRY, LAST = (AttemptKey("8041", attempt, 0) for attempt in range(3))
 SAID = FailureVerdict(

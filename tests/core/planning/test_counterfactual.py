@@ -13,7 +13,7 @@ from ett_service.core.ledger.results import JobLedger
 from ett_service.core.planning.counterfactual import Counterfactual, Removal, Saved, removals
 from ett_service.core.planning.scenario import CutFailures, Scenario, parse
 from ett_service.core.words import Category, Origin, Outcome, Period, Phase
-from tests.core.strategies import Timeline, timelines
+from tests.builders.drawn.timelines import Timeline, timelines
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
 ALL = CutFailures(None, None, Fraction(1))

@@ -20,8 +20,8 @@ from ett_service.core.regressions.state import (
     step,
     transition,
 )
-from tests.builders import NOON
-from tests.regressions import finding
+from tests.builders.clock import NOON
+from tests.builders.regressions.stored import finding
 
 RULES = StateRules()
 REGRESSION = finding()

@@ -10,7 +10,7 @@ from ett_service.core.regressions.finding import Suspect
 from ett_service.detection.attribution.attribute import MOST_MARKERS, markers_near, ranked_markers
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.markers import add_marker
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 VERSION = Suspect("code_version", "4.2", 0.97, 40)
 COHORT = (("cluster", "a"), ("model", "llm-70b"))

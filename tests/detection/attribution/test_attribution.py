@@ -36,9 +36,10 @@ from ett_service.detection.options import Plan
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.markers import add_marker
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, SECOND, event
-from tests.fleet.fleets import LATER
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
+from tests.builders.fleet import LATER
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
 
 DAYS, ONSET, A_DAY = 14, 7, 4
 START = NOON - NOON % DAY_US

@@ -23,11 +23,12 @@ from ett_service.detection.comparison.compare import (
 from ett_service.detection.comparison.job_sets import JobSet, SetFigures
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, SECOND, event
-from tests.core.corpus import event as read_event
-from tests.fleet.fleets import LATER, keep
-from tests.importers.imported import imported
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
+from tests.builders.fleet import LATER, store_job
+from tests.builders.imports import imported
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
+from tests.builders.timelines import event as read_event
 
 ROOT = Path(__file__).parents[3]
 RUNS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf" / "runs"
@@ -70,8 +71,8 @@ def by_name(found: Comparison) -> dict[str, Compared]:
 
 def test_what_differs_is_told_from_what_does_not(store: Store, project_id: int) -> None:
     for place in range(10):
-        keep(store, project_id, f"old-{place}", run(place, "1", 5))
-        keep(store, project_id, f"new-{place}", run(place, "2", 10, fails=place < 4))
+        store_job(store, project_id, f"old-{place}", run(place, "1", 5))
+        store_job(store, project_id, f"new-{place}", run(place, "2", 10, fails=place < 4))
 
     found = compared(store, project_id, version("1"), version("2"))
     told = by_name(found)
@@ -106,8 +107,8 @@ def test_sets_are_cut_down_by_name_and_time_and_the_second_takes_what_is_in_both
     store: Store, project_id: int
 ) -> None:
     for place in range(4):
-        keep(store, project_id, f"old-{place}", run(place, "1", 5))
-        keep(store, project_id, f"new-{place}", run(place, "2", 10))
+        store_job(store, project_id, f"old-{place}", run(place, "1", 5))
+        store_job(store, project_id, f"new-{place}", run(place, "2", 10))
 
     rest = compared(store, project_id, JobSet(), version("2", from_us=NOON + HOUR))
     assert (rest.base.attempts, rest.other.attempts) == (5, 3)
@@ -123,8 +124,8 @@ def test_sets_are_cut_down_by_name_and_time_and_the_second_takes_what_is_in_both
 
 def test_few_values_show_nothing_and_say_so(store: Store, project_id: int) -> None:
     for place in range(3):
-        keep(store, project_id, f"old-{place}", run(place, "1", 5))
-        keep(store, project_id, f"new-{place}", run(place, "2", 50))
+        store_job(store, project_id, f"old-{place}", run(place, "1", 5))
+        store_job(store, project_id, f"new-{place}", run(place, "2", 50))
 
     told = by_name(compared(store, project_id, version("1"), version("2")))["pt2_compile"]
 

@@ -8,7 +8,7 @@ import yaml
 from ett_service.metrics.rules.files import pyrra, sloth, sloth_windows
 from ett_service.metrics.rules.objective import Objective
 from ett_service.metrics.rules.rule import Links
-from tests.live.programs import needed
+from tests.builders.servers.programs import needed
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "dashboards" / "rules" / "examples" / "alertmanager.yaml"

@@ -13,7 +13,7 @@ from ett_service.metrics.families import COUNTERS, GAUGES, OWN, Family, Kind
 from ett_service.metrics.rules.files import files, groups, one_file, prometheus_rule
 from ett_service.metrics.rules.objective import Objective
 from ett_service.metrics.rules.rule import Alert, Links, Recording, Scale
-from tests.live.programs import needed
+from tests.builders.servers.programs import needed
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "dashboards" / "rules"

@@ -10,7 +10,7 @@ import yaml
 from ett_service.metrics.rules.files import groups
 from ett_service.metrics.rules.objective import Objective
 from ett_service.metrics.rules.rule import Alert
-from tests.live.programs import needed
+from tests.builders.servers.programs import needed
 
 TESTS = Path(__file__).parents[3] / "dashboards" / "rules" / "tests"
 FILES = sorted(TESTS.glob("*.yaml"))

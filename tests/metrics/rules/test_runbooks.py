@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from ett_service.cli.main import parser
 from ett_service.storage.engine.store import Store
-from tests.live.programs import Program, free_port, needed
+from tests.builders.servers.programs import Program, free_port, needed
 from tests.metrics.rules.test_files import known_metrics, metrics
 
 PAGES = sorted((Path(__file__).parents[3] / "docs" / "runbooks").glob("ett*.md"))

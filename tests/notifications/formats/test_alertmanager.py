@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ett_service.notifications.formats.alertmanager import FORMAT, render
-from tests.notifications.notices import FINDING, NOTICE, RESOLVED, named, receiver
+from tests.builders.receivers.notices import FINDING, NOTICE, RESOLVED, named, receiver
 
 ALERTMANAGER = receiver(FORMAT)
 

@@ -7,7 +7,15 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Impact, Metric
 from ett_service.notifications.formats.generic import FORMAT, render
 from ett_service.notifications.notice import Notice
-from tests.notifications.notices import FINDING, FIRED, NOTICE, RESOLVED, named, of_metric, receiver
+from tests.builders.receivers.notices import (
+    FINDING,
+    FIRED,
+    NOTICE,
+    RESOLVED,
+    named,
+    of_metric,
+    receiver,
+)
 
 GENERIC = receiver(FORMAT)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ett_service.notifications.formats.pagerduty import FORMAT, render
-from tests.notifications.notices import NOTICE, RESOLVED, named, receiver
+from tests.builders.receivers.notices import NOTICE, RESOLVED, named, receiver
 
 PAGERDUTY = receiver(FORMAT)
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ett_service.notifications.formats.teams import FORMAT, render
-from tests.notifications.notices import NOTICE, named, receiver
+from tests.builders.receivers.notices import NOTICE, named, receiver
 
 TEAMS = receiver(FORMAT)
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, make_url
 from ett_service.storage.engine.errors import StorageUnavailable, WrongStore
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_project
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 
 @pytest.fixture

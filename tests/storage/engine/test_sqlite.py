@@ -14,7 +14,7 @@ from ett_service.storage.engine.errors import StorageUnavailable, StoreInUse, Wr
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_for_reading, open_store
 from ett_service.storage.record.keys import create_project
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 
 @pytest.fixture

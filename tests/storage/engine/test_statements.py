@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 from ett_service.storage.engine.statements import COPY_FROM, insert_new
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import event, job
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 
 def rows(project_id: int, numbers: range, body: str = "{}") -> list[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from ett_service.storage.engine.errors import StorageUnavailable, WrongStore
 from ett_service.storage.engine.store import Store, open_for_reading, open_store
 from ett_service.storage.schema import project
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 
 def add_project(conn: Connection, name: str) -> str:

@@ -4,8 +4,9 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.histories import cohort_gaps
 from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, event
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
 
 DAY = (NOON - 12 * HOUR, NOON + 12 * HOUR)
 

@@ -13,9 +13,9 @@ from ett_service.storage.fleet.cohort_cap import Moves, ProjectDay
 from ett_service.storage.fleet.rollup_deltas import day_of
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import cohort_day
-from tests.aggregation.deliveries import accept
-from tests.aggregation.rolled_up import Rollups, stored_rollups
-from tests.builders import NOON
+from tests.builders.clock import NOON
+from tests.builders.ledgers import accept
+from tests.builders.rollups import Rollups, stored_rollups
 
 COHORTS, MOST = 12, 10
 

@@ -11,7 +11,7 @@ from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.record.keys import create_project
-from tests.builders import RECEIVED_AT
+from tests.builders.clock import RECEIVED_AT
 
 SMALL, LARGE = Cohort(team="nlp", size="8-15"), Cohort(team="nlp", size="64-127")
 

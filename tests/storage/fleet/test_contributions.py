@@ -14,10 +14,15 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import contributions
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.schema import rollup_daily
-from tests.aggregation.deliveries import deliver
-from tests.aggregation.rolled_up import stored_rollups
-from tests.aggregation.statements import FEWEST_STATEMENTS, Crash, before_statement, heard
-from tests.builders import NOON
+from tests.builders.clock import NOON
+from tests.builders.databases.statements import (
+    FEWEST_STATEMENTS,
+    Crash,
+    before_statement,
+    recorded_statements,
+)
+from tests.builders.ledgers import deliver
+from tests.builders.rollups import stored_rollups
 
 NLP, VISION = Cohort(team="nlp", size="8-15"), Cohort(team="vision", size="8-15")
 
@@ -97,7 +102,7 @@ def test_what_has_not_changed_is_not_written(store: Store, key: JobKey) -> None:
     replace(store, key, cells)
 
     def work(conn: Connection) -> list[str]:
-        with heard(conn) as statements:
+        with recorded_statements(conn) as statements:
             contributions.replace(conn, key, cells)
         return statements
 

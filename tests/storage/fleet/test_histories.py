@@ -13,9 +13,9 @@ from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
-from tests.aggregation.deliveries import refreshed
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
-from tests.fleet.fleets import LATER, calm_job, failing_job, keep
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.builders.fleet import LATER, calm_job, failing_job, store_job
+from tests.builders.ledgers import refreshed
 
 EVERYTHING = CohortFilter()
 
@@ -31,9 +31,11 @@ def _alive(
 def test_a_history_is_what_is_stored_of_the_job(store: Store, project_id: int) -> None:
     other = store.write(lambda conn: create_project(conn, "other", RECEIVED_AT))
     keys = [
-        keep(store, project_id, "calm", calm_job(NOON, compiling=5, training=50, publishing=3)),
-        keep(store, project_id, "fails", failing_job(NOON, team="a")),
-        keep(store, other, "fails", failing_job(NOON + HOUR)),
+        store_job(
+            store, project_id, "calm", calm_job(NOON, compiling=5, training=50, publishing=3)
+        ),
+        store_job(store, project_id, "fails", failing_job(NOON, team="a")),
+        store_job(store, other, "fails", failing_job(NOON + HOUR)),
     ]
     absent = JobKey(project_id, "absent")
 
@@ -52,7 +54,7 @@ def test_a_history_is_what_is_stored_of_the_job(store: Store, project_id: int) -
 
 
 def test_only_exclusions_that_stand_are_part_of_it(store: Store, project_id: int) -> None:
-    key = keep(store, project_id, "calm", calm_job(NOON, training=50))
+    key = store_job(store, project_id, "calm", calm_job(NOON, training=50))
 
     def put(windows: Sequence[Exclusion]) -> None:
         store.write(
@@ -72,9 +74,9 @@ def test_only_exclusions_that_stand_are_part_of_it(store: Store, project_id: int
 def test_jobs_with_time_in_the_window_and_a_wanted_cohort_are_alive(
     store: Store, project_id: int
 ) -> None:
-    keep(store, project_id, "early", calm_job(NOON, training=50, model="a"))
-    keep(store, project_id, "late", calm_job(NOON + 5 * HOUR, training=50, model="b"))
-    keep(store, project_id, "long", calm_job(NOON, training=600, model="b"))
+    store_job(store, project_id, "early", calm_job(NOON, training=50, model="a"))
+    store_job(store, project_id, "late", calm_job(NOON + 5 * HOUR, training=50, model="b"))
+    store_job(store, project_id, "long", calm_job(NOON, training=600, model="b"))
 
     assert _alive(store, (NOON, NOON + HOUR)) == (["early", "long"], 2)
     assert _alive(store, (NOON + 2 * HOUR, NOON + 3 * HOUR)) == (["long"], 1)
@@ -88,7 +90,7 @@ def test_jobs_with_time_in_the_window_and_a_wanted_cohort_are_alive(
 def test_an_excluded_job_is_alive_only_where_exclusions_are_included(
     store: Store, project_id: int
 ) -> None:
-    key = keep(store, project_id, "calm", calm_job(NOON, training=50))
+    key = store_job(store, project_id, "calm", calm_job(NOON, training=50))
     store.write(
         lambda conn: corrections.put_exclusion(
             conn, key, [Exclusion()], why="test", made_by="ett_0", now_us=RECEIVED_AT
@@ -103,7 +105,7 @@ def test_an_excluded_job_is_alive_only_where_exclusions_are_included(
 @pytest.fixture
 def forty(store: Store, project_id: int) -> Store:
     for number in range(40):
-        keep(store, project_id, f"job-{number:02}", calm_job(NOON, training=5))
+        store_job(store, project_id, f"job-{number:02}", calm_job(NOON, training=5))
     return store
 
 

@@ -9,8 +9,9 @@ from ett_service.core.words import Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.job_sums import job_tally, job_totals
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, event, progress
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event, progress
 
 EVENTS = [
     event(JobFacts, hardware="h200", precision="bf16"),

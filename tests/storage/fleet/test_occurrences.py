@@ -5,8 +5,9 @@ from ett_service.core.words import Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.occurrences import JobEtt, Kind, Occurrence, job_ett, occurrences
 from ett_service.storage.fleet.rollups import CohortFilter
-from tests.builders import HOUR, MINUTE, NOON, event
-from tests.fleet.fleets import calm_job, failing_job, keep
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.fleet import calm_job, failing_job, store_job
+from tests.builders.record import event
 
 EVERYTHING = CohortFilter()
 
@@ -26,8 +27,8 @@ def _saving(start: int, minutes: int) -> SpanOver:
 def test_each_kind_is_found_where_it_began(store: Store, project_id: int) -> None:
     compiles = calm_job(NOON, initialising=3, compiling=12, training=90)
     saves = [_saving(NOON + 20 * MINUTE, 2), _saving(NOON + 40 * MINUTE, 5)]
-    keep(store, project_id, "compiles", [*compiles, *saves])
-    keep(store, project_id, "fails", failing_job(NOON))
+    store_job(store, project_id, "compiles", [*compiles, *saves])
+    store_job(store, project_id, "fails", failing_job(NOON))
     everything = (NOON, NOON + 2 * HOUR)
 
     assert _found(store, Kind.TIME_TO_START, everything) == [
@@ -51,15 +52,15 @@ def test_each_kind_is_found_where_it_began(store: Store, project_id: int) -> Non
 def test_a_compile_that_reached_no_loop_is_not_one_that_is_over(
     store: Store, project_id: int
 ) -> None:
-    keep(store, project_id, "stuck", calm_job(NOON, compiling=12))
+    store_job(store, project_id, "stuck", calm_job(NOON, compiling=12))
 
     assert _found(store, Kind.PT2_COMPILE, (NOON, NOON + HOUR)) == []
     assert _found(store, Kind.TIME_TO_START, (NOON, NOON + HOUR)) == []
 
 
 def test_only_wanted_cohorts_count(store: Store, project_id: int) -> None:
-    keep(store, project_id, "a", calm_job(NOON, compiling=1, training=1, model="a", gpus=8))
-    keep(store, project_id, "b", calm_job(NOON, compiling=2, training=2, model="b", gpus=64))
+    store_job(store, project_id, "a", calm_job(NOON, compiling=1, training=1, model="a", gpus=8))
+    store_job(store, project_id, "b", calm_job(NOON, compiling=2, training=2, model="b", gpus=64))
     window = (NOON, NOON + HOUR)
 
     for wanted in (
@@ -89,7 +90,7 @@ def test_what_an_attempt_did_is_in_the_cohort_of_that_attempt(
             phase=Phase.TRAIN_LOOP,
         ),
     ]
-    keep(store, project_id, "resized", resized)
+    store_job(store, project_id, "resized", resized)
     large = CohortFilter(where={"size": frozenset({"64-127"})})
 
     assert _found(store, Kind.PT2_COMPILE, (NOON, NOON + 3 * HOUR), large) == [
@@ -100,7 +101,7 @@ def test_what_an_attempt_did_is_in_the_cohort_of_that_attempt(
 def test_each_job_s_time_in_a_window_is_summed_over_its_hours(
     store: Store, project_id: int
 ) -> None:
-    keep(store, project_id, "long", calm_job(NOON + 30 * MINUTE, compiling=60, training=60))
+    store_job(store, project_id, "long", calm_job(NOON + 30 * MINUTE, compiling=60, training=60))
 
     with store.reading() as conn:
         assert list(job_ett(conn, EVERYTHING, (NOON, NOON + 2 * HOUR))) == [

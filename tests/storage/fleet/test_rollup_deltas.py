@@ -13,7 +13,7 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
 from ett_service.storage.schema import metadata
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 DAY = day_of(NOON)
 TALLIES: Tallies = {"queue_wait": {3: (2, 50), 4: (1, 40)}}

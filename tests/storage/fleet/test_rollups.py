@@ -18,7 +18,7 @@ from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.rollups import JOBS, CohortFilter, Group, cohorts_in_other, totals
 from ett_service.storage.record.keys import create_project
-from tests.builders import RECEIVED_AT
+from tests.builders.clock import RECEIVED_AT
 
 #: 2026-02-25, a Wednesday, at 05:00.
 START = 1_771_995_600_000_000

@@ -8,8 +8,8 @@ from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Period, Phase
 from ett_service.storage import schema
 from ett_service.storage.jobs.ledgers import SHARES, Head, ledger_columns, rows
-from tests.aggregation.test_verify import restarted_job
-from tests.builders import HOUR, MINUTE, NOON, event
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.record import event, restarted_job
 
 LEDGER = fold(
     [

@@ -5,8 +5,9 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.record.events import JobRecord, job_record, job_records
-from tests.aggregation.deliveries import deliver, running_job
-from tests.builders import HOUR, NOON, progress
+from tests.builders.clock import HOUR, NOON
+from tests.builders.ledgers import deliver, running_job
+from tests.builders.record import progress
 
 
 def test_offsets_that_the_fold_would_leave_alone_are_left_out(

@@ -10,8 +10,8 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries, outbox
 from ett_service.storage.receivers.deliveries import Claim, DeliveryTry, TryResult
 from ett_service.storage.receivers.outbox import DeliveryState, Message
-from tests.builders import NOON
-from tests.notifications.sending import kept, put_one
+from tests.builders.clock import NOON
+from tests.builders.receivers.deliveries import deliveries_in, put_one
 
 LATER = NOON + 10 * SECOND_US
 
@@ -128,7 +128,7 @@ def test_what_is_superseded_on_its_way_is_not_sent_again_and_tells_whether_it_ar
     recorded(store, arrives, settled(DeliveryState.SENT))
     recorded(store, fails, settled(DeliveryState.WAITING, NOON))
 
-    old = {one.receiver: one.done for one in kept(store) if one.version == 1}
+    old = {one.receiver: one.done for one in deliveries_in(store) if one.version == 1}
     assert old == {"arrives": DeliveryState.SENT, "fails": DeliveryState.SUPERSEDED}
     assert [one.body for one in claimed(store)] == ["f 2", "f 2"]
 
@@ -143,7 +143,7 @@ def test_a_record_that_comes_after_the_claim_ran_out_does_not_count(
     assert recorded(store, quick, settled(DeliveryState.SENT))
     assert not recorded(store, slow, settled(DeliveryState.WAITING))
 
-    assert [one.done for one in kept(store)] == [DeliveryState.SENT]
+    assert [one.done for one in deliveries_in(store)] == [DeliveryState.SENT]
 
 
 def test_what_is_repeated_comes_again_and_waits_for_nobody(store: Store, project_id: int) -> None:
@@ -156,7 +156,10 @@ def test_what_is_repeated_comes_again_and_waits_for_nobody(store: Store, project
     put_one(store, project_id, "a", "f", 2)
 
     assert again.id == first.id
-    assert [one.done for one in kept(store)] == [DeliveryState.SENT, DeliveryState.WAITING]
+    assert [one.done for one in deliveries_in(store)] == [
+        DeliveryState.SENT,
+        DeliveryState.WAITING,
+    ]
 
 
 def test_a_receiver_that_wants_nothing_is_sent_nothing_until_it_is_enabled(
@@ -169,7 +172,7 @@ def test_a_receiver_that_wants_nothing_is_sent_nothing_until_it_is_enabled(
     recorded(store, first, settled(DeliveryState.DEAD, disabled_why="It answered 410."))
     put_one(store, project_id, "a", "h", 3)
 
-    assert [one.done for one in kept(store)] == [DeliveryState.DEAD] * 3
+    assert [one.done for one in deliveries_in(store)] == [DeliveryState.DEAD] * 3
     assert ready_us(store) is None
     store.write(partial(deliveries.enable, owner=0, name="a"))
     put_one(store, project_id, "a", "i", 4)

@@ -9,8 +9,8 @@ from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import DeliveryFilter
 from ett_service.storage.receivers.outbox import DeliveryState
 from ett_service.storage.schema import delivery
-from tests.builders import NOON
-from tests.notifications.sending import kept, put_one
+from tests.builders.clock import NOON
+from tests.builders.receivers.deliveries import deliveries_in, put_one
 
 
 def bury(store: Store) -> None:
@@ -43,21 +43,23 @@ def test_deliveries_are_found_by_whose_they_are_and_how_they_stand(
     put_one(store, project_id, "a", "f", 2)
     put_one(store, project_id, "b", "f", 3)
 
-    assert len(kept(store, project_id=project_id)) == 3
-    assert kept(store, project_id=project_id + 1) == []
-    assert [one.version for one in kept(store, receiver="a", done=(DeliveryState.WAITING,))] == [2]
-    (one,) = kept(store, receiver="b", owner=0)
-    assert kept(store, ids=(one.id,)) == [one]
+    assert len(deliveries_in(store, project_id=project_id)) == 3
+    assert deliveries_in(store, project_id=project_id + 1) == []
+    assert [
+        one.version for one in deliveries_in(store, receiver="a", done=(DeliveryState.WAITING,))
+    ] == [2]
+    (one,) = deliveries_in(store, receiver="b", owner=0)
+    assert deliveries_in(store, ids=(one.id,)) == [one]
 
 
 def test_what_is_dead_is_sent_after_all_under_its_id(store: Store, project_id: int) -> None:
     put_one(store, project_id, "a", "f", 1)
-    (before,) = kept(store)
+    (before,) = deliveries_in(store)
     bury(store)
 
     assert replayed(store, DeliveryFilter(ids=(before.id,))) == 1
 
-    (after,) = kept(store)
+    (after,) = deliveries_in(store)
     assert (after.id, after.done, after.due_us, after.tries) == (
         before.id,
         DeliveryState.WAITING,
@@ -77,7 +79,7 @@ def test_of_dead_deliveries_of_one_alert_only_the_latest_is_sent_after_all(
 
     assert replayed(store, DeliveryFilter(receiver="a")) == 2
 
-    stands = {(one.fingerprint, one.version): one.done for one in kept(store)}
+    stands = {(one.fingerprint, one.version): one.done for one in deliveries_in(store)}
     assert stands == {
         ("f", 1): DeliveryState.SUPERSEDED,
         ("f", 2): DeliveryState.SUPERSEDED,

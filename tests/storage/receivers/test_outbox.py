@@ -7,12 +7,12 @@ import pytest
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import outbox
 from ett_service.storage.receivers.outbox import DeliveryState, Message
-from tests.builders import NOON
-from tests.notifications.sending import kept, put_one
+from tests.builders.clock import NOON
+from tests.builders.receivers.deliveries import deliveries_in, put_one
 
 
 def states(store: Store) -> list[tuple[int, DeliveryState]]:
-    return [(one.version, one.done) for one in kept(store)]
+    return [(one.version, one.done) for one in deliveries_in(store)]
 
 
 def test_what_is_put_stands_only_with_the_transaction_that_it_tells_of(
@@ -25,7 +25,7 @@ def test_what_is_put_stands_only_with_the_transaction_that_it_tells_of(
     with pytest.raises(ZeroDivisionError):
         store.write(give_up)
 
-    assert kept(store) == []
+    assert deliveries_in(store) == []
 
 
 def test_what_is_put_twice_is_there_once(store: Store, project_id: int) -> None:
@@ -41,7 +41,7 @@ def test_what_is_newer_supersedes_what_did_not_arrive(store: Store, project_id: 
     put_one(store, project_id, "b", "f", 1)
     put_one(store, project_id, "a", "f", 2)
 
-    found = {(row.receiver, row.fingerprint, row.version): row.done for row in kept(store)}
+    found = {(row.receiver, row.fingerprint, row.version): row.done for row in deliveries_in(store)}
     assert [key for key, done in found.items() if done is DeliveryState.SUPERSEDED] == [
         ("a", "f", 1)
     ]

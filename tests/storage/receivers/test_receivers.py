@@ -12,8 +12,8 @@ from ett_service.storage.receivers import receivers
 from ett_service.storage.receivers.receivers import BadReceiver, NewReceiver, StoredReceiver
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import receiver
-from tests.builders import NOON
-from tests.engines import ON_ONE_ENGINE
+from tests.builders.clock import NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
 
 KEYRING = Keyring("k" * 32)
 URL = "https://hooks.example/CANARYurl"

@@ -21,8 +21,9 @@ from ett_service.storage.record.events import corrections_of
 from ett_service.storage.record.keys import PREFIX_LENGTH, create_key
 from ett_service.storage.schema import correction
 from ett_service.storage.schema.record import EXCLUSION, VERDICT
-from tests.aggregation.deliveries import deliver, marked, refreshed, stored
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event, progress
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND
+from tests.builders.ledgers import deliver, marked, refreshed, stored
+from tests.builders.record import event, progress
 
 LATER = RECEIVED_AT + HOUR
 CUT = Exclusion(NOON + 10 * MINUTE + 1, NOON + 95 * MINUTE)

@@ -10,8 +10,9 @@ from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import dirty_marks, events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job_ledger
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import NOON, RECEIVED_AT, progress
+from tests.builders.clock import NOON, RECEIVED_AT
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import progress
 
 
 def test_the_job_marked_longest_ago_comes_first(store: Store, project_id: int) -> None:

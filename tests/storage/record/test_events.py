@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ett_service.core.events import EVENT_TYPES, AttemptEnded, Event, JobFacts, Progress
 from ett_service.core.words import Cause, Outcome, Phase
 from ett_service.storage.record.events import decode_body, encode_body
-from tests.builders import NOON, event, progress
+from tests.builders.clock import NOON
+from tests.builders.record import event, progress
 
 REQUIRED: dict[str, dict[str, Any]] = {
     "attempt_ended": {"outcome": Outcome.FAILED},

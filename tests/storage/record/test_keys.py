@@ -17,7 +17,7 @@ from ett_service.storage.record.keys import (
     revoke_key,
 )
 from ett_service.storage.schema import api_key
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 BASE62 = string.digits + string.ascii_letters
 

@@ -6,7 +6,7 @@ from sqlalchemy import Table, insert
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.events import known_contents, known_offsets
 from ett_service.storage.schema import event, job, producer
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 ODD = ['quote"', "back\\slash", "é😀", "comma,", "{}", "'"]
 

@@ -7,7 +7,7 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import markers
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.record.markers import MarkerFilter
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
 
 DEPLOY = Marker("d", NOON, MarkerKind.DEPLOY, "Trainer 4.2", labels={"service": "trainer"})
 WINDOW = Marker("m", NOON + HOUR, MarkerKind.MAINTENANCE, "Racks 5 to 9", NOON + 2 * HOUR)

@@ -10,7 +10,8 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record.events import encode_body, events, job_exists, offsets, store_epoch
 from ett_service.storage.schema import event as event_table
 from ett_service.storage.schema import job, producer
-from tests.builders import NOON, event, progress
+from tests.builders.clock import NOON
+from tests.builders.record import event, progress
 
 
 def add(store: Store, table: Table, row: dict[str, Any]) -> None:

@@ -7,8 +7,9 @@ from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobFact
 from ett_service.core.words import Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions.attempt_facts import attempt_facts
-from tests.builders import HOUR, MINUTE, NOON, event
-from tests.fleet.fleets import keep
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.fleet import store_job
+from tests.builders.record import event
 
 
 def compiled(start: int, cache: str, **members: Any) -> SpanOver:
@@ -47,7 +48,7 @@ def twice() -> Sequence[Event]:
 
 
 def test_an_attempt_has_its_jobs_facts_and_its_own(store: Store, project_id: int) -> None:
-    keep(store, project_id, "llm", twice())
+    store_job(store, project_id, "llm", twice())
     with store.reading() as conn:
         found = attempt_facts(conn, project_id, [("llm", 0), ("llm", 1)])
 
@@ -80,7 +81,7 @@ def test_an_attempt_has_its_jobs_facts_and_its_own(store: Store, project_id: int
 def test_only_what_is_asked_for_is_told_and_only_of_ones_own_project(
     store: Store, project_id: int
 ) -> None:
-    keep(store, project_id, "llm", twice())
+    store_job(store, project_id, "llm", twice())
     with store.reading() as conn:
         assert set(attempt_facts(conn, project_id, [("llm", 1), ("llm", 9), ("no", 0)])) == {
             ("llm", 1)

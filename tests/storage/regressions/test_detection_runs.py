@@ -7,8 +7,8 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import detection_runs
 from ett_service.storage.regressions.detection_runs import DetectionRun
-from tests.builders import NOON, RECEIVED_AT
-from tests.fleet.fleets import calm_job, keep
+from tests.builders.clock import NOON, RECEIVED_AT
+from tests.builders.fleet import calm_job, store_job
 
 
 def made(project_id: int, number: int) -> DetectionRun:
@@ -28,7 +28,7 @@ def test_an_instant_is_kept_once(store: Store, project_id: int) -> None:
 def test_projects_are_behind_that_were_not_looked_at_since(store: Store, project_id: int) -> None:
     other = store.write(lambda conn: create_project(conn, "other", NOON))
     for one in (project_id, other):
-        keep(store, one, "job", calm_job(NOON - DAY_US, training=1))
+        store_job(store, one, "job", calm_job(NOON - DAY_US, training=1))
     add(store, made(project_id, 1))
 
     with store.reading() as conn:
@@ -37,8 +37,8 @@ def test_projects_are_behind_that_were_not_looked_at_since(store: Store, project
 
 
 def test_a_project_is_behind_once_its_first_job_had_begun(store: Store, project_id: int) -> None:
-    keep(store, project_id, "late", calm_job(NOON + HOUR_US, training=1))
-    keep(store, project_id, "later", calm_job(NOON + 2 * HOUR_US, training=1))
+    store_job(store, project_id, "late", calm_job(NOON + HOUR_US, training=1))
+    store_job(store, project_id, "later", calm_job(NOON + 2 * HOUR_US, training=1))
 
     with store.reading() as conn:
         assert detection_runs.projects_behind(conn, NOON + HOUR_US) == []
@@ -49,7 +49,7 @@ def test_what_there_is_is_told_of_a_project_that_was_never_searched(
     store: Store, project_id: int
 ) -> None:
     for hour in (1, 2):
-        keep(store, project_id, f"job {hour}", calm_job(NOON + hour * HOUR_US, training=1))
+        store_job(store, project_id, f"job {hour}", calm_job(NOON + hour * HOUR_US, training=1))
     with store.reading() as conn:
         found = detection_runs.unsearched(conn, project_id, NOON + DAY_US)
     assert found == (NOON + HOUR_US, RECEIVED_AT)

@@ -12,8 +12,8 @@ from ett_service.storage.record import markers
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import mutes
 from ett_service.storage.regressions.mutes import Mute, Muted
-from tests.builders import NOON
-from tests.regressions import COHORT, COMPILE
+from tests.builders.clock import NOON
+from tests.builders.regressions.stored import COHORT, COMPILE
 
 SERIES = Series(COMPILE, COHORT)
 WHOLE = Series(COMPILE, ())

@@ -14,9 +14,10 @@ from ett_service.storage.regressions.observations import (
     ObservedSegment,
     ObservedStage,
 )
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, event
-from tests.fleet.fleets import calm_job, failing_job, keep
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.builders.fleet import calm_job, failing_job, store_job
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event
 
 DAY = (NOON - HOUR, NOON + 23 * HOUR)
 SAVES = frozenset({Category.CHECKPOINT_BLOCKING})
@@ -39,8 +40,8 @@ def _running(store: Store, project_id: int, job: str, now: int) -> None:
 
 
 def test_attempts_come_with_what_they_spent_on_each_category(store: Store, project_id: int) -> None:
-    keep(store, project_id, "fails", failing_job(NOON))
-    keep(store, project_id, "calm", calm_job(NOON, initialising=3, compiling=12, training=90))
+    store_job(store, project_id, "fails", failing_job(NOON))
+    store_job(store, project_id, "calm", calm_job(NOON, initialising=3, compiling=12, training=90))
 
     with store.reading() as conn:
         calm, first, second = observations.attempts(conn, project_id, DAY)
@@ -63,8 +64,8 @@ def test_jobs_say_what_they_are_and_nothing_where_they_say_nothing(
         NOON, compiling=1, training=1,
         team="t", model="m", cluster="c", hardware="H100", precision="fp8",
     )  # fmt: skip
-    keep(store, project_id, "told", told)
-    keep(store, project_id, "untold", calm_job(NOON, training=1))
+    store_job(store, project_id, "told", told)
+    store_job(store, project_id, "untold", calm_job(NOON, training=1))
 
     with store.reading() as conn:
         found = dict(observations.jobs(conn, project_id, DAY, precision=True))
@@ -75,7 +76,7 @@ def test_jobs_say_what_they_are_and_nothing_where_they_say_nothing(
 
 
 def test_a_recovery_is_known_once_its_loop_began(store: Store, project_id: int) -> None:
-    keep(store, project_id, "fails", failing_job(NOON))
+    store_job(store, project_id, "fails", failing_job(NOON))
     over_at = NOON + 75 * MINUTE
 
     with store.reading() as conn:
@@ -87,7 +88,7 @@ def test_a_recovery_is_known_once_its_loop_began(store: Store, project_id: int) 
 
 def test_each_stop_for_a_save_is_one_stretch(store: Store, project_id: int) -> None:
     saves = [_saving(NOON + 20 * MINUTE, 2), _saving(NOON + 40 * MINUTE, 5)]
-    keep(store, project_id, "saves", [*calm_job(NOON, initialising=3, training=90), *saves])
+    store_job(store, project_id, "saves", [*calm_job(NOON, initialising=3, training=90), *saves])
 
     with store.reading() as conn:
         found = sorted(observations.segments(conn, project_id, DAY, SAVES))
@@ -103,7 +104,7 @@ def test_each_stop_for_a_save_is_one_stretch(store: Store, project_id: int) -> N
 
 
 def test_stages_are_summed_over_an_attempt(store: Store, project_id: int) -> None:
-    keep(store, project_id, "publishes", calm_job(NOON, training=5, publishing=10))
+    store_job(store, project_id, "publishes", calm_job(NOON, training=5, publishing=10))
 
     with store.reading() as conn:
         [found] = observations.stages(conn, project_id, DAY)
@@ -113,7 +114,7 @@ def test_stages_are_summed_over_an_attempt(store: Store, project_id: int) -> Non
 def test_what_is_open_at_an_instant_is_found_while_it_lasts(store: Store, project_id: int) -> None:
     now = NOON + 5 * MINUTE
     _running(store, project_id, "runs", now)
-    keep(store, project_id, "over", calm_job(NOON, initialising=3, training=90))
+    store_job(store, project_id, "over", calm_job(NOON, initialising=3, training=90))
 
     def found(at: int) -> dict[str, ObservedSegment]:
         with store.reading() as conn:
@@ -140,7 +141,7 @@ def test_a_stretch_that_is_open_is_not_completed(store: Store, project_id: int) 
 
 def test_exclusions_that_stand_are_read_by_job(store: Store, project_id: int) -> None:
     for job in ("a", "b", "c"):
-        keep(store, project_id, job, calm_job(NOON, training=5))
+        store_job(store, project_id, job, calm_job(NOON, training=5))
     windows = [Exclusion(NOON, NOON + HOUR), Exclusion(None, NOON)]
     for job, some in (("a", windows), ("b", [Exclusion()]), ("c", [Exclusion()])):
         key = JobKey(project_id, job)

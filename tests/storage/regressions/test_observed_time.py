@@ -8,9 +8,9 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.regressions.observations import DailyTime, daily_time
-from tests.aggregation.deliveries import refreshed
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT
-from tests.fleet.fleets import LATER, calm_job, keep
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.builders.fleet import LATER, calm_job, store_job
+from tests.builders.ledgers import refreshed
 
 DAY = 24 * HOUR
 MIDNIGHT = NOON - 12 * HOUR
@@ -27,10 +27,10 @@ def test_time_is_summed_by_cohort_and_day_from_any_full_hour_on(
     store: Store, project_id: int, first_us: int
 ) -> None:
     first = calm_job(NOON, compiling=10, training=20, cluster="c", model="m")
-    keep(store, project_id, "a", first)
+    store_job(store, project_id, "a", first)
     other = calm_job(NOON, training=30, code_version="2", cluster="c", model="m")
-    keep(store, project_id, "b", other)
-    keep(store, project_id, "c", calm_job(NOON + DAY, training=40, cluster="c", model="n"))
+    store_job(store, project_id, "b", other)
+    store_job(store, project_id, "c", calm_job(NOON + DAY, training=40, cluster="c", model="n"))
 
     [one, next_one] = _found(store, project_id, first_us, 3)
     assert (one.day, one.labels, one.other) == (1, ("c", "m"), False)
@@ -42,7 +42,7 @@ def test_time_is_summed_by_cohort_and_day_from_any_full_hour_on(
 
 
 def test_excluded_time_is_left_out(store: Store, project_id: int) -> None:
-    key = keep(store, project_id, "a", calm_job(NOON, training=60))
+    key = store_job(store, project_id, "a", calm_job(NOON, training=60))
     _exclude(store, key, Exclusion(NOON, NOON + 15 * MINUTE))
     [phase] = _found(store, project_id, MIDNIGHT, 1)
     assert sum(phase.us) == 8 * 45 * MINUTE

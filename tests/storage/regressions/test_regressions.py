@@ -24,8 +24,8 @@ from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import findings, regressions
 from ett_service.storage.regressions.findings import Change, Regression
 from ett_service.storage.regressions.regressions import Act, NotFiring, RegressionFilter
-from tests.builders import NOON
-from tests.regressions import ATTRIBUTION, COHORT, ONSET, finding
+from tests.builders.clock import NOON
+from tests.builders.regressions.stored import ATTRIBUTION, COHORT, ONSET, finding
 
 RULES = StateRules()
 COMPILE = finding()

@@ -13,8 +13,8 @@ from ett_service.core.regressions.finding import Attribution, Cohort, Metric, Su
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import regressions
 from ett_service.storage.regressions.regressions import Act
-from tests.builders import NOON
-from tests.regressions import ONSET, finding, fires, searched
+from tests.builders.clock import NOON
+from tests.builders.regressions.stored import ONSET, finding, fires, searched
 from tests.storage.viewed import instant, read
 
 OTHER: Cohort = (("cluster", "a"), ("model", "rare"))

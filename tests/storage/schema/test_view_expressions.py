@@ -4,7 +4,7 @@ import pytest
 
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import marker
-from tests.builders import NOON, SECOND
+from tests.builders.clock import NOON, SECOND
 from tests.storage.viewed import instant, read
 
 

@@ -31,9 +31,10 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record.corrections import put_exclusion, take_back_exclusion
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema.views import READER, VIEWS
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, SECOND, event, progress
-from tests.core.story import told
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
+from tests.builders.drawn.story import drawn_story
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event, progress
 from tests.storage.viewed import all_of, instant, read
 
 PAGE = Path(__file__).parents[3] / "docs" / "views.md"
@@ -243,7 +244,7 @@ def test_an_attempt_stands_with_its_time_to_the_loop_its_evidence_and_its_stages
 def test_the_loop_in_the_view_is_the_loop_of_the_ledger(store: Store, project_id: int) -> None:
     expected = {}
     for seed in range(10):
-        key, events = JobKey(project_id, f"story-{seed}"), told(NOON, Random(seed))
+        key, events = JobKey(project_id, f"story-{seed}"), drawn_story(NOON, Random(seed))
         deliver(store, key, events)
         refreshed(store, key, NOON + 100 * HOUR)
         for one in fold(events, {}, NOON + 100 * HOUR).attempts:
@@ -359,7 +360,7 @@ def _libpq(url: URL) -> str:
 def test_a_story_of_any_kind_can_be_read(store: Store, project_id: int) -> None:
     for seed in range(10):
         key = JobKey(project_id, f"story-{seed}")
-        deliver(store, key, told(NOON, Random(seed)))
+        deliver(store, key, drawn_story(NOON, Random(seed)))
         refreshed(store, key, NOON + 100 * HOUR)
 
     not_told = {"ett_v_markers", "ett_v_stages", "ett_v_regressions"}

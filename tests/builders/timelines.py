@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,12 @@ import pytest
 
 from ett_service.core.events import EVENT_TYPES, AttemptEnded, Event
 from ett_service.core.words import Cause, Origin, Outcome, Phase
+from tests.builders.clock import instant
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "timelines"
 FILES = ("lifelike", "rough", "dense")
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WORDS = {"phase": Phase, "outcome": Outcome, "origin": Origin, "cause": Cause}
 
 
@@ -47,16 +46,11 @@ def cases(file: str) -> Iterator[Case]:
         )
 
 
-def instant(text: str) -> int:
-    """Microseconds since the Unix epoch of an RFC 3339 instant."""
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
-
-
 def event(wire: Mapping[str, Any]) -> Event:
     """Build an event from its members on the wire; equal content gives an equal ``id``."""
     kind = EVENT_TYPES[wire["type"]]
-    known = {field.name for field in fields(kind)}
-    members = {name: _value(name, value) for name, value in wire.items() if name in known}
+    names = {field.name for field in fields(kind)}
+    members = {name: _value(name, value) for name, value in wire.items() if name in names}
     if kind is not AttemptEnded:
         members.setdefault("cycle", 0)
     built = kind(**{"id": "", **members})

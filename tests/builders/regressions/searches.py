@@ -21,9 +21,9 @@ from ett_service.storage.regressions.detection_runs import DetectionRun
 from ett_service.worker.lease import LeaseThread
 from ett_service.worker.notify import Audience
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
-from tests.builders import NOON
-from tests.fleet.fleets import calm_job, keep
-from tests.regressions import ATTRIBUTION
+from tests.builders.clock import NOON
+from tests.builders.fleet import calm_job, store_job
+from tests.builders.regressions.stored import ATTRIBUTION
 
 RECEIVER = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook", FORMATS["generic"])
 
@@ -51,10 +51,10 @@ class Script:
         return self.now_us
 
 
-def evaluated(found: Sequence[Finding]) -> RunResult:
+def evaluated(findings: Sequence[Finding]) -> RunResult:
     """Return what one run says."""
-    told = tuple(RunFinding(one, Severity.HIGH, ATTRIBUTION) for one in found)
-    return RunResult(told, (), series=7)
+    run_findings = tuple(RunFinding(finding, Severity.HIGH, ATTRIBUTION) for finding in findings)
+    return RunResult(run_findings, (), series=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +75,27 @@ class Search:
         self.thread.run_once(epoch)
 
 
-def detecting(script: Script, **asked: object) -> DetectionOptions:
+def detecting(script: Script, **options: object) -> DetectionOptions:
     """Return options by which a thread finds what the script says."""
     audience = Audience(Directory([RECEIVER]))
-    known = DetectionOptions(
+    defaults = DetectionOptions(
         rules=StateRules(), audience=audience, evaluate=script.evaluate, clock=script.clock
     )
-    return replace(known, **asked)  # type: ignore[arg-type]
+    return replace(defaults, **options)  # type: ignore[arg-type]
 
 
 def searched_before(
     store: Store, project_id: int, midnight_us: int = NOON // DAY_US * DAY_US
 ) -> None:
     """Give a project a job and a run of the day before."""
-    keep(store, project_id, "first", calm_job(midnight_us - DAY_US, training=10))
+    store_job(store, project_id, "first", calm_job(midnight_us - DAY_US, training=10))
     run = DetectionRun(project_id, midnight_us - DAY_US, 0, 0, 0, "{}")
     store.write(partial(detection_runs.add, run=run, now_us=run.at_us))
 
 
 @contextmanager
-def searching(store: Store, script: Script, **asked: object) -> Iterator[Search]:
+def searching(store: Store, script: Script, **options: object) -> Iterator[Search]:
     """Have an evaluator lead until the end of the block."""
-    thread = DetectionThread(store, detecting(script, **asked))
+    thread = DetectionThread(store, detecting(script, **options))
     yield Search(script, thread, thread.lease)
     thread.lease.resign()

@@ -14,14 +14,15 @@ from ett_service.core.events import (
 from ett_service.core.words import Origin, Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.aggregation.deliveries import deliver, refreshed
-from tests.builders import HOUR, MINUTE, NOON, event, progress
+from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event, progress
 
 LATER = NOON + 400 * 24 * HOUR
 """When everything here is long over."""
 
 
-def keep(store: Store, project_id: int, job: str, events: Sequence[Event]) -> JobKey:
+def store_job(store: Store, project_id: int, job: str, events: Sequence[Event]) -> JobKey:
     """Store the job's events and its ledger."""
     key = JobKey(project_id, job)
     deliver(store, key, events)

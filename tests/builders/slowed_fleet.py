@@ -15,8 +15,9 @@ from ett_service.core.events import (
 from ett_service.core.words import Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.markers import add_marker
-from tests.builders import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND, event
-from tests.fleet.fleets import keep
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT, SECOND
+from tests.builders.fleet import store_job
+from tests.builders.record import event
 
 DAY = 24 * HOUR
 DAYS = 44
@@ -46,7 +47,7 @@ def slowed(
         slow = factor if is_new and cluster == "a" and at < until else 1.0
         init_us = round(slow * 100 * SECOND * draws.lognormvariate(0, 0.15))
         version = NEW if is_new else OLD
-        keep(store, project_id, f"job-{place:03}", list(_job(at, cluster, version, init_us)))
+        store_job(store, project_id, f"job-{place:03}", list(_job(at, cluster, version, init_us)))
     release = Marker("release", onset, MarkerKind.DEPLOY, f"Release {NEW}", None, {})
     store.write(
         lambda conn: add_marker(conn, project_id, release, made_by="ett_x", now_us=RECEIVED_AT)

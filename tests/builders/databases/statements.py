@@ -17,7 +17,7 @@ class Crash(Exception):
 
 
 @contextmanager
-def heard(conn: Connection) -> Iterator[list[str]]:
+def recorded_statements(conn: Connection) -> Iterator[list[str]]:
     """Collect the statements that are executed on *conn*."""
     statements: list[str] = []
 

@@ -4,15 +4,13 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ett_service.client.transport import Unreachable, request
-
-PATIENCE_S = 60.0
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
 
 _SHOWN = 2000  #: characters of a log that a failure shows
 
@@ -33,13 +31,13 @@ class Program:
         """Wait until it answers at *url*."""
 
         def answers() -> bool:
-            assert self._process.poll() is None, self.told()
+            assert self._process.poll() is None, self.logged()
             try:
                 return request("GET", url).status == 200
             except Unreachable:
                 return False
 
-        eventually(answers, self.told)
+        wait_for(answers, self.logged)
 
     def stop(self) -> None:
         """Ask it to end, and see that it has."""
@@ -52,21 +50,9 @@ class Program:
                 self._process.wait()
                 raise
 
-    def told(self) -> str:
+    def logged(self) -> str:
         """Return the end of its log."""
         return f"{self.log.name}:\n{self.log.read_text()[-_SHOWN:]}"
-
-
-def eventually(
-    look: Callable[[], Any], told: Callable[[], str] = str, *, patience_s: float = PATIENCE_S
-) -> Any:
-    """Look until there is something to see, and return it; *told* says what else there was."""
-    until = time.monotonic() + patience_s
-    while time.monotonic() < until:
-        if found := look():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"it did not come about in {patience_s} s\n{told()}")
 
 
 def free_port() -> int:

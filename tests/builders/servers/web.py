@@ -63,12 +63,12 @@ class Web:
     @property
     def events(self) -> list[dict[str, Any]]:
         """Every event that was accepted, in order of arrival, each id once."""
-        kept: dict[str, dict[str, Any]] = {}
-        for one in list(self.received):
-            if one.path == "/v1/events" and self.answer(one).status == 200:
-                for event in one.batch["events"]:
-                    kept.setdefault(event["id"], event)
-        return list(kept.values())
+        events: dict[str, dict[str, Any]] = {}
+        for request in list(self.received):
+            if request.path == "/v1/events" and self.answer(request).status == 200:
+                for event in request.batch["events"]:
+                    events.setdefault(event["id"], event)
+        return list(events.values())
 
 
 def _handler(web: Web) -> type[BaseHTTPRequestHandler]:

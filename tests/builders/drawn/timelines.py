@@ -5,7 +5,9 @@ shrink well. ``tiny_heaps`` and ``rough_heaps`` are the same, larger and denser 
 only their seed shrinks. ``lifelike_timelines`` are stories that a trainer could send.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -27,8 +29,8 @@ from ett_service.core.events import (
 )
 from ett_service.core.ledger.results import Limits
 from ett_service.core.words import Cause, Origin, Outcome, Phase
-from tests.core.heap import heaped
-from tests.core.story import told
+from tests.builders.drawn.heap import heaped
+from tests.builders.drawn.story import drawn_story
 
 SECOND = 1_000_000
 BIRTH = 1_740_816_000 * SECOND  #: some instant of this century
@@ -190,7 +192,7 @@ def _heap_of_minutes(seed: int) -> Timeline:
 
 def _story(seed: int) -> Timeline:
     chance = Random(seed)
-    events = told(BIRTH, chance)
+    events = drawn_story(BIRTH, chance)
     offsets = {"host-1": chance.choice([0, 40 * SECOND])}
     return Timeline(events, offsets, BIRTH + chance.randrange(20_000) * SECOND, Limits())
 
@@ -201,3 +203,9 @@ rough_heaps = _seeds.map(_heap_of_minutes)
 lifelike_timelines = _seeds.map(_story)
 
 timelines = st.one_of(tiny_timelines, rough_timelines, tiny_heaps, rough_heaps, lifelike_timelines)
+
+
+def in_batches(events: Sequence[Event], chance: Random) -> list[Sequence[Event]]:
+    """Cut a sequence at some random places."""
+    cuts = sorted(chance.choices(range(len(events) + 1), k=3))
+    return [events[i:j] for i, j in pairwise([0, *cuts, len(events)])]

@@ -60,7 +60,7 @@ class Narrator:
             self.send(SpanOver, phase=phase, start=start, rank=rank)
 
 
-def told(birth: int, chance: Random) -> tuple[Event, ...]:
+def drawn_story(birth: int, chance: Random) -> tuple[Event, ...]:
     """One job of one to four attempts, with some events lost and one producer's clock off."""
     narrator = Narrator(chance, birth, launch=chance.choice(["", "8041"]))
     narrator.send(JobFacts, gpus=chance.choice([None, 8, 64]))

@@ -19,8 +19,9 @@ from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.events import encode_body
 from ett_service.storage.schema import dirty, event, job, producer
-from tests.builders import MINUTE, NOON, RECEIVED_AT, SECOND, progress
-from tests.builders import event as fact
+from tests.builders.clock import MINUTE, NOON, RECEIVED_AT, SECOND
+from tests.builders.record import event as fact
+from tests.builders.record import progress
 
 _batches = itertools.count(1)
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 
 from dashboards.build.kit import Dashboard, Query, Variable, VariableKind
 from dashboards.build.variables import filled
-from tests.live.prometheus import Prometheus, Sample
+from tests.builders.servers.prometheus import Prometheus, Sample
 
 POINTS = 1000
 """A panel's width: so many points Grafana asks for at most."""
@@ -75,6 +76,15 @@ class Viewer:
             return self.prometheus.query(text, self.range.end_s)
         return self.prometheus.over(text, self.range.first_s, self.range.end_s, self.range.step_s)
 
+    def unanswered(self, dashboard: Dashboard) -> Iterator[tuple[str, str]]:
+        """Yield the panels that need data, each with a query to which no number is answered."""
+        chosen = self.chosen(dashboard)
+        for panel in dashboard.panels:
+            for query in panel.queries:
+                samples = self.ask(query, chosen)
+                if panel.needs_data and not query.may_be_empty and not _has_a_number(samples):
+                    yield panel.title, query.text
+
     def filled(self, text: str, chosen: Mapping[str, str]) -> str:
         """Return a query with its variables' values in their places."""
         return filled(text, {**self.range.variables(), **chosen})
@@ -106,3 +116,7 @@ class Viewer:
             end=self.range.end_s,
             **{"match[]": selector or '{__name__=~".+"}'},
         )
+
+
+def _has_a_number(samples: Sequence[Sample]) -> bool:
+    return any(not isnan(value) for sample in samples for _, value in sample.points)

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 
 from ett_service.metrics.text import END, TextFormat
 from ett_service.storage.metrics import counters as storage
-from tests.live.programs import needed
+from tests.builders.servers.programs import needed
 
 Labels = tuple[tuple[str, str], ...]
 Page = dict[str, dict[Labels, float]]
@@ -52,6 +52,6 @@ def lint(page: bytes) -> str:
     """Return what promtool has to say about a page in the plain format, which it can read."""
     command = [needed("promtool", "prometheus"), "check", "metrics"]
     checked = subprocess.run(command, input=page, capture_output=True, check=False)
-    said = checked.stdout.decode() + checked.stderr.decode()
-    assert checked.returncode in (0, 3), said
-    return said
+    output = checked.stdout.decode() + checked.stderr.decode()
+    assert checked.returncode in (0, 3), output
+    return output

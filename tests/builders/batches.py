@@ -5,7 +5,8 @@ from typing import Any
 
 from ett_service.ingest.decode import Arrival, Batch, decode
 from ett_service.ingest.wire import Limits
-from tests.builders import NOON, wire
+from tests.builders.clock import NOON
+from tests.builders.record import wire
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -23,7 +24,7 @@ def batch(*events: dict[str, Any], now_us: int = NOON, **members: Any) -> Batch:
     return read(json.dumps({"events": events, **members}).encode(), now_us=now_us)
 
 
-def kept(kind: str = "heartbeat", **members: Any) -> Arrival:
+def accepted(kind: str = "heartbeat", **members: Any) -> Arrival:
     """Decode one event that is taken."""
     (arrival,) = batch(wire(kind, **members)).arrivals
     return arrival

@@ -22,9 +22,8 @@ from ett_service.storage.receivers import deliveries, outbox
 from ett_service.storage.receivers.deliveries import Delivery, DeliveryFilter
 from ett_service.storage.receivers.outbox import Message
 from ett_service.worker.deliver import DeliveryThread
-from tests.builders import NOON
-from tests.notifications.notices import NOTICE
-from tests.worker.rig import Clock
+from tests.builders.clock import NOON, Clock
+from tests.builders.receivers.notices import NOTICE
 
 SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -106,16 +105,16 @@ def delivering(
 def run_once(deliverer: DeliveryThread) -> int:
     """Send what is due, wait for the end of it, and return how much that was."""
     begun = deliverer.run_once()
-    for one in begun:
-        one.join()
+    for thread in begun:
+        thread.join()
     return len(begun)
 
 
-def kept(store: Store, **wanted: object) -> list[Delivery]:
+def deliveries_in(store: Store, **wanted: object) -> list[Delivery]:
     """Read deliveries, the first of them first."""
     with store.reading() as conn:
-        found = deliveries.listing(conn, DeliveryFilter(**wanted), limit=1_000)  # type: ignore[arg-type]
-    return found[::-1]
+        newest_first = deliveries.listing(conn, DeliveryFilter(**wanted), limit=1_000)  # type: ignore[arg-type]
+    return newest_first[::-1]
 
 
 def sender(

@@ -29,7 +29,7 @@ class Recording:
         """Every event that is on disk."""
         return spooled(self.recorder.spool.directory)
 
-    def said(self, *types: str) -> list[dict[str, Any]]:
+    def events_of(self, *types: str) -> list[dict[str, Any]]:
         """The events of these types, in the order of their instants."""
         chosen = [event for event in self.events if event["type"] in types]
         return sorted(chosen, key=lambda event: int(event["mono_us"]))
@@ -59,9 +59,11 @@ def spooled(root: Path) -> list[dict[str, Any]]:
 
 def environment(spool: Path, url: str | None = None, **more: str) -> dict[str, str]:
     """Return the environment of a trainer: none of a scheduler's or torchrun's variables."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    told = {"ETT_SPOOL": str(spool), "ETT_JOB": "j", "PYTHONPATH": str(REPOSITORY)}
-    return kept | told | ({"ETT_URL": url, "ETT_API_KEY": "ett_key"} if url else {}) | more
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    variables = {"ETT_SPOOL": str(spool), "ETT_JOB": "j", "PYTHONPATH": str(REPOSITORY)}
+    return (
+        inherited | variables | ({"ETT_URL": url, "ETT_API_KEY": "ett_key"} if url else {}) | more
+    )
 
 
 def run_trainer(

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from ett_service.client.transport import request
-from tests.live.programs import Program, eventually, free_port, needed, run
+from tests.builders.servers.programs import Program, free_port, needed, run
+from tests.builders.servers.waiting import wait_for
 
 SCRAPE_JOB = "ett"
 
@@ -74,17 +75,17 @@ class Prometheus:
         if self._program is not None:
             self._program.stop()
 
-    def told(self) -> str:
+    def logged(self) -> str:
         """Return the end of its log."""
-        return "" if self._program is None else self._program.told()
+        return "" if self._program is None else self._program.logged()
 
     def query(self, expression: str, at: float | None = None) -> list[Sample]:
         """Evaluate *expression* at one instant, in seconds since the Unix epoch."""
         moment = {} if at is None else {"time": f"{at:.3f}"}
-        found = self.ask("query", query=expression, **moment)
-        if found["resultType"] == "scalar":
-            return [Sample({}, [_point(found["result"])])]
-        return [_sample(one) for one in found["result"]]
+        answer = self.ask("query", query=expression, **moment)
+        if answer["resultType"] == "scalar":
+            return [Sample({}, [_point(answer["result"])])]
+        return [_sample(series) for series in answer["result"]]
 
     def over(self, expression: str, start: float, end: float, step_s: float) -> list[Sample]:
         """Evaluate *expression* at every step from *start* to *end*."""
@@ -108,8 +109,8 @@ class Prometheus:
         """Wait for a scrape that began after *since*, in seconds since the Unix epoch."""
         after = time.time() if since is None else since
         scraped = f'count(timestamp(up{{job="{SCRAPE_JOB}"}}) > {after})'
-        eventually(
-            lambda: any(one.value >= len(self.targets) for one in self.query(scraped)), self.told
+        wait_for(
+            lambda: any(one.value >= len(self.targets) for one in self.query(scraped)), self.logged
         )
 
     def _config(self) -> dict[str, Any]:
@@ -140,9 +141,9 @@ def backfill(samples: Path, blocks: Path) -> None:
     run([*make, "openmetrics", str(samples), str(blocks)])
 
 
-def _sample(found: Mapping[str, Any]) -> Sample:
-    told = found.get("values") or [found["value"]]
-    return Sample(found["metric"], [_point(one) for one in told])
+def _sample(series: Mapping[str, Any]) -> Sample:
+    told = series.get("values") or [series["value"]]
+    return Sample(series["metric"], [_point(one) for one in told])
 
 
 def _point(told: Sequence[Any]) -> tuple[float, float]:

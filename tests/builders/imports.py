@@ -7,7 +7,7 @@ from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.importers.importer import Report
 from ett_service.importers.mlperf import read
-from tests.core.corpus import event
+from tests.builders.timelines import event
 
 DAY_US = 86_400_000_000
 

@@ -1,0 +1,71 @@
+"""The engines that a test runs on, and databases of them."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import URL, Connection, exists, literal, make_url, select, union_all
+
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import Store
+from ett_service.storage.schema import metadata
+
+DIALECTS = ("sqlite", "postgresql")
+
+ON_ONE_ENGINE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+"""For what the engine has no part in."""
+
+#: Names the tables that hold something, but for the one that names the store.
+_FILLED = union_all(
+    *(
+        select(literal(table.name)).where(exists(select(literal(1)).select_from(table)))
+        for table in metadata.sorted_tables
+        if table.name != "store"
+    )
+)
+
+
+@contextmanager
+def new_postgresql(server: str) -> Iterator[str]:
+    """Create a database on *server*, and drop it in the end whoever still uses it."""
+    name = f"ett_test_{uuid.uuid4().hex[:12]}"
+    address = make_url(server).set(drivername="postgresql")
+    with psycopg.connect(_text(address), autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name}")
+    try:
+        yield _text(address.set(drivername="postgresql+psycopg", database=name))
+    finally:
+        with psycopg.connect(_text(address), autocommit=True) as conn:
+            conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def new_database(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """Make a database of the engine that is *request*'s parameter, with the current schema."""
+    with ExitStack() as stack:
+        url = f"sqlite:///{folder / 'ett.db'}"
+        if request.param == "postgresql":
+            url = stack.enter_context(new_postgresql(request.getfixturevalue("postgres_url")))
+        migrate(url)
+        yield url
+
+
+def _text(address: URL) -> str:
+    return address.render_as_string(hide_password=False)
+
+
+def clear(store: Store) -> None:
+    """Forget all that *store* holds but its own name."""
+
+    def forget(conn: Connection) -> None:
+        filled = set(conn.execute(_FILLED).scalars())
+        for table in reversed(metadata.sorted_tables):
+            if table.name in filled:
+                conn.execute(table.delete())
+        own_name = metadata.tables["store"].c.name == "store_epoch"
+        conn.execute(metadata.tables["store"].delete().where(~own_name))
+
+    store.write(forget)

@@ -1,0 +1,24 @@
+"""Waiting for what comes about in its own time."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+PATIENCE_S = 120.0
+"""Only bounds a hang: a busy machine may take its time."""
+
+_LOOK_EVERY_S = 0.01
+
+
+def wait_for(
+    look: Callable[[], T | None], told: Callable[[], str] = str, *, patience_s: float = PATIENCE_S
+) -> T:
+    """Look until there is something true to see, and return it; *told* says what else there was."""
+    until = time.monotonic() + patience_s
+    while time.monotonic() < until:
+        if seen := look():
+            return seen
+        time.sleep(_LOOK_EVERY_S)
+    raise AssertionError(f"it did not come about in {patience_s} s\n{told()}")
