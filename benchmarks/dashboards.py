@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from rich.progress import track
 from sqlalchemy import Connection, text
 
-from ett_service.api.serve import settle
+from ett_service.api.app import settle
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.fleet.totals import MEASURES, Totals, place
 from ett_service.core.words import Category

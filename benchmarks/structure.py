@@ -21,21 +21,22 @@ from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
-from ett_service.core.intervals import HOUR_US
+from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.ingest.wire import Limits
-from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import SCOPES, create_key
+from ett_service.storage.regressions import detection_runs
+from ett_service.storage.regressions.detection_runs import DetectionRun
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsThread
-from ett_service.worker.notify import Audience
+from ett_service.worker.notify import Audience, enqueue
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from tests.builders.clock import Clock
 from tests.builders.receivers.deliveries import delivering, named, run_once
 from tests.builders.receivers.listening import receiving
-from tests.builders.slowed_fleet import END, slowed
+from tests.builders.slowed_fleet import ONSET, slowed
 
 PACKAGE = Path(__file__).parents[1] / "ett_service"
 NOW_US = 1_772_370_000_000_000
@@ -86,6 +87,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
+        self.before_notices: set[str] = set()
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -103,6 +105,8 @@ class Trace:
         if event == "call" and code.co_name != "<module>":
             path = Path(code.co_filename)
             if path.is_relative_to(PACKAGE):
+                if code is enqueue.__code__:
+                    self.before_notices = set(self.passed)
                 self.passed.add(str(path.relative_to(PACKAGE)))
 
     def taken(self) -> set[str]:
@@ -150,35 +154,32 @@ def ways_of_events() -> Iterator[tuple[str, set[str], int]]:
 
 
 def ways_of_findings() -> Iterator[tuple[str, set[str], int]]:
-    """Follow a search to a regression that fires, and that on to a receiver."""
-    with receiving() as listening:
-        receiver = named("a", listening.url)
-        to_state = searched([])
-        yield "from a search to the state of a finding", to_state, 30
-        to_message = searched([receiver])
-        yield "from there on to a delivered message", to_message - to_state, 14
-
-
-def searched(receivers: list[Receiver]) -> set[str]:
-    """Search a fleet that has become slow, notify *receivers*, and return the files passed."""
+    """Follow the daily search that makes a regression fire, and that on to a receiver."""
     trace = Trace()
-    with trace.recording(), migrated_store() as store:
+    with receiving() as listening, trace.recording(), migrated_store() as store:
         key_of_a_project(store)
         slowed(store, project_id=1)
-        options = DetectionOptions(
-            audience=Audience(Directory(receivers)), clock=lambda _: END + HOUR_US
+        searched = DetectionRun(1, ONSET, 0, 0, 0, "{}")
+        store.write(lambda conn: detection_runs.add(conn, searched, ONSET))
+        receiver = named("a", listening.url)
+        clock = Clock(ONSET + DAY_US + HOUR_US)
+        audience = Audience(Directory([receiver]))
+        search = DetectionThread(
+            store, DetectionOptions(audience=audience, clock=lambda _: clock())
         )
-        search = DetectionThread(store, options)
-        with delivering(store, Clock(END + HOUR_US), receivers) as delivery:
-            search.lease.renew()
-            trace.taken()
-            assert search.lease.epoch is not None
-            search.run_once(search.lease.epoch)
-            sent = run_once(delivery) if receivers else 0
-            passed = trace.taken()
-        assert sent == len(receivers)
+        search.lease.renew()
+        with delivering(store, clock, [receiver]) as delivery:
+            while True:
+                assert search.lease.epoch is not None
+                trace.taken()
+                search.run_once(search.lease.epoch)
+                if run_once(delivery):
+                    break
+                clock.now_us += DAY_US
+        to_message, to_state = trace.taken(), trace.before_notices
         search.lease.resign()
-    return passed
+    yield "from a search to the state of a finding", to_state, 30
+    yield "from there on to a delivered message", to_message - to_state, 14
 
 
 def main() -> int:

@@ -16,18 +16,16 @@ from ett_service.detection.options import Options, Plan
 from ett_service.ingest.wire import Limits
 from ett_service.metrics.gauges import GaugeOptions
 from ett_service.notifications.guard import Allowed
-from ett_service.notifications.routing import Directory
-from ett_service.notifications.schedule import Schedule
+from ett_service.notifications.routing import Directory, Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate, sqlite
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.metrics.labels import LabelLimits
-from ett_service.worker.deliver import DeliveryThread
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsOptions
-from ett_service.worker.notify import Audience
+from ett_service.worker.notify import Audience, DeliveryThread
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from ett_service.worker.thread import PeriodicThread
 
@@ -42,7 +40,7 @@ def serve(settings: Settings, now_us: Clock) -> None:
         EttError: The database cannot be opened.
         OSError: The address cannot be listened on.
     """
-    from ett_service.api.serve import serve  # noqa: PLC0415 -- the web framework is for it alone
+    from ett_service.api.app import serve  # noqa: PLC0415 -- the web framework is for it alone
 
     serve(settings, application(settings, now_us))
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from dashboards.build import PACKS
 from dashboards.build.alerting import COPY, alerting
 from dashboards.build.files import write
-from ett_service.metrics.rules.objective import Objective
-from ett_service.metrics.rules.rule import Links
+from ett_service.metrics.rules.rule import Links, Objective
 
 ROOT = Path(__file__).parents[1]
 

@@ -7,8 +7,7 @@ from typing import Any
 import yaml
 
 from ett_service.metrics.rules.files import groups
-from ett_service.metrics.rules.objective import Objective
-from ett_service.metrics.rules.rule import Alert, Group, Links, Scale
+from ett_service.metrics.rules.rule import Alert, Group, Links, Objective, Scale
 
 COPY = "provisioning/alerting/ett.yaml.disabled"
 """Its path below ``dashboards/``; Grafana does not load a file of that name."""

@@ -18,9 +18,9 @@ from ett_service.api.app import create_app
 from ett_service.api.state import AppState
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import WireEvent
+from ett_service.demo.fleet import IMPACT_FLOOR
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
-from ett_service.demo.settings_file import IMPACT_FLOOR
 from ett_service.detection.options import Options, Plan
 from ett_service.fleet.economy import Economy
 from ett_service.ingest.text import parse_instant

@@ -17,8 +17,8 @@ from dashboards.pictures.asking import Asking, OfPostgres, OfPrometheus, Steps
 from dashboards.pictures.blocks import import_text, levels, openmetrics, record
 from dashboards.pictures.past import Page, pages
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
+from ett_service.demo.fleet import settings_text
 from ett_service.demo.generator import generate
-from ett_service.demo.settings_file import settings_text
 from ett_service.settings import load
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store

@@ -12,7 +12,7 @@ from ett_service.demo.calendar import DAY, HOUR, Almanac, Draws, midnight
 from ett_service.demo.fleet import CLUSTERS, MODELS, Model, Planted, Stream
 from ett_service.demo.life import Life, Story
 from ett_service.demo.stops import Taking
-from ett_service.demo.work import Job, submit
+from ett_service.demo.training import Job, submit
 
 VERSION = 1
 

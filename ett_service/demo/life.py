@@ -9,8 +9,7 @@ from ett_service.core.words import Cause, Outcome
 from ett_service.demo.calendar import HOUR, MINUTE, SECOND, Almanac, Draws, Tape, WireEvent
 from ett_service.demo.fleet import Planted
 from ett_service.demo.stops import Stop, Taking, Then, next_stop
-from ett_service.demo.training import Loop, Start, Trained, start_up
-from ett_service.demo.work import Job
+from ett_service.demo.training import Job, Loop, Start, Trained, start_up
 
 _HANG = 10 * MINUTE  #: what a collective waits before its watchdog ends the process
 _WARM = 0.65  #: of first attempts find compiled code in the shared cache

@@ -13,7 +13,7 @@ from ett_service.demo.fleet import (
     OUT_CLUSTER,
     PREEMPTIBLE_AFTER_HOURS,
 )
-from ett_service.demo.work import Job
+from ett_service.demo.training import Job
 
 Members = Mapping[str, object]
 

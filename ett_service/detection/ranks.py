@@ -158,8 +158,3 @@ def _spread(values: Floats) -> float:
     """Return a robust standard deviation, or the plain one where most values are equal."""
     robust = MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values))))
     return robust or float(np.std(values, ddof=1))
-
-
-def logarithms(us: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Floats:
-    """Return natural logarithms of microseconds, of 0.1 s at least."""
-    return np.log(np.maximum(us, 100_000))

@@ -1,16 +1,30 @@
 """Notification: puts into the outbox which changes of regressions receivers do not know yet."""
 
+import logging
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 from sqlalchemy import Connection
+from typing_extensions import override
 
+from ett_service.core.errors import EttError
+from ett_service.core.intervals import SECOND_US
 from ett_service.core.regressions.finding import State
-from ett_service.notifications.notice import Notice, Status, to_json
-from ett_service.notifications.routing import Directory, targets
-from ett_service.storage.receivers import outbox
-from ett_service.storage.receivers.outbox import Message
+from ett_service.notifications.notice import Notice, Status, from_json, to_json
+from ett_service.notifications.routing import Directory, Schedule, targets
+from ett_service.notifications.sender import Outcome, Sender, is_repeated
+from ett_service.storage.engine import lease
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.store import Store
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.deliveries import Claim, DeliveryState, Message, TryResult
 from ett_service.storage.regressions import findings, mutes
 from ett_service.storage.regressions.findings import Regression
+from ett_service.worker.thread import PeriodicThread
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +62,7 @@ def enqueue(conn: Connection, audience: Audience, now_us: int) -> None:
                 Message(receiver.owner, receiver.name, body)
                 for receiver in targets(notice, receivers)
             ]
-            outbox.put(
+            deliveries.put(
                 conn, notice.project_id, notice.fingerprint, notice.version, messages, now_us
             )
         findings.mark_notified(conn, regression)
@@ -70,4 +84,160 @@ def _notice(regression: Regression, public_url: str) -> Notice:
         finding=standing.finding,
         attribution=regression.attribution,
         public_url=public_url,
+    )
+
+
+log = logging.getLogger(__name__)
+
+Settle: TypeAlias = Callable[[int], TryResult]
+"""From the instant at which a try ended to its consequences."""
+
+_MOST_AT_ONCE = 16
+_POLL_SECONDS = 0.5
+_RECORD_RETRY_SECONDS = 1.0  #: while the database is away
+_RECORD_RETRIES = 30
+#: A claim lasts longer than the longest request, so that its outcome can still be recorded.
+_CLAIM_MARGIN_US = 45 * SECOND_US
+
+
+class DeliveryThread(PeriodicThread):
+    """Sends due deliveries, each in a thread of its own.
+
+    Several workers on one database share the deliveries, by the *clock* of the database. If one
+    dies, the others take its deliveries once their claims expire. At the end, requests in flight
+    get *patience_seconds* to finish.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        sender: Sender,
+        schedule: Schedule | None = None,
+        *,
+        clock: Callable[[Connection], int] = lease.now_us,
+        patience_seconds: float = 5.0,
+    ) -> None:
+        super().__init__(
+            "delivery", failure="No delivery could be started.", event="deliveries_failed"
+        )
+        self._store = store
+        self._directory = directory
+        self._sender = sender
+        self._schedule = schedule or Schedule()
+        self._clock = clock
+        self._patience_seconds = patience_seconds
+        self._longest_us = round(sender.longest_seconds * SECOND_US)
+        self._in_flight: list[threading.Thread] = []
+
+    @override
+    def step(self) -> float:
+        return 0.0 if self.run_once() else _POLL_SECONDS
+
+    @override
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for the thread, and a little for requests in flight.
+
+        A request that takes longer is sent again once its claim has expired.
+        """
+        super().join(seconds)
+        give_up = time.monotonic() + self._patience_seconds
+        for thread in self._in_flight:
+            thread.join(max(give_up - time.monotonic(), 0))
+
+    def run_once(self) -> list[threading.Thread]:
+        """Start to send due deliveries, and return their threads."""
+        self._in_flight = [thread for thread in self._in_flight if thread.is_alive()]
+        most = _MOST_AT_ONCE - len(self._in_flight)
+        with self._store.reading() as conn:
+            now_us, ready_us = self._clock(conn), deliveries.ready_us(conn)
+        if ready_us is None or ready_us > now_us or not most:
+            return []
+        until_us = now_us + self._longest_us + _CLAIM_MARGIN_US
+        claims = self._store.write(
+            partial(deliveries.claim, now_us=now_us, until_us=until_us, most=most)
+        )
+        started = [
+            threading.Thread(
+                target=self._deliver, args=(claim,), name=f"ett-delivery {claim.receiver}",
+                daemon=True,
+            )
+            for claim in claims
+        ]  # fmt: skip
+        for thread in started:
+            thread.start()
+        self._in_flight += started
+        return started
+
+    def _deliver(self, claim: Claim) -> None:
+        try:
+            settle = self._send(claim)
+            if settle is not None:
+                _log_failure(claim, self._record(claim, settle))
+        except Exception:  # the claim expires, and the delivery is tried again
+            log.exception(
+                "A delivery could not be recorded.",
+                extra={"event": "delivery_unrecorded", "receiver": claim.receiver},
+            )
+        self.wake()
+
+    def _send(self, claim: Claim) -> Settle | None:
+        """Send a delivery and return what settles it; None if its claim may expire meanwhile.
+
+        That happens after a pause of the process: another worker may be sending it by now.
+        """
+        try:
+            with self._store.reading() as conn:
+                now_us = self._clock(conn)
+                receiver = self._directory.find(conn, claim.owner, claim.receiver, now_us)
+            if now_us + self._longest_us > claim.until_us:
+                return None
+            if receiver is None:
+                removed = Outcome(None, "The receiver no longer exists.")
+                return partial(self._schedule.give_up, claim, removed)
+            notice = from_json(claim.body)
+            outcome = self._sender.send(receiver, claim.id, notice, now_us)
+            repeated = is_repeated(receiver, notice)
+        except StorageUnavailable:
+            raise
+        except EttError as error:
+            outcome, repeated = Outcome(None, str(error)), False
+        except Exception as error:
+            log.exception("A delivery could not be made.", extra={"event": "delivery_error"})
+            outcome, repeated = Outcome(None, f"It failed with {type(error).__name__}."), False
+        return partial(self._schedule.settle, claim, outcome, is_repeated=repeated)
+
+    def _record(self, claim: Claim, settle: Settle) -> TryResult:
+        def work(conn: Connection) -> TryResult:
+            now_us = self._clock(conn)
+            result = settle(now_us)
+            deliveries.record(conn, claim, result, now_us)
+            return result
+
+        for _ in range(_RECORD_RETRIES):
+            try:
+                return self._store.write(work)
+            except StorageUnavailable:
+                if self.stopping.wait(_RECORD_RETRY_SECONDS):
+                    break
+        return self._store.write(work)
+
+
+def _log_failure(claim: Claim, result: TryResult) -> None:
+    """Log a failed delivery without its address: that of some receivers is a secret."""
+    if result.done in {DeliveryState.SENT, DeliveryState.REPEATING}:
+        return
+    is_dead = result.done is DeliveryState.DEAD
+    log.log(
+        logging.ERROR if is_dead else logging.WARNING,
+        "Delivery to %s failed (%s, try %d); %s.",
+        claim.receiver,
+        result.tried.status or result.tried.said,
+        result.tries,
+        "it is now dead" if is_dead else "it will be retried",
+        extra={
+            "event": "delivery_dead" if is_dead else "delivery_failed",
+            "receiver": claim.receiver,
+            "delivery": claim.id,
+        },
     )

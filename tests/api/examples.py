@@ -10,8 +10,8 @@ from pathlib import Path
 from ett_service.core.intervals import HOUR_US
 from ett_service.metrics.text import TextFormat
 from ett_service.storage.jobs.listing import project_id
-from ett_service.storage.receivers import outbox
-from ett_service.storage.receivers.outbox import DeliveryState, Message
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.deliveries import DeliveryState, Message
 from ett_service.storage.schema import delivery
 from ett_service.worker.metrics import MetricsThread
 from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
@@ -173,7 +173,7 @@ def _notify(recorder: Recording) -> None:
     with recorder.store.reading() as conn:
         owner = project_id(conn, "research") or 0
     recorder.store.write(
-        lambda conn: outbox.put(
+        lambda conn: deliveries.put(
             conn,
             owner,
             "6f1f0b2f3c1d9a77",

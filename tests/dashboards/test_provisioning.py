@@ -10,8 +10,7 @@ from dashboards.build import PACKS
 from dashboards.build.alerting import COPY, DATASOURCE_UID, EXPRESSIONS_UID, alerting
 from dashboards.build.kit import Source
 from ett_service.metrics.rules.files import groups
-from ett_service.metrics.rules.objective import Objective
-from ett_service.metrics.rules.rule import Alert, Links
+from ett_service.metrics.rules.rule import Alert, Links, Objective
 from ett_service.storage.schema.views import READER
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from ett_service.demo.calendar import DAY, WireEvent
 from ett_service.demo.fleet import NODE
 from ett_service.demo.generator import Fleet, generate
 from ett_service.demo.life import Story
-from ett_service.demo.work import Job
+from ett_service.demo.training import Job
 from ett_service.ingest.decode import decode
 from ett_service.ingest.wire import Limits
 

@@ -9,8 +9,7 @@ from sqlalchemy import select
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Attribution, Cohort, Metric, State, Verdict
 from ett_service.core.regressions.state import LASTING, StateRules
-from ett_service.demo.fleet import MODELS
-from ett_service.demo.settings_file import IMPACT_FLOOR
+from ett_service.demo.fleet import IMPACT_FLOOR, MODELS
 from ett_service.detection.backtest import Course, backtest
 from ett_service.detection.inputs import observe
 from ett_service.detection.options import Options, Plan

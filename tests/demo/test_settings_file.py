@@ -3,8 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from ett_service.demo.fleet import MODELS, TEAMS
-from ett_service.demo.settings_file import IMPACT_FLOOR, PRICES, TARGETS, settings_text
+from ett_service.demo.fleet import IMPACT_FLOOR, MODELS, PRICES, TARGETS, TEAMS, settings_text
 from ett_service.settings import load
 
 

@@ -10,7 +10,7 @@ from ett_service.core.words import Cause, Outcome
 from ett_service.demo.calendar import DAY, HOUR, MINUTE, Draws
 from ett_service.demo.fleet import CLUSTERS, LLAMA3_INFRA_SHARE
 from ett_service.demo.stops import Stop, Taking, Then, next_stop
-from ett_service.demo.work import Job
+from ett_service.demo.training import Job
 from tests.demo.test_training import ALMANAC, BEGIN, job
 
 MANY = 3_000

@@ -3,8 +3,7 @@
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import Almanac, Draws, Tape, WireEvent
 from ett_service.demo.fleet import MODELS, Planted
-from ett_service.demo.training import Start, start_up
-from ett_service.demo.work import Job, submit
+from ett_service.demo.training import Job, Start, start_up, submit
 from tests.demo.conftest import DAYS, END_US, instant
 
 ALMANAC = Almanac(DAYS, END_US)

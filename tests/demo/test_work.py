@@ -4,7 +4,7 @@ import pytest
 
 from ett_service.demo.calendar import SECOND, Draws
 from ett_service.demo.fleet import MFU_BOUNDS, MODELS, PEAK_FLOPS
-from ett_service.demo.work import submit
+from ett_service.demo.training import submit
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)

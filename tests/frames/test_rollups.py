@@ -5,8 +5,8 @@ import pytest
 
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.words import Category
-from ett_service.frames.rollups import rolled_up
 from ett_service.frames.source import FrameError
+from ett_service.frames.sql import rolled_up
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 WEEK = (MONDAY, MONDAY + timedelta(days=7))

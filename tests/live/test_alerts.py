@@ -9,8 +9,8 @@ import pytest
 
 from dashboards.build.prometheus.regressions import REGRESSIONS
 from ett_service.metrics.rules.files import groups
-from ett_service.metrics.rules.objective import Objective
 from ett_service.metrics.rules.rule import Alert as Rule
+from ett_service.metrics.rules.rule import Objective
 from tests.builders.servers.grafana import Range, Viewer
 from tests.live import worsened
 from tests.live.alerting import Alert

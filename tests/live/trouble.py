@@ -10,9 +10,8 @@ from pathlib import Path
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.metrics.rules.files import files
-from ett_service.metrics.rules.objective import Objective
 from ett_service.metrics.rules.recording import FAILURES
-from ett_service.metrics.rules.rule import Links, Scale
+from ett_service.metrics.rules.rule import Links, Objective, Scale
 from tests.builders.servers.ett import Server
 from tests.builders.servers.programs import free_port
 from tests.builders.servers.prometheus import SCRAPE_JOB, Prometheus, backfill

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from ett_service.core.intervals import HOUR_US, SECOND_US
-from ett_service.notifications.schedule import Breaker, Schedule
+from ett_service.notifications.routing import Breaker, Schedule
 from ett_service.notifications.sender import Outcome
-from ett_service.storage.receivers.deliveries import Claim, TryResult
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.deliveries import Claim, DeliveryState, TryResult
 from tests.builders.clock import NOON
 
 CLAIMED = Claim("msg_1", 1, 0, "a", "{}", 0, 0, NOON, ())

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ett_service.notifications.connection import Deadline, GuardedNetwork
 from ett_service.notifications.guard import Allowed, Guard, Refused, Resolve
+from ett_service.notifications.sender import Deadline, GuardedNetwork
 from tests.builders.receivers.listening import receiving
 from tests.builders.servers.waiting import wait_for
 from tests.notifications.hostile_urls import URLS

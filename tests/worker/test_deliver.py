@@ -15,14 +15,13 @@ from ett_service.app import worker
 from ett_service.cli.verb import now_us
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.notifications.notice import Status
-from ett_service.notifications.routing import Directory
-from ett_service.notifications.schedule import Schedule
+from ett_service.notifications.routing import Directory, Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.receivers import deliveries
-from ett_service.storage.receivers.outbox import DeliveryState
-from ett_service.worker.deliver import DeliveryThread
+from ett_service.storage.receivers.deliveries import DeliveryState
+from ett_service.worker.notify import DeliveryThread
 from tests.builders.clock import NOON, Clock
 from tests.builders.receivers.deliveries import (
     SIGNING,

@@ -15,7 +15,7 @@ import pytest
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.storage.engine.store import open_store
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.deliveries import DeliveryState
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import deliveries_in, put

@@ -11,7 +11,7 @@ from ett_service.storage.engine import lease as leases
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import lease
-from ett_service.worker.lease import LeaseThread
+from ett_service.worker.regressions import LeaseThread
 from tests.builders.servers.waiting import wait_for
 from tests.builders.servers.worker import without
 

@@ -11,7 +11,7 @@ from ett_service.notifications.formats import Format
 from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.deliveries import DeliveryState
 from ett_service.storage.receivers.receivers import Health as ReceiverHealth
 from ett_service.storage.receivers.receivers import StoredReceiver
 

@@ -23,8 +23,7 @@ from ett_service.api.problems import declared
 from ett_service.api.receivers.receivers import Name, owner_of
 from ett_service.notifications.receiver import OF_SETTINGS
 from ett_service.storage.receivers import deliveries
-from ett_service.storage.receivers.deliveries import DeliveryFilter
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.deliveries import DeliveryFilter, DeliveryState
 
 router = APIRouter(
     prefix="/v1/receivers", tags=["receivers"], dependencies=[Depends(only_declared_parameters)]

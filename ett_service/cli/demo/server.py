@@ -13,13 +13,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ett_service.cli.progress import bar
+from ett_service.cli.output import bar
 from ett_service.cli.verb import Failure, OutOfReach
 from ett_service.client.transport import Unreachable, request
 from ett_service.demo.calendar import WireEvent
+from ett_service.demo.fleet import DATABASE, FILE, settings_text
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
-from ett_service.demo.settings_file import DATABASE, FILE, settings_text
 from ett_service.detection.options import Options
 
 PROJECT = "default"

@@ -9,8 +9,7 @@ from ett_service.cli.output import write_line
 from ett_service.cli.tables import Column, text, write_table
 from ett_service.cli.verb import Verb
 from ett_service.metrics.rules.files import files, one_file, prometheus_rule
-from ett_service.metrics.rules.objective import BUDGET_DAYS, Burn, Objective, decimal, percent
-from ett_service.metrics.rules.rule import Links
+from ett_service.metrics.rules.rule import BUDGET_DAYS, Burn, Links, Objective, decimal, percent
 
 
 def _options(parser: ArgumentParser) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from ett_service.client.current import current
 from ett_service.client.guard import failed
 from ett_service.client.recorder import Recorder
-from ett_service.client.torch import checkpoints, compiles, process_group
+from ett_service.client.torch import checkpoints, compiles, imports
 from ett_service.client.torch.imports import when_imported
 
 HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
     "compile": ("torch._dynamo.callback", compiles.hook),
     "checkpoint_save": ("torch.distributed.checkpoint.state_dict_saver", checkpoints.hook_save),
     "checkpoint_load": ("torch.distributed.checkpoint.state_dict_loader", checkpoints.hook_load),
-    "process_group": ("torch.distributed.distributed_c10d", process_group.hook),
+    "process_group": ("torch.distributed.distributed_c10d", imports.hook),
 }
 
 _states: dict[str, str] = {}

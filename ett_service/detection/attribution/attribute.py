@@ -23,7 +23,7 @@ from ett_service.detection.attribution import location
 from ett_service.detection.attribution.dimensions import Cell, Shift, holds
 from ett_service.detection.attribution.location import Affected, Exposed, Windows, located
 from ett_service.detection.attribution.suspects import above_before, ranked, suspects_of
-from ett_service.detection.sample import Flags, Floats, Ints, Observed, SmallInts
+from ett_service.detection.sample import Flags, Floats, Ints, Observed, SmallInts, logarithms
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions.attempt_facts import AttemptFacts, AttemptKey, attempt_facts
 
@@ -100,7 +100,7 @@ def _of_durations(
     if not len(rows.us):
         return _Evidence()
     keys, columns, started_us = _facts(conn, project_id, observed, rows.attempt)
-    log_us, strata = ranks.logarithms(rows.us), _ints(observed.attempts.stratum[rows.attempt])
+    log_us, strata = logarithms(rows.us), _ints(observed.attempts.stratum[rows.attempt])
     suspects = suspects_of(
         columns,
         log_us,

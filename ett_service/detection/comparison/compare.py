@@ -30,7 +30,7 @@ from ett_service.detection.comparison.job_sets import (
     measured,
 )
 from ett_service.detection.ranks import Ranked
-from ett_service.detection.sample import Floats
+from ett_service.detection.sample import Floats, logarithms
 
 LEVEL = 1 - ranks.CONFIDENCE
 ALIKE = 1.15
@@ -162,7 +162,7 @@ def _rank(name: str) -> int:
 
 def _logs(base: SetFigures, other: SetFigures, name: str) -> tuple[Floats, Floats]:
     base_log, other_log = (
-        ranks.logarithms(np.array(figures.durations_us.get(name, ()), dtype=np.int64))
+        logarithms(np.array(figures.durations_us.get(name, ()), dtype=np.int64))
         for figures in (base, other)
     )
     return base_log, other_log

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 
-from ett_service.metrics.rules.objective import (
+from ett_service.metrics.rules.recording import FAILURES, INFRA, OPEN, merged
+from ett_service.metrics.rules.rule import (
     BUDGET_DAYS,
     LEAST_GPU_HOURS,
+    Alert,
     Burn,
     Objective,
+    Scale,
     decimal,
     percent,
 )
-from ett_service.metrics.rules.recording import FAILURES, INFRA, OPEN, merged
-from ett_service.metrics.rules.rule import Alert, Scale
 
 
 def budget_alerts(objective: Objective, scale: Scale) -> Iterator[Alert]:

@@ -6,9 +6,17 @@ from typing import Any
 import yaml
 
 from ett_service.metrics.rules import alerts, recording
-from ett_service.metrics.rules.objective import BUDGET_DAYS, Burn, Objective, decimal
 from ett_service.metrics.rules.recording import INEFFECTIVE, WEIGHTED
-from ett_service.metrics.rules.rule import Group, Links, Plain, Scale
+from ett_service.metrics.rules.rule import (
+    BUDGET_DAYS,
+    Burn,
+    Group,
+    Links,
+    Objective,
+    Plain,
+    Scale,
+    decimal,
+)
 
 _NAME = "effective-training-time"
 _DESCRIPTION = "Accelerator time of the fleet that is effective training."

@@ -9,8 +9,7 @@ and floats that are added in another order may yield a little less.
 
 from collections.abc import Iterator
 
-from ett_service.metrics.rules.objective import Objective, decimal
-from ett_service.metrics.rules.rule import Group, Recording, Scale
+from ett_service.metrics.rules.rule import Group, Objective, Recording, Scale, decimal
 
 HISTOGRAMS = (
     "ett_time_to_start_seconds",

@@ -1,10 +1,125 @@
-"""Rules as data, before they are written as YAML."""
+"""The objective: how much ineffective time is allowed, and how fast that may be used up.
+
+The objective of a web server leaves an error budget of a thousandth, and its alerts use burn rates
+of 14 and 6. A budget of a tenth burns at most ten times too fast, and at about 1 in normal
+operation. So factors have to lie between the two.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 from ett_service.core.errors import EttError
+
+BUDGET_DAYS = 30
+LEAST_GPU_HOURS = 10
+"""A window with less accelerator time fires no alert."""
+
+_HOURS = {"m": Fraction(1, 60), "h": Fraction(1), "d": Fraction(24)}
+
+
+class BadObjective(EttError):
+    """An objective whose alerts could never fire, or would never stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burn:
+    """One alert: the budget burns ``factor`` times too fast, in a long window and a short one.
+
+    The long window says that it matters, the short one that it still goes on. ``wait`` is how long
+    both must hold. If nothing ran before, the long window says no more than the short one: with
+    ``filled`` its usage has to be at least one part in so many of that of the short one.
+    """
+
+    name: str
+    severity: str
+    factor: Fraction
+    long: str
+    short: str
+    wait: str
+    filled: int | None = None
+
+    @property
+    def long_hours(self) -> Fraction:
+        """Length of the long window."""
+        return int(self.long[:-1]) * _HOURS[self.long[-1]]
+
+    @property
+    def budget_share(self) -> Fraction:
+        """The share of the whole budget that is used after burning so for the long window."""
+        return self.factor * self.long_hours / (BUDGET_DAYS * 24)
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The least ETT% over 30 days, weighted by accelerators, and the alerts on its budget.
+
+    Raises BadObjective where that makes no sense.
+    """
+
+    target: Fraction = Fraction(9, 10)
+    fast: Fraction = Fraction(3)
+    slow: Fraction = Fraction(13, 10)
+
+    def __post_init__(self) -> None:
+        """Refuse what could never fire, or never stop."""
+        if not 0 < self.target < 1:
+            raise BadObjective(
+                f"a target of {decimal(self.target)} leaves no budget", "Name a ratio, such as 0.9."
+            )
+        for burn in self.burns:
+            self._check(burn)
+        if self.slow >= self.fast:
+            raise BadObjective(
+                f"the slow factor, {decimal(self.slow)}, is not below the fast one, "
+                f"{decimal(self.fast)}",
+                "The slow alert is for what the fast one misses.",
+            )
+
+    @property
+    def budget(self) -> Fraction:
+        """The ratio of accelerator time that may be ineffective."""
+        return 1 - self.target
+
+    @property
+    def burns(self) -> Sequence[Burn]:
+        """The alerts, the most urgent first."""
+        return (
+            Burn("EttBudgetBurnFast", "page", self.fast, "6h", "30m", "15m", filled=8),
+            Burn("EttBudgetBurnSlow", "ticket", self.slow, "3d", "6h", "3h"),
+        )
+
+    def fires_at(self, burn: Burn) -> Fraction:
+        """Return the ratio of ineffective time above which *burn* fires."""
+        return burn.factor * self.budget
+
+    def _check(self, burn: Burn) -> None:
+        if burn.factor <= 1:
+            raise BadObjective(
+                f"{burn.name} would fire at {decimal(burn.factor)} times the budget, which is "
+                "where a fleet on target is",
+                "Name a factor above 1.",
+            )
+        if self.fires_at(burn) >= 1:
+            most = 1 / self.budget
+            raise BadObjective(
+                f"{burn.name} could never fire: {decimal(burn.factor)} times a budget of "
+                f"{percent(self.budget)} is {percent(self.fires_at(burn))} of all time",
+                f"At this target the factor must be below {decimal(most)}; "
+                f"at this factor the target must be above {percent(1 - 1 / burn.factor)}.",
+            )
+
+
+def decimal(number: Fraction) -> str:
+    """Return *number* as a decimal, rounded to six digits: ``0.3``."""
+    return f"{float(number):.6g}"
+
+
+def percent(ratio: Fraction) -> str:
+    """Return *ratio* in percent: ``13%``."""
+    return f"{float(ratio * 100):.4g}%"
+
 
 Plain: TypeAlias = "str | int | float | bool | Sequence[Plain] | dict[str, Plain]"
 """What YAML can hold."""

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
 
 from ett_service.core.regressions.clocks import Moments
 from ett_service.core.regressions.finding import State, Triage, Verdict
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.deliveries import DeliveryState
 from ett_service.storage.regressions.findings import OPEN, WRITTEN_US
 from ett_service.storage.schema import delivery, detection_run, receiver_health, regression
 

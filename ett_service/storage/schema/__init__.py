@@ -20,6 +20,11 @@ from ett_service.storage.schema.fleet import (
     cohort,
     cohort_day,
     contribution,
+    counted,
+    counter,
+    exemplar,
+    label_value,
+    published,
     rollup_daily,
     rollup_hourly,
     tally_daily,
@@ -34,7 +39,6 @@ from ett_service.storage.schema.ledger import (
     share,
     stage_time,
 )
-from ett_service.storage.schema.metrics import counted, counter, exemplar, label_value, published
 from ett_service.storage.schema.record import (
     api_key,
     correction,

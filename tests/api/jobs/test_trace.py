@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.api.jobs.trace import Slice, drawn
+from ett_service.api.jobs.timeline import Slice, drawn
 
 
 def slice_(start: int, end: int, name: str = "a") -> Slice:

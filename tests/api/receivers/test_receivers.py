@@ -24,8 +24,8 @@ from ett_service.notifications.sender import Sender, Sending
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs.listing import project_id
-from ett_service.storage.receivers import outbox
-from ett_service.storage.receivers.outbox import DeliveryState, Message
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.deliveries import DeliveryState, Message
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.storage.schema import delivery, receiver_health
 from tests.builders.clock import RECEIVED_AT, Clock
@@ -225,7 +225,7 @@ def _put(desk: Desk, done: DeliveryState = DeliveryState.DEAD, version: int = 1)
         owner = project_id(conn, "research")
         assert owner is not None
         at_us = desk.clock.now_us + version
-        outbox.put(conn, owner, "f", version, [Message(owner, "oncall", "{}")], at_us)
+        deliveries.put(conn, owner, "f", version, [Message(owner, "oncall", "{}")], at_us)
         conn.execute(delivery.update().values(done=done.value))
 
     desk.store.write(put)

@@ -13,15 +13,13 @@ from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed, Resolve, resolve
 from ett_service.notifications.notice import Notice, Status, to_json
 from ett_service.notifications.receiver import OF_SETTINGS, Receiver
-from ett_service.notifications.routing import Directory
-from ett_service.notifications.schedule import Schedule
+from ett_service.notifications.routing import Directory, Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store
-from ett_service.storage.receivers import deliveries, outbox
-from ett_service.storage.receivers.deliveries import Delivery, DeliveryFilter
-from ett_service.storage.receivers.outbox import Message
-from ett_service.worker.deliver import DeliveryThread
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.deliveries import Delivery, DeliveryFilter, Message
+from ett_service.worker.notify import DeliveryThread
 from tests.builders.clock import NOON, Clock
 from tests.builders.receivers.notices import NOTICE
 
@@ -54,7 +52,7 @@ def put(
     messages = [Message(OF_SETTINGS, name, body) for name in receivers]
     store.write(
         partial(
-            outbox.put,
+            deliveries.put,
             project_id=project_id,
             fingerprint=fingerprint,
             version=version,
@@ -69,7 +67,7 @@ def put_one(store: Store, project_id: int, name: str, fingerprint: str, version:
     messages = [Message(OF_SETTINGS, name, f"{fingerprint} {version}")]
 
     def work(conn: Connection) -> None:
-        outbox.put(conn, project_id, fingerprint, version, messages, NOON + version)
+        deliveries.put(conn, project_id, fingerprint, version, messages, NOON + version)
 
     store.write(work)
 

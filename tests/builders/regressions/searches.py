@@ -18,9 +18,8 @@ from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs
 from ett_service.storage.regressions.detection_runs import DetectionRun
-from ett_service.worker.lease import LeaseThread
 from ett_service.worker.notify import Audience
-from ett_service.worker.regressions import DetectionOptions, DetectionThread
+from ett_service.worker.regressions import DetectionOptions, DetectionThread, LeaseThread
 from tests.builders.clock import NOON
 from tests.builders.fleet import calm_job, store_job
 from tests.builders.regressions.stored import ATTRIBUTION

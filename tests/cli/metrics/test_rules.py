@@ -5,8 +5,7 @@ import yaml
 
 from ett_service.cli.main import main
 from ett_service.metrics.rules.files import files, one_file
-from ett_service.metrics.rules.objective import Objective
-from ett_service.metrics.rules.rule import Links
+from ett_service.metrics.rules.rule import Links, Objective
 
 
 def test_rules_are_written_as_files_beside_a_table_of_when_they_fire(

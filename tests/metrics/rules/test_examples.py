@@ -6,8 +6,7 @@ from typing import Any
 import yaml
 
 from ett_service.metrics.rules.files import pyrra, sloth, sloth_windows
-from ett_service.metrics.rules.objective import Objective
-from ett_service.metrics.rules.rule import Links
+from ett_service.metrics.rules.rule import Links, Objective
 from tests.builders.servers.programs import needed
 
 ROOT = Path(__file__).parents[3]

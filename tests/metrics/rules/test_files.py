@@ -11,8 +11,7 @@ import yaml
 
 from ett_service.metrics.families import COUNTERS, GAUGES, OWN, Family, Kind
 from ett_service.metrics.rules.files import files, groups, one_file, prometheus_rule
-from ett_service.metrics.rules.objective import Objective
-from ett_service.metrics.rules.rule import Alert, Links, Recording, Scale
+from ett_service.metrics.rules.rule import Alert, Links, Objective, Recording, Scale
 from tests.builders.servers.programs import needed
 
 ROOT = Path(__file__).parents[3]

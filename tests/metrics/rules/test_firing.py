@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from ett_service.metrics.rules.files import groups
-from ett_service.metrics.rules.objective import Objective
-from ett_service.metrics.rules.rule import Alert
+from ett_service.metrics.rules.rule import Alert, Objective
 from tests.builders.servers.programs import needed
 
 TESTS = Path(__file__).parents[3] / "dashboards" / "rules" / "tests"

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from ett_service.metrics.rules.objective import BadObjective, Burn, Objective, decimal, percent
+from ett_service.metrics.rules.rule import BadObjective, Burn, Objective, decimal, percent
 
 
 def _objective(target: str, fast: str = "3", slow: str = "1.3") -> Objective:

@@ -7,9 +7,14 @@ import pytest
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.storage.engine.store import Store, open_store
-from ett_service.storage.receivers import deliveries, outbox
-from ett_service.storage.receivers.deliveries import Claim, DeliveryTry, TryResult
-from ett_service.storage.receivers.outbox import DeliveryState, Message
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.deliveries import (
+    Claim,
+    DeliveryState,
+    DeliveryTry,
+    Message,
+    TryResult,
+)
 from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import deliveries_in, put_one
 
@@ -76,7 +81,7 @@ def test_nothing_is_claimed_of_a_transaction_that_is_not_committed(
     seen: list[list[Claim]] = []
 
     def put_and_look(conn: object) -> None:
-        outbox.put(conn, project_id, "f", 2, [Message(0, "a", "2")], NOON + 2)  # type: ignore[arg-type]
+        deliveries.put(conn, project_id, "f", 2, [Message(0, "a", "2")], NOON + 2)  # type: ignore[arg-type]
         seen.append(claimed(other))
 
     with closing(other):

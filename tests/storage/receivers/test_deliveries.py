@@ -6,8 +6,7 @@ from sqlalchemy import update
 
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import deliveries
-from ett_service.storage.receivers.deliveries import DeliveryFilter
-from ett_service.storage.receivers.outbox import DeliveryState
+from ett_service.storage.receivers.deliveries import DeliveryFilter, DeliveryState
 from ett_service.storage.schema import delivery
 from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import deliveries_in, put_one

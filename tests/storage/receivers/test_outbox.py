@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 
 from ett_service.storage.engine.store import Store
-from ett_service.storage.receivers import outbox
-from ett_service.storage.receivers.outbox import DeliveryState, Message
+from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers.deliveries import DeliveryState, Message
 from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import deliveries_in, put_one
 
@@ -19,7 +19,7 @@ def test_what_is_put_stands_only_with_the_transaction_that_it_tells_of(
     store: Store, project_id: int
 ) -> None:
     def give_up(conn: object) -> None:
-        outbox.put(conn, project_id, "f", 1, [Message(0, "a", "body")], NOON)  # type: ignore[arg-type]
+        deliveries.put(conn, project_id, "f", 1, [Message(0, "a", "body")], NOON)  # type: ignore[arg-type]
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -53,7 +53,7 @@ def test_a_new_finding_of_a_series_supersedes_an_old_one_of_a_higher_version(
     put_one(store, project_id, "a", "f", 5)
     store.write(
         partial(
-            outbox.put,
+            deliveries.put,
             project_id=project_id,
             fingerprint="f",
             version=1,
