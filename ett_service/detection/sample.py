@@ -26,6 +26,8 @@ _TIME_TO_RECOVER = Subject(Metric.TIME_TO_RECOVER_SECONDS)
 _UNSAVED = Subject(Metric.UNSAVED_SECONDS)
 _CHECKPOINT = Subject(Metric.CHECKPOINT_BLOCKING_SECONDS, Category.CHECKPOINT_BLOCKING.value)
 
+ETT = Subject(Metric.ETT_RATIO)
+
 
 def phase_subject(phase: str) -> Subject:
     """Return the subject of a phase's durations; of checkpoints, each is a value."""
@@ -204,6 +206,14 @@ class Sample:
     def first_day_us(self) -> int:
         """When the first of its days begins."""
         return self.as_of_us - self.days * DAY_US
+
+    @property
+    def subjects(self) -> list[Subject]:
+        """The subjects of which there are values, in order."""
+        subjects = {*self.durations, *self.rates}
+        if self.shares is not None and len(self.shares.day):
+            subjects.add(ETT)
+        return sorted(subjects)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
-from ett_service.detection.models.registry import series_model, subjects_of
+from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.series_model import Z_80, Change, SeriesModel
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Power, Scan
 from ett_service.detection.panel import Starts, chance
@@ -85,24 +85,25 @@ class _Models:
     def of(self, subject: Subject) -> SeriesModel:
         """Return the model of a subject."""
         if subject not in self._made:
-            self._made[subject] = series_model(subject, self.window, self.groups, self.memory)
+            make = METRICS[subject.metric].model
+            self._made[subject] = make(subject, self.window, self.groups, self.memory)
         return self._made[subject]
 
     def phases(self) -> Iterator[SeriesModel]:
         """Yield the models of all phases."""
-        for subject in subjects_of(self.window.sample):
+        for subject in self.window.sample.subjects:
             if subject.metric is Metric.PHASE_SECONDS:
                 yield self.of(subject)
 
     def exchanging_with(self, candidate: Candidate) -> Iterator[SeriesModel]:
         """Yield the models that time of the candidate's subject may have moved to or from."""
-        for subject in subjects_of(self.window.sample):
+        for subject in self.window.sample.subjects:
             if can_exchange_time(subject, candidate.model.subject):
                 yield self.of(subject)
 
     def without_open(self) -> Iterator[SeriesModel]:
         """Yield each model without the open findings, so that no other cohort shows them."""
-        for subject in subjects_of(self.window.sample):
+        for subject in self.window.sample.subjects:
             yield self._without_open(subject)
 
     def _without_open(self, subject: Subject) -> SeriesModel:
@@ -150,7 +151,7 @@ class _Comparison:
 
 def followed(models: _Models, options: Options) -> Iterator[Finding]:
     """Yield what is left of each open series that has enough values."""
-    subjects = set(subjects_of(models.window.sample))
+    subjects = set(models.window.sample.subjects)
     for series, frozen in sorted(models.memory.open.items()):
         if models.groups.place(series.cohort) is None or series.subject not in subjects:
             continue
@@ -193,7 +194,8 @@ def _compared(
     group = groups.place(series.cohort)
     if group is None or not len(baseline) or not len(recent):
         return None
-    model = series_model(series.subject, window.beside(baseline, recent), groups, Memory())
+    make = METRICS[series.subject.metric].model
+    model = make(series.subject, window.beside(baseline, recent), groups, Memory())
     change = model.change(group, len(baseline), model.days)
     if change.after.n < _FEWEST_RECENT or change.before.n < _FEWEST_BASELINE:
         return None

@@ -9,12 +9,11 @@ from ett_service.core.fleet.decomposition import Times, decompose
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
 from ett_service.core.words import Category, Phase
-from ett_service.detection.models.ett_ratio import SUBJECT as ETT
 from ett_service.detection.models.ett_ratio import times
-from ett_service.detection.models.registry import METRICS, PRECEDENCE, series_model
+from ett_service.detection.models.registry import METRICS, PRECEDENCE
 from ett_service.detection.models.series_model import Change, SeriesModel
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.sample import Sample, SmallInts
+from ett_service.detection.sample import ETT, Sample, SmallInts
 from ett_service.detection.selection import (
     BETTER,
     FALLEN,
@@ -227,7 +226,8 @@ def mix_changes(
         has_whole = stratified.groups.place(()) is not None
         if subject not in {_TIME_TO_START, ETT} or not has_whole or window.baseline < 1:
             continue
-        raw = Scores.of(series_model(subject, together, _WHOLE_PROJECT, Memory()), options)
+        model = METRICS[subject.metric].model(subject, together, _WHOLE_PROJECT, Memory())
+        raw = Scores.of(model, options)
         for sign in (WORSE, BETTER):
             last, p = int(raw.peaks(sign).last[0]), float(raw.peaks(sign).p[0])
             if last and p * series <= options.q:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ett_service.core.intervals import HOUR_US
-from ett_service.core.regressions.finding import Metric, Side, Subject
+from ett_service.core.regressions.finding import Side, Subject
 from ett_service.core.words import Category
 from ett_service.detection.models.series_model import CUT, Change, LevelModel, interval, medians
 from ett_service.detection.options import Memory, Options
@@ -17,8 +17,6 @@ from ett_service.detection.panel import Cells, Fewest, centred, ratio
 from ett_service.detection.ranks import MAD_TO_SIGMA
 from ett_service.detection.sample import Flags, Floats, Shares
 from ett_service.detection.window import WEEK_DAYS, Groups, Window
-
-SUBJECT = Subject(Metric.ETT_RATIO)
 
 _LEAST_SPREAD = 0.002  #: points of ETT%, as a part of 1
 _TINY = 1e-12

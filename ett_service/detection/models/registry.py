@@ -1,4 +1,4 @@
-"""The registry: every metric with its series model, and which subjects of a sample are searched."""
+"""The registry: every metric with its series model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,12 +6,10 @@ from types import MappingProxyType
 
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.detection.models.durations import duration_model
-from ett_service.detection.models.ett_ratio import SUBJECT as ETT
 from ett_service.detection.models.ett_ratio import ett_model
 from ett_service.detection.models.failures import rate_model
 from ett_service.detection.models.series_model import SeriesModel
 from ett_service.detection.options import Memory
-from ett_service.detection.sample import Sample
 from ett_service.detection.window import Groups, Window
 
 
@@ -39,16 +37,3 @@ METRICS: Mapping[Metric, ObservedMetric] = MappingProxyType(
 """Every metric; those whose changes may explain others come first."""
 
 PRECEDENCE = tuple(METRICS)
-
-
-def subjects_of(sample: Sample) -> list[Subject]:
-    """Return the subjects that *sample* has values of, in order."""
-    subjects = {*sample.durations, *sample.rates}
-    if sample.shares is not None and len(sample.shares.day):
-        subjects.add(ETT)
-    return sorted(subjects)
-
-
-def series_model(subject: Subject, window: Window, groups: Groups, memory: Memory) -> SeriesModel:
-    """Make the model of one of the subjects of the window's sample."""
-    return METRICS[subject.metric].model(subject, window, groups, memory)
