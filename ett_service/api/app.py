@@ -7,15 +7,16 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TypedDict
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
-from ett_service.api import docs, health
+from ett_service.api import docs, fleet, health
 from ett_service.api.access import Access, OwnMetrics
-from ett_service.api.fleet import advice, changes, estimate, explain, projection, summary, what_if
 from ett_service.api.jobs import attempts, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
@@ -33,6 +34,15 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.keys import SCOPES, create_key, list_keys
 
+
+def _questions() -> list[APIRouter]:
+    """Return the routers of all questions about the fleet: a new one only needs its module."""
+    modules = [
+        import_module(entry.name) for entry in iter_modules(fleet.__path__, f"{fleet.__name__}.")
+    ]
+    return [module.router for module in modules if hasattr(module, "router")]
+
+
 # A literal path comes before one with a parameter that would match it.
 ROUTERS = (
     events.router,
@@ -41,16 +51,10 @@ ROUTERS = (
     timeline.router,
     attempts.router,
     productivity.router,
-    summary.router,
+    *_questions(),
     corrections.router,
     deletion.router,
     markers.router,
-    explain.router,
-    changes.router,
-    advice.router,
-    projection.router,
-    estimate.router,
-    what_if.router,
     comparison.router,
     power.router,
     mutes.router,
