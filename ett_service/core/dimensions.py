@@ -1,7 +1,8 @@
 """Dimensions: the facts about a job, and which of them jobs are told apart by.
 
-The one list: tables, views, filters, frames, dashboards and answers derive from it. A new
-dimension is a member of ``Facts`` and of ``Cohort`` here, of the wire, and a column.
+The one list: tables, views, filters, frames, dashboards, answers and the detector's observations
+derive from it. A new dimension is a member of ``Facts``, ``Cohort`` and ``Dimension`` here, one of
+the wire and of the client, and a column.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ class Facts:
 
 
 class Cohort(NamedTuple):
-    """The dimensions of a cohort, empty where unknown."""
+    """The dimensions of a cohort, empty where unknown: first those that the whole job has."""
 
     team: str = ""
     model: str = ""
@@ -49,12 +50,15 @@ DIMENSIONS: Final[tuple[str, ...]] = Cohort._fields[:-1]
 STATED_DIMENSIONS: Final = tuple(name for name in DIMENSIONS if name in Facts.__annotations__)
 """Dimensions that a job states; ``size`` follows from its accelerators."""
 
+WHOLE_JOB_DIMENSIONS: Final = DIMENSIONS[: DIMENSIONS.index("size")]
+"""Dimensions that are alike in all attempts of a job; the others follow them in ``Cohort``."""
+
 JOB_DIMENSIONS: Final = tuple(
     name for name in STATED_DIMENSIONS if name not in ("precision", "code_version")
 )
 """Dimensions that stand beside each job, attempt and regression, and that filter them.
 
-``code_version`` is each attempt's own; ``precision`` is told of cohorts alone.
+``code_version`` is each attempt's own; ``precision`` belongs to cohorts alone.
 """
 
 JOB_COLUMNS: Final = ("name", *JOB_DIMENSIONS, "code_version")

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.dimensions import Cohort as Kind
 from ett_service.core.events import MarkerKind
-from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, size_of
+from ett_service.core.fleet.owned_time import MOST_ACCELERATORS
 from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER
@@ -38,7 +38,12 @@ from ett_service.detection.sample import (
 )
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions import observations
-from ett_service.storage.regressions.observations import DailyTime, ObservedAttempt, ObservedJob
+from ett_service.storage.regressions.observations import (
+    DailyTime,
+    ObservedAttempt,
+    ObservedJob,
+    cohort_of,
+)
 
 _ALL_COHORTS = -1
 _MOST_WINDOWS = 10_000
@@ -51,7 +56,7 @@ def observe(conn: Connection, project_id: int, to_us: int, days: int, plan: Plan
     """
     span = (to_us - days * DAY_US, to_us)
     named = {*plan.cohort, *plan.strata}
-    jobs = dict(observations.jobs(conn, project_id, span, precision="precision" in named))
+    jobs = dict(observations.jobs(conn, project_id, span, named))
     attempts = [
         attempt for attempt in observations.attempts(conn, project_id, span) if attempt.job in jobs
     ]
@@ -126,7 +131,7 @@ class _Columns:
         time: Iterable[DailyTime],
     ) -> None:
         self._other = (OTHER,) * len(plan.cohort)
-        kinds = [_kind(jobs[attempt.job], attempt) for attempt in attempts]
+        kinds = [cohort_of(jobs[attempt.job], attempt) for attempt in attempts]
         cohorts = _of_dimensions(kinds, plan.cohort)
         counts = sorted(Counter(cohorts).items(), key=_largest_first)
         largest = {cohort for cohort, _ in counts[:MOST_COHORTS]}
@@ -170,13 +175,6 @@ class _Columns:
             [other if row.other else self._places.get(row.labels, other) for row in time],
             dtype=np.int32,
         )
-
-
-def _kind(job: ObservedJob, attempt: ObservedAttempt) -> Kind:
-    return Kind(
-        job.team, job.model, job.cluster, job.hardware, job.precision, job.kind,
-        size_of(attempt.gpus), attempt.code_version,
-    )  # fmt: skip
 
 
 def _of_dimensions(kinds: Iterable[Kind], names: Sequence[str]) -> list[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from sqlalchemy import Connection
 
+from ett_service.core import dimensions
 from ett_service.core.events import Marker
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
@@ -27,10 +28,15 @@ from ett_service.detection.sample import Flags, Floats, Ints, Observed, SmallInt
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions.attempt_facts import AttemptFacts, AttemptKey, attempt_facts
 
-DIMENSIONS = (
+_FIRST = (
     "code_version", "image", "compile_cache", "data_source", "host", "cluster", "hardware",
-    "precision", "kind", "size", "team", "model", "start",
 )  # fmt: skip
+_LAST = ("team", "model", "start")
+DIMENSIONS = (
+    *_FIRST,
+    *(name for name in dimensions.DIMENSIONS if name not in _FIRST + _LAST),
+    *_LAST,
+)
 """The dimensions that are searched, the likeliest first where several explain the same."""
 
 MOST_LABELS = 40

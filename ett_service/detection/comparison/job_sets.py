@@ -9,7 +9,6 @@ from statistics import median
 from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.fleet.owned_time import size_of
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER
@@ -18,7 +17,7 @@ from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
 from ett_service.detection.sample import completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
-from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob
+from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob, cohort_of
 
 JOB = "job"
 NAMES = (*DIMENSIONS, JOB)
@@ -124,7 +123,7 @@ def measured(
     Attempts with excluded time do not count.
     """
     span = (min(each.begins_us for each in sets), now_us)
-    jobs = dict(observations.jobs(conn, project_id, span, precision=True))
+    jobs = dict(observations.jobs(conn, project_id, span))
     attempts = [
         attempt for attempt in observations.attempts(conn, project_id, span) if attempt.job in jobs
     ]
@@ -171,16 +170,7 @@ def _overlaps(attempt: ObservedAttempt, window: Exclusion) -> bool:
 
 
 def _values(attempt: ObservedAttempt, job: ObservedJob) -> dict[str, str]:
-    return {
-        "team": job.team,
-        "model": job.model,
-        "cluster": job.cluster,
-        "hardware": job.hardware,
-        "precision": job.precision,
-        "kind": job.kind,
-        "size": size_of(attempt.gpus),
-        "code_version": attempt.code_version,
-    }
+    return dict(zip(DIMENSIONS, cohort_of(job, attempt), strict=False))  # type: ignore[arg-type]
 
 
 def _count(figures: SetFigures, attempt: ObservedAttempt, job: ObservedJob) -> None:

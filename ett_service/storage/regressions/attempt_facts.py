@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from sqlalchemy import Connection, Select, and_, or_, select
 
+from ett_service.core.dimensions import STATED_DIMENSIONS, Facts
 from ett_service.core.events import AttemptStarted, PhaseEnded, SpanOver
 from ett_service.core.fleet.owned_time import size_of
 from ett_service.storage.schema import attempt_ledger, event, job_ledger
@@ -23,25 +24,12 @@ AttemptKey: TypeAlias = tuple[str, int]
 CACHE = "compile_cache"
 
 _JOBS_PER_QUERY = 500
-_FACTS = ("code_version", "image", "hardware", "precision", "kind", "team", "model", "cluster")
+_FACTS = (*STATED_DIMENSIONS, "image")
 _DIFFERENT = "mixed"
 
 
-class _Facts(msgspec.Struct):
-    code_version: str | None = None
-    image: str | None = None
-    hardware: str | None = None
-    precision: str | None = None
-    kind: str | None = None
-    team: str | None = None
-    model: str | None = None
-    cluster: str | None = None
-    gpus: int | None = None
-    labels: dict[str, str] = {}
-
-
 class _Job(msgspec.Struct):
-    facts: _Facts
+    facts: Facts
 
 
 class _EventBody(msgspec.Struct):
@@ -104,7 +92,7 @@ def attempt_facts(
     return by_attempt
 
 
-def _facts(row: Any, facts: _Facts, reported: _Reported) -> AttemptFacts:
+def _facts(row: Any, facts: Facts, reported: _Reported) -> AttemptFacts:
     values = {name: getattr(facts, name) or "" for name in _FACTS}
     values |= {
         "code_version": row.code_version or values["code_version"],

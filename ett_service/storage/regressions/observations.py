@@ -1,11 +1,19 @@
 """Observations of a project's attempts and time, for the search for regressions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Float, Select, and_, cast, func, or_, select
 
+from ett_service.core.dimensions import (
+    DIMENSIONS,
+    JOB_DIMENSIONS,
+    WHOLE_JOB_DIMENSIONS,
+    Cohort,
+    Facts,
+)
+from ett_service.core.fleet.owned_time import size_of
 from ett_service.core.fleet.totals import WEIGHTED
 from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.results import Exclusion
@@ -26,14 +34,9 @@ from ett_service.storage.schema.record import EXCLUSION
 
 
 class ObservedJob(NamedTuple):
-    """The facts of a job; empty where unknown."""
+    """A job that lived in the span."""
 
-    team: str
-    model: str
-    cluster: str
-    hardware: str
-    precision: str
-    kind: str
+    dimensions: tuple[str, ...]  #: ``WHOLE_JOB_DIMENSIONS``, empty where unknown
     time_to_start_us: int | None
 
 
@@ -52,6 +55,11 @@ class ObservedAttempt(NamedTuple):
     unsaved_us: int
     loop_started_us: int | None
     categories_us: dict[str, int]
+
+
+def cohort_of(job: ObservedJob, attempt: ObservedAttempt) -> Cohort:
+    """Return the cohort of an attempt."""
+    return Cohort._make((*job.dimensions, size_of(attempt.gpus), attempt.code_version, False))
 
 
 class ObservedStage(NamedTuple):
@@ -89,42 +97,40 @@ class _AttemptResult(msgspec.Struct):
     loop_started_at: int | None = None
 
 
-class _JobFacts(msgspec.Struct):
-    precision: str | None = None
-
-
 class _JobResult(msgspec.Struct):
-    facts: _JobFacts
+    facts: Facts
 
 
 _attempt_result = msgspec.json.Decoder(_AttemptResult).decode
 _job_result = msgspec.json.Decoder(_JobResult).decode
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
-_FACTS = ("team", "model", "cluster", "hardware", "kind")
+_UNSTORED = tuple(name for name in WHOLE_JOB_DIMENSIONS if name not in JOB_DIMENSIONS)
 
 
 def jobs(
-    conn: Connection, project_id: int, span: Span, *, precision: bool
+    conn: Connection, project_id: int, span: Span, named: Collection[str] = DIMENSIONS
 ) -> Iterator[tuple[str, ObservedJob]]:
-    """Yield the jobs that lived in the span; their precision is read only where it is wanted."""
+    """Yield the jobs that lived in the span.
+
+    Of dimensions without a column of their own, only those that are *named* are read.
+    """
     columns = job_ledger.c
+    unstored = [name for name in _UNSTORED if name in named]
     statement: Select[Any] = select(
         columns.job,
         columns.time_to_start_us,
-        *(columns[name] for name in _FACTS),
-        *([columns.answer] if precision else []),
+        *(columns[name] for name in JOB_DIMENSIONS),
+        *([columns.answer] if unstored else []),
     ).where(
         columns.project_id == project_id, columns.started_us < span[1], columns.ended_us >= span[0]
     )
-    for job, to_start_us, team, model, cluster, hardware, kind, *answer in conn.execute(statement):
-        job_precision = _job_result(answer[0]).facts.precision if answer else None
-        yield (
-            job,
-            ObservedJob(
-                team or "", model or "", cluster or "", hardware or "", job_precision or "",
-                kind or "", to_start_us,
-            ),
-        )  # fmt: skip
+    for job, to_start_us, *values in conn.execute(statement):
+        stated = dict(zip(JOB_DIMENSIONS, values, strict=False))
+        if unstored:
+            facts = _job_result(values[-1]).facts
+            stated |= {name: getattr(facts, name) for name in unstored}
+        dimensions = tuple([stated.get(name) or "" for name in WHOLE_JOB_DIMENSIONS])
+        yield job, ObservedJob(dimensions, to_start_us)
 
 
 def attempts(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedAttempt]:

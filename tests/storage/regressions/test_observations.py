@@ -68,11 +68,11 @@ def test_jobs_say_what_they_are_and_nothing_where_they_say_nothing(
     store_job(store, project_id, "untold", calm_job(NOON, training=1))
 
     with store.reading() as conn:
-        found = dict(observations.jobs(conn, project_id, DAY, precision=True))
-        without = dict(observations.jobs(conn, project_id, DAY, precision=False))
-    assert found["told"] == ObservedJob("t", "m", "c", "H100", "fp8", "", MINUTE)
-    assert found["untold"] == ObservedJob("", "", "", "", "", "", 0)
-    assert without["told"] == found["told"]._replace(precision="")
+        found = dict(observations.jobs(conn, project_id, DAY))
+        without = dict(observations.jobs(conn, project_id, DAY, named=()))
+    assert found["told"] == ObservedJob(("t", "m", "c", "H100", "fp8", ""), MINUTE)
+    assert found["untold"] == ObservedJob(("",) * 6, 0)
+    assert without["told"] == ObservedJob(("t", "m", "c", "H100", "", ""), MINUTE)
 
 
 def test_a_recovery_is_known_once_its_loop_began(store: Store, project_id: int) -> None:
