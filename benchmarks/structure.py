@@ -1,7 +1,8 @@
 """How easy it is to find one's way in the code: sizes, type names, and files passed on a way.
 
 A file is passed on a way if one of its functions runs, in a service on SQLite inside this process.
-A way that goes on from another counts only the files that the first one did not pass.
+A way that goes on from another counts only the files that the first one did not pass. The files of
+an addition are those that ``tests/test_additions.py`` changes or creates to really make it.
 """
 
 import argparse
@@ -33,6 +34,7 @@ from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsThread
 from ett_service.worker.notify import Audience, enqueue
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
+from tests.builders.additions import ADDITIONS
 from tests.builders.clock import Clock
 from tests.builders.receivers.deliveries import delivering, named, run_once
 from tests.builders.receivers.listening import receiving
@@ -195,6 +197,12 @@ def main() -> int:
         missed = missed or len(passed) > goal
         if args.files:
             print(*(f"    {name}" for name in sorted(passed)), sep="\n")
+    for addition in ADDITIONS:
+        touched = len(addition.touched)
+        print(f"{f'files of a new {addition.name}':48} {touched:9} of {addition.goal}")
+        missed = missed or touched > addition.goal
+        if args.files:
+            print(*(f"    {name}" for name in addition.touched), sep="\n")
     ambiguous = ambiguous_types()
     print(f"{'type names of several meanings in a layer':48} {len(ambiguous):9}", *ambiguous)
     return int(bool(ambiguous) or missed)

@@ -13,9 +13,10 @@ from ett_service.cli.record.corrections import ACTS
 from ett_service.cli.remote import ask, listed, of_project, place
 from ett_service.cli.tables import Answer, Column, cells, number, text, write_pairs, write_table
 from ett_service.cli.verb import Verb
+from ett_service.core.dimensions import JOB_DIMENSIONS
 
 _FILTERS = {
-    **{name: f"only of this {name}" for name in ("team", "model", "cluster", "hardware", "kind")},
+    **{name: f"only of this {name}" for name in JOB_DIMENSIONS},
     "state": "only in this state: queued, running, interrupted or finished",
     "from": "only alive at or after this instant (RFC 3339)",
     "to": "only begun before this instant (RFC 3339)",

@@ -10,14 +10,12 @@ from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Cohort, Metric, Subject
-from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome, Phase
+from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, WASTED, Category, Outcome, Phase
 from ett_service.storage.fleet.rollups import Span
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob, ObservedStage
 
-LOOP_CATEGORIES = frozenset(
-    {Category.CHECKPOINT_BLOCKING, Category.EVALUATION, Category.RECOMPILE, Category.STALLED}
-)
+LOOP_CATEGORIES = WASTED - {Category.REPEATED_TRAINING}
 ALL_FAILURES = Subject(Metric.FAILURES_PER_GPU_HOUR)
 """All but preemptions, which follow from load and have a subject of their own."""
 
