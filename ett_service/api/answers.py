@@ -6,8 +6,10 @@ model names an exception. Types divide, once and last: see ``Seconds``.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, is_dataclass
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -21,7 +23,9 @@ from pydantic import (
     GetCoreSchemaHandler,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
+from sqlalchemy import Row
 from starlette.datastructures import MutableHeaders
 
 from ett_service.core.dimensions import Dimension
@@ -122,30 +126,18 @@ class Of:
 
 
 class Sources:
-    """Several objects read as one: given members first, then computed ones, then each object."""
+    """Several objects read as one: given members first, then each object."""
 
-    __slots__ = ("_computed", "_given", "_objects")
+    __slots__ = ("given", "objects")
 
-    def __init__(
-        self,
-        objects: tuple[object, ...],
-        given: Mapping[str, object],
-        computed: Mapping[str, Callable[[Any], object]] | None = None,
-    ) -> None:
-        self._objects = objects
-        self._given = given
-        self._computed = computed or {}
-
-    def computing(self, computed: Mapping[str, Callable[[Any], object]]) -> "Sources":
-        """Return the same with computed members."""
-        return Sources(self._objects, self._given, computed)
+    def __init__(self, objects: tuple[object, ...], given: Mapping[str, object]) -> None:
+        self.objects = objects
+        self.given = given
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._given:
-            return self._given[name]
-        if name in self._computed:
-            return self._computed[name](Sources(self._objects, self._given))
-        for source in self._objects:
+        if name in self.given:
+            return self.given[name]
+        for source in self.objects:
             try:
                 return getattr(source, name)
             except AttributeError:
@@ -161,10 +153,98 @@ def _attributes(member: str) -> AliasChoices | str:
     return member
 
 
-def _names_of(attributes: AliasChoices | str) -> Sequence[str]:
-    if isinstance(attributes, str):
-        return (attributes,)
-    return [str(choice) for choice in attributes.choices]
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """Where a member of an answer comes from: it is computed, or the first attribute there is."""
+
+    name: str
+    attributes: tuple[str, ...]  #: steps of a path are joined by dots
+    compute: Callable[[Any], object] | None
+
+    @classmethod
+    def of(cls, name: str, field: FieldInfo) -> "_Member":
+        alias = field.validation_alias or name
+        if isinstance(alias, AliasPath):
+            attributes: tuple[str, ...] = (".".join(map(str, alias.path)),)
+        elif isinstance(alias, AliasChoices):
+            attributes = tuple(map(str, alias.choices))
+        else:
+            attributes = (alias,)
+        computes = [each.compute for each in field.metadata if isinstance(each, Of)]
+        return cls(name, attributes, computes[0] if computes else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How to read an answer from objects of certain types, decided once for all of them."""
+
+    given: Sequence[tuple[str, str]]  #: members and what they are called among those given
+    attributes: Sequence[tuple[int, Sequence[str], Callable[[object], tuple[object, ...]]]]
+    computed: Sequence[tuple[str, Callable[[Any], object]]]
+    is_whole: bool  #: whether every member was found
+
+    def values(self, sources: tuple[object, ...], given: Mapping[str, object]) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for place, names, read in self.attributes:
+            values.update(zip(names, read(sources[place]), strict=True))
+        for name, attribute in self.given:
+            values[name] = given[attribute]
+        if self.computed:
+            source = sources[0] if len(sources) == 1 and not given else Sources(sources, given)
+            for name, compute in self.computed:
+                values[name] = compute(source)
+        return values
+
+
+def _reading(
+    members: Iterable[_Member], sources: tuple[object, ...], given: Mapping[str, object]
+) -> _Reading:
+    named, computed, missing = [], [], 0
+    attributes: dict[int, list[tuple[str, str]]] = {}
+    for member in members:
+        if member.compute is not None and member.name not in given:
+            computed.append((member.name, member.compute))
+            continue
+        for attribute in member.attributes:
+            if attribute in given:
+                named.append((member.name, attribute))
+                break
+            place = _place(sources, attribute)
+            if place is not None:
+                attributes.setdefault(place, []).append((member.name, attribute))
+                break
+        else:
+            missing += 1
+    readers = [
+        (place, [name for name, _ in pairs], _reader([attribute for _, attribute in pairs]))
+        for place, pairs in attributes.items()
+    ]
+    return _Reading(named, readers, computed, is_whole=not missing)
+
+
+def _place(sources: tuple[object, ...], attribute: str) -> int | None:
+    """Return which source has the attribute."""
+    read = attrgetter(attribute)
+    for place, source in enumerate(sources):
+        with suppress(AttributeError):
+            read(source)
+            return place
+    return None
+
+
+def _reader(attributes: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
+    read = attrgetter(*attributes)
+    if len(attributes) == 1:
+        return lambda source: (read(source),)
+    return read
+
+
+def _shape(source: object) -> object:
+    """Return what tells objects of other attributes from this one; None where nothing does."""
+    kind = type(source)
+    if isinstance(source, Row):
+        return source._fields  # public, as that of a named tuple is
+    return kind if is_dataclass(kind) or isinstance(getattr(kind, "_fields", None), tuple) else None
 
 
 class Answer(BaseModel):
@@ -174,33 +254,54 @@ class Answer(BaseModel):
         extra="forbid",
         frozen=True,
         from_attributes=True,
+        validate_by_name=True,
         alias_generator=AliasGenerator(validation_alias=_attributes),
     )
-    _computed: ClassVar[Mapping[str, Callable[[Any], object]]] = {}
+    _members: ClassVar[tuple[_Member, ...]] = ()
+    _readings: ClassVar[dict[object, _Reading]] = {}
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        cls._computed = {
-            attribute: each.compute
-            for name, field in cls.model_fields.items()
-            for each in field.metadata
-            if isinstance(each, Of)
-            for attribute in (name, *_names_of(_attributes(name)))
-        }
+        cls._members = tuple(_Member.of(name, field) for name, field in cls.model_fields.items())
+        if any(member.compute for member in cls._members) and not issubclass(cls, ComputedAnswer):
+            raise TypeError(f"{cls.__name__} has computed members, so it is a ComputedAnswer")
+        cls._readings = {}
 
     @classmethod
     def of(cls, *sources: object, **members: object) -> Self:
         """Read an answer from the attributes of *sources*; *members* go before them."""
-        return cls.model_validate(Sources(sources, members))
+        return cls.model_validate(cls._values(sources, members))
+
+    @classmethod
+    def _values(cls, sources: tuple[object, ...], given: Mapping[str, object]) -> dict[str, object]:
+        shapes = tuple(map(_shape, sources))
+        key = None if None in shapes else (shapes, tuple(given))
+        reading = cls._readings.get(key)
+        if reading is not None:
+            try:
+                return reading.values(sources, given)
+            except AttributeError:  # a step of a path is None here
+                pass
+        reading = _reading(cls._members, sources, given)
+        if key is not None and reading.is_whole:
+            cls._readings[key] = reading
+        return reading.values(sources, given)
+
+
+class ComputedAnswer(Answer):
+    """An answer with members that are ``Of`` what it reads.
+
+    Others have pydantic read their attributes, which is faster.
+    """
 
     @model_validator(mode="before")
     @classmethod
     def _compute(cls, source: Any) -> Any:
-        if not cls._computed or isinstance(source, (dict, Answer)):
+        if isinstance(source, (dict, Answer)):
             return source
         if isinstance(source, Sources):
-            return source.computing(cls._computed)
-        return Sources((source,), {}, cls._computed)
+            return cls._values(source.objects, source.given)
+        return cls._values((source,), {})
 
 
 def scaled(factor: float) -> BeforeValidator:

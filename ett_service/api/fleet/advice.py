@@ -6,7 +6,15 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, AskedAnswer, Instant, NullIfEmpty, Of, Seconds
+from ett_service.api.answers import (
+    Answer,
+    AskedAnswer,
+    ComputedAnswer,
+    Instant,
+    NullIfEmpty,
+    Of,
+    Seconds,
+)
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import (
     GroupedScope,
@@ -46,7 +54,7 @@ class BoundedAnswer(Answer):
     high: float | None
 
 
-class CountsAnswer(Answer):
+class CountsAnswer(ComputedAnswer):
     """The number of observations behind the advice."""
 
     failures: int
@@ -72,7 +80,7 @@ def _ratio_at(point: str, name: str) -> Of:
     return Of(lambda advice: getattr(getattr(advice, point), name, None))
 
 
-class PresentAnswer(Answer):
+class PresentAnswer(ComputedAnswer):
     """The median interval between durable checkpoints; ratios are null without a measured save."""
 
     interval_seconds: float = Field(validation_alias=AliasPath("measured", "interval_seconds"))
@@ -81,7 +89,7 @@ class PresentAnswer(Answer):
     wasted_ratio: Annotated[TrainingRatio | None, _ratio_at("current", "wasted_ratio")]
 
 
-class BestAnswer(Answer):
+class BestAnswer(ComputedAnswer):
     """The interval with the least waste. Without a failure only its lower bound is known."""
 
     interval_seconds: float | None = Field(validation_alias=AliasPath("best", "value"))
@@ -92,7 +100,7 @@ class BestAnswer(Answer):
     wasted_ratio: Annotated[TrainingRatio | None, _ratio_at("least", "wasted_ratio")]
 
 
-class BandAnswer(Answer):
+class BandAnswer(ComputedAnswer):
     """Intervals in seconds that waste at most `within` more than the best one."""
 
     low: float = Field(validation_alias=AliasPath("flat_band", 0))
@@ -111,7 +119,7 @@ class AdviceGainAnswer(Answer):
     gpu_hours_a_year: float | None = Field(description="At the same rate.")
 
 
-class AdviceAnswer(Answer):
+class AdviceAnswer(ComputedAnswer):
     """How often to save a checkpoint, the measurements behind it, and their uncertainty."""
 
     failures_counted: Counted = Field(validation_alias="counted")

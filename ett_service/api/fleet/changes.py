@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from ett_service.api.answers import (
     Answer,
+    ComputedAnswer,
     Instant,
     IntervalAnswer,
     Of,
@@ -100,7 +101,7 @@ class EffectAnswer(Answer):
     )
 
 
-class EttEffectAnswer(Answer):
+class EttEffectAnswer(ComputedAnswer):
     """ETT% on both sides, weighted by accelerators, in full hours."""
 
     before: Annotated[Ratio, Of(lambda effect: ratio(*effect.before_us))]
@@ -135,7 +136,7 @@ class StepAnswer(Answer):
     step_seconds: Seconds = Field(description="The change of the mean; 0 where no job started.")
 
 
-class WaterfallAnswer(Answer):
+class WaterfallAnswer(ComputedAnswer):
     """The mean time to start from marker to marker. The steps sum to its whole change."""
 
     measure: Annotated[Literal["time_to_start"], Of(lambda _: "time_to_start")]
@@ -145,7 +146,7 @@ class WaterfallAnswer(Answer):
     ]
 
 
-class ChangesAnswer(Answer):
+class ChangesAnswer(ComputedAnswer):
     """The change ledger of a window."""
 
     from_at: Instant = start_of()

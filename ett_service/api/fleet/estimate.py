@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import AliasPath, Field
 from sqlalchemy import Connection
 
-from ett_service.api.answers import Answer, Finite, Of, Ratio, Sources, finite
+from ett_service.api.answers import Answer, ComputedAnswer, Finite, Of, Ratio, Sources, finite
 from ett_service.api.deps import (
     Reader,
     ScopeParameter,
@@ -50,7 +50,7 @@ def _saved(source: Any) -> float | None:
     return None if cost is None or on_demand is None else on_demand - cost
 
 
-class SpotAnswer(MachinesAnswer):
+class SpotAnswer(MachinesAnswer, ComputedAnswer):
     """The run on cheaper machines that can be taken away."""
 
     discount: Ratio = Field(validation_alias=AliasPath("spot", "discount_ratio"))
@@ -78,7 +78,7 @@ def _spot(source: Any) -> Sources | None:
     return Sources((source.spot,), {"on_demand_cost": source.on_demand_cost})
 
 
-class EstimateAnswer(Answer):
+class EstimateAnswer(ComputedAnswer):
     """What a planned run takes, and the assumptions behind it."""
 
     flops: float

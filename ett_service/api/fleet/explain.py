@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from ett_service.api.answers import (
     Answer,
+    ComputedAnswer,
     Instant,
     NullIfEmpty,
     Of,
@@ -48,7 +49,7 @@ PointsOfUnits = Annotated[
 ]
 
 
-class SideAnswer(Answer):
+class SideAnswer(ComputedAnswer):
     """One of the two windows."""
 
     from_at: Instant = start_of("window")
@@ -71,7 +72,7 @@ class JobWeightAnswer(Answer):
     current_seconds: Seconds
 
 
-class PartAnswer(Answer):
+class PartAnswer(ComputedAnswer):
     """A cause of the change."""
 
     group: Annotated[dict[str, str | None], NullIfEmpty] = Field(
@@ -110,7 +111,7 @@ def _within(source: Any) -> dict[Category, int]:
     return {category: units[category] for category in Category if units.get(category)}
 
 
-class ExplanationAnswer(Answer):
+class ExplanationAnswer(ComputedAnswer):
     """The change and its parts, the largest first."""
 
     base: SideAnswer

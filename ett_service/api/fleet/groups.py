@@ -1,11 +1,21 @@
 """Answers about a group of cohorts; its members mean the same wherever a group is answered."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, ByCategory, NullIfEmpty, Of, Ratio, Seconds, Words
+from ett_service.api.answers import (
+    Answer,
+    ByCategory,
+    ComputedAnswer,
+    NullIfEmpty,
+    Of,
+    Ratio,
+    Seconds,
+    Words,
+)
 from ett_service.api.jobs.answers import ProductivityAnswer
 from ett_service.core.dimensions import Dimension
 from ett_service.core.fleet.totals import FAILURE, MEASURES, PHASE, Totals
@@ -20,18 +30,25 @@ WeightedSeconds = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
 class Measures:
     """Totals read by attribute: every measure, and what is derived from them."""
 
-    def __init__(self, totals: Totals) -> None:
-        self._totals = totals
+    totals: Totals
 
     def __getattr__(self, name: str) -> Any:
-        return self._totals[name] if name in MEASURES else getattr(self._totals, name)
+        return self.totals[name] if name in _MEASURES else getattr(self.totals, name)
 
 
-def _by_category(us: Callable[[Any], Callable[[Category], int]]) -> Of:
-    return Of(lambda totals: {category: us(totals)(category) for category in Category})
+_MEASURES = frozenset(MEASURES)
+
+
+def _by_word(us: Callable[[Totals, Any], int], words: type[Category | Period]) -> Of:
+    def compute(group: Any) -> dict[Category | Period, int]:
+        totals = group.totals
+        return {word: us(totals, word) for word in words}
+
+    return Of(compute)
 
 
 def _quantile(share: float) -> Of:
@@ -42,7 +59,7 @@ def _measure(name: str) -> Of:
     return Of(lambda group: group.totals[name])
 
 
-class DistributionAnswer(Answer):
+class DistributionAnswer(ComputedAnswer):
     """A distribution of durations. Quantiles are nearest ranks, at most 2 % off."""
 
     count: int = Field(validation_alias="n")
@@ -73,7 +90,7 @@ def _failure_counts(group: Any) -> list[dict[str, Any]] | None:
     return sorted(counts, key=lambda each: (-each["count"], each["origin"], each["cause"]))
 
 
-class FailuresAnswer(Answer):
+class FailuresAnswer(ComputedAnswer):
     """Attempts that ended `failed`, `preempted` or `lost` in the window."""
 
     total: Annotated[int, _measure("failures")]
@@ -116,7 +133,7 @@ class MtbfAnswer(Answer):
     failures: int
 
 
-class LossAnswer(Answer):
+class LossAnswer(ComputedAnswer):
     """The cost of preemptions: unsaved time and the recovery after it, times accelerators."""
 
     count: int = Field(validation_alias="attempts")
@@ -135,7 +152,7 @@ def _loss(order: PreemptionOrder) -> Of:
     return Of(lambda group: group.preemption.of(order))
 
 
-class PreemptionAnswer(Answer):
+class PreemptionAnswer(ComputedAnswer):
     """Preempted attempts, by why the job that took their accelerators (`preempted_by`) ran."""
 
     preempted: Annotated[int, _measure("preemptions")]
@@ -193,7 +210,7 @@ def _whole(group: Any) -> Any:
     return group
 
 
-class GroupAnswer(Answer):
+class GroupAnswer(ComputedAnswer):
     """The sums of a group of cohorts over their time in the window, each divided once."""
 
     group: Annotated[dict[Dimension, str | None], NullIfEmpty] = Field(
@@ -209,18 +226,18 @@ class GroupAnswer(Answer):
     gpu_seconds: WeightedSeconds = Field(
         description="The weighted seconds in which accelerators were held and paid for."
     )
-    categories: Annotated[ByCategory, _by_category(lambda totals: totals.category_us)] = Field(
+    categories: Annotated[ByCategory, _by_word(Totals.category_us, Category)] = Field(
         description="They sum to `e2e_seconds`."
     )
-    weighted_categories: Annotated[
-        ByCategory, _by_category(lambda totals: totals.category_weighted_us)
-    ] = Field(description="They sum to `weighted_seconds`.")
-    gpu_categories: Annotated[ByCategory, _by_category(lambda totals: totals.category_gpu_us)] = (
-        Field(description="They sum to `gpu_seconds`.")
+    weighted_categories: Annotated[ByCategory, _by_word(Totals.category_weighted_us, Category)] = (
+        Field(description="They sum to `weighted_seconds`.")
+    )
+    gpu_categories: Annotated[ByCategory, _by_word(Totals.category_gpu_us, Category)] = Field(
+        description="They sum to `gpu_seconds`."
     )
     periods: Annotated[
         dict[Period, Seconds],
-        Of(lambda totals: {period: totals.period_us(period) for period in Period}),
+        _by_word(Totals.period_us, Period),
     ] = Field(description="They sum to `e2e_seconds`.")
     ett_ratio: Ratio = Field(
         description="The headline: effective over all seconds, weighted by accelerators."

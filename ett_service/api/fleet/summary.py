@@ -10,6 +10,7 @@ from ett_service.api.answers import (
     Answer,
     AskedAnswer,
     ByCategory,
+    ComputedAnswer,
     Instant,
     Of,
     Ratio,
@@ -83,7 +84,7 @@ class FleetSeries(AskedAnswer):
     )
 
 
-class TopJobAnswer(Answer):
+class TopJobAnswer(ComputedAnswer):
     """A job's contribution to the window."""
 
     job: str

@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ett_service.api.answers import (
     Answer,
+    ComputedAnswer,
     Instant,
     IntervalAnswer,
     Of,
@@ -80,7 +81,7 @@ def _failures(gain: Any) -> int | None:
     return gain.failures if cuts else None
 
 
-class WhatIfGainAnswer(Answer):
+class WhatIfGainAnswer(ComputedAnswer):
     """The gain of one scenario, or of several together."""
 
     scenarios: Annotated[list[str], Of(lambda gain: [scenario.text for scenario in gain.scenarios])]
@@ -117,7 +118,7 @@ def _with_before(gain: object, source: Any) -> Sources:
     return Sources((gain,), {"before": source.before})
 
 
-class WhatIfAnswer(Answer):
+class WhatIfAnswer(ComputedAnswer):
     """Gains, the largest first."""
 
     from_at: Instant = start_of()

@@ -9,6 +9,7 @@ from pydantic import Field
 from ett_service.api.answers import (
     Answer,
     ByCategory,
+    ComputedAnswer,
     Instant,
     KeyPrefix,
     NextCursor,
@@ -35,7 +36,7 @@ from ett_service.core.words import (
 )
 
 
-class JobSummary(Answer):
+class JobSummary(ComputedAnswer):
     """The results of a job in one line."""
 
     job: str
@@ -160,7 +161,7 @@ class GapAnswer(Answer):
     event_id: str | None
 
 
-class QualityAnswer(Answer):
+class QualityAnswer(ComputedAnswer):
     """The quality of the data behind the results."""
 
     unattributed_ratio: Annotated[
@@ -285,7 +286,7 @@ class SegmentAnswer(Answer):
     category: Category
     period: Period
     number: int | None = Field(description="The attempt's number; null between attempts.")
-    microseconds: Annotated[int, Of(lambda segment: segment.end_at - segment.start_at)]
+    microseconds: int = Field(validation_alias="us")
 
 
 class LedgerAnswer(Answer):

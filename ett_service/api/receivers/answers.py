@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, Instant, KeyPrefix, Of, Seconds
+from ett_service.api.answers import Answer, ComputedAnswer, Instant, KeyPrefix, Of, Seconds
 from ett_service.notifications.formats import Format
 from ett_service.notifications.receiver import Receiver
 from ett_service.notifications.routing import Directory
@@ -33,7 +33,7 @@ def _count(done: DeliveryState) -> Of:
     return Of(lambda receiver: receiver.counts.get(done, 0))
 
 
-class ReceiverAnswer(Answer):
+class ReceiverAnswer(ComputedAnswer):
     """A receiver and its state."""
 
     name: str

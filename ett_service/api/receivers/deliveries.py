@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from sqlalchemy import Connection
 
 from ett_service.api import pagination
-from ett_service.api.answers import Answer, Instant, NextCursor, Of, Seconds, Words
+from ett_service.api.answers import Answer, ComputedAnswer, Instant, NextCursor, Of, Seconds, Words
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import (
     AdministeredId,
@@ -45,7 +45,7 @@ class Try(Answer):
     said: str = Field(description="The start of the answer, or the error.")
 
 
-class DeliveryAnswer(Answer):
+class DeliveryAnswer(ComputedAnswer):
     """A message to a receiver."""
 
     id: str = Field(description="The `webhook-id`, which is the same for all tries.")

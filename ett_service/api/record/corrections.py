@@ -9,7 +9,15 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
-from ett_service.api.answers import Answer, Instant, KeyPrefix, NextCursor, Of, Words
+from ett_service.api.answers import (
+    Answer,
+    ComputedAnswer,
+    Instant,
+    KeyPrefix,
+    NextCursor,
+    Of,
+    Words,
+)
 from ett_service.api.bodies import (
     FormatParameter,
     as_files,
@@ -58,7 +66,7 @@ def _of(owner: str, name: str) -> Of:
     return Of(lambda correction: getattr(getattr(correction, owner), name, None))
 
 
-class ExclusionAnswer(Answer):
+class ExclusionAnswer(ComputedAnswer):
     """Time of a job that the fleet's numbers leave out, up to and without its end."""
 
     from_at: Annotated[Instant | None, _of("window", "from_at")] = Field(
@@ -73,7 +81,7 @@ class ExclusionAnswer(Answer):
     made_at: Instant
 
 
-class CorrectionAnswer(Answer):
+class CorrectionAnswer(ComputedAnswer):
     """A correction: who made it, when and why, and whether it was taken back or replaced."""
 
     id: int = Field(description="Counts the job's corrections.")

@@ -8,6 +8,7 @@ from pydantic import AliasPath, Field
 
 from ett_service.api.answers import (
     Answer,
+    ComputedAnswer,
     EmptyIsNull,
     Finite,
     Instant,
@@ -41,7 +42,7 @@ def _in_unit(name: str) -> Of:
     return Of(compute)
 
 
-class ObservedAnswer(Answer):
+class ObservedAnswer(ComputedAnswer):
     """Values before or after the onset, in the regression's `unit`."""
 
     n: int = Field(description="The number of values; for a rate, of events; for ETT%, of days.")
@@ -85,7 +86,7 @@ def _muted_until(row: Any) -> int | None:
     return max(covering, default=None)
 
 
-class RegressionRow(Answer):
+class RegressionRow(ComputedAnswer):
     """A finding in one line. Only findings with the verdict `regression` alert."""
 
     id: str
@@ -180,7 +181,7 @@ def _bounds(compared: Any) -> dict[str, float] | None:
     return {"low": compared.low, "high": compared.high}
 
 
-class SideBySideAnswer(Answer):
+class SideBySideAnswer(ComputedAnswer):
     """Attempts with the first suspect and without it after the onset, compared directly."""
 
     dimension: str
@@ -224,7 +225,7 @@ def _job_link(job: str, project: str) -> str:
     return f"/v1/jobs/{quote(job, safe='')}?{urlencode([('project', project)])}"
 
 
-class AttributionAnswer(Answer):
+class AttributionAnswer(ComputedAnswer):
     """Where the change lies, and what it is associated with."""
 
     phase_shares: dict[str, float] = Field(
@@ -260,7 +261,7 @@ class ClocksAnswer(Answer):
     resolve: ClockAnswer | None = Field(description="From firing until it was resolved.")
 
 
-class HistoryAnswer(Answer):
+class HistoryAnswer(ComputedAnswer):
     """An event in the history of a regression: who did what and why."""
 
     at: Instant = Field(validation_alias="at_us")

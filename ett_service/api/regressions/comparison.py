@@ -6,7 +6,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, Finite, Instant, Of, SortedValues, Sources, seconds
+from ett_service.api.answers import (
+    Answer,
+    ComputedAnswer,
+    Finite,
+    Instant,
+    Of,
+    SortedValues,
+    Sources,
+    seconds,
+)
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import At, ProjectId, Reader, State, only_declared_parameters
 from ett_service.api.problems import declared
@@ -86,7 +95,7 @@ def _of_ranks(name: str) -> Of:
     return Of(lambda compared: getattr(compared.ranked, name, None))
 
 
-class ComparedAnswer(Answer):
+class ComparedAnswer(ComputedAnswer):
     """A figure in both sets."""
 
     figure: str = Field(
@@ -126,7 +135,7 @@ class UnlikeAnswer(Answer):
     apart: float = Field(description="The share of attempts that would need another value.")
 
 
-class ComparisonAnswer(Answer):
+class ComparisonAnswer(ComputedAnswer):
     """Two sets side by side."""
 
     base: SetAnswer

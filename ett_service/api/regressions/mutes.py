@@ -10,7 +10,15 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
-from ett_service.api.answers import Answer, EmptyIsNull, Instant, KeyPrefix, NextCursor, Of
+from ett_service.api.answers import (
+    Answer,
+    ComputedAnswer,
+    EmptyIsNull,
+    Instant,
+    KeyPrefix,
+    NextCursor,
+    Of,
+)
 from ett_service.api.bodies import (
     FormatParameter,
     as_files,
@@ -54,7 +62,7 @@ def key_name(member: str) -> Of:
     return Of(lambda source: source.names.get(getattr(source, member) or ""))
 
 
-class MuteAnswer(Answer):
+class MuteAnswer(ComputedAnswer):
     """What is not notified, and until when."""
 
     id: str

@@ -35,6 +35,11 @@ class Segment(NamedTuple):
     period: Period
     number: int | None  #: of the attempt; None between attempts
 
+    @property
+    def us(self) -> int:
+        """Its length in microseconds."""
+        return self.end_at - self.start_at
+
 
 class Share(NamedTuple):
     """Time of one category in one period, and who owned it as it was reported.
