@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Self
 
@@ -242,9 +243,14 @@ def _reader(attributes: Sequence[str]) -> Callable[[object], tuple[object, ...]]
 def _shape(source: object) -> object:
     """Return what tells objects of other attributes from this one; None where nothing does."""
     kind = type(source)
-    if isinstance(source, Row):
-        return source._fields  # public, as that of a named tuple is
-    return kind if is_dataclass(kind) or isinstance(getattr(kind, "_fields", None), tuple) else None
+    if _has_fixed_attributes(kind):
+        return kind
+    return source._fields if isinstance(source, Row) else None
+
+
+@cache
+def _has_fixed_attributes(kind: type[Any]) -> bool:
+    return is_dataclass(kind) or isinstance(getattr(kind, "_fields", None), tuple)
 
 
 class Answer(BaseModel):

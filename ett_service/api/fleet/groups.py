@@ -43,7 +43,9 @@ class Measures:
 _MEASURES = frozenset(MEASURES)
 
 
-def _by_word(us: Callable[[Totals, Any], int], words: type[Category | Period]) -> Of:
+def by_word(us: Callable[[Totals, Any], int], words: type[Category | Period]) -> Of:
+    """Compute what was spent on each of the *words*, from an attribute ``totals``."""
+
     def compute(group: Any) -> dict[Category | Period, int]:
         totals = group.totals
         return {word: us(totals, word) for word in words}
@@ -226,18 +228,18 @@ class GroupAnswer(ComputedAnswer):
     gpu_seconds: WeightedSeconds = Field(
         description="The weighted seconds in which accelerators were held and paid for."
     )
-    categories: Annotated[ByCategory, _by_word(Totals.category_us, Category)] = Field(
+    categories: Annotated[ByCategory, by_word(Totals.category_us, Category)] = Field(
         description="They sum to `e2e_seconds`."
     )
-    weighted_categories: Annotated[ByCategory, _by_word(Totals.category_weighted_us, Category)] = (
+    weighted_categories: Annotated[ByCategory, by_word(Totals.category_weighted_us, Category)] = (
         Field(description="They sum to `weighted_seconds`.")
     )
-    gpu_categories: Annotated[ByCategory, _by_word(Totals.category_gpu_us, Category)] = Field(
+    gpu_categories: Annotated[ByCategory, by_word(Totals.category_gpu_us, Category)] = Field(
         description="They sum to `gpu_seconds`."
     )
     periods: Annotated[
         dict[Period, Seconds],
-        _by_word(Totals.period_us, Period),
+        by_word(Totals.period_us, Period),
     ] = Field(description="They sum to `e2e_seconds`.")
     ett_ratio: Ratio = Field(
         description="The headline: effective over all seconds, weighted by accelerators."

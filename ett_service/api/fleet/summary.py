@@ -12,7 +12,6 @@ from ett_service.api.answers import (
     ByCategory,
     ComputedAnswer,
     Instant,
-    Of,
     Ratio,
     Seconds,
     Words,
@@ -27,8 +26,9 @@ from ett_service.api.deps import (
     WindowParameter,
     only_declared_parameters,
 )
-from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds
+from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds, by_word
 from ett_service.api.problems import declared
+from ett_service.core.fleet.totals import Totals
 from ett_service.core.words import Category, JobState
 from ett_service.fleet import summary as fleet
 from ett_service.fleet.scope import STEPS
@@ -102,10 +102,7 @@ class TopJobAnswer(ComputedAnswer):
     weighted_seconds: WeightedSeconds
     gpu_seconds: WeightedSeconds
     lost_weighted_seconds: WeightedSeconds
-    weighted_categories: Annotated[
-        ByCategory,
-        Of(lambda job: {each: job.category_weighted_us(each) for each in Category}),
-    ]
+    weighted_categories: Annotated[ByCategory, by_word(Totals.category_weighted_us, Category)]
     ett_ratio: Ratio
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
     cost: float | None = Field(
@@ -214,7 +211,7 @@ def list_top_jobs(
     Jobs whose value is 0 are left out.
     """
     jobs = [
-        TopJobAnswer.of(job.facts, job, Measures(job.totals))
+        TopJobAnswer.of(job, job.facts, Measures(job.totals))
         for job in top_jobs(conn, scope, window, state.economy, by, limit)
     ]
     answer = TopJobs.of(
