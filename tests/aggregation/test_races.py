@@ -28,13 +28,13 @@ from tests.builders.record import event, progress
 
 
 def interrupted(
-    store: Store, key: JobKey, known: KeptFold | None, place: int, act: Callable[[], None]
+    store: Store, key: JobKey, kept_fold: KeptFold | None, place: int, act: Callable[[], None]
 ) -> KeptFold | None:
     """Refresh the job, and *act* in the midst of it."""
 
     def work(conn: Connection) -> KeptFold | None:
         with before_statement(conn, place, act):
-            return refresh(conn, key, LATE_IN_IT, known)
+            return refresh(conn, key, LATE_IN_IT, kept_fold)
 
     return store.write(work)
 
@@ -42,9 +42,9 @@ def interrupted(
 def with_fresh_facts(store: Store, key: JobKey, *, forward: bool) -> KeptFold | None:
     """Let a batch come into a running job; return its fold if that is to go *forward*."""
     deliver(store, key, running_job())
-    known = refreshed(store, key, LATE_IN_IT)
+    kept_fold = refreshed(store, key, LATE_IN_IT)
     deliver(store, key, [progress(60, LATE_IN_IT)])
-    return known if forward else None
+    return kept_fold if forward else None
 
 
 @pytest.mark.parametrize("forward", [True, False])
@@ -56,10 +56,10 @@ def test_a_crash_between_any_two_steps_leaves_the_marks_for_the_next(
 
     for place in itertools.count():
         key = JobKey(project_id, f"crashes-{place}")
-        known = with_fresh_facts(store, key, forward=forward)
+        kept_fold = with_fresh_facts(store, key, forward=forward)
         before = stored(store, key)
         try:
-            interrupted(store, key, known, place, crash)
+            interrupted(store, key, kept_fold, place, crash)
         except Crash:
             assert stored(store, key) == before
             assert marked(store) == [key]
@@ -77,11 +77,11 @@ def test_facts_that_come_between_any_two_steps_are_folded_now_or_keep_their_mark
 ) -> None:
     for place in itertools.count():
         key = JobKey(project_id, f"races-{place}")
-        known = with_fresh_facts(store, key, forward=forward)
+        kept_fold = with_fresh_facts(store, key, forward=forward)
         ended = event(AttemptEnded, LATE_IN_IT + SECOND, outcome=Outcome.FAILED)
         come_in = partial(deliver, store, key, [ended])
 
-        folded = interrupted(store, key, known, place, come_in)
+        folded = interrupted(store, key, kept_fold, place, come_in)
         if not _has(store, key, ended):
             assert place >= FEWEST_STATEMENTS
             break
@@ -92,9 +92,9 @@ def test_facts_that_come_between_any_two_steps_are_folded_now_or_keep_their_mark
         assert marked(store) == []
 
 
-def _has(store: Store, key: JobKey, one: Event) -> bool:
+def _has(store: Store, key: JobKey, fact: Event) -> bool:
     with store.reading() as conn:
-        return one in events.events(conn, *key)
+        return fact in events.events(conn, *key)
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)

@@ -43,9 +43,9 @@ class Life:
     def __init__(self, store: Store, key: JobKey, timeline: Timeline, chance: Random) -> None:
         self.store, self.key, self.chance = store, key, chance
         self.timeline = timeline
-        told = list(timeline.events)
-        chance.shuffle(told)
-        self.batches = in_batches(told, chance)
+        events = list(timeline.events)
+        chance.shuffle(events)
+        self.batches = in_batches(events, chance)
         self.known: KeptFold | None = None
         self.now_us = timeline.as_of
 
@@ -62,9 +62,9 @@ class Life:
 
     def be_refreshed(self) -> None:
         self.now_us += self.chance.choice([0, 1, 5_000_000_000])
-        known = self.known if self.chance.random() < 0.7 else None
+        kept_fold = self.known if self.chance.random() < 0.7 else None
         # One that was not used is not up to date any more, and has to be told apart.
-        self.known = refreshed(self.store, self.key, self.now_us, known) or self.known
+        self.known = refreshed(self.store, self.key, self.now_us, kept_fold) or self.known
 
     def be_judged(self) -> None:
         cause = self.chance.choice([Cause.NETWORK, Cause.HOST])
@@ -120,9 +120,9 @@ def check_a_life_of(store: Store, fleet: Sequence[Timeline], chance: Random) -> 
     project_id = store.write(lambda conn: create_project(conn, "research", RECEIVED_AT))
     lives = [
         Life(
-            store, JobKey(project_id, f"job-{number}"), replace(one, limits=DEFAULT_LIMITS), chance
+            store, JobKey(project_id, f"job-{number}"), replace(life, limits=DEFAULT_LIMITS), chance
         )
-        for number, one in enumerate(fleet)
+        for number, life in enumerate(fleet)
     ]
     for _ in range(chance.randrange(4, 24)):
         chance.choice(lives).go_on()

@@ -45,24 +45,24 @@ def facts(at: int = NOON, **members: object) -> Event:
 
 def long_job(days: int = DAYS) -> list[Event]:
     """Attempts of a day each, with steps and saves; one in five fails, the last is lost."""
-    told: list[Event] = [facts(team="nlp", gpus=64)]
+    events: list[Event] = [facts(team="nlp", gpus=64)]
     for number in range(days):
         began, named = NOON + number * DAY_US, {"attempt": number}
-        told.append(event(AttemptStarted, began, gpus=64, code_version="1", **named))
-        told.append(event(PhaseStarted, began + MINUTE, phase=Phase.TRAIN_LOOP, **named))
+        events.append(event(AttemptStarted, began, gpus=64, code_version="1", **named))
+        events.append(event(PhaseStarted, began + MINUTE, phase=Phase.TRAIN_LOOP, **named))
         for part in range(4):
             at = began + HOUR + part * 5 * HOUR
             step = number * 4 + part
-            told.append(progress(step, at, tokens=step * 1_000, **named))
-            told.append(
+            events.append(progress(step, at, tokens=step * 1_000, **named))
+            events.append(
                 event(SpanOver, at + MINUTE, phase=Phase.CHECKPOINT_BLOCKING, start=at, **named)
             )
-            told.append(event(CheckpointSaved, at + MINUTE, step=step, **named))
+            events.append(event(CheckpointSaved, at + MINUTE, step=step, **named))
         if number < days - 1:
             failed = {"outcome": Outcome.FAILED, "origin": Origin.INFRA, "cause": Cause.NETWORK}
             ended = failed if number % 5 == 0 else {"outcome": Outcome.COMPLETED}
-            told.append(event(AttemptEnded, began + 23 * HOUR, **ended, **named))
-    return told
+            events.append(event(AttemptEnded, began + 23 * HOUR, **ended, **named))
+    return events
 
 
 def rebuilt(store: Store, key: JobKey, events: list[Event], now_us: int) -> Rollups:
@@ -81,12 +81,12 @@ def test_a_change_of_team_moves_every_cell_of_sixty_days(store: Store, project_i
     key, now_us = JobKey(project_id, "llm-70b"), NOON + DAYS * DAY_US
     events = long_job()
     deliver(store, key, events)
-    known = refreshed(store, key, now_us)
+    kept_fold = refreshed(store, key, now_us)
     before = check_rollups(store)
     moved = [facts(now_us, team="vision", gpus=64)]
 
     deliver(store, key, moved)
-    refreshed(store, key, now_us + SECOND, known)
+    refreshed(store, key, now_us + SECOND, kept_fold)
 
     after = check_rollups(store)
     assert {label.team for _, _, _, (label, _) in before} == {"nlp"}
@@ -104,10 +104,10 @@ def test_what_one_more_event_costs_does_not_grow_with_the_job(
         events = long_job(days)
         said_at = events[-1].at
         deliver(store, key, events)
-        known = refreshed(store, key, said_at + MINUTE)
+        kept_fold = refreshed(store, key, said_at + MINUTE)
         before = stored_rollups(store)
         deliver(store, key, [progress(days * 4, said_at + 2 * MINUTE, attempt=days - 1)])
-        refreshed(store, key, said_at + 2 * MINUTE, known)
+        refreshed(store, key, said_at + 2 * MINUTE, kept_fold)
         after = stored_rollups(store)
         places = before.keys() | after.keys()
         counts.append(sum(before.get(place) != after.get(place) for place in places))
@@ -120,11 +120,11 @@ def test_buckets_of_time_add_up_to_the_ledger(store: Store, project_id: int) -> 
     deliver(store, key, long_job())
     refreshed(store, key, now_us)
 
-    found = check_rollups(store)
+    rows_checked = check_rollups(store)
 
     ledger = recomputed(store, key, now_us)
     for grain in ("hourly", "daily"):
-        rows = [row for place, row in found.items() if place[0] == grain]
+        rows = [row for place, row in rows_checked.items() if place[0] == grain]
         for category, us in _by_category(ledger).items():
             assert sum(row.get(f"{category}_us", 0) for row in rows) == us
             assert sum(row.get(f"{category}_weighted_us", 0) for row in rows) == 64 * us
@@ -134,10 +134,10 @@ def test_buckets_of_time_add_up_to_the_ledger(store: Store, project_id: int) -> 
 
 
 def _by_category(ledger: JobLedger) -> dict[Category, int]:
-    found: dict[Category, int] = {}
+    by_category: dict[Category, int] = {}
     for share in ledger.shares:
-        found[share.category] = found.get(share.category, 0) + share.us
-    return found
+        by_category[share.category] = by_category.get(share.category, 0) + share.us
+    return by_category
 
 
 def test_another_version_of_the_code_is_another_cohort_from_its_attempt_on(
@@ -185,11 +185,11 @@ def test_several_workers_and_moves_leave_the_rollups_as_the_events_say(
     def send(steps: Iterator[int]) -> None:
         for step in steps:
             for place, key in enumerate(keys):
-                told = [
+                batch = [
                     progress(step, NOON + step * MINUTE),
                     facts(NOON + step, team=str((step + place) % 4), gpus=place),
                 ]
-                deliver(store, key, told)
+                deliver(store, key, batch)
 
     threads = [
         threading.Thread(target=send, args=(itertools.islice(itertools.count(n, 2), 12),))

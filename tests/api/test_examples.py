@@ -16,8 +16,8 @@ JSON = "application/json"
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(description())
-    return found
+    parsed: dict[str, Any] = json.loads(description())
+    return parsed
 
 
 def _rounded(value: Any) -> Any:

@@ -50,14 +50,14 @@ def accept(
     rows = [
         {
             **of_job,
-            "id": one.id,
-            "type": one.type,
-            "at_us": one.at,
+            "id": fact.id,
+            "type": fact.type,
+            "at_us": fact.at,
             "received_us": RECEIVED_AT,
             "batch": batch,
-            "body": encode_body(one),
+            "body": encode_body(fact),
         }
-        for one in sorted(events, key=lambda one: one.id)
+        for fact in sorted(events, key=lambda fact: fact.id)
     ]
     insert_new(conn, event, rows)
     if offsets is not None:
@@ -91,11 +91,11 @@ def refreshed(
     store: Store,
     key: JobKey,
     now_us: int,
-    known: KeptFold | None = None,
+    kept_fold: KeptFold | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> KeptFold | None:
     """Refresh in a transaction of its own."""
-    return store.write(lambda conn: refresh(conn, key, now_us, known, limits))
+    return store.write(lambda conn: refresh(conn, key, now_us, kept_fold, limits))
 
 
 def stored(store: Store, key: JobKey) -> JobLedger | None:

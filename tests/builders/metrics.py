@@ -24,14 +24,14 @@ def families(page: str, form: TextFormat = TextFormat.PLAIN) -> list[Metric]:
 
 def parsed(page: str, form: TextFormat = TextFormat.PLAIN) -> Page:
     """Parse a page, each of whose samples comes once."""
-    found: Page = {}
+    page_samples: Page = {}
     for family in families(page, form):
         for sample in family.samples:
-            samples = found.setdefault(sample.name, {})
+            samples = page_samples.setdefault(sample.name, {})
             labels = labelled(**sample.labels)
             assert labels not in samples
             samples[labels] = sample.value
-    return found
+    return page_samples
 
 
 def published(

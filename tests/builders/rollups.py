@@ -97,8 +97,8 @@ def _rows(conn: Connection, table: str) -> Sequence[RowMapping]:
 
 def _labels(conn: Connection) -> Iterator[tuple[int, Label]]:
     for row in _rows(conn, "cohort"):
-        one = Cohort(*(row[name] for name in DIMENSIONS))
-        yield row["id"], (one._replace(excluded=bool(row["excluded"])), bool(row["other"]))
+        cohort = Cohort(*(row[name] for name in DIMENSIONS))
+        yield row["id"], (cohort._replace(excluded=bool(row["excluded"])), bool(row["other"]))
 
 
 def _in_other(conn: Connection) -> Iterator[tuple[int, int, Cohort]]:

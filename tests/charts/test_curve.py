@@ -24,16 +24,16 @@ def _drawn(**members: object) -> str:
 def test_the_lowest_point_lies_at_the_best_interval() -> None:
     svg = _drawn()
     (course,) = [
-        found.attrib["d"]
-        for found in read(svg).iter(f"{SVG}path")
-        if found.get("stroke-width") == "2.5"
+        element.attrib["d"]
+        for element in read(svg).iter(f"{SVG}path")
+        if element.get("stroke-width") == "2.5"
     ]
     places = [tuple(map(float, place.split())) for place in course.removeprefix("M").split("L")]
     lowest = max(places, key=lambda place: place[1])
     (upright,) = [
-        float(found.attrib["x1"])
-        for found in read(svg).iter(f"{SVG}line")
-        if found.attrib["x1"] == found.attrib["x2"]
+        float(element.attrib["x1"])
+        for element in read(svg).iter(f"{SVG}line")
+        if element.attrib["x1"] == element.attrib["x2"]
     ]
     assert lowest[0] == pytest.approx(upright, abs=10)
 

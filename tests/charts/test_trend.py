@@ -5,7 +5,7 @@ WEEKS = [Point("W44", 0.89), Point("W45", None), Point("W46", 0.893), Point("W47
 
 
 def _paths(svg: str) -> list[str]:
-    return [found.attrib["d"] for found in read(svg).iter(f"{SVG}path")]
+    return [path.attrib["d"] for path in read(svg).iter(f"{SVG}path")]
 
 
 def test_the_line_is_broken_where_a_value_is_missing() -> None:

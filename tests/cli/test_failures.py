@@ -82,8 +82,8 @@ def test_what_the_server_refuses_is_told_in_its_words(
 
 
 def test_a_key_that_may_not_read_is_told_so(ett: Ett, served: Server) -> None:
-    asked = {"project": "default", "name": "writer", "scopes": ["write"]}
-    writer = served.ask("POST", "/v1/keys", asked)["key"]
+    body = {"project": "default", "name": "writer", "scopes": ["write"]}
+    writer = served.ask("POST", "/v1/keys", body)["key"]
     done = ett("jobs", ETT_URL=served.url, ETT_API_KEY=writer)
     assert done.returncode == 5
     assert "The key lacks a scope" in done.stderr

@@ -12,8 +12,10 @@ def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["--help"])
     assert left.value.code == 0
-    said = capsys.readouterr().out
-    assert [verb for verb in VERBS if not re.search(rf"^    {verb}( |$)", said, re.MULTILINE)] == []
+    printed = capsys.readouterr().out
+    assert [
+        verb for verb in VERBS if not re.search(rf"^    {verb}( |$)", printed, re.MULTILINE)
+    ] == []
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -126,9 +126,9 @@ def test_sync_sends_every_dead_spool_and_says_how_many_events(tmp_path: Path) ->
     count = len(spooled(tmp_path))
     with serving() as web:
         done = run_ett(environment(tmp_path, web.url), "sync", str(tmp_path), "--json")
-        told = json.loads(done.stdout)
+        summary = json.loads(done.stdout)
         assert (done.returncode, done.stderr) == (0, "")
-        assert (told["accepted"], told["spools"], told["left"]) == (count, 2, 0)
+        assert (summary["accepted"], summary["spools"], summary["left"]) == (count, 2, 0)
         assert {event["job"] for event in web.events} == {"a", "b"}
         again = run_ett(environment(tmp_path, web.url), "sync")
     assert (again.returncode, again.stdout) == (0, "no events (no spools)\n")

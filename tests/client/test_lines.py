@@ -83,8 +83,8 @@ def test_every_edge_of_a_second_and_of_the_next_names_its_own_instant(tmp_path: 
 
 @pytest.mark.parametrize("at", [0, 999_999, 1_000_000, 1_795_205_987_776_635])
 def test_an_instant_is_written_to_the_microsecond(at: int) -> None:
-    told = datetime.fromisoformat(rfc3339(at))
-    assert told - datetime.fromtimestamp(0, UTC) == timedelta(microseconds=at)
+    instant = datetime.fromisoformat(rfc3339(at))
+    assert instant - datetime.fromtimestamp(0, UTC) == timedelta(microseconds=at)
 
 
 def test_every_life_of_a_process_has_its_own_name() -> None:

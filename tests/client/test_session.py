@@ -210,7 +210,7 @@ ett.end()
 """
     run_trainer(code, environment(tmp_path))
     ended = [event for event in spooled(tmp_path) if event["type"] == "attempt_ended"]
-    assert {(one["job"], one["outcome"]) for one in ended} == {
+    assert {(event["job"], event["outcome"]) for event in ended} == {
         ("child", "failed"),
         ("j", "completed"),
     }
@@ -272,7 +272,7 @@ def test_a_broken_cycle_is_told_by_the_next_from_torchruns_error_files(tmp_path:
         "LOCAL_WORLD_SIZE": "4",
     }
     run_trainer("ett.init()\nimport os; os._exit(0)", environment(tmp_path / "s", **torchrun))
-    (ended,) = [one for one in spooled(tmp_path / "s") if one["type"] == "attempt_ended"]
+    (ended,) = [event for event in spooled(tmp_path / "s") if event["type"] == "attempt_ended"]
     assert (ended["cycle"], ended["rank"], ended["exception"]) == (0, 9, "ValueError")
     assert (ended["message"], ended["at"]) == ("bad batch", "2026-11-20T20:59:14.000000Z")
 

@@ -93,16 +93,16 @@ def test_every_public_call_writes_what_ingest_takes(made: Made) -> None:
     }  # fmt: skip
 
 
-@given(job=st.just("llm-70b") | drawn_calls.texts, said=drawn_calls.facts,
+@given(job=st.just("llm-70b") | drawn_calls.texts, members=drawn_calls.facts,
        calls=drawn_calls.calls, variables=drawn_calls.variables)  # fmt: skip
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 def test_no_call_raises_or_writes_what_is_refused(
     made: Made,
     job: str,
-    said: dict[str, object],
+    members: dict[str, object],
     calls: list[Call],
     variables: dict[str, str],
 ) -> None:
-    batch = made([("init", (job,), said), *calls], variables)
+    batch = made([("init", (job,), members), *calls], variables)
 
     assert batch.refusals == ()

@@ -67,15 +67,15 @@ def _points(life: Life, earlier: list[Life], loops: list[Stretch]) -> list[Point
 
 def _repeats_by_steps(life: Life, earlier: list[Life], picture: Painting) -> list[Stretch]:
     points = _points(life, earlier, picture.loops_of(life))
-    known = [e.step for e in facts_of(earlier, Progress, CheckpointSaved)]
+    steps = [e.step for e in facts_of(earlier, Progress, CheckpointSaved)]
     stretches: list[Stretch] = []
-    if earlier and known:
+    if earlier and steps:
         stretches.append((life.begin, points[0].at))
     for i, point in enumerate(points):
         own = [p.step for p in points[: i + 1] if not p.is_implied and not p.is_restored]
-        if not known + own:
+        if not steps + own:
             continue
-        mark = max(known + own)
+        mark = max(steps + own)
         if i + 1 == len(points):
             if point.step < mark:
                 stretches.append((point.at, life.over_at))

@@ -66,7 +66,7 @@ def arrival_order(
     """Believe that nothing happened before what was heard of last."""
     heard: list[Event] = []
     for event in {event.id: event for event in events}.values():
-        latest = max((known.at for known in heard), default=event.at)
+        latest = max((earlier.at for earlier in heard), default=event.at)
         heard.append(replace(event, at=max(event.at, latest)))
     return fold(heard, offsets, as_of, limits)
 

@@ -32,7 +32,7 @@ class Asked:
     @property
     def is_merged(self) -> bool:
         """Whether replicas are made one before anything is summed."""
-        sums = (one for one in self.around if isinstance(one, promql.AggregateExpr))
+        sums = (expr for expr in self.around if isinstance(expr, promql.AggregateExpr))
         first = next(sums, None)
         if first is None or str(first.op) != "max" or first.modifier is None:
             return False
@@ -53,7 +53,7 @@ def _within(expr: promql.Expr, around: tuple[promql.Expr, ...]) -> Iterator[Aske
         window = (
             around[0].range if around and isinstance(around[0], promql.MatrixSelector) else None
         )
-        matchers = {one.name: one.value for one in expr.matchers.matchers}
+        matchers = {matcher.name: matcher.value for matcher in expr.matchers.matchers}
         yield Asked(expr.name or "", matchers, window, around)
         return
     for inner in _inside(expr):

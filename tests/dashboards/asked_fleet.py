@@ -103,9 +103,9 @@ class Asked:
             self.conn.execute(f"SET LOCAL ROLE {READER}")
             if explain:
                 self.conn.execute("SET LOCAL enable_seqscan = off")
-            found = self.conn.execute(f"{'EXPLAIN ' if explain else ''}{text}".encode())
-            names = [column.name for column in found.description or ()]
-            return Answer(names, found.fetchall())
+            cursor = self.conn.execute(f"{'EXPLAIN ' if explain else ''}{text}".encode())
+            names = [column.name for column in cursor.description or ()]
+            return Answer(names, cursor.fetchall())
 
     def settle(self) -> None:
         """Let the worker do what there is to do; what waited too long for a lock comes again."""
@@ -167,9 +167,9 @@ def _served(store: Store) -> Iterator[tuple[TestClient, Worker]]:
 
 
 def _load(client: TestClient, fleet: Fleet) -> None:
-    told = [event for story in fleet.stories for event in story.events]
-    for begin in range(0, len(told), MOST_EVENTS):
-        batch = {"history": True, "events": told[begin : begin + MOST_EVENTS]}
+    events = [event for story in fleet.stories for event in story.events]
+    for begin in range(0, len(events), MOST_EVENTS):
+        batch = {"history": True, "events": events[begin : begin + MOST_EVENTS]}
         answer = client.post("/v1/events", json=batch)
         assert answer.json()["rejected"] == 0, answer.text
     for marker in fleet.markers:
@@ -190,5 +190,5 @@ def _find_regression(conn: Connection) -> None:
     cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:2.14", 0.97, 68),))
     (project_id,) = conn.execute(select(project.c.id).where(project.c.name == PROJECT)).one()
     for at_us in (END_US - DAY_US, END_US):
-        found = RunFinding(finding, Severity.HIGH, cause)
-        findings.record(conn, project_id, at_us, [found], StateRules())
+        run_finding = RunFinding(finding, Severity.HIGH, cause)
+        findings.record(conn, project_id, at_us, [run_finding], StateRules())

@@ -60,8 +60,8 @@ class Looking:
 def test_every_dashboard_has_a_picture_that_its_page_shows(dashboard: Dashboard) -> None:
     file = PICTURES / f"{dashboard.uid}.png"
     assert file.stat().st_size <= MOST_BYTES
-    with Image.open(file) as picture:
-        assert picture.width == WIDTH_PX
+    with Image.open(file) as image:
+        assert image.width == WIDTH_PX
     shown_at = (ROOT / "docs" / "howto" / "dashboards.md").read_text("utf-8")
     assert f"(../pictures/{dashboard.uid}.png)" in shown_at
 
@@ -95,9 +95,9 @@ def test_a_rule_comes_after_those_that_it_reads() -> None:
 
 
 def test_answers_of_several_queries_become_one_table() -> None:
-    asked = Query("q", format=Format.TABLE)
+    query = Query("q", format=Format.TABLE)
     first, second = (
-        of_samples(asked, [Sample({"cohort": "a"}, [(1.0, value)])], letter)
+        of_samples(query, [Sample({"cohort": "a"}, [(1.0, value)])], letter)
         for value, letter in ((2.0, " #A"), (3.0, " #B"))
     )
     steps = (
@@ -125,8 +125,8 @@ def test_a_column_of_words_becomes_columns() -> None:
 
 def test_rows_of_one_name_become_one_series() -> None:
     rows = [(1.0, "a", 10.0), (1.0, "b", 20.0), (2.0, "a", 30.0)]
-    found = of_rows(Query("q"), ["time", "metric", "value"], rows)
-    assert found == [Line("a", [(1.0, 10.0), (2.0, 30.0)]), Line("b", [(1.0, 20.0)])]
+    series = of_rows(Query("q"), ["time", "metric", "value"], rows)
+    assert series == [Line("a", [(1.0, 10.0), (2.0, 30.0)]), Line("b", [(1.0, 20.0)])]
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def _drawn(shown_panel: Panel, frames: Sequence[Frame], folder: Path) -> Path:
 
 
 def _inked(file: Path) -> int:
-    with Image.open(file) as picture:
+    with Image.open(file) as image:
         return sum(
             count
-            for count, colour in picture.convert("RGB").getcolors(1 << 24) or []
+            for count, colour in image.convert("RGB").getcolors(1 << 24) or []
             if colour != (255, 255, 255)
         )

@@ -43,17 +43,17 @@ def test_the_project_has_everything_that_runs_and_everything_that_runs_once(
 
 
 def test_the_example_sets_exactly_the_variables_that_the_project_reads() -> None:
-    told = compose("config", "--variables", "--format", "json")
-    assert told.returncode == 0, told.stderr
-    assert set(variables(ROOT / ".env.example")) == set(json.loads(told.stdout))
+    done = compose("config", "--variables", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert set(variables(ROOT / ".env.example")) == set(json.loads(done.stdout))
 
 
 def test_nothing_starts_without_passwords(tmp_path: Path) -> None:
     shutil.copy(ROOT / "docker-compose.yml", tmp_path)
     (tmp_path / ".env").write_text("")
-    told = compose("config", folder=tmp_path)
-    assert told.returncode != 0
-    assert "copy .env.example to .env" in told.stderr
+    done = compose("config", folder=tmp_path)
+    assert done.returncode != 0
+    assert "copy .env.example to .env" in done.stderr
     listed = json.loads(compose("config", "--variables", "--format", "json").stdout)
     passwords = {name: each for name, each in listed.items() if name.endswith("PASSWORD")}
     assert len(passwords) == 4
@@ -168,14 +168,14 @@ def test_every_volume_is_used_and_written_by_one(project: Parsed, services: Pars
 @pytest.mark.parametrize("name", sorted(ETT))
 def test_the_service_is_given_settings_that_it_knows(services: Parsed, name: str) -> None:
     given: dict[str, Any] = services[name]["environment"]
-    known = {variable(field) for field in Settings.model_fields} | OTHER_VARIABLES
-    assert {key for key in given if key.startswith("ETT_")} <= known
+    accepted = {variable(field) for field in Settings.model_fields} | OTHER_VARIABLES
+    assert {key for key in given if key.startswith("ETT_")} <= accepted
     (settings,) = [
         Path(mount["source"])
         for mount in _mounts(services[name])
         if mount["target"] == given["ETT_CONFIG"]
     ]
-    loaded = load({key: given[key] for key in given if key in known}, settings).settings
+    loaded = load({key: given[key] for key in given if key in accepted}, settings).settings
     assert loaded.embedded_worker is False
     assert loaded.database_url.startswith("postgresql+psycopg://ett@postgres:")
 
@@ -183,5 +183,5 @@ def test_the_service_is_given_settings_that_it_knows(services: Parsed, name: str
 def test_health_is_asked_of_routes_that_the_service_has(services: Parsed) -> None:
     routes = json.loads(description())["paths"]
     command = services["ett"]["healthcheck"]["test"][-1]
-    (asked,) = re.findall(r"http://127\.0\.0\.1:8080(/\w+)", command)
-    assert asked in routes
+    (path,) = re.findall(r"http://127\.0\.0\.1:8080(/\w+)", command)
+    assert path in routes

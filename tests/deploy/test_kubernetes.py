@@ -37,8 +37,8 @@ def built(tmp_path: Path) -> list[Parsed]:
 
 def _container(objects: list[Parsed], name: str) -> Parsed:
     (container,) = pods(objects)[name]["containers"]
-    found: Parsed = container
-    return found
+    typed: Parsed = container
+    return typed
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
@@ -118,9 +118,9 @@ def test_a_pod_does_what_the_container_of_compose_does(
 
 
 def test_the_settings_are_known_and_leave_the_work_to_the_workers() -> None:
-    known = {variable(name) for name in Settings.model_fields} | OTHER_VARIABLES
+    accepted = {variable(name) for name in Settings.model_fields} | OTHER_VARIABLES
     secret = variables(KUBERNETES / "secret.env.example")
-    given = {name: value for name, value in secret.items() if name in known}
+    given = {name: value for name, value in secret.items() if name in accepted}
     assert {name for name in secret if name.startswith("ETT_")} == set(given)
     loaded = load(given, KUBERNETES / "ett.toml").settings
     assert loaded.embedded_worker is False

@@ -50,14 +50,14 @@ class Part:
 
 def parts_of(service: Service, *jobs: str, **query: Any) -> list[Part]:
     """Read the ledgers of jobs whose attempts all have the same accelerators."""
-    found = []
+    parts = []
     for job in jobs:
         attempts = service.get(f"/v1/jobs/{job}", **query)["attempts"]
         (gpus,) = {attempt["gpus"] for attempt in attempts}
-        for one in service.get(f"/v1/jobs/{job}/ledger", **query)["segments"]:
-            span = us(one["start"]), us(one["end"])
-            found.append(Part(job, *span, one["category"], one["period"], gpus))
-    return found
+        for segment in service.get(f"/v1/jobs/{job}/ledger", **query)["segments"]:
+            span = us(segment["start"]), us(segment["end"])
+            parts.append(Part(job, *span, segment["category"], segment["period"], gpus))
+    return parts
 
 
 def assert_holds(group: Json, parts: Sequence[Part], window: Window) -> None:

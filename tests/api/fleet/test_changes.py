@@ -75,10 +75,10 @@ def test_the_steps_of_the_waterfall_sum_to_its_change(deployed: Service) -> None
 
 
 def test_fewer_markers_and_less_time_are_looked_at_where_that_is_asked(deployed: Service) -> None:
-    one = deployed.get("/v1/fleet/changes", marker="cache", reach_days=1, kind="deploy", **WINDOW)
+    body = deployed.get("/v1/fleet/changes", marker="cache", reach_days=1, kind="deploy", **WINDOW)
     none = deployed.get("/v1/fleet/changes", kind="launch", **WINDOW)
 
-    assert one["changes"][0]["before"]["from"] == "2026-03-01T12:00:00.000000Z"
+    assert body["changes"][0]["before"]["from"] == "2026-03-01T12:00:00.000000Z"
     assert (none["changes"], len(none["waterfall"]["steps"])) == ([], 1)
     deployed.get("/v1/fleet/changes", status=404, marker="unknown", **WINDOW)
     deployed.get("/v1/fleet/changes", status=422, reach_days=0)

@@ -148,7 +148,9 @@ REFUSED: list[tuple[Json, str, str]] = [
 def test_what_cannot_be_asked_is_named(service: Service) -> None:
     for query, pointer, code in REFUSED:
         refusal = service.get("/v1/fleet/explain", status=422, **WINDOWS | query)
-        assert [(one["pointer"], one["code"]) for one in refusal["errors"]] == [(pointer, code)]
+        assert [(error["pointer"], error["code"]) for error in refusal["errors"]] == [
+            (pointer, code)
+        ]
 
 
 def test_extreme_instants_are_answered(service: Service) -> None:

@@ -216,8 +216,8 @@ def test_the_jobs_that_lost_most_come_first_and_add_up(fleet: Service) -> None:
 def test_groups_are_sorted_and_cut_as_asked(fleet: Service) -> None:
     query: Query = {"from": ALL[0], "to": ALL[1], "group_by": "team"}
 
-    def teams(**asked: Any) -> list[str]:
-        answer = fleet.get("/v1/fleet/summary", **asked, **query)
+    def teams(**filters: Any) -> list[str]:
+        answer = fleet.get("/v1/fleet/summary", **filters, **query)
         assert answer["group_count"] == 2
         return [group["group"]["team"] for group in answer["groups"]]
 
@@ -234,9 +234,9 @@ def test_a_reading_key_sees_its_own_project_and_a_fleet_key_all(fleet: Service) 
     fleet.ingest(failing_job("theirs"))
     query: Query = {"from": ALL[0], "to": ALL[1]}
 
-    def jobs(key: str, status: int = 200, **asked: Any) -> Any:
+    def jobs(key: str, status: int = 200, **filters: Any) -> Any:
         fleet.client.headers["Authorization"] = f"Bearer {key}"
-        answer = fleet.get("/v1/fleet/summary", status, **asked, **query)
+        answer = fleet.get("/v1/fleet/summary", status, **filters, **query)
         return answer["total"]["jobs"] if status == 200 else answer["detail"]
 
     assert jobs(stranger) == jobs(stranger, project="strangers") == 1
@@ -250,8 +250,8 @@ def test_a_reading_key_sees_its_own_project_and_a_fleet_key_all(fleet: Service) 
     projects = []
     for key in (own, everybody):
         fleet.client.headers["Authorization"] = f"Bearer {key}"
-        found = fleet.get("/v1/fleet/jobs/top", **query)["jobs"]
-        projects.append({job["project"] for job in found})
+        top = fleet.get("/v1/fleet/jobs/top", **query)["jobs"]
+        projects.append({job["project"] for job in top})
     assert projects == [{"research"}, {"research", "strangers"}]
 
 

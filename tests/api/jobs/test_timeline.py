@@ -14,7 +14,7 @@ Lane = tuple[int, int]
 
 def _slices(trace: dict[str, Any]) -> dict[Lane, list[tuple[dict[str, Any], int]]]:
     """Match each end to the begin that is open last on its lane: the begin, and its length."""
-    found: dict[Lane, list[tuple[dict[str, Any], int]]] = defaultdict(list)
+    slices: dict[Lane, list[tuple[dict[str, Any], int]]] = defaultdict(list)
     opened: dict[Lane, list[dict[str, Any]]] = defaultdict(list)
     for event in trace["traceEvents"]:
         lane = (event["pid"], event["tid"])
@@ -22,9 +22,9 @@ def _slices(trace: dict[str, Any]) -> dict[Lane, list[tuple[dict[str, Any], int]
             opened[lane].append(event)
         elif event["ph"] == "E":
             begin = opened[lane].pop()
-            found[lane].append((begin, event["ts"] - begin["ts"]))
+            slices[lane].append((begin, event["ts"] - begin["ts"]))
     assert not any(opened.values())
-    return found
+    return slices
 
 
 def _ranks(service: Service) -> None:

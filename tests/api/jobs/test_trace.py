@@ -16,7 +16,7 @@ def slice_(start: int, end: int, name: str = "a") -> Slice:
 
 def lengths(events: Iterable[dict[str, Any]]) -> dict[str, int]:
     """Close each end against the begin that is open last, and sum the time by name."""
-    found: dict[str, int] = defaultdict(int)
+    lengths_by_name: dict[str, int] = defaultdict(int)
     open_begins: list[dict[str, Any]] = []
     at = None
     for event in events:
@@ -26,9 +26,9 @@ def lengths(events: Iterable[dict[str, Any]]) -> dict[str, int]:
             open_begins.append(event)
         else:
             begin = open_begins.pop()
-            found[begin["name"]] += event["ts"] - begin["ts"]
+            lengths_by_name[begin["name"]] += event["ts"] - begin["ts"]
     assert open_begins == []
-    return found
+    return lengths_by_name
 
 
 def test_a_slice_inside_another_is_drawn_inside_it() -> None:
@@ -58,5 +58,5 @@ intervals = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted)
 @given(st.lists(intervals, max_size=12))
 def test_every_begin_has_its_end_and_no_length_is_lost(pairs: list[list[int]]) -> None:
     slices = [slice_(start, end, f"s{number}") for number, (start, end) in enumerate(pairs)]
-    found = lengths(drawn(1, 0, slices))
-    assert found == {each.name: each.end_at - each.start_at for each in slices}
+    drawn_lengths = lengths(drawn(1, 0, slices))
+    assert drawn_lengths == {each.name: each.end_at - each.start_at for each in slices}

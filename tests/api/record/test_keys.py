@@ -149,8 +149,8 @@ def test_the_scope_fleet_reads_across_projects(service: Service, path: str) -> N
 
 
 def test_a_made_key_works_until_it_is_revoked(service: Service) -> None:
-    asked = {"project": "new", "name": "cluster b", "scopes": ["read"]}
-    made = service.client.post("/v1/keys", json=asked)
+    body = {"project": "new", "name": "cluster b", "scopes": ["read"]}
+    made = service.client.post("/v1/keys", json=body)
     assert made.status_code == 201
     key = made.json()["key"]
     headers = {"Authorization": f"Bearer {key}"}

@@ -83,8 +83,8 @@ QUERIES: list[tuple[dict[str, Any], list[str]]] = [
 def test_a_query_finds_what_it_names(service: Service) -> None:
     post(service, DEPLOY)
     post(service, WINDOW)
-    found = [(query, titles(service, **query)) for query, _ in QUERIES]
-    assert found == QUERIES
+    answers = [(query, titles(service, **query)) for query, _ in QUERIES]
+    assert answers == QUERIES
 
 
 @ON_ONE_ENGINE
@@ -135,8 +135,8 @@ def test_a_project_sees_and_deletes_only_its_own(service: Service) -> None:
 @ON_ONE_ENGINE
 def test_an_administrator_names_the_project(service: Service) -> None:
     service.key({"read"}, project="other")
-    asked = service.client.post("/v1/markers", params={"project": "other"}, json=WINDOW)
-    assert asked.json()["project"] == "other"
+    answer = service.client.post("/v1/markers", params={"project": "other"}, json=WINDOW)
+    assert answer.json()["project"] == "other"
     assert titles(service, project="other") == ["Racks 5 to 9"]
 
     writer = {"Authorization": f"Bearer {service.key({'write'})}"}
@@ -187,9 +187,9 @@ def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
 
 @ON_ONE_ENGINE
 def test_a_kind_that_is_none_is_told_which_there_are(service: Service) -> None:
-    told = post(service, {**DEPLOY, "kind": "party"}).json()
-    assert told["detail"] == "kind is one of: deploy, launch, maintenance, other."
-    assert "party" not in str(told)
+    problem = post(service, {**DEPLOY, "kind": "party"}).json()
+    assert problem["detail"] == "kind is one of: deploy, launch, maintenance, other."
+    assert "party" not in str(problem)
 
 
 @ON_ONE_ENGINE

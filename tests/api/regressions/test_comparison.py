@@ -32,10 +32,10 @@ def rounds(service: Service) -> Service:
 
 
 def test_two_versions_are_compared_figure_by_figure(rounds: Service) -> None:
-    asked: dict[str, Any] = {"base": "code_version:1", "with": ["code_version:2", "job:new-*"]}
-    answer = rounds.get(PATH, **asked)
+    body: dict[str, Any] = {"base": "code_version:1", "with": ["code_version:2", "job:new-*"]}
+    answer = rounds.get(PATH, **body)
 
-    by_name = {one["figure"]: one for one in answer["compared"]}
+    by_name = {row["figure"]: row for row in answer["compared"]}
     compiles = by_name["pt2_compile"]
     assert (compiles["unit"], compiles["outcome"]) == ("seconds", "worse")
     assert (compiles["base"], compiles["with"]) == (
@@ -89,8 +89,8 @@ def test_what_cannot_be_asked_is_refused_by_name(
 def test_the_jobs_of_another_project_are_not_compared(rounds: Service) -> None:
     rounds.client.headers["Authorization"] = f"Bearer {rounds.key(['read'], 'elsewhere')}"
 
-    asked: dict[str, Any] = {"base": "code_version:1", "with": "code_version:2"}
-    answer = rounds.get(PATH, **asked)
+    body: dict[str, Any] = {"base": "code_version:1", "with": "code_version:2"}
+    answer = rounds.get(PATH, **body)
 
     assert (answer["base"]["attempts"], answer["with"]["attempts"]) == (0, 0)
     rounds.get(PATH, status=404, project="research")

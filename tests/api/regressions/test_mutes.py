@@ -51,7 +51,10 @@ def test_it_mutes_what_it_covers_until_it_is_taken_back(service: Service) -> Non
         return [row["cohort"] for row in rows if row["muted_until"]]
 
     assert muted() == [{"cluster": "a", "model": "llm-70b"}]
-    assert [service.get(f"/v1/regressions/{one}")["mutes"] for one in ids] == [[made], []]
+    assert [service.get(f"/v1/regressions/{regression_id}")["mutes"] for regression_id in ids] == [
+        [made],
+        [],
+    ]
     service.clock.now_us += HOUR_US
     path = f"/v1/regressions/mutes/{made['id']}"
     assert [service.client.delete(path).status_code for _ in "12"] == [204, 404]

@@ -108,10 +108,10 @@ def run_once(deliverer: DeliveryThread) -> int:
     return len(begun)
 
 
-def deliveries_in(store: Store, **wanted: object) -> list[Delivery]:
+def deliveries_in(store: Store, **conditions: object) -> list[Delivery]:
     """Read deliveries, the first of them first."""
     with store.reading() as conn:
-        newest_first = deliveries.listing(conn, DeliveryFilter(**wanted), limit=1_000)  # type: ignore[arg-type]
+        newest_first = deliveries.listing(conn, DeliveryFilter(**conditions), limit=1_000)  # type: ignore[arg-type]
     return newest_first[::-1]
 
 

@@ -83,12 +83,12 @@ def searched(
     store: Store,
     project_id: int,
     at_us: int,
-    *found: Finding,
+    *found_findings: Finding,
     attribution: Attribution = ATTRIBUTION,
     power: Sequence[Power] = POWER,
 ) -> None:
     """Store what one run of the search as of *at_us* found, and could have seen."""
-    stood = [RunFinding(one, Severity.HIGH, attribution) for one in found]
+    stood = [RunFinding(finding, Severity.HIGH, attribution) for finding in found_findings]
     run = DetectionRun(project_id, at_us, 2 * SECOND_US, 0, 9, to_json({"power": power}))
 
     def write(conn: Connection) -> None:
@@ -102,5 +102,5 @@ def fires(store: Store, project_id: int, *findings: Finding, at_us: int = NOON) 
     """Let two runs find the same, the second at *at_us*; return the ids, in the order given."""
     for day in (1, 0):
         searched(store, project_id, at_us - day * DAY_US, *findings)
-    threads = [FindingKey(one.fingerprint, one.verdict) for one in findings]
+    threads = [FindingKey(finding.fingerprint, finding.verdict) for finding in findings]
     return [new_id(project_id, thread, at_us - DAY_US) for thread in threads]

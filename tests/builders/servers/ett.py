@@ -66,9 +66,9 @@ class Server:
 
     def project(self, name: str) -> Self:
         """Return the same server with a key for everything of a project of its own."""
-        wanted = {"project": name, "name": "test", "scopes": sorted(SCOPES)}
+        body = {"project": name, "name": "test", "scopes": sorted(SCOPES)}
         other = copy.copy(self)
-        other.key = self.ask("POST", "/v1/keys", wanted)["key"]
+        other.key = self.ask("POST", "/v1/keys", body)["key"]
         return other
 
     def send(self, events: Sequence[dict[str, Any]], **batch: Any) -> Response:

@@ -28,9 +28,9 @@ class Range:
     @classmethod
     def of(cls, dashboard: Dashboard, end_s: float) -> "Range":
         """Return the range that a dashboard opens with."""
-        found = _SINCE.fullmatch(dashboard.since)
-        assert found is not None, dashboard.since
-        return cls(end_s - int(found["count"]) * _UNITS_S[found["unit"]], end_s)
+        since = _SINCE.fullmatch(dashboard.since)
+        assert since is not None, dashboard.since
+        return cls(end_s - int(since["count"]) * _UNITS_S[since["unit"]], end_s)
 
     @property
     def step_s(self) -> int:
@@ -92,11 +92,11 @@ class Viewer:
     def _value(self, variable: Variable, values: Mapping[str, str], *, single: bool) -> str:
         match variable.kind:
             case VariableKind.QUERY:
-                found = self._label_values(filled(variable.query, values))
+                label_values = self._label_values(filled(variable.query, values))
                 if variable.several and not single:
-                    return variable.all_value or "|".join(map(re.escape, found))
-                assert found, f"${variable.name} has no values: {variable.query}"
-                return found[0]
+                    return variable.all_value or "|".join(map(re.escape, label_values))
+                assert label_values, f"${variable.name} has no values: {variable.query}"
+                return label_values[0]
             case VariableKind.CHOICE:
                 choices = [choice.strip() for choice in variable.query.split(",")]
                 return choices[0] if single or not variable.several else "|".join(choices)
@@ -104,10 +104,12 @@ class Viewer:
                 return variable.query
 
     def _label_values(self, query: str) -> list[str]:
-        found = _LABEL_VALUES.fullmatch(query)
-        assert found is not None, query
-        label: str = found["label"]
-        return sorted({one[label] for one in self._series(found["series"]) if label in one})
+        parts = _LABEL_VALUES.fullmatch(query)
+        assert parts is not None, query
+        label: str = parts["label"]
+        return sorted(
+            {labels[label] for labels in self._series(parts["series"]) if label in labels}
+        )
 
     def _series(self, selector: str | None) -> Iterator[Mapping[str, str]]:
         yield from self.prometheus.ask(

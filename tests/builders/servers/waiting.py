@@ -13,12 +13,15 @@ _LOOK_EVERY_S = 0.01
 
 
 def wait_for(
-    look: Callable[[], T | None], told: Callable[[], str] = str, *, patience_s: float = PATIENCE_S
+    look: Callable[[], T | None],
+    explain: Callable[[], str] = str,
+    *,
+    patience_s: float = PATIENCE_S,
 ) -> T:
-    """Look until there is something true to see, and return it; *told* says what else there was."""
+    """Look until there is something true to see, and return it; *explain* says what else there was."""
     until = time.monotonic() + patience_s
     while time.monotonic() < until:
         if seen := look():
             return seen
         time.sleep(_LOOK_EVERY_S)
-    raise AssertionError(f"it did not come about in {patience_s} s\n{told()}")
+    raise AssertionError(f"it did not come about in {patience_s} s\n{explain()}")

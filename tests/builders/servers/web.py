@@ -76,9 +76,9 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
         def _answer(self) -> None:
             length = int(self.headers.get("content-length") or 0)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            one = Received(self.command, self.path, headers, self.rfile.read(length))
-            web.received.append(one)
-            reply = web.answer(one)
+            received = Received(self.command, self.path, headers, self.rfile.read(length))
+            web.received.append(received)
+            reply = web.answer(received)
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)

@@ -23,9 +23,9 @@ def test_show_hides_the_password_of_the_database(
 ) -> None:
     monkeypatch.setenv("ETT_DATABASE_URL", "postgresql+psycopg://ett:hunter2@db/ett")
     assert main(["config", "show"]) == 0
-    said = capsys.readouterr().out
-    assert "postgresql+psycopg://ett:***@db/ett" in said
-    assert "hunter2" not in said
+    printed = capsys.readouterr().out
+    assert "postgresql+psycopg://ett:***@db/ett" in printed
+    assert "hunter2" not in printed
 
 
 def test_a_named_file_is_the_one_that_is_read(

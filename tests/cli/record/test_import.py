@@ -30,8 +30,8 @@ def test_a_dry_run_prints_the_events_and_needs_no_server(
 
     printed = capsys.readouterr()
     events = [json.loads(text) for text in printed.out.splitlines()]
-    assert [one["type"] for one in events][:2] == ["job", "attempt_started"]
-    assert len({one["id"] for one in events}) == len(events)
+    assert [event["type"] for event in events][:2] == ["job", "attempt_started"]
+    assert len({event["id"] for event in events}) == len(events)
     assert printed.err == ""
 
 
@@ -68,10 +68,10 @@ def test_the_summary_is_json_on_demand(log: Path, capsys: pytest.CaptureFixture[
         args = ["import", "mlperf", str(log), "--url", web.url, "--json", "--job", "mine"]
         assert main(args) == 0
 
-    told = json.loads(capsys.readouterr().out)
-    assert (told["files"], told["records"], told["skipped"]) == (1, 14, 0)
-    assert told["jobs"] == ["mine"]
-    assert told["accepted"] == told["events"] > 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["files"], summary["records"], summary["skipped"]) == (1, 14, 0)
+    assert summary["jobs"] == ["mine"]
+    assert summary["accepted"] == summary["events"] > 0
 
 
 def test_skipped_lines_are_told_with_their_numbers_and_the_rest_is_sent(
@@ -177,11 +177,11 @@ def test_on_a_terminal_a_long_import_shows_how_far_it_is_and_keeps_data_apart(
     assert len([json.loads(text) for text in printed.splitlines()]) > 5
 
 
-def read_until(terminal: int, wanted: bytes, seconds: float = PATIENCE_S) -> bytes:
-    """What a terminal showed until *wanted* was on it."""
+def read_until(terminal: int, expected: bytes, seconds: float = PATIENCE_S) -> bytes:
+    """What a terminal showed until *expected* was on it."""
     shown = b""
     deadline = monotonic() + seconds
-    while wanted not in shown and monotonic() < deadline:
+    while expected not in shown and monotonic() < deadline:
         if select.select([terminal], [], [], 0.1)[0]:
             shown += os.read(terminal, 4096)
     return shown

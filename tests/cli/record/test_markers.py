@@ -16,8 +16,8 @@ def add(*arguments: str) -> int:
 def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
     capsys.readouterr()
     assert main(["markers", "list", "--json", *arguments]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return found
+    markers: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return markers
 
 
 def test_a_marker_is_kept_listed_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,9 +26,9 @@ def test_a_marker_is_kept_listed_and_deleted(capsys: pytest.CaptureFixture[str])
     assert add("Trainer 4.2", "--id", "trainer-4.2", *at, *labels) == 0
     assert capsys.readouterr().out == "trainer-4.2\n"
 
-    (found,) = listed(capsys, "--label", "image:registry/a:4.2")
-    assert (found["at"], found["kind"]) == ("2026-03-01T08:00:00.000000Z", "deploy")
-    assert found["labels"] == {"service": "trainer", "image": "registry/a:4.2"}
+    (marker,) = listed(capsys, "--label", "image:registry/a:4.2")
+    assert (marker["at"], marker["kind"]) == ("2026-03-01T08:00:00.000000Z", "deploy")
+    assert marker["labels"] == {"service": "trainer", "image": "registry/a:4.2"}
     assert listed(capsys, "--q", "TRAINER", "--to", "2026-03-01T08:00:00Z") == []
 
     assert main(["markers", "list", "--q", "trainer"]) == 0

@@ -100,10 +100,10 @@ def test_the_schedulers_word_tells_why_a_process_was_killed() -> None:
 
 
 def test_what_was_reported_stands_against_every_rule() -> None:
-    told = ended(
+    attempt_ended = ended(
         1, message="CUDA out of memory", origin=Origin.INFRA, cause=Cause.SCHEDULER_TIMEOUT
     )
-    verdict = judged(told)
+    verdict = judged(attempt_ended)
 
     assert (verdict.origin, verdict.cause) == (Origin.INFRA, Cause.SCHEDULER_TIMEOUT)
     assert verdict.evidence.rule == "reported"

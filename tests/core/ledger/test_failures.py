@@ -85,10 +85,11 @@ def test_only_origins_causes_and_what_counts_them_ever_change(
     judged = corrected(ledger, verdicts)
 
     assert judged.infra_failures == sum(
-        one.outcome in FAILURES and one.origin in INFRA_ORIGINS for one in judged.attempts
+        attempt.outcome in FAILURES and attempt.origin in INFRA_ORIGINS
+        for attempt in judged.attempts
     )
     undone = tuple(
-        replace(one, verdict=None, origin=was.origin, cause=was.cause)
-        for one, was in zip(judged.attempts, ledger.attempts, strict=True)
+        replace(attempt, verdict=None, origin=was.origin, cause=was.cause)
+        for attempt, was in zip(judged.attempts, ledger.attempts, strict=True)
     )
     assert replace(judged, attempts=undone, infra_failures=ledger.infra_failures) == ledger

@@ -44,8 +44,10 @@ def test_an_event_at_the_open_end_changes_only_the_open_end() -> None:
 
     assert forward.changed_from is not None
     assert forward.changed_from > 200 * SECOND
-    kept = [one for one in before.segments if one.start_at < forward.changed_from]
-    assert kept == [one for one in after.segments if one.start_at < forward.changed_from]
+    unchanged = [segment for segment in before.segments if segment.start_at < forward.changed_from]
+    assert unchanged == [
+        segment for segment in after.segments if segment.start_at < forward.changed_from
+    ]
     assert after == fold([started(0), loop, *saves, *steps, progress(400, 40)], {}, 0)
 
 

@@ -53,7 +53,7 @@ def test_what_a_scenario_says_of_itself_reads_back_as_the_same(scenario: Scenari
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "cut CATEGORY by N %"),
         ("make it faster", "publish off the GPUs"),
@@ -68,8 +68,8 @@ def test_what_a_scenario_says_of_itself_reads_back_as_the_same(scenario: Scenari
         ("halve cosmic failures", "gpu_memory"),
     ],
 )
-def test_a_line_that_says_none_is_told_what_is_allowed(text: str, told: str) -> None:
-    with pytest.raises(UnreadableScenario, match=told) as refused:
+def test_a_line_that_says_none_is_told_what_is_allowed(text: str, message: str) -> None:
+    with pytest.raises(UnreadableScenario, match=message) as refused:
         parse(text)
     assert "cosmic" not in str(refused.value)
 

@@ -36,17 +36,17 @@ def day(number: int) -> int:
 
 
 def history(
-    found: Iterable[Finding | None], rules: StateRules = RULES, known: FindingState | None = None
+    findings: Iterable[Finding | None], rules: StateRules = RULES, state: FindingState | None = None
 ) -> list[FindingState | None]:
     """Return where it stands after each of daily runs."""
     stood = []
-    for number, one in enumerate(found):
-        known = step(known, one, day(number), rules)
-        stood.append(known)
+    for number, finding in enumerate(findings):
+        state = step(state, finding, day(number), rules)
+        stood.append(state)
     return stood
 
 
-def told(stood: Sequence[FindingState | None]) -> list[Transition | None]:
+def transitions(stood: Sequence[FindingState | None]) -> list[Transition | None]:
     """Return what each run changed."""
     return [transition(before, after) for before, after in zip([None, *stood], stood, strict=False)]
 
@@ -64,7 +64,7 @@ RESOLVED = last(history([REGRESSION, REGRESSION, QUIET, QUIET]))
 def test_it_fires_with_the_second_run_in_a_row_that_found_it() -> None:
     stood = history([REGRESSION, None, REGRESSION, REGRESSION, REGRESSION])
 
-    assert told(stood) == [
+    assert transitions(stood) == [
         Transition.PENDING,
         Transition.LAPSED,
         Transition.PENDING,
@@ -77,14 +77,14 @@ def test_it_fires_with_the_second_run_in_a_row_that_found_it() -> None:
 def test_it_fires_with_the_first_where_one_run_is_enough() -> None:
     stood = history([REGRESSION], StateRules(runs=1))
 
-    assert told(stood) == [Transition.FIRING]
+    assert transitions(stood) == [Transition.FIRING]
     assert last(stood).firing_us == day(0)
 
 
 def test_it_is_resolved_once_two_runs_in_a_row_say_that_it_holds_no_more() -> None:
     stood = history([REGRESSION, REGRESSION, QUIET, REGRESSION, QUIET, QUIET])
 
-    assert told(stood)[2:] == [None, None, None, Transition.RESOLVED]
+    assert transitions(stood)[2:] == [None, None, None, Transition.RESOLVED]
     assert (last(stood).firing_us, last(stood).resolved_us) == (day(1), day(5))
 
 
@@ -114,11 +114,11 @@ def test_what_only_moved_is_over_once_it_is_not_found(verdict: Verdict) -> None:
 @pytest.mark.parametrize("verdict", [Verdict.RELABELLING, Verdict.MIX])
 def test_a_regression_that_turns_out_to_have_only_moved_is_resolved(verdict: Verdict) -> None:
     moved = finding(verdict=verdict)
-    known: dict[FindingKey, FindingState] = {}
+    states: dict[FindingKey, FindingState] = {}
     for number, seen in enumerate([REGRESSION, REGRESSION, moved, moved]):
-        known = advance(known, [seen], day(number), RULES)
+        states = advance(states, [seen], day(number), RULES)
 
-    assert {thread.verdict: one.state for thread, one in known.items()} == {
+    assert {thread.verdict: state.state for thread, state in states.items()} == {
         Verdict.REGRESSION: State.RESOLVED,
         verdict: State.FIRING,
     }
@@ -134,7 +134,7 @@ def test_one_bad_day_does_not_end_what_outlived_others() -> None:
 def test_an_incident_is_over_by_itself_and_its_day_makes_no_other() -> None:
     stood = history([INCIDENT] * 14)
 
-    assert told(stood)[:6] == [
+    assert transitions(stood)[:6] == [
         Transition.PENDING,
         Transition.FIRING,
         None,
@@ -142,7 +142,7 @@ def test_an_incident_is_over_by_itself_and_its_day_makes_no_other() -> None:
         Transition.RESOLVED,
         None,
     ]
-    assert set(told(stood)[5:]) == {None}
+    assert set(transitions(stood)[5:]) == {None}
 
 
 def test_the_next_bad_day_is_another_incident() -> None:
@@ -174,7 +174,7 @@ def test_what_is_found_again_within_three_days_is_the_same_one(
 
 def test_found_again_once_only_it_stays_resolved() -> None:
     stood = history([REGRESSION, REGRESSION, QUIET, QUIET, REGRESSION, None, REGRESSION])
-    assert told(stood)[4:] == [None, None, None]
+    assert transitions(stood)[4:] == [None, None, None]
 
 
 def test_a_run_that_was_at_work_when_somebody_accepted_it_does_not_reopen_it() -> None:
@@ -222,8 +222,8 @@ def test_an_open_one_that_nobody_knows_and_that_holds_no_more_is_none() -> None:
 
 def test_worse_and_better_stand_beside_each_other() -> None:
     better = finding(verdict=Verdict.IMPROVEMENT)
-    known = advance({}, [REGRESSION, better], NOON, RULES)
-    assert len(known) == len({thread.fingerprint for thread in known}) == 2
+    states = advance({}, [REGRESSION, better], NOON, RULES)
+    assert len(states) == len({thread.fingerprint for thread in states}) == 2
 
 
 seen = st.sampled_from([REGRESSION, QUIET, INCIDENT, finding(verdict=Verdict.MIX), None])
@@ -235,13 +235,13 @@ def walked(
     told_runs: Sequence[tuple[Finding | None, int]], by: StateRules
 ) -> list[dict[FindingKey, FindingState]]:
     """Return all that stands before the first run and after each; the number is days between."""
-    known: dict[FindingKey, FindingState] = {}
-    walk = [known]
+    states: dict[FindingKey, FindingState] = {}
+    walk = [states]
     number = 0
-    for one, days in told_runs:
+    for finding, days in told_runs:
         number += days
-        known = advance(known, [] if one is None else [one], day(number), by)
-        walk.append(known)
+        states = advance(states, [] if finding is None else [finding], day(number), by)
+        walk.append(states)
     return walk
 
 
@@ -249,14 +249,14 @@ def walked(
 def test_a_run_that_is_told_twice_changes_nothing(
     told_runs: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    known: dict[FindingKey, FindingState] = {}
+    states: dict[FindingKey, FindingState] = {}
     number = 0
-    for one, days in told_runs:
+    for finding, days in told_runs:
         number += days
-        found = [] if one is None else [one]
-        known = advance(known, found, day(number), by)
-        assert advance(known, found, day(number), by) == known
-        assert advance(known, [], day(number) - 1, by) == known
+        findings = [] if finding is None else [finding]
+        states = advance(states, findings, day(number), by)
+        assert advance(states, findings, day(number), by) == states
+        assert advance(states, [], day(number) - 1, by) == states
 
 
 @given(runs, rules)
@@ -270,8 +270,10 @@ def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
             if what in {Transition.FIRING, Transition.REOPENED}:
                 enough = told_runs[at - by.runs : at]
                 assert len(enough) == by.runs
-                assert {one.verdict for one, _ in enough if one and one.holds} == {thread.verdict}
-                assert None not in [one for one, _ in enough]
+                assert {finding.verdict for finding, _ in enough if finding and finding.holds} == {
+                    thread.verdict
+                }
+                assert None not in [finding for finding, _ in enough]
             if what is Transition.RESOLVED:
                 assert before[thread].state is State.FIRING
 
@@ -286,8 +288,8 @@ def test_versions_are_odd_while_it_fires_and_grow_by_one_with_each_step_told(
             was = before.get(thread)
             what = transition(was, now)
             is_same = was is not None and was.pending_us == now.pending_us
-            known = was.version if was is not None and is_same else 0
-            assert now.version - known == (what is not None and what.notifies)
+            base = was.version if was is not None and is_same else 0
+            assert now.version - base == (what is not None and what.notifies)
             assert (now.version % 2 == 1) is (now.state is State.FIRING)
 
 
@@ -295,10 +297,10 @@ def test_versions_are_odd_while_it_fires_and_grow_by_one_with_each_step_told(
 def test_instants_come_in_their_order(
     told_runs: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    for known in walked(told_runs, by):
-        for one in known.values():
-            firing_us = one.pending_us if one.firing_us is None else one.firing_us
-            resolved_us = one.last_run_us if one.resolved_us is None else one.resolved_us
-            assert one.pending_us <= firing_us <= resolved_us <= one.last_run_us
-            assert (one.state is State.RESOLVED) is (one.resolved_us is not None)
-            assert (one.state is State.PENDING) is (one.firing_us is None)
+    for states in walked(told_runs, by):
+        for state in states.values():
+            firing_us = state.pending_us if state.firing_us is None else state.firing_us
+            resolved_us = state.last_run_us if state.resolved_us is None else state.resolved_us
+            assert state.pending_us <= firing_us <= resolved_us <= state.last_run_us
+            assert (state.state is State.RESOLVED) is (state.resolved_us is not None)
+            assert (state.state is State.PENDING) is (state.firing_us is None)
