@@ -46,7 +46,7 @@ class Life:
         events = list(timeline.events)
         chance.shuffle(events)
         self.batches = in_batches(events, chance)
-        self.known: KeptFold | None = None
+        self.kept_fold: KeptFold | None = None
         self.now_us = timeline.as_of
 
     def be_told(self) -> None:
@@ -62,9 +62,9 @@ class Life:
 
     def be_refreshed(self) -> None:
         self.now_us += self.chance.choice([0, 1, 5_000_000_000])
-        kept_fold = self.known if self.chance.random() < 0.7 else None
+        kept_fold = self.kept_fold if self.chance.random() < 0.7 else None
         # One that was not used is not up to date any more, and has to be told apart.
-        self.known = refreshed(self.store, self.key, self.now_us, kept_fold) or self.known
+        self.kept_fold = refreshed(self.store, self.key, self.now_us, kept_fold) or self.kept_fold
 
     def be_judged(self) -> None:
         cause = self.chance.choice([Cause.NETWORK, Cause.HOST])

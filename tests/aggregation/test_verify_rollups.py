@@ -96,9 +96,9 @@ def test_a_planted_wrong_cell_is_found(store: Store, day: ProjectDay, table: Tab
 @pytest.mark.parametrize("table", ROLLUPS, ids=str)
 def test_a_missing_row_is_found(store: Store, table: Table) -> None:
     store.write(lambda conn: conn.execute(delete(table)))
-    planted = differences(store)
-    assert {difference.stored for difference in planted} == {"nothing"}
-    assert {difference.what.split()[0] for difference in planted} == {table.name}
+    reported = differences(store)
+    assert {difference.stored for difference in reported} == {"nothing"}
+    assert {difference.what.split()[0] for difference in reported} == {table.name}
 
 
 def test_a_row_of_a_day_without_contributions_is_found(store: Store, day: ProjectDay) -> None:
@@ -108,9 +108,9 @@ def test_a_row_of_a_day_without_contributions_is_found(store: Store, day: Projec
         conn.execute(insert(schema.rollup_daily), row)
 
     store.write(plant)
-    planted = differences(store)
-    assert {difference.recomputed for difference in planted} == {"nothing"}
-    assert {difference.what.split()[1] for difference in planted} == {str(9 * DAY_US)}
+    reported = differences(store)
+    assert {difference.recomputed for difference in reported} == {"nothing"}
+    assert {difference.what.split()[1] for difference in reported} == {str(9 * DAY_US)}
 
 
 @pytest.mark.usefixtures("day")

@@ -29,7 +29,7 @@ class Row(BaseModel):
     by_colour: dict[Colour, float] | None
     worth: dict[Colour, float | None]
     labels: dict[str, str]
-    told: list[int]
+    numbers: list[int]
     either: int | str
     worded: Colour | Literal["none"] | None
 
@@ -47,7 +47,7 @@ def test_columns_follow_from_the_schema() -> None:
         ("worth.red", ColumnKind.NUMBER),
         ("worth.blue", ColumnKind.NUMBER),
         ("labels", ColumnKind.JSON),
-        ("told", ColumnKind.JSON),
+        ("numbers", ColumnKind.JSON),
         ("either", ColumnKind.JSON),
         ("worded", ColumnKind.TEXT),
     ]

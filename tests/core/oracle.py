@@ -54,13 +54,13 @@ def answer(
         life.end = horizon if bound.job_end is None else max(bound.job_end, life.heard)
     for life in bound.lives:
         life.end = as_of if life.end is None else life.end
-    painting = painted(bound, first, as_of if moves else last, ticks)
+    ownership = painted(bound, first, as_of if moves else last, ticks)
     return {
         "state": state.value,
         "provisional": state is not JobState.FINISHED,
         "queue_wait_us": _queue_wait(lives, first),
-        **_numbers(painting),
-        **_accelerators(painting, facts),
+        **_numbers(ownership),
+        **_accelerators(ownership, facts),
     }
 
 
@@ -114,20 +114,20 @@ def _queue_wait(lives: list[Life], first: int | None) -> int:
     return sum(b - a for a, b in pairwise(edges) if any(begin <= a < end for begin, end in waits))
 
 
-def _numbers(painting: Painting) -> dict[str, Any]:
-    pieces, loops = painting.pieces, painting.loops
-    failed = [life for life in painting.lives if life.outcome in FAILURES]
+def _numbers(ownership: Painting) -> dict[str, Any]:
+    pieces, loops = ownership.pieces, ownership.loops
+    failed = [life for life in ownership.lives if life.outcome in FAILURES]
     periods = _sums(pieces, "period", Period)
     return {
-        "e2e_us": painting.end - painting.first,
+        "e2e_us": ownership.end - ownership.first,
         "categories_us": _sums(pieces, "category", Category),
         "periods_us": periods,
         "time_to_start_us": periods["starting"] if loops else None,
-        "recoveries": _recoveries(painting),
+        "recoveries": _recoveries(ownership),
         "failures": len(failed),
         "infra_failures": sum(life.origin in _INFRA for life in failed),
-        "unsaved_training_us": sum(_unsaved(life, painting) for life in failed),
-        "attempts": [_attempt(life, painting) for life in painting.lives],
+        "unsaved_training_us": sum(_unsaved(life, ownership) for life in failed),
+        "attempts": [_attempt(life, ownership) for life in ownership.lives],
         "segments": _segments(pieces),
     }
 
@@ -140,51 +140,51 @@ def _sums(pieces: Iterable[Piece], name: str, words: Iterable[str] = ()) -> dict
     return sums
 
 
-def _recoveries(painting: Painting) -> list[dict[str, Any]]:
+def _recoveries(ownership: Painting) -> list[dict[str, Any]]:
     gaps = [
         (before[2], before[1], after[2], after[0])
-        for before, after in pairwise(painting.loops)
+        for before, after in pairwise(ownership.loops)
         if before[2] is not after[2]
     ]
-    recoveries = [_recovery(painting, *gap) for gap in gaps]
-    if painting.pieces and painting.pieces[-1].period is Period.RECOVERING:
-        _, end, life = painting.loops[-1]
-        recoveries.append(_recovery(painting, life, end, None, painting.end))
+    recoveries = [_recovery(ownership, *gap) for gap in gaps]
+    if ownership.pieces and ownership.pieces[-1].period is Period.RECOVERING:
+        _, end, life = ownership.loops[-1]
+        recoveries.append(_recovery(ownership, life, end, None, ownership.end))
     return recoveries
 
 
 def _recovery(
-    painting: Painting, interrupted: Life, begin: int, resumed: Life | None, end: int
+    ownership: Painting, interrupted: Life, begin: int, resumed: Life | None, end: int
 ) -> dict[str, Any]:
-    between = [piece for piece in painting.pieces if begin <= piece.begin < end]
+    between = [piece for piece in ownership.pieces if begin <= piece.begin < end]
     return {
         "interrupted": interrupted.number,
         "resumed": None if resumed is None else resumed.number,
         "us": end - begin,
         "parts_us": _sums(between, "category"),
-        "stalled_us": _silent(interrupted, painting),
-        "repeated_us": 0 if resumed is None else _repeated(resumed, painting),
+        "stalled_us": _silent(interrupted, ownership),
+        "repeated_us": 0 if resumed is None else _repeated(resumed, ownership),
     }
 
 
-def _silent(life: Life, painting: Painting) -> int:
-    return sum(p.us for p in painting.loop_time(life) if p.category is Category.STALLED)
+def _silent(life: Life, ownership: Painting) -> int:
+    return sum(p.us for p in ownership.loop_time(life) if p.category is Category.STALLED)
 
 
-def _repeated(life: Life, painting: Painting) -> int:
-    return sum(p.us for p in painting.loop_time(life) if p.category is Category.REPEATED_TRAINING)
+def _repeated(life: Life, ownership: Painting) -> int:
+    return sum(p.us for p in ownership.loop_time(life) if p.category is Category.REPEATED_TRAINING)
 
 
-def _unsaved(life: Life, painting: Painting) -> int:
+def _unsaved(life: Life, ownership: Painting) -> int:
     saves = [e.at for e in life.stream if isinstance(e, CheckpointSaved)]
     return sum(
         piece.us
-        for piece in painting.loop_time(life)
+        for piece in ownership.loop_time(life)
         if piece.category is not Category.STALLED and (not saves or piece.begin >= max(saves))
     )
 
 
-def _attempt(life: Life, painting: Painting) -> dict[str, Any]:
+def _attempt(life: Life, ownership: Painting) -> dict[str, Any]:
     return {
         "number": life.number,
         "launch": life.launch,
@@ -193,8 +193,8 @@ def _attempt(life: Life, painting: Painting) -> dict[str, Any]:
         "started_us": life.begin,
         "ended_us": life.end,
         "outcome": str(life.outcome),
-        "basis": str(painting.basis[id(life)]),
-        "categories_us": _sums((p for p in painting.pieces if p.life is life), "category"),
+        "basis": str(ownership.basis[id(life)]),
+        "categories_us": _sums((p for p in ownership.pieces if p.life is life), "category"),
     }
 
 
@@ -213,32 +213,32 @@ def _segments(pieces: list[Piece]) -> list[list[Any]]:
     return segments
 
 
-def _accelerators(painting: Painting, facts: list[JobFacts]) -> dict[str, Any]:
+def _accelerators(ownership: Painting, facts: list[JobFacts]) -> dict[str, Any]:
     timed_sizes = [(e.at, e.gpus) for e in facts if e.gpus is not None]
     job_gpus = max(timed_sizes)[1] if timed_sizes else None
-    sizes = {id(life): _size(life, painting, job_gpus) for life in painting.lives}
+    sizes = {id(life): _size(life, ownership, job_gpus) for life in ownership.lives}
     if None in sizes.values():
         return {"gpus_unknown": True, "weighted_us": None, "gpu_us": None}
     weighted: dict[str, int] = {}
     held: dict[str, int] = {}
-    for piece in painting.pieces:
-        gpus = sizes[id(piece.life or _ended_last(piece.begin, painting))] or 0
+    for piece in ownership.pieces:
+        gpus = sizes[id(piece.life or _ended_last(piece.begin, ownership))] or 0
         word = str(piece.category)
         weighted[word] = weighted.get(word, 0) + piece.us * gpus
-        if _is_held(piece, painting):
+        if _is_held(piece, ownership):
             held[word] = held.get(word, 0) + piece.us * gpus
     return {"gpus_unknown": False, "weighted_us": _not_zero(weighted), "gpu_us": _not_zero(held)}
 
 
-def _ended_last(at: int, painting: Painting) -> Life:
-    over = [life for life in painting.lives if life.over_at <= at]
+def _ended_last(at: int, ownership: Painting) -> Life:
+    over = [life for life in ownership.lives if life.over_at <= at]
     return max(over, key=lambda life: (life.over_at, life.number or 0))
 
 
-def _size(life: Life, painting: Painting, job_gpus: int | None) -> int | None:
+def _size(life: Life, ownership: Painting, job_gpus: int | None) -> int | None:
     own_and_earlier = [
         x
-        for x in painting.lives
+        for x in ownership.lives
         if (x.launch, x.attempt) == (life.launch, life.attempt) and x.cycle <= life.cycle
     ]
     for x in reversed(own_and_earlier):
@@ -250,7 +250,7 @@ def _size(life: Life, painting: Painting, job_gpus: int | None) -> int | None:
     return job_gpus
 
 
-def _is_held(piece: Piece, painting: Painting) -> bool:
+def _is_held(piece: Piece, ownership: Painting) -> bool:
     if piece.life is not None:
         return piece.category not in _NOT_HELD
     return any(
@@ -258,9 +258,9 @@ def _is_held(piece: Piece, painting: Painting) -> bool:
         and before.over_at <= piece.begin < after.begin
         and not any(
             span.phase is Phase.QUEUED and span.begin <= piece.begin < span.end
-            for span in painting.spans[id(after)]
+            for span in ownership.spans[id(after)]
         )
-        for before, after in pairwise(painting.lives)
+        for before, after in pairwise(ownership.lives)
     )
 
 

@@ -18,7 +18,7 @@ from dashboards.build.variables import filled, variables_in
 from ett_service.metrics import families
 from ett_service.metrics.families import Family, Kind
 from tests.builders.servers.programs import needed
-from tests.dashboards.asked import FOLLOWING, Asked, selectors
+from tests.dashboards.selectors import FOLLOWING, Selector, selectors
 
 DASHBOARDS = [
     dashboard
@@ -74,15 +74,15 @@ def faults(dashboard: Dashboard, panel: Panel) -> Iterator[str]:
         in_query = selectors(query.text)
         takes_all |= any("instance" not in selector.matchers for selector in in_query)
         for selector in in_query:
-            yield from _misasked(selector)
-        yield from _unsaid(panel, query, in_query)
+            yield from _selector_faults(selector)
+        yield from _unexplained_windows(panel, query, in_query)
         if query.exemplars and not any(selector.name.startswith("ett_") for selector in in_query):
             yield f"exemplars lie on no series of {query.text}"
     if takes_all != bool(panel.unmatched):
         yield "it takes all instances without saying why, or says so in vain"
 
 
-def _misasked(selector: Asked) -> Iterator[str]:
+def _selector_faults(selector: Selector) -> Iterator[str]:
     """Yield what is wrong with one selector."""
     if selector.name not in SAMPLES:
         yield f"there is no {selector.name}"
@@ -97,7 +97,7 @@ def _misasked(selector: Asked) -> Iterator[str]:
         yield f"{selector.name} is counted once for each replica"
 
 
-def _unsaid(panel: Panel, query: Query, in_query: list[Asked]) -> Iterator[str]:
+def _unexplained_windows(panel: Panel, query: Query, in_query: list[Selector]) -> Iterator[str]:
     """Yield windows that do not follow the range and of which the reader is not told."""
     windows = {selector.window for selector in in_query} - {None, FOLLOWING}
     if any(selector.name.endswith("1d") for selector in in_query):

@@ -14,7 +14,7 @@ from dashboards.build.postgres.changes import CHANGES
 from dashboards.build.sql import changes, compare, fleet, job
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import Category
-from tests.dashboards.asked_fleet import FROM_US, Answer, Asked, asked_fleet
+from tests.dashboards.loaded_fleet import FROM_US, Answer, LoadedFleet, load_fleet
 
 pytestmark = pytest.mark.xdist_group("fleet in SQL")
 
@@ -47,15 +47,15 @@ EVERY_DASHBOARD = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def loaded_fleet(postgres_url: str) -> Iterator[Asked]:
+def loaded_fleet(postgres_url: str) -> Iterator[LoadedFleet]:
     """Return a fleet of a week."""
-    with asked_fleet(postgres_url) as made:
+    with load_fleet(postgres_url) as made:
         yield made
 
 
 @EVERY_PANEL
 def test_a_panel_has_data_where_all_happens_that_can(
-    loaded_fleet: Asked, dashboard: Dashboard, panel: Panel
+    loaded_fleet: LoadedFleet, dashboard: Dashboard, panel: Panel
 ) -> None:
     for query in panel.queries:
         answer = loaded_fleet.sql(query.text, loaded_fleet.choices(dashboard.uid))
@@ -65,7 +65,7 @@ def test_a_panel_has_data_where_all_happens_that_can(
 
 @EVERY_PANEL
 def test_a_panel_names_columns_that_its_query_has(
-    loaded_fleet: Asked, dashboard: Dashboard, panel: Panel
+    loaded_fleet: LoadedFleet, dashboard: Dashboard, panel: Panel
 ) -> None:
     columns: set[str] = set()
     for query in panel.queries:
@@ -79,7 +79,7 @@ def test_a_panel_names_columns_that_its_query_has(
 
 @EVERY_PANEL
 def test_a_series_has_a_column_of_instants_that_only_grow(
-    loaded_fleet: Asked, dashboard: Dashboard, panel: Panel
+    loaded_fleet: LoadedFleet, dashboard: Dashboard, panel: Panel
 ) -> None:
     for query in panel.queries:
         if query.format is Format.TIME_SERIES:
@@ -95,7 +95,7 @@ def test_a_dashboard_asks_for_its_own_variables_alone(dashboard: Dashboard) -> N
 
 
 @EVERY_DASHBOARD
-def test_what_a_reader_can_choose_is_there(loaded_fleet: Asked, dashboard: Dashboard) -> None:
+def test_what_a_reader_can_choose_is_there(loaded_fleet: LoadedFleet, dashboard: Dashboard) -> None:
     for variable in dashboard.variables:
         if variable.kind is VariableKind.QUERY:
             answer = loaded_fleet.sql(variable.query, loaded_fleet.choices(dashboard.uid))
@@ -105,7 +105,9 @@ def test_what_a_reader_can_choose_is_there(loaded_fleet: Asked, dashboard: Dashb
 
 
 @EVERY_DASHBOARD
-def test_markers_stand_across_every_dashboard(loaded_fleet: Asked, dashboard: Dashboard) -> None:
+def test_markers_stand_across_every_dashboard(
+    loaded_fleet: LoadedFleet, dashboard: Dashboard
+) -> None:
     drawn = {
         annotation.name: loaded_fleet.sql(annotation.query, loaded_fleet.choices(dashboard.uid))
         for annotation in dashboard.annotations
@@ -115,7 +117,7 @@ def test_markers_stand_across_every_dashboard(loaded_fleet: Asked, dashboard: Da
     assert {"deploy", "maintenance"} <= {*drawn["Markers"].column("tags")}
 
 
-def test_regressions_stand_across_the_dashboards_of_all_jobs(loaded_fleet: Asked) -> None:
+def test_regressions_stand_across_the_dashboards_of_all_jobs(loaded_fleet: LoadedFleet) -> None:
     for annotation in (shared.REGRESSIONS, *CHANGES.annotations[1:]):
         answer = loaded_fleet.sql(annotation.query, loaded_fleet.choices("ett-sql-changes"))
 
@@ -125,7 +127,7 @@ def test_regressions_stand_across_the_dashboards_of_all_jobs(loaded_fleet: Asked
 
 @EVERY_DASHBOARD
 def test_no_question_fails_where_there_is_no_data(
-    loaded_fleet: Asked, dashboard: Dashboard
+    loaded_fleet: LoadedFleet, dashboard: Dashboard
 ) -> None:
     chosen = loaded_fleet.choices(dashboard.uid)
     for text in texts(dashboard):
@@ -134,7 +136,7 @@ def test_no_question_fails_where_there_is_no_data(
 
 @EVERY_DASHBOARD
 def test_a_name_made_to_harm_is_a_name_like_any_other(
-    loaded_fleet: Asked, dashboard: Dashboard
+    loaded_fleet: LoadedFleet, dashboard: Dashboard
 ) -> None:
     chosen: dict[str, Chosen] = {
         **dict.fromkeys(loaded_fleet.choices(dashboard.uid), HOSTILE),
@@ -156,7 +158,7 @@ def only(answer: Answer) -> dict[str, Any]:
     return row
 
 
-def test_the_fleet_has_the_numbers_that_the_api_tells(loaded_fleet: Asked) -> None:
+def test_the_fleet_has_the_numbers_that_the_api_tells(loaded_fleet: LoadedFleet) -> None:
     chosen = loaded_fleet.choices("ett-sql-fleet")
     total = loaded_fleet.fleet_api("summary")["total"]
     paid = only(loaded_fleet.sql(fleet.PAID, chosen))
@@ -172,7 +174,7 @@ def test_the_fleet_has_the_numbers_that_the_api_tells(loaded_fleet: Asked) -> No
 
 @pytest.mark.parametrize("dimension", ["team", "model", "cluster", "code_version"])
 def test_each_part_of_the_fleet_has_the_ett_that_the_api_tells(
-    loaded_fleet: Asked, dimension: str
+    loaded_fleet: LoadedFleet, dimension: str
 ) -> None:
     chosen = loaded_fleet.choices("ett-sql-fleet") | {"by": dimension}
     rows = loaded_fleet.sql(fleet.BY_GROUP, chosen).dicts()
@@ -183,7 +185,7 @@ def test_each_part_of_the_fleet_has_the_ett_that_the_api_tells(
     )
 
 
-def test_what_is_chosen_narrows_the_fleet(loaded_fleet: Asked) -> None:
+def test_what_is_chosen_narrows_the_fleet(loaded_fleet: LoadedFleet) -> None:
     chosen = loaded_fleet.choices("ett-sql-fleet") | {
         "team": ["recsys", "vision"],
         "cluster": "birch",
@@ -197,7 +199,7 @@ def test_what_is_chosen_narrows_the_fleet(loaded_fleet: Asked) -> None:
 
 
 @pytest.fixture
-def excluded(loaded_fleet: Asked) -> Iterator[str]:
+def excluded(loaded_fleet: LoadedFleet) -> Iterator[str]:
     """Take the longest job out of the numbers, and put it back."""
     path = f"/v1/jobs/{loaded_fleet.job}/exclusion"
     assert loaded_fleet.client.put(path, json={"why": "burnt in"}).status_code == 200
@@ -207,7 +209,9 @@ def excluded(loaded_fleet: Asked) -> Iterator[str]:
     loaded_fleet.settle()
 
 
-def test_what_was_taken_out_of_the_numbers_is_in_none(loaded_fleet: Asked, excluded: str) -> None:
+def test_what_was_taken_out_of_the_numbers_is_in_none(
+    loaded_fleet: LoadedFleet, excluded: str
+) -> None:
     chosen = loaded_fleet.choices("ett-sql-fleet")
     total = loaded_fleet.fleet_api("summary")["total"]
     full_hour_us = FROM_US - FROM_US % HOUR_US
@@ -220,7 +224,7 @@ def test_what_was_taken_out_of_the_numbers_is_in_none(loaded_fleet: Asked, exclu
     assert excluded not in loaded_fleet.sql(fleet.TOP_JOBS, chosen).column("job")
 
 
-def test_what_was_lost_is_the_sum_of_the_categories(loaded_fleet: Asked) -> None:
+def test_what_was_lost_is_the_sum_of_the_categories(loaded_fleet: LoadedFleet) -> None:
     chosen = loaded_fleet.choices("ett-sql-fleet")
     parts = loaded_fleet.sql(fleet.LOST_BY_CATEGORY, chosen).column("gpu_hours")
 
@@ -229,7 +233,7 @@ def test_what_was_lost_is_the_sum_of_the_categories(loaded_fleet: Asked) -> None
     )
 
 
-def test_a_job_has_the_numbers_that_the_api_tells(loaded_fleet: Asked) -> None:
+def test_a_job_has_the_numbers_that_the_api_tells(loaded_fleet: LoadedFleet) -> None:
     chosen = loaded_fleet.choices("ett-sql-job")
     answer = loaded_fleet.api(f"/v1/jobs/{loaded_fleet.job}")
     lengths = only(loaded_fleet.sql(job.LENGTHS, chosen))
@@ -244,7 +248,7 @@ def test_a_job_has_the_numbers_that_the_api_tells(loaded_fleet: Asked) -> None:
     assert sum(spent.column("share")) == pytest.approx(1)
 
 
-def test_the_timeline_is_the_ledger(loaded_fleet: Asked) -> None:
+def test_the_timeline_is_the_ledger(loaded_fleet: LoadedFleet) -> None:
     chosen = loaded_fleet.choices("ett-sql-job")
     states = loaded_fleet.sql(job.TIMELINE, chosen, LONG_AGO_US).dicts()
     spent: dict[str, float] = {}
@@ -257,7 +261,7 @@ def test_the_timeline_is_the_ledger(loaded_fleet: Asked) -> None:
     assert spent == pytest.approx({row["category"]: row["seconds"] for row in segments}, abs=1e-3)
 
 
-def test_two_sets_of_the_same_runs_do_not_differ(loaded_fleet: Asked) -> None:
+def test_two_sets_of_the_same_runs_do_not_differ(loaded_fleet: LoadedFleet) -> None:
     chosen = loaded_fleet.choices("ett-sql-compare")
     summary = loaded_fleet.sql(compare.SUMMARY, chosen).dicts()
     differences = loaded_fleet.sql(compare.DIFFERENCES, chosen).column("difference")
@@ -267,7 +271,7 @@ def test_two_sets_of_the_same_runs_do_not_differ(loaded_fleet: Asked) -> None:
     assert differences == pytest.approx([0] * len(differences))
 
 
-def test_two_sets_are_what_was_chosen_for_them(loaded_fleet: Asked) -> None:
+def test_two_sets_are_what_was_chosen_for_them(loaded_fleet: LoadedFleet) -> None:
     chosen = loaded_fleet.choices("ett-sql-compare") | {
         "a_team": "recsys",
         "b_job": loaded_fleet.job,
@@ -286,7 +290,7 @@ def test_two_sets_are_what_was_chosen_for_them(loaded_fleet: Asked) -> None:
     )
 
 
-def test_a_marker_has_the_effects_that_the_api_tells(loaded_fleet: Asked) -> None:
+def test_a_marker_has_the_effects_that_the_api_tells(loaded_fleet: LoadedFleet) -> None:
     rows = loaded_fleet.sql(changes.EFFECTS, loaded_fleet.choices("ett-sql-changes")).dicts()
     expected = loaded_fleet.fleet_api("changes", limit=50)["changes"]
 
@@ -317,7 +321,7 @@ def api_effects(change: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def test_the_steps_of_the_time_to_start_are_those_of_the_api(loaded_fleet: Asked) -> None:
+def test_the_steps_of_the_time_to_start_are_those_of_the_api(loaded_fleet: LoadedFleet) -> None:
     steps = loaded_fleet.sql(changes.WATERFALL, loaded_fleet.choices("ett-sql-changes"))
     expected = loaded_fleet.fleet_api("changes", limit=50)["waterfall"]
     moved = [step["step_seconds"] for step in expected["steps"] if step["n"]]
@@ -343,7 +347,7 @@ def test_the_steps_of_the_time_to_start_are_those_of_the_api(loaded_fleet: Asked
     ],
 )
 def test_a_question_about_a_range_can_use_an_index(
-    loaded_fleet: Asked, query: str, column: str
+    loaded_fleet: LoadedFleet, query: str, column: str
 ) -> None:
     chosen = loaded_fleet.choices("ett-sql-job" if query == job.TIMELINE else "")
     plan = [row[0] for row in loaded_fleet.sql(query, chosen, explain=True).rows]

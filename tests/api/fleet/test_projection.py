@@ -29,10 +29,10 @@ def test_inputs_are_measured_in_the_window(service: Service) -> None:
     assert (inputs["save_seconds"]["value"], inputs["save_seconds"]["n"]) == (60.0, 1)
     assert (inputs["restart_seconds"]["value"], inputs["restart_seconds"]["n"]) == (300.0, 1)
     assert inputs["missing"] == []
-    first, two = answer["points"]
-    assert first["mtbf_seconds"] == pytest.approx(59 * 60) == 2 * two["mtbf_seconds"]
+    first, second = answer["points"]
+    assert first["mtbf_seconds"] == pytest.approx(59 * 60) == 2 * second["mtbf_seconds"]
     assert first["low"] < first["ett_ratio"] < first["high"]
-    assert two["ett_ratio"] < first["ett_ratio"]
+    assert second["ett_ratio"] < first["ett_ratio"]
 
 
 @ON_ONE_ENGINE

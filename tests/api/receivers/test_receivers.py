@@ -119,8 +119,8 @@ def desk(open_desk: Callable[[Keyring], Desk]) -> Desk:
 def test_a_receiver_is_made_listed_and_deleted(desk: Desk) -> None:
     made = desk.add("http://127.0.0.1:9/CANARYurl", where={"model": "llm-70b"})
     assert made["secret"].startswith("whsec_")
-    listed = desk.listed()["oncall"]
-    assert (listed["host"], listed["state"], listed["where"]) == (
+    oncall = desk.listed()["oncall"]
+    assert (oncall["host"], oncall["state"], oncall["where"]) == (
         "127.0.0.1",
         "working",
         {"model": "llm-70b"},
@@ -246,8 +246,8 @@ def test_dead_letters_are_listed_and_sent_again(desk: Desk) -> None:
     assert desk.listed()["oncall"]["state"] == "disabled"
     assert desk.act("replay") == {"replayed": 1}
     assert desk.act("replay") == {"replayed": 0}
-    listed = desk.listed()["oncall"]
-    assert (listed["state"], listed["waiting"], listed["dead"]) == ("working", 1, 0)
+    oncall = desk.listed()["oncall"]
+    assert (oncall["state"], oncall["waiting"], oncall["dead"]) == ("working", 1, 0)
     (waits,) = desk.client.get(path).json()["deliveries"]
     assert (waits["id"], waits["state"]) == (dead["id"], "waiting")
 
@@ -283,8 +283,8 @@ def test_one_that_was_sealed_with_another_key_is_listed_as_unreadable(
 ) -> None:
     open_desk(Keyring("k" * 32)).add("http://127.0.0.1:9/")
     desk = open_desk(Keyring("o" * 32))
-    listed = desk.listed()["oncall"]
-    assert (listed["state"], listed["host"]) == ("unreadable", None)
+    oncall = desk.listed()["oncall"]
+    assert (oncall["state"], oncall["host"]) == ("unreadable", None)
     assert "another key" in desk.act("test", status=409)["detail"]
 
 

@@ -207,20 +207,23 @@ def test_its_clocks_are_held_to_what_is_promised(
 def test_a_project_sees_its_own_and_a_fleet_key_all(
     service: Service, regression_ids: list[str]
 ) -> None:
-    def rows_for(scopes: set[str], path: str = "", **query: str) -> Any:
+    def answer_for(scopes: set[str], path: str = "", **query: str) -> Any:
         key = service.key(scopes, project="other")
         headers = {"Authorization": f"Bearer {key}"}
         return service.client.get(f"/v1/regressions{path}", params=query, headers=headers)
 
-    assert rows_for({"read"}).json()["regressions"] == []
-    foreign, missing = rows_for({"read"}, f"/{regression_ids[0]}"), rows_for({"read"}, "/nothing")
+    assert answer_for({"read"}).json()["regressions"] == []
+    foreign, missing = (
+        answer_for({"read"}, f"/{regression_ids[0]}"),
+        answer_for({"read"}, "/nothing"),
+    )
     assert (foreign.status_code, missing.status_code) == (404, 404)
     assert foreign.json()["detail"] == missing.json()["detail"] == "No such regression."
-    named, none = rows_for({"read"}, project="research"), rows_for({"read"}, project="nothing")
+    named, none = answer_for({"read"}, project="research"), answer_for({"read"}, project="nothing")
     assert (named.status_code, none.status_code) == (404, 404)
 
-    assert len(rows_for({"fleet"}).json()["regressions"]) == 3
-    assert rows_for({"fleet"}, f"/{regression_ids[0]}").json()["project"] == "research"
-    assert rows_for({"fleet"}, project="other").json()["regressions"] == []
-    assert rows_for({"admin", "write"}).status_code == 403
+    assert len(answer_for({"fleet"}).json()["regressions"]) == 3
+    assert answer_for({"fleet"}, f"/{regression_ids[0]}").json()["project"] == "research"
+    assert answer_for({"fleet"}, project="other").json()["regressions"] == []
+    assert answer_for({"admin", "write"}).status_code == 403
     assert service.client.get("/v1/regressions/%00").status_code == 404

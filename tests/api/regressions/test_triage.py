@@ -130,20 +130,20 @@ def test_only_who_administers_may_and_foreign_is_as_missing(
     reader = {"Authorization": f"Bearer {service.key({'read', 'write', 'fleet'})}"}
     other = {"Authorization": f"Bearer {service.key({'admin'}, 'other')}"}
 
-    def status_for(
+    def answer_for(
         act: str, headers: dict[str, str], which: str = regression_id, **query: str
     ) -> Response:
         path = f"/v1/regressions/{which}/{act}"
         return service.client.post(path, json=ACTS[act], params=query, headers=headers)
 
     for act in ACTS:
-        assert status_for(act, reader).status_code == 403
-        foreign, missing = status_for(act, other), status_for(act, other, "nothing")
+        assert answer_for(act, reader).status_code == 403
+        foreign, missing = answer_for(act, other), answer_for(act, other, "nothing")
         assert (foreign.status_code, missing.status_code) == (404, 404)
         assert foreign.json()["detail"] == missing.json()["detail"]
-        assert status_for(act, other, "%00").status_code == 404
+        assert answer_for(act, other, "%00").status_code == 404
     for act in ("triage", "acknowledge", "mute", "accept"):
-        assert status_for(act, other, project="research").status_code in (200, 201)
+        assert answer_for(act, other, project="research").status_code in (200, 201)
 
 
 @ON_ONE_ENGINE

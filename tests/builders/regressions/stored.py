@@ -83,12 +83,12 @@ def searched(
     store: Store,
     project_id: int,
     at_us: int,
-    *found_findings: Finding,
+    *detected: Finding,
     attribution: Attribution = ATTRIBUTION,
     power: Sequence[Power] = POWER,
 ) -> None:
     """Store what one run of the search as of *at_us* found, and could have seen."""
-    stood = [RunFinding(finding, Severity.HIGH, attribution) for finding in found_findings]
+    stood = [RunFinding(finding, Severity.HIGH, attribution) for finding in detected]
     run = DetectionRun(project_id, at_us, 2 * SECOND_US, 0, 9, to_json({"power": power}))
 
     def write(conn: Connection) -> None:

@@ -18,7 +18,7 @@ def wait_for(
     *,
     patience_s: float = PATIENCE_S,
 ) -> T:
-    """Look until there is something true to see, and return it; *explain* says what else there was."""
+    """Look until there is something true to see, and return it; *explain* adds to its failure."""
     until = time.monotonic() + patience_s
     while time.monotonic() < until:
         if seen := look():

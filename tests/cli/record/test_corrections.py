@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("in_environment")
 
 
 #: Without its facts: other tests list the jobs of that team.
-TOLD = [event for event in story() if event["type"] != "job"]
+EVENTS = [event for event in story() if event["type"] != "job"]
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def new_job(served: Server) -> Callable[[str], str]:
     """Return a function that tells the story of a job of this name, and waits for its numbers."""
 
     def send(job: str) -> str:
-        events = [{**event, "job": job} for event in TOLD]
+        events = [{**event, "job": job} for event in EVENTS]
         served.ask("POST", "/v1/events", {"history": True, "events": events})
         wait_for(lambda: served.knows(job))
         return job
@@ -92,7 +92,7 @@ def test_jobs_are_deleted_only_with_yes(
 
     assert main(["jobs", "delete", *doomed]) == 2
     output = capsys.readouterr()
-    assert re.search(rf"doomed-1 +{len(TOLD)} +2 +0\n", output.out)
+    assert re.search(rf"doomed-1 +{len(EVENTS)} +2 +0\n", output.out)
     assert "Nothing was deleted." in output.err
     assert all(served.knows(job) for job in doomed)
 

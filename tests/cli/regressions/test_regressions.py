@@ -30,7 +30,7 @@ BETTER = finding(Subject(Metric.ETT_RATIO), (), verdict=Verdict.IMPROVEMENT)
 
 
 @dataclass(frozen=True)
-class Found:
+class Regressed:
     """A server, and the ids of what fires there: a slow compile, failures, an improvement."""
 
     server: Server
@@ -42,7 +42,7 @@ class Found:
 @pytest.fixture(scope="module", params=DIALECTS)
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Found]:
+) -> Iterator[Regressed]:
     """Serve what three runs found, on each engine in turn."""
     folder: Path = tmp_path_factory.mktemp("regressions")
     with new_database(request, folder) as url:
@@ -52,11 +52,11 @@ def served(
             pending = finding(cohort=(*OF_B, ("model", "rare")))
             searched(store, project_id, NOON + DAY_US, finding(), FAILURES, BETTER, pending)
         with serving(url, folder, ETT_EMBEDDED_WORKER="false") as server:
-            yield Found(server, *ids)
+            yield Regressed(server, *ids)
 
 
 @pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+def _server_in_the_environment(served: Regressed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETT_URL", served.server.url)
     monkeypatch.setenv("ETT_API_KEY", served.server.key)
 
@@ -72,7 +72,7 @@ def printed_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def test_findings_are_listed_in_words_and_as_json(
-    served: Found, capsys: pytest.CaptureFixture[str]
+    served: Regressed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = printed(capsys, "list", "--state", "firing", "--verdict", "regression")
     (row,) = [line for line in table.splitlines() if line.startswith(served.compiles)]
@@ -90,7 +90,7 @@ def test_findings_are_listed_in_words_and_as_json(
 
 
 def test_a_list_is_a_gate_of_what_fires_and_is_not_muted(
-    served: Found, capsys: pytest.CaptureFixture[str]
+    served: Regressed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gate = ("list", "--limit", "1", "--fail-on")
     printed(capsys, *gate, "firing", code=3)
@@ -105,7 +105,9 @@ def test_a_list_is_a_gate_of_what_fires_and_is_not_muted(
     printed(capsys, *gate, "firing", *only_failures, code=3)
 
 
-def test_one_is_explained_on_a_screen(served: Found, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_is_explained_on_a_screen(
+    served: Regressed, capsys: pytest.CaptureFixture[str]
+) -> None:
     screen = printed(capsys, "explain", served.compiles)
     for line in (
         r"pt2_compile in cluster:a model:llm-70b: 8m 06s -> 13m 24s \(x 1.65\)",
@@ -131,7 +133,7 @@ def test_one_is_explained_on_a_screen(served: Found, capsys: pytest.CaptureFixtu
     assert printed_json(capsys, "explain", served.compiles)["id"] == served.compiles
 
 
-def test_what_people_say_is_kept(served: Found, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_people_say_is_kept(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
     line = printed(capsys, "acknowledge", served.failures, "--why", "mine")
     assert line == f"{served.failures} is acknowledged by test.\n"
     line = printed(capsys, "triage", served.failures, "real", "--why", "bad cables")
@@ -144,7 +146,7 @@ def test_what_people_say_is_kept(served: Found, capsys: pytest.CaptureFixture[st
 
 
 def test_parts_of_a_project_are_muted_by_name(
-    served: Found, capsys: pytest.CaptureFixture[str]
+    served: Regressed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     until = ("--for", "3d", "--why", "the cache moves")
     line = printed(capsys, "mute", "--where", "cluster:a", "--phase", "pt2_compile", *until)
@@ -169,7 +171,7 @@ def test_what_could_have_been_seen_is_told(capsys: pytest.CaptureFixture[str]) -
     assert len(printed_json(capsys, "power", "--where", "model:llm-70b")["power"]) == 1
 
 
-def test_what_is_refused_says_so(served: Found, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused_says_so(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, "explain", "nothing", code=1)
     printed(capsys, "list", "--where", "colour:red", code=1)
     printed(capsys, "triage", served.compiles, "real", "--why", "so", "--key", "ett_x", code=5)

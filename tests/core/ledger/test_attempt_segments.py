@@ -68,8 +68,10 @@ def test_of_two_attempts_alive_the_later_owns_the_time() -> None:
         started(40, 1), span(Phase.EVALUATION, 40, 60, 1), ended(60, Outcome.COMPLETED, 1),
     )  # fmt: skip
 
-    assert [(segment.start_at // SECOND, segment.end_at // SECOND, segment.number) for segment in ledger.segments] \
-        == [(0, 40, 0), (40, 60, 1), (60, 100, 0)]  # fmt: skip
+    assert [
+        (segment.start_at // SECOND, segment.end_at // SECOND, segment.number)
+        for segment in ledger.segments
+    ] == [(0, 40, 0), (40, 60, 1), (60, 100, 0)]
 
 
 def test_a_running_loop_that_went_silent_stalls_after_twice_its_mean_gap() -> None:

@@ -13,7 +13,7 @@ from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.record import event
 
 FIRST, SECOND_TRY, LAST = (AttemptKey("8041", attempt, 0) for attempt in range(3))
-SAID = FailureVerdict(
+VERDICT = FailureVerdict(
     Origin.INFRA, Cause.NETWORK, "the switch was down", "ett_00000000", NOON + HOUR
 )
 
@@ -40,7 +40,7 @@ def thrice() -> JobLedger:
 def test_a_verdict_stands_in_place_of_the_rules_and_keeps_what_they_said() -> None:
     ledger = thrice()
 
-    judged = corrected(ledger, {FIRST: SAID})
+    judged = corrected(ledger, {FIRST: VERDICT})
 
     first, *others = judged.attempts
     assert (first.origin, first.cause) == (Origin.INFRA, Cause.NETWORK)
@@ -56,7 +56,7 @@ def test_a_verdict_on_what_did_not_fail_or_is_not_there_changes_nothing() -> Non
     ledger = thrice()
 
     for key in (SECOND_TRY, LAST, AttemptKey("", 0, 0)):
-        assert corrected(ledger, {key: SAID}) == ledger
+        assert corrected(ledger, {key: VERDICT}) == ledger
 
 
 def test_without_a_verdict_the_ledger_is_the_same_object() -> None:

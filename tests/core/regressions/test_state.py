@@ -40,8 +40,8 @@ def history(
 ) -> list[FindingState | None]:
     """Return where it stands after each of daily runs."""
     stood = []
-    for number, finding in enumerate(findings):
-        state = step(state, finding, day(number), rules)
+    for number, result in enumerate(findings):
+        state = step(state, result, day(number), rules)
         stood.append(state)
     return stood
 
@@ -238,9 +238,9 @@ def walked(
     states: dict[FindingKey, FindingState] = {}
     walk = [states]
     number = 0
-    for finding, days in told_runs:
+    for result, days in told_runs:
         number += days
-        states = advance(states, [] if finding is None else [finding], day(number), by)
+        states = advance(states, [] if result is None else [result], day(number), by)
         walk.append(states)
     return walk
 
@@ -251,9 +251,9 @@ def test_a_run_that_is_told_twice_changes_nothing(
 ) -> None:
     states: dict[FindingKey, FindingState] = {}
     number = 0
-    for finding, days in told_runs:
+    for result, days in told_runs:
         number += days
-        findings = [] if finding is None else [finding]
+        findings = [] if result is None else [result]
         states = advance(states, findings, day(number), by)
         assert advance(states, findings, day(number), by) == states
         assert advance(states, [], day(number) - 1, by) == states
@@ -270,10 +270,10 @@ def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
             if what in {Transition.FIRING, Transition.REOPENED}:
                 enough = told_runs[at - by.runs : at]
                 assert len(enough) == by.runs
-                assert {finding.verdict for finding, _ in enough if finding and finding.holds} == {
+                assert {result.verdict for result, _ in enough if result and result.holds} == {
                     thread.verdict
                 }
-                assert None not in [finding for finding, _ in enough]
+                assert None not in [result for result, _ in enough]
             if what is Transition.RESOLVED:
                 assert before[thread].state is State.FIRING
 

@@ -57,7 +57,7 @@ LONGEST_STORY = """
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query told."""
+    """The result of a query."""
 
     columns: Sequence[str]
     rows: Sequence[TupleRow]
@@ -73,7 +73,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Asked:
+class LoadedFleet:
     """The fleet, and two ways to ask for it."""
 
     conn: psycopg.Connection
@@ -127,14 +127,14 @@ class Asked:
 
 
 @contextmanager
-def asked_fleet(server: str) -> Iterator[Asked]:
+def load_fleet(server: str) -> Iterator[LoadedFleet]:
     """Load a fleet into a new database of *server*, as anybody would: over the API."""
     with new_postgresql(server) as url:
         migrate(url)
         store = open_store(url)
         try:
             with _connected(url) as conn, _served(store) as (client, worker):
-                made = Asked(conn, client, worker, "")
+                made = LoadedFleet(conn, client, worker, "")
                 _load(client, generate(seed=7, days=DAYS, end_us=END_US))
                 made.settle()
                 store.write(_find_regression)

@@ -15,7 +15,7 @@ _GRAFANAS = {"__rate_interval": "4321s", "__interval": "4321s"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Selector:
     """A selector. Its matchers hold variables as ``$name``; *around* goes from the inside out."""
 
     name: str
@@ -41,20 +41,20 @@ class Asked:
         return {"instance", "pod"} <= labels if excluded else not {"instance", "pod"} & labels
 
 
-def selectors(text: str) -> list[Asked]:
+def selectors(text: str) -> list[Selector]:
     """Return the selectors of a query, whose variables stand for themselves."""
     names = variables_in(text)
     values = {name: f"${name}" for name in names} | _GRAFANAS
     return list(_within(promql.parse(filled(text, values)), ()))
 
 
-def _within(expr: promql.Expr, around: tuple[promql.Expr, ...]) -> Iterator[Asked]:
+def _within(expr: promql.Expr, around: tuple[promql.Expr, ...]) -> Iterator[Selector]:
     if isinstance(expr, promql.VectorSelector):
         window = (
             around[0].range if around and isinstance(around[0], promql.MatrixSelector) else None
         )
         matchers = {matcher.name: matcher.value for matcher in expr.matchers.matchers}
-        yield Asked(expr.name or "", matchers, window, around)
+        yield Selector(expr.name or "", matchers, window, around)
         return
     for inner in _inside(expr):
         yield from _within(inner, (expr, *around))
