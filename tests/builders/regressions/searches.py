@@ -31,7 +31,7 @@ RECEIVER = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook", FORMATS["g
 class Script:
     """What each run finds, by the number of its day, and at which day and hour it is."""
 
-    found: Mapping[int, Sequence[Finding]] = field(default_factory=dict)
+    findings: Mapping[int, Sequence[Finding]] = field(default_factory=dict)
     now_us: int = NOON
     looked: list[tuple[int, int]] = field(default_factory=list)  #: project and day
     trouble: Callable[[int], None] = lambda _project_id: None
@@ -43,7 +43,7 @@ class Script:
         number = as_of_us // DAY_US - NOON // DAY_US
         self.looked.append((project_id, number))
         self.trouble(project_id)
-        return evaluated(self.found.get(number, ()))
+        return evaluated(self.findings.get(number, ()))
 
     def clock(self, _conn: Connection) -> int:
         """Tell the time."""
