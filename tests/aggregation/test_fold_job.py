@@ -30,7 +30,7 @@ def keys(store: Store, project_id: int) -> list[JobKey]:
     return made
 
 
-def test_only_jobs_sent_as_history_are_folded_unless_all_are_asked_for(
+def test_only_jobs_sent_as_history_are_folded_unless_all_are_requested(
     store: Store, keys: list[JobKey]
 ) -> None:
     assert len(list(fold_all(store, LATER, only_history=True))) == 1
@@ -87,7 +87,7 @@ def test_a_kept_fold_goes_on_to_what_all_events_give(store: Store, keys: list[Jo
     assert folded.counter_sample() == whole.counter_sample()
 
 
-def test_a_kept_fold_that_cannot_go_on_says_so(store: Store, keys: list[JobKey]) -> None:
+def test_a_kept_fold_that_cannot_go_forward_is_refused(store: Store, keys: list[JobKey]) -> None:
     with store.reading() as conn:
         record = events.job_record(conn, keys[0])
     job_fold = fold_job(record, LATER).fold

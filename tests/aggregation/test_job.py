@@ -247,9 +247,7 @@ def test_a_ledger_of_another_formula_is_folded_anew(store: Store, key: JobKey) -
     assert head.formula_version == FORMULA_VERSION
 
 
-def test_the_fold_says_when_it_was_folded_even_if_no_clock_moves_it(
-    store: Store, key: JobKey
-) -> None:
+def test_a_fold_has_its_instant_even_if_no_clock_moves_it(store: Store, key: JobKey) -> None:
     deliver(store, key, running_job())
     long_after = LATE_IN_IT + 60 * MINUTE
     refreshed(store, key, long_after)

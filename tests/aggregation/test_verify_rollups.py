@@ -114,7 +114,7 @@ def test_a_row_of_a_day_without_contributions_is_found(store: Store, day: Projec
 
 
 @pytest.mark.usefixtures("day")
-def test_a_contribution_that_no_job_says_is_found(store: Store) -> None:
+def test_a_contribution_of_no_job_is_found(store: Store) -> None:
     more = update(schema.contribution).values(failures=schema.contribution.c.failures + 1)
     store.write(lambda conn: conn.execute(more))
     assert {difference.what.split()[-1] for difference in differences(store)} == {"failures"}

@@ -117,7 +117,7 @@ def _assert_same(name: str, value: Any, cell: str, typed: Any) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_page_says_in_a_header_where_the_next_one_begins(told_service: Service) -> None:
+def test_a_header_of_a_page_has_the_cursor_of_the_next(told_service: Service) -> None:
     page = told_service.get("/v1/jobs", limit=1)
     answer = _file(told_service, "/v1/jobs", "csv", limit=1)
     assert answer.headers["ETT-Next-Cursor"] == page["next_cursor"]

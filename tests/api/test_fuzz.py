@@ -107,7 +107,7 @@ def test_no_body_and_no_encoding_makes_it_fail(service: Service, body: bytes, wo
 
 @settings(QUIET, max_examples=25)
 @given(st.lists(good_events, min_size=1, max_size=6), sent_at)
-def test_every_page_of_a_job_can_be_read_whatever_was_told(
+def test_every_page_of_a_job_can_be_read_whatever_was_sent(
     service: Service, events: list[dict[str, Any]], sent: str | None
 ) -> None:
     around = {"producer": "p"} if sent is None else {"producer": "p", "sent_at": sent}

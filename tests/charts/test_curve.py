@@ -48,13 +48,13 @@ def test_the_best_and_the_present_interval_are_named() -> None:
     assert "now 30m 00s" in texts(_drawn(current=1800.0))
 
 
-def test_an_interval_beyond_the_axis_is_told_but_not_drawn() -> None:
+def test_an_interval_beyond_the_axis_is_described_but_not_drawn() -> None:
     svg = _drawn(current=1e6)
     assert not [text for text in texts(svg) if text.startswith("now")]
     assert "interval is 11d 14h" in (read(svg).findtext(f"{SVG}desc") or "")
 
 
-def test_the_description_tells_the_advice() -> None:
+def test_the_description_has_the_advice() -> None:
     assert read(_drawn(current=1800.0)).findtext(f"{SVG}desc") == (
         "A checkpoint every 15m 30s wastes least, 3.2% of the training time. From 11m 20s to "
         "21m 10s the waste is almost the same. The present interval is 30m 00s."

@@ -26,7 +26,7 @@ def test_a_higher_value_is_drawn_higher() -> None:
     assert float(high) < float(low)
 
 
-def test_the_description_tells_first_last_lowest_and_highest() -> None:
+def test_the_description_has_first_last_lowest_and_highest() -> None:
     described = read(trend("t", "ETT%", WEEKS, target=0.9)).findtext(f"{SVG}desc")
     assert described == (
         "3 values: 89.0% at W44, 88.4% at W47, lowest 88.4%, highest 89.3%. The target is 90.0%."
@@ -45,7 +45,7 @@ def test_an_event_is_named_where_it_happened() -> None:
     assert "deploy 7" in texts(svg)
 
 
-def test_no_data_is_said() -> None:
+def test_missing_data_is_stated() -> None:
     for points in ([], [Point("W47", None)]):
         svg = trend("t", "ETT%", points)
         assert "no data" in texts(svg)

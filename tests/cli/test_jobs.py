@@ -28,7 +28,7 @@ def test_filters_leave_jobs_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_an_empty_list_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_explains_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--team", "nobody"]) == 0
     assert "ett run" in capsys.readouterr().out
 

@@ -40,7 +40,7 @@ def test_the_command_starts_on_the_standard_library_alone() -> None:
     assert done.stderr == "set()\n"
 
 
-def test_a_verb_without_its_packages_says_how_to_install_them() -> None:
+def test_a_verb_without_its_packages_prints_how_to_install_them() -> None:
     program = (
         "import sys; sys.modules['pydantic'] = None\n"
         "from ett_service.cli.main import main; sys.exit(main(['config', 'check']))"

@@ -77,7 +77,7 @@ def test_a_receiver_is_added_tried_rotated_and_removed(run: Any) -> None:
     assert "No such receiver." in run("test", "oncall", code=1)
 
 
-def test_a_test_that_fails_says_so_and_is_told_by_the_exit_code(run: Any) -> None:
+def test_a_failed_test_message_is_printed_and_sets_the_exit_code(run: Any) -> None:
     with receiving(reply(503, b"later")) as hook:
         run("add", "oncall", hook.url)
         lines = run("test", "oncall", code=1).splitlines()
@@ -100,7 +100,7 @@ def test_an_address_and_a_routing_key_need_not_stand_on_the_command_line(
     assert json.loads(hook.requests[0].body)["routing_key"] == "R0UT1NG"
 
 
-def test_where_no_receiver_may_be_is_said(run: Any) -> None:
+def test_a_forbidden_address_is_refused_by_name(run: Any) -> None:
     printed = run("add", "oncall", "https://169.254.169.254/", code=1)
     assert "link-local" in printed
     assert "not NAME:VALUE" in _usage("add", "a", "https://a.example", "--where", "x")

@@ -62,12 +62,12 @@ def test_only_the_service_itself_settles_a_batch(
     ("text", "seconds"),
     [("7", 7.0), ("999999999", 3600.0), ("nan", None), ("-1", None), ("", None)],
 )
-def test_the_server_says_how_long_to_wait_within_reason(text: str, seconds: float | None) -> None:
+def test_the_server_sets_the_wait_within_limits(text: str, seconds: float | None) -> None:
     verdict = judge(Response(503, {"retry-after": text}, b""), LINES, "b")
     assert verdict.wait_seconds == seconds
 
 
-def test_the_batch_says_who_when_and_what_was_dropped() -> None:
+def test_the_batch_names_its_producer_its_instant_and_what_was_dropped() -> None:
     with serving() as web:
         batch = Batch(LINES, "producer", "2026-11-21T04:00:00.000000Z", {"spool_full": 3})
         verdict = deliver(Target(web.url + "/", "ett_key"), batch)

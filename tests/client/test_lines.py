@@ -16,7 +16,7 @@ from ett_service.client.spool import Spool
 IDENTITY = Identity('50%b %d "quoted"', "8041", 1, 2, 3, "node-é")
 
 
-def test_a_line_says_who_when_and_what() -> None:
+def test_a_line_names_producer_instant_and_event() -> None:
     lines = Lines(IDENTITY, "P")
     event = json.loads(lines.line({"type": "heartbeat"}, 1_234_567))
 
@@ -36,7 +36,7 @@ def test_a_line_says_who_when_and_what() -> None:
     }
 
 
-def test_an_edge_says_the_same_in_one_template(tmp_path: Path) -> None:
+def test_the_template_of_an_edge_writes_the_same_line(tmp_path: Path) -> None:
     lines, spool = Lines(IDENTITY, "P"), Spool(tmp_path / "p", {})
     template = lines.template(type="phase_started", phase="evaluation")
     before = mono_us()

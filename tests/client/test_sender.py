@@ -88,7 +88,7 @@ def test_a_redirect_is_refused_and_the_key_stays_here(
     assert "308" in caplog.text
 
 
-def test_a_wrong_key_is_told_once_and_not_tried_again_soon(
+def test_a_wrong_key_is_logged_once_and_not_retried_soon(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     guard._said.clear()  # noqa: SLF001 -- another test may have had its one warning

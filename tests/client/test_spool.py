@@ -215,7 +215,7 @@ def test_spools_of_different_jobs_never_share_a_directory(tmp_path: Path) -> Non
     assert not any(directory.name.startswith(".") for directory in directories)
 
 
-def test_spools_lie_where_the_user_says_or_where_state_belongs() -> None:
+def test_spools_lie_where_the_user_chooses_or_where_state_belongs() -> None:
     assert default_root({"ETT_SPOOL": "/s", "HOME": "/h"}) == Path("/s")
     assert default_root({"XDG_STATE_HOME": "/x"}) == Path("/x/ett/spool")
     assert default_root({"HOME": "/h"}) == Path("/h/.local/state/ett/spool")

@@ -61,7 +61,7 @@ def _shape(path: str) -> str:
 
 
 @pytest.mark.parametrize("uid", UIDS)
-def test_every_link_leads_where_it_says(uid: str) -> None:
+def test_every_link_has_its_target(uid: str) -> None:
     assert list(faults(written(uid))) == []
 
 

@@ -180,7 +180,7 @@ def test_what_readers_choose_from_is_there() -> None:
     assert names <= SAMPLES.keys()
 
 
-def test_what_happened_is_asked_for_by_names_that_there_are() -> None:
+def test_annotations_query_names_that_exist() -> None:
     queries = {annotation.query for dashboard in DASHBOARDS for annotation in dashboard.annotations}
     names = {selector.name for query in queries for selector in selectors(query)}
     assert names

@@ -158,7 +158,7 @@ def only(answer: Answer) -> dict[str, Any]:
     return row
 
 
-def test_the_fleet_has_the_numbers_that_the_api_tells(loaded_fleet: LoadedFleet) -> None:
+def test_the_fleet_has_the_numbers_of_the_api(loaded_fleet: LoadedFleet) -> None:
     chosen = loaded_fleet.choices("ett-sql-fleet")
     total = loaded_fleet.fleet_api("summary")["total"]
     paid = only(loaded_fleet.sql(fleet.PAID, chosen))
@@ -173,7 +173,7 @@ def test_the_fleet_has_the_numbers_that_the_api_tells(loaded_fleet: LoadedFleet)
 
 
 @pytest.mark.parametrize("dimension", ["team", "model", "cluster", "code_version"])
-def test_each_part_of_the_fleet_has_the_ett_that_the_api_tells(
+def test_each_part_of_the_fleet_has_the_ett_of_the_api(
     loaded_fleet: LoadedFleet, dimension: str
 ) -> None:
     chosen = loaded_fleet.choices("ett-sql-fleet") | {"by": dimension}
@@ -233,7 +233,7 @@ def test_what_was_lost_is_the_sum_of_the_categories(loaded_fleet: LoadedFleet) -
     )
 
 
-def test_a_job_has_the_numbers_that_the_api_tells(loaded_fleet: LoadedFleet) -> None:
+def test_a_job_has_the_numbers_of_the_api(loaded_fleet: LoadedFleet) -> None:
     chosen = loaded_fleet.choices("ett-sql-job")
     answer = loaded_fleet.api(f"/v1/jobs/{loaded_fleet.job}")
     lengths = only(loaded_fleet.sql(job.LENGTHS, chosen))
@@ -290,7 +290,7 @@ def test_two_sets_are_what_was_chosen_for_them(loaded_fleet: LoadedFleet) -> Non
     )
 
 
-def test_a_marker_has_the_effects_that_the_api_tells(loaded_fleet: LoadedFleet) -> None:
+def test_a_marker_has_the_effects_of_the_api(loaded_fleet: LoadedFleet) -> None:
     rows = loaded_fleet.sql(changes.EFFECTS, loaded_fleet.choices("ett-sql-changes")).dicts()
     expected = loaded_fleet.fleet_api("changes", limit=50)["changes"]
 

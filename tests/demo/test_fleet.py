@@ -34,7 +34,7 @@ def test_the_table_of_interruptions_sums_to_what_it_prints() -> None:
     assert pytest.approx(1825.58) == fleet.PT2_TOTAL_SECONDS
 
 
-def test_peak_rates_are_those_that_utilisation_is_told_by() -> None:
+def test_peak_rates_are_those_of_the_utilisation() -> None:
     sheets = {(rate.hardware, rate.precision): rate.teraflops for rate in PEAK_RATES}
     assert {key: rate / 1e12 for key, rate in fleet.PEAK_FLOPS.items()} == {
         key: sheets[key] for key in fleet.PEAK_FLOPS

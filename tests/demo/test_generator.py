@@ -23,7 +23,7 @@ def digest(fleet: Fleet) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def test_the_fleet_is_as_large_as_it_is_said_to_be(fleet: Fleet) -> None:
+def test_the_fleet_is_as_large_as_documented(fleet: Fleet) -> None:
     counts = fleet.truth["counts"]
     assert counts["attempts"] >= 3_000
     assert 120_000 <= counts["events"] <= 200_000
@@ -78,7 +78,7 @@ def test_a_later_end_on_the_same_day_only_adds() -> None:
         assert [event for event in earlier if event not in story.events] == []
 
 
-def test_nothing_is_told_from_outside_of_the_fleets_time(fleet: Fleet) -> None:
+def test_no_event_lies_outside_of_the_fleets_time(fleet: Fleet) -> None:
     begin = instant(fleet.truth["from"])
     instants = [instant(event["at"]) for story in fleet.stories for event in story.events]
     assert begin <= min(instants)

@@ -18,7 +18,7 @@ def test_every_attempt_and_every_cause_is_found_again(judged: Judged) -> None:
     assert len([*judged.attempts()]) == truth["counts"]["attempts"]
 
 
-def test_no_cause_is_reported_but_all_are_told_from_evidence(judged: Judged) -> None:
+def test_no_cause_is_reported_and_all_are_inferred_from_evidence(judged: Judged) -> None:
     for _, attempt in judged.attempts():
         if attempt.outcome is Outcome.FAILED:
             assert attempt.evidence is not None
@@ -93,7 +93,7 @@ def test_what_runs_at_the_end_goes_on_while_the_fleet_is_served(judged: Judged) 
         decoded([sign])
 
 
-def test_a_hang_is_told_apart_from_the_training_before_it(judged: Judged) -> None:
+def test_a_hang_is_separated_from_the_training_before_it(judged: Judged) -> None:
     hung = [
         (job, attempt)
         for job, attempt in judged.attempts()

@@ -172,7 +172,7 @@ def test_neither_the_outage_nor_another_mix_of_jobs_alerts(
     ] == []
 
 
-def test_everything_that_lasts_is_told_with_what_it_costs(courses: Sequence[Course]) -> None:
+def test_everything_that_lasts_has_its_impact(courses: Sequence[Course]) -> None:
     lasting = [course for course in courses if course.fired and course.standing.verdict in LASTING]
     for course in lasting:
         impact = course.latest.finding.impact

@@ -3,7 +3,7 @@
 from ett_service.demo.calendar import Tape
 
 
-def test_what_would_come_too_late_is_not_told() -> None:
+def test_events_beyond_the_end_are_left_out() -> None:
     tape = Tape("j", 100)
     tape.tell("heartbeat", 100)
     tape.tell("heartbeat", 101)

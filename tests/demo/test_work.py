@@ -22,7 +22,7 @@ def test_what_a_step_consumes_fits_the_model(model: object) -> None:
         assert totals["tokens"] == round(100 * job.flops_a_step / 6 / spec.parameters)
 
 
-def test_facts_describe_the_job_and_leave_out_accelerators_that_nobody_tells() -> None:
+def test_facts_describe_the_job_and_may_leave_out_accelerators() -> None:
     drawn = [
         submit(Draws(7, str(number)), MODELS[0], "eval", 64, 1.0, at=0, name="j", goes_first=False)
         for number in range(600)

@@ -97,7 +97,7 @@ def test_a_container_may_do_no_more_than_it_must(services: Parsed, name: str) ->
 
 
 @pytest.mark.parametrize("name", sorted(LASTING))
-def test_a_container_that_lasts_tells_how_it_is_with_a_program_that_it_has(
+def test_the_health_check_of_a_container_uses_a_program_that_it_has(
     services: Parsed, name: str
 ) -> None:
     kind, program, *_ = services[name]["healthcheck"]["test"]
@@ -180,7 +180,7 @@ def test_the_service_is_given_settings_that_it_knows(services: Parsed, name: str
     assert loaded.database_url.startswith("postgresql+psycopg://ett@postgres:")
 
 
-def test_health_is_asked_of_routes_that_the_service_has(services: Parsed) -> None:
+def test_health_checks_use_routes_of_the_service(services: Parsed) -> None:
     routes = json.loads(description())["paths"]
     command = services["ett"]["healthcheck"]["test"][-1]
     (path,) = re.findall(r"http://127\.0\.0\.1:8080(/\w+)", command)

@@ -117,7 +117,7 @@ def test_a_pod_does_what_the_container_of_compose_does(
     assert set(secret) == {"ETT_DATABASE_URL", "PGPASSWORD"} & set(theirs["environment"])
 
 
-def test_the_settings_are_known_and_leave_the_work_to_the_workers() -> None:
+def test_the_settings_exist_and_leave_the_work_to_the_workers() -> None:
     accepted = {variable(name) for name in Settings.model_fields} | OTHER_VARIABLES
     secret = variables(KUBERNETES / "secret.env.example")
     given = {name: value for name, value in secret.items() if name in accepted}

@@ -116,7 +116,9 @@ def test_each_severity_reaches_its_receiver(severity: str, receiver: str) -> Non
     assert done.stdout.strip() == receiver
 
 
-def test_alertmanager_starts_and_is_asked_as_compose_does(services: Parsed, tmp_path: Path) -> None:
+def test_alertmanager_starts_and_passes_the_health_check_of_compose(
+    services: Parsed, tmp_path: Path
+) -> None:
     program = needed("prometheus-alertmanager", "prometheus-alertmanager")
     amtool = needed("amtool", "prometheus-alertmanager")
     url = f"http://127.0.0.1:{free_port()}"

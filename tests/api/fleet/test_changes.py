@@ -74,7 +74,7 @@ def test_the_steps_of_the_waterfall_sum_to_its_change(deployed: Service) -> None
     assert waterfall["change_seconds"] == -720.0
 
 
-def test_fewer_markers_and_less_time_are_looked_at_where_that_is_asked(deployed: Service) -> None:
+def test_markers_and_reach_are_narrowed_on_request(deployed: Service) -> None:
     body = deployed.get("/v1/fleet/changes", marker="cache", reach_days=1, kind="deploy", **WINDOW)
     none = deployed.get("/v1/fleet/changes", kind="launch", **WINDOW)
 
@@ -85,7 +85,7 @@ def test_fewer_markers_and_less_time_are_looked_at_where_that_is_asked(deployed:
     deployed.get("/v1/fleet/changes", status=422, kind="party")
 
 
-def test_more_markers_than_are_told_are_counted_out(deployed: Service) -> None:
+def test_markers_beyond_the_limit_are_left_out_and_flagged(deployed: Service) -> None:
     for minute in range(3):
         at = f"2026-03-02T13:0{minute}:00Z"
         answer = deployed.client.post(
@@ -100,7 +100,7 @@ def test_more_markers_than_are_told_are_counted_out(deployed: Service) -> None:
     assert len(answer["waterfall"]["steps"]) == 5
 
 
-def test_maintenance_is_a_step_only_where_it_is_asked_for(deployed: Service) -> None:
+def test_maintenance_is_a_step_only_on_request(deployed: Service) -> None:
     planned = {"at": "2026-03-02T14:00:00Z", "kind": "maintenance", "title": "Racks"}
     assert deployed.client.post("/v1/markers", json=planned).status_code == 201
 

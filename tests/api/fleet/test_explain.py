@@ -145,7 +145,7 @@ REFUSED: list[tuple[Json, str, str]] = [
 ]
 
 
-def test_what_cannot_be_asked_is_named(service: Service) -> None:
+def test_an_impossible_query_is_named(service: Service) -> None:
     for query, pointer, code in REFUSED:
         refusal = service.get("/v1/fleet/explain", status=422, **WINDOWS | query)
         assert [(error["pointer"], error["code"]) for error in refusal["errors"]] == [

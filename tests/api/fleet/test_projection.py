@@ -59,7 +59,7 @@ def test_scales_double_from_a_node_unless_they_are_named(service: Service) -> No
 
 
 @ON_ONE_ENGINE
-def test_a_window_without_jobs_says_what_to_give(service: Service) -> None:
+def test_a_window_without_jobs_names_the_missing_inputs(service: Service) -> None:
     answer = service.get(PATH, **DAY)
 
     assert answer["points"] == []

@@ -173,7 +173,7 @@ def test_without_distributions_what_is_read_from_them_is_null(fleet: Service) ->
     assert plain == left
 
 
-def test_excluded_time_is_left_out_or_counted_as_asked(fleet: Service) -> None:
+def test_excluded_time_is_left_out_or_counted_on_request(fleet: Service) -> None:
     window: Query = {"from": "2026-03-01T12:20:00Z", "to": "2026-03-01T12:40:00Z", "why": "a drill"}
     path = "/v1/jobs/llm-70b/exclusion"
     assert fleet.client.put(path, json=window).status_code == 200
@@ -213,7 +213,7 @@ def test_the_jobs_that_lost_most_come_first_and_add_up(fleet: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_groups_are_sorted_and_cut_as_asked(fleet: Service) -> None:
+def test_groups_are_sorted_and_limited_on_request(fleet: Service) -> None:
     query: Query = {"from": ALL[0], "to": ALL[1], "group_by": "team"}
 
     def teams(**filters: Any) -> list[str]:
@@ -270,7 +270,7 @@ def test_an_empty_window_answers_with_zeros(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_an_answer_tells_what_was_asked_as_it_was_understood(service: Service) -> None:
+def test_an_answer_repeats_the_query_as_it_was_understood(service: Service) -> None:
     query: Query = {"from": "2026-03-01T12:10:00+01:00", "to": "2026-03-01T12:10:00Z"}
     where = ["team:b", "team:a", "model:"]
     answer = service.get("/v1/fleet/summary", where=where, group_by="model,team", **query)

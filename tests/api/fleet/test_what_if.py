@@ -22,7 +22,7 @@ def fleet(service: Service) -> Service:
     return service
 
 
-def test_gains_are_told_the_largest_first_and_all_of_them_together(fleet: Service) -> None:
+def test_gains_are_listed_largest_first_with_their_total(fleet: Service) -> None:
     answer = fleet.get("/v1/what-if", scenario=TEXTS, **WINDOW)
 
     assert [gain["scenarios"] for gain in answer["gains"]] == [
@@ -46,7 +46,7 @@ def test_gains_are_told_the_largest_first_and_all_of_them_together(fleet: Servic
     assert "do not add up" in answer["note"]
 
 
-def test_what_cannot_be_known_is_null(fleet: Service) -> None:
+def test_unknown_values_are_null(fleet: Service) -> None:
     answer = fleet.get("/v1/what-if", scenario=TEXTS, **WINDOW)
 
     for gain in (*answer["gains"], answer["together"]):
@@ -101,13 +101,13 @@ def _errors(answer: Any) -> list[tuple[str, str]] | None:
     return errors and [(error["pointer"], error["code"]) for error in errors]
 
 
-def test_what_cannot_be_asked_is_named(service: Service) -> None:
+def test_an_impossible_query_is_named(service: Service) -> None:
     for query, pointer, code in REFUSED:
         refusal = service.get("/v1/what-if", status=422, **WINDOW | query)
         assert _errors(refusal) == [(pointer, code)]
 
 
-def test_a_refusal_tells_what_is_allowed_and_never_what_was_sent(service: Service) -> None:
+def test_a_refusal_lists_what_is_allowed_and_never_what_was_sent(service: Service) -> None:
     refusal = service.get("/v1/what-if", status=422, scenario=["halve cosmic failures"])
 
     assert "collective_timeout" in refusal["detail"]

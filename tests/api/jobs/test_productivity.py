@@ -29,7 +29,7 @@ def _train(service: Service, **facts: Any) -> None:
     )
 
 
-def test_a_job_tells_its_throughput_and_mfu(service: Service) -> None:
+def test_a_job_reports_its_throughput_and_mfu(service: Service) -> None:
     _train(service, parameters=10**9)
     produced = service.get("/v1/jobs/a")["productivity"]
 

@@ -99,7 +99,7 @@ def test_checkpoints_and_ends_of_attempts_are_marked(service: Service) -> None:
     ]
 
 
-def test_a_phase_that_was_left_open_says_that_its_end_is_inferred(service: Service) -> None:
+def test_an_open_phase_is_marked_as_ending_by_inference(service: Service) -> None:
     service.ingest(failing_job())
     loops = [
         begin

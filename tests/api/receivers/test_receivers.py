@@ -130,7 +130,7 @@ def test_a_receiver_is_made_listed_and_deleted(desk: Desk) -> None:
     assert set(desk.listed()) == {"fleet"}
 
 
-def test_a_test_arrives_signed_and_says_that_it_is_one(desk: Desk) -> None:
+def test_a_test_message_arrives_signed_and_marked_as_a_test(desk: Desk) -> None:
     desk.clock.now_us = time.time_ns() // 1000  # the reference library looks at the real clock
     with receiving(reply(200, b"<b>thanks\x1b")) as hook:
         secret = desk.add(hook.url)["secret"]
@@ -145,7 +145,7 @@ def test_a_test_arrives_signed_and_says_that_it_is_one(desk: Desk) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_test_that_does_not_arrive_says_why(desk: Desk) -> None:
+def test_a_test_message_that_does_not_arrive_gives_the_reason(desk: Desk) -> None:
     with receiving(reply(302, Location="http://169.254.169.254/")) as hook:
         desk.add(hook.url)
         refused = desk.act("test")
@@ -174,7 +174,7 @@ def test_after_a_rotation_both_secrets_verify(desk: Desk) -> None:
 
 
 @ON_ONE_ENGINE
-def test_pagerduty_is_told_its_routing_key_and_is_not_signed_to(desk: Desk) -> None:
+def test_pagerduty_gets_its_routing_key_and_no_signature(desk: Desk) -> None:
     with receiving() as hook:
         made = desk.add(hook.url, format="pagerduty", routing_key="CANARYrouting")
         desk.act("test")

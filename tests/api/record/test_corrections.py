@@ -123,7 +123,7 @@ def test_the_history_comes_a_page_at_a_time(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_the_history_is_a_table_where_one_is_asked_for(service: Service) -> None:
+def test_the_history_is_a_table_on_request(service: Service) -> None:
     service.ingest(failing_job())
     put(service, EXCLUSION, {**WHY, "from": AT})
     head, row = csv.reader(service.client.get(HISTORY, params={"format": "csv"}).text.splitlines())
@@ -233,7 +233,7 @@ BAD_EXCLUSIONS: list[tuple[Any, str, str]] = [
 
 
 @ON_ONE_ENGINE
-def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
+def test_errors_are_named_by_code_and_pointer(service: Service) -> None:
     service.ingest(failing_job())
     cases = [(OF_FIRST, *case) for case in BAD_VERDICTS]
     cases += [(EXCLUSION, *case) for case in BAD_EXCLUSIONS]
@@ -244,7 +244,7 @@ def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_cause_that_is_none_is_told_which_there_are(service: Service) -> None:
+def test_an_unknown_cause_is_answered_with_the_known_ones(service: Service) -> None:
     service.ingest(failing_job())
     problem = put(service, OF_FIRST, {**VERDICT, "cause": "ghosts"}, 422)
     assert problem["detail"].startswith("cause is one of: gpu_hardware, gpu_memory, ")

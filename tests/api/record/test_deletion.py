@@ -44,7 +44,7 @@ def test_a_deleted_job_is_gone_and_comes_again_anew(
 
 
 @ON_ONE_ENGINE
-def test_a_dry_run_tells_what_would_go_and_leaves_it(service: Service) -> None:
+def test_a_dry_run_lists_what_would_be_deleted_and_keeps_it(service: Service) -> None:
     service.ingest(failing_job())
     answer = service.client.delete(JOB, params={"dry_run": True})
     assert (answer.json()["deleted"], answer.json()["attempts"]) == (False, 2)

@@ -102,7 +102,7 @@ def test_pages_follow_each_other_without_a_gap(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_list_is_a_table_where_one_is_asked_for(service: Service) -> None:
+def test_a_list_is_a_table_on_request(service: Service) -> None:
     post(service, {**WINDOW, "title": "=1+1"})
     post(service, DEPLOY)
     answer = service.client.get("/v1/markers", params={"format": "csv", "limit": 1})
@@ -177,7 +177,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 
 @ON_ONE_ENGINE
-def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
+def test_errors_are_named_by_code_and_pointer(service: Service) -> None:
     for changes, code, pointer in BAD:
         answer = post(service, {**DEPLOY, **changes})
         assert answer.status_code == 422, changes
@@ -186,14 +186,14 @@ def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_kind_that_is_none_is_told_which_there_are(service: Service) -> None:
+def test_an_unknown_kind_is_answered_with_the_known_ones(service: Service) -> None:
     problem = post(service, {**DEPLOY, "kind": "party"}).json()
     assert problem["detail"] == "kind is one of: deploy, launch, maintenance, other."
     assert "party" not in str(problem)
 
 
 @ON_ONE_ENGINE
-def test_a_member_that_is_needed_is_asked_for(service: Service) -> None:
+def test_a_missing_member_is_named(service: Service) -> None:
     for member in ("at", "kind", "title"):
         without = {name: value for name, value in DEPLOY.items() if name != member}
         answer = post(service, without)

@@ -78,7 +78,7 @@ def test_a_set_may_be_a_stretch_of_time(rounds: Service) -> None:
         ({"basis": "model:a"}, "basis"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_by_name(
+def test_an_impossible_query_is_refused_by_name(
     service: Service, query: dict[str, Any], parameter: str
 ) -> None:
     problem = service.get(PATH, status=422, **query)
@@ -103,6 +103,6 @@ def test_figures_come_as_a_table_too(rounds: Service) -> None:
     assert answer.text.splitlines()[0].startswith("figure,unit,")
 
 
-def test_who_has_no_key_is_told_nothing_of_what_may_be_asked(service: Service) -> None:
+def test_without_a_key_nothing_is_revealed_of_the_parameters(service: Service) -> None:
     service.client.headers.pop("Authorization")
     assert service.client.get(PATH, params={"base": "no such"}).status_code == 401

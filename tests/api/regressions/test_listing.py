@@ -138,9 +138,7 @@ def test_a_cursor_of_another_list_is_refused(service: Service, regression_ids: l
     assert regression_ids
 
 
-def test_what_lapsed_is_listed_only_where_it_is_asked_for(
-    service: Service, project_id: int
-) -> None:
+def test_lapsed_regressions_are_listed_only_on_request(service: Service, project_id: int) -> None:
     for hour, findings in enumerate(([LATER], [])):
         searched(service.store, project_id, NOON + hour * HOUR_US, *findings)
     assert listed(service) == []
@@ -148,9 +146,7 @@ def test_what_lapsed_is_listed_only_where_it_is_asked_for(
 
 
 @ON_ONE_ENGINE
-def test_a_list_is_a_table_where_one_is_asked_for(
-    service: Service, regression_ids: list[str]
-) -> None:
+def test_a_list_is_a_table_on_request(service: Service, regression_ids: list[str]) -> None:
     answer = service.client.get("/v1/regressions", params={"format": "csv", "sort": "-ratio"})
     rows = {row["id"]: row for row in csv.DictReader(io.StringIO(answer.text))}
     assert rows[regression_ids[0]]["before.median"] == "486.0"
@@ -163,7 +159,7 @@ def test_a_list_is_a_table_where_one_is_asked_for(
     assert answer.headers["ETT-Next-Cursor"]
 
 
-def test_everything_is_told_of_one(service: Service, regression_ids: list[str]) -> None:
+def test_one_regression_is_shown_in_full(service: Service, regression_ids: list[str]) -> None:
     regression = service.get(f"/v1/regressions/{regression_ids[0]}")
     assert regression["p"] == 3.1e-9
     assert regression["gates"][2] == {

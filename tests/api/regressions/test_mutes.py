@@ -82,13 +82,13 @@ def test_a_mute_that_means_nothing_is_refused(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_mute_of_everything_is_made_where_it_is_asked_for(service: Service) -> None:
+def test_a_mute_of_everything_is_made_only_on_request(service: Service) -> None:
     made = post(service, {"until": MUTE["until"], "why": "a drill"}).json()
     assert (made["cohort"], made["phase"]) == ({}, None)
 
 
 @ON_ONE_ENGINE
-def test_pages_follow_each_other_and_are_tables_where_asked_for(service: Service) -> None:
+def test_pages_follow_each_other_and_are_tables_on_request(service: Service) -> None:
     for number in range(3):
         post(service, {**MUTE, "why": f"{number}"})
         service.clock.now_us += 1

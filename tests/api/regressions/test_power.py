@@ -21,7 +21,9 @@ def searched_twice(service: Service, project: str = "research") -> None:
     searched(service.store, project_id, NOON)
 
 
-def test_the_smallest_change_of_the_last_search_is_told_by_series(service: Service) -> None:
+def test_the_smallest_detectable_change_of_the_last_search_is_listed_by_series(
+    service: Service,
+) -> None:
     assert power(service) == {"runs": [], "power": [], "next_cursor": None}
     searched_twice(service)
     answer = power(service)

@@ -144,7 +144,7 @@ def test_what_makes_no_sense_is_refused_by_name(
     assert message in done.stderr
 
 
-def test_a_port_in_use_is_told(ett: Ett) -> None:
+def test_a_port_that_cannot_be_used_is_reported(ett: Ett) -> None:
     done = ett("demo", *SMALL, "--no-serve", "--port", "70000")
     assert done.returncode == Exit.FAILED
     assert "did not start" in done.stderr

@@ -21,7 +21,7 @@ def deployed(served: Server) -> str:
     return marker_id
 
 
-def test_each_marker_is_told_with_what_was_before_and_after_it(
+def test_each_marker_is_listed_with_the_numbers_before_and_after_it(
     deployed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["changes", "--marker", deployed, *DAY]) == 0

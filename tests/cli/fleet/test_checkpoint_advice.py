@@ -37,7 +37,7 @@ def _server_that_knows_of_saves(served: Server, monkeypatch: pytest.MonkeyPatch)
     wait_for(lambda: served.knows("saver"))
 
 
-def test_a_job_is_told_how_often_to_save_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_advice_has_the_interval_and_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["checkpoint-advice", "saver"]) == 0
     printed = capsys.readouterr().out
     # One failure in 121 minutes, 30 s a save: sqrt(2 * 7260 * 30) s is 11 minutes.
@@ -57,7 +57,7 @@ def test_cohorts_are_advised_in_a_row_each(capsys: pytest.CaptureFixture[str]) -
     assert lines[-1].startswith("Assumed: ")
 
 
-def test_what_cannot_be_told_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_advice_has_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = ["--from", "2020-01-01T00:00:00Z", "--to", "2020-01-02T00:00:00Z"]
     assert main(["checkpoint-advice", *nowhere]) == 0
     assert capsys.readouterr().out.startswith("the fleet: Nothing trained.")

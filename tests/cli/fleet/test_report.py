@@ -21,7 +21,7 @@ def test_a_week_is_written_up_as_markdown(capsys: pytest.CaptureFixture[str]) ->
     assert "| effective_training | 50.0% |" in printed
 
 
-def test_a_file_s_ending_tells_what_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_suffix_of_a_file_chooses_its_format(capsys: pytest.CaptureFixture[str]) -> None:
     for name, begin in (("week.html", "<!doctype html>"), ("week.md", "# Fleet report")):
         assert main([*WEEK, "-o", name]) == 0
         assert Path(name).read_text("utf-8").startswith(begin)

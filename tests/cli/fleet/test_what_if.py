@@ -11,7 +11,9 @@ pytestmark = pytest.mark.usefixtures("in_environment")
 DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z", "--where", "model:llm"]
 
 
-def test_gains_are_ranked_and_said_not_to_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gains_are_ranked_with_a_note_that_they_do_not_add_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     scenarios = ["cut pt2_compile by 50 %", "cut all failures by 100 %"]
     assert main(["what-if", *scenarios, *DAY]) == 0
     printed = capsys.readouterr().out
@@ -28,7 +30,7 @@ def test_one_scenario_needs_no_sum(capsys: pytest.CaptureFixture[str]) -> None:
     assert "together" not in capsys.readouterr().out
 
 
-def test_a_scenario_that_says_none_is_refused_with_what_may_be_said(
+def test_an_unreadable_scenario_is_refused_with_what_is_allowed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["what-if", "make it faster"]) == 1

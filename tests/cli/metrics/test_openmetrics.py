@@ -108,7 +108,7 @@ def test_a_counter_stands_at_what_the_service_has_summed_up(
     )
 
 
-def test_what_a_day_adds_is_what_the_service_says_of_the_day(
+def test_what_a_day_adds_is_what_the_service_has_for_the_day(
     past: Server, blocks: Prometheus
 ) -> None:
     gross = 'ett_phase_weighted_seconds_total{phase="train_loop"}'
@@ -151,7 +151,7 @@ def test_no_counter_ever_goes_down(blocks: Prometheus) -> None:
     } == {0}
 
 
-def test_every_sample_has_the_labels_that_were_asked_for(blocks: Prometheus) -> None:
+def test_every_sample_has_the_requested_labels(blocks: Prometheus) -> None:
     without = blocks.query('count({__name__=~"ett_.+", job!="ett"})', ENDS_US / SECOND_US)
 
     assert without == []
@@ -194,7 +194,7 @@ def test_what_cannot_be_is_refused(
     assert "export openmetrics: error" in capsys.readouterr().err
 
 
-def test_where_there_is_nothing_to_write_it_says_so(
+def test_an_empty_export_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'empty.db'}"

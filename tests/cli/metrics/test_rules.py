@@ -29,7 +29,7 @@ def test_without_a_folder_all_rules_are_printed_as_one_file(
     assert capsys.readouterr().out == one_file(Objective(), Links())
 
 
-def test_links_lead_where_they_are_told_to(capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_lead_to_the_given_address(capsys: pytest.CaptureFixture[str]) -> None:
     links = ["--runbook-url", "https://docs.test/r/", "--dashboard-url", "https://g.test"]
     assert main(["rules", "--kubernetes", *links]) == 0
     groups = yaml.safe_load(capsys.readouterr().out)["spec"]["groups"]

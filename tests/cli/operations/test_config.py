@@ -6,7 +6,7 @@ import pytest
 from ett_service.cli.main import main
 
 
-def test_show_tells_each_value_and_where_it_came_from(
+def test_show_prints_each_value_and_its_source(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("ett.toml").write_text("host = '0.0.0.0'\n")

@@ -52,7 +52,7 @@ def test_the_rollups_of_a_server_are_the_sum_of_its_jobs(
     assert f"{answer['cells']} cells of the rollups, no difference" in capsys.readouterr().out
 
 
-def test_a_cell_that_was_changed_is_found_when_the_rollups_are_asked_for(
+def test_a_changed_cell_is_found_when_rollups_are_verified(
     copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(sqlite3.connect(copy)) as conn, conn:

@@ -35,7 +35,7 @@ def test_a_sound_installation_has_no_fault(
     ] == []
 
 
-def test_a_missing_database_is_a_fault_and_says_how_to_make_one(
+def test_a_missing_database_is_a_fault_with_its_remedy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     by_check = _findings(capsys, code=3)
@@ -71,7 +71,7 @@ def test_wrong_settings_are_a_fault(
     assert "did you mean ETT_PORT?" in by_check["settings"]["found"]
 
 
-def test_what_a_dead_trainer_left_unsent_is_told(
+def test_unsent_events_of_a_dead_trainer_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["migrate"])

@@ -105,14 +105,14 @@ def test_jobs_are_deleted_only_with_yes(
     assert not any(served.knows(job) for job in doomed)
 
 
-def test_a_job_without_corrections_says_so(
+def test_a_job_without_corrections_is_reported_as_such(
     new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["jobs", "corrections", new_job("untouched")]) == 0
     assert capsys.readouterr().out == "The record of untouched has no corrections.\n"
 
 
-def test_what_is_refused_is_told_in_one_line(
+def test_a_refusal_is_printed_in_one_line(
     new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = new_job("refused")

@@ -74,7 +74,7 @@ def test_the_summary_is_json_on_demand(log: Path, capsys: pytest.CaptureFixture[
     assert summary["accepted"] == summary["events"] > 0
 
 
-def test_skipped_lines_are_told_with_their_numbers_and_the_rest_is_sent(
+def test_skipped_lines_are_listed_by_number_and_the_rest_is_sent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = written(tmp_path, *RUN[:6], line("init_stop", 30)[:50], *RUN[6:])
@@ -134,7 +134,7 @@ def test_refused_events_fail_the_command_with_their_codes(
     assert "the server refused 1 events: bad_job (1)" in capsys.readouterr().err
 
 
-def test_an_address_that_is_no_ett_server_is_said_to_be_none(
+def test_an_address_that_is_no_ett_server_is_reported_as_such(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(lambda _: Reply(body=b'{"hello": "world"}')) as web:
@@ -142,7 +142,7 @@ def test_an_address_that_is_no_ett_server_is_said_to_be_none(
     assert "not from an ett server" in capsys.readouterr().err
 
 
-def test_the_format_must_be_one_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["import", "punch-cards", "x"])
 

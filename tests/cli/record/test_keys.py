@@ -42,7 +42,7 @@ def test_the_list_as_a_table_shows_no_secret(capsys: pytest.CaptureFixture[str])
     assert key not in printed
 
 
-def test_a_running_server_is_asked_instead_of_its_file(
+def test_a_running_server_is_queried_instead_of_its_file(
     served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = ("--url", served.url, "--key", served.key)

@@ -61,7 +61,7 @@ def test_a_list_longer_than_a_page_is_read_to_its_end(
     assert titles == [f"Many {number}" for number in reversed(range(5))]
 
 
-def test_an_empty_list_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_explains_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["markers", "list", "--q", "no such title"]) == 0
     assert "ett markers add" in capsys.readouterr().out
 

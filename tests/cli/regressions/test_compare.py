@@ -79,7 +79,7 @@ def test_a_gate_on_a_set_without_attempts_is_not_met(capsys: pytest.CaptureFixtu
     assert "The set with has no attempts." in capsys.readouterr().err
 
 
-def test_json_is_the_answer_with_the_figures_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_answer_with_the_requested_figures(capsys: pytest.CaptureFixture[str]) -> None:
     window = ["--with-from", "2026-01-20T04:00:00Z", "--with-to", "2026-01-21T00:00:00Z"]
     assert main(["regressions", "compare", *SETS, *window, "--only", "pt2_compile", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -83,7 +83,7 @@ def detect(
     return run
 
 
-def test_a_stretch_tells_what_would_have_been_pending_and_firing_when(detect: Any) -> None:
+def test_a_backtest_lists_what_would_have_been_pending_and_firing_when(detect: Any) -> None:
     answer = detect("--at", LAST, "--from", "2026-02-24T00:00:00Z", "--project", "research")
     assert answer.keys() == {"research"}
     project = answer["research"]
@@ -119,7 +119,7 @@ def test_one_day_alone_is_one_run_over_every_project(detect: Any) -> None:
     assert before["research"]["found"] == []
 
 
-def test_what_hangs_is_told_with_the_age_of_its_phase(detect: Any) -> None:
+def test_a_hanging_job_is_listed_with_the_age_of_its_phase(detect: Any) -> None:
     [open_phase] = detect("--at", LAST, "--project", "hanging")["hanging"]["open_phases"]
     assert (open_phase["job"], open_phase["phase"], open_phase["stuck"]) == (
         "hangs",

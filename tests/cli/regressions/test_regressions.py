@@ -161,7 +161,7 @@ def test_parts_of_a_project_are_muted_by_name(
     printed(capsys, "mute", served.compiles, "--all", *until, code=1)
 
 
-def test_what_could_have_been_seen_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_smallest_detectable_changes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     table = printed(capsys, "power")
     assert table.startswith("research: searched up to 2026-03-02 12:00:00 (UTC), 9 series in 2.0s")
     rows = table.splitlines()[3:]
@@ -171,7 +171,7 @@ def test_what_could_have_been_seen_is_told(capsys: pytest.CaptureFixture[str]) -
     assert len(printed_json(capsys, "power", "--where", "model:llm-70b")["power"]) == 1
 
 
-def test_what_is_refused_says_so(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_are_printed(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, "explain", "nothing", code=1)
     printed(capsys, "list", "--where", "colour:red", code=1)
     printed(capsys, "triage", served.compiles, "real", "--why", "so", "--key", "ett_x", code=5)
@@ -196,5 +196,5 @@ def test_what_is_watched_is_named_once(subject: tuple[str, ...], words: str) -> 
     assert units.subject(named) == words
 
 
-def test_rates_of_failures_are_told_for_a_thousand_gpu_hours() -> None:
+def test_failure_rates_are_shown_for_a_thousand_gpu_hours() -> None:
     assert units.value("failures_per_gpu_hour", 0.0025) == "2.50 per 1,000 GPU-h"

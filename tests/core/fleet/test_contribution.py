@@ -193,7 +193,7 @@ def test_a_job_that_is_excluded_wholly_leaves_nothing_behind() -> None:
     assert all(cohort.excluded for _, cohort in cells)
 
 
-def test_unknown_accelerators_weigh_nothing_and_are_told() -> None:
+def test_unknown_accelerators_weigh_nothing_and_are_counted() -> None:
     cells = cells_of(started(0), *RUN[1:])
 
     total = sums(cells)
@@ -245,7 +245,7 @@ def test_operations_follow_from_parameters_and_tokens_where_none_are_reported() 
     assert fold([facts, *RUN, report], {}, 0).produced.teraflops == 6 * 10**3
 
 
-def test_a_checkpoint_is_told_with_its_size_and_attempt() -> None:
+def test_a_checkpoint_has_its_size_and_attempt() -> None:
     saved = CheckpointSaved(
         id="s", at=4000 * SECOND, step=7, bytes=12, duration_seconds=1.5, attempt=0
     )

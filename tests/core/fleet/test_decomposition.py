@@ -38,7 +38,7 @@ def _holds_time(window: Mapping[str, Mapping[Category, int]]) -> bool:
     return any(sum(times.values()) for times in window.values())
 
 
-def test_a_longer_compile_of_one_cohort_is_told_as_that() -> None:
+def test_a_longer_compile_of_one_cohort_is_one_part() -> None:
     base = {"a": {EFFECTIVE: 90, COMPILE: 10}, "b": {EFFECTIVE: 50, WAIT: 50}}
     current = {"a": {EFFECTIVE: 70, COMPILE: 30}, "b": {EFFECTIVE: 50, WAIT: 50}}
 

@@ -68,7 +68,7 @@ def _queues(timeline: Timeline) -> bool:
 
 @settings(max_examples=40, deadline=None)
 @given(timeline=timelines)
-def test_waits_are_told_from_what_is_stored_as_the_fold_tells_them(timeline: Timeline) -> None:
+def test_waits_from_stored_rows_are_those_of_the_fold(timeline: Timeline) -> None:
     ledger = _folded(timeline)
 
     again = with_waits(replace(ledger, waits=())).waits

@@ -43,7 +43,7 @@ def test_without_a_restore_a_later_attempt_goes_on_from_the_last_checkpoint() ->
     assert ledger.attempts[1].basis is Basis.STEPS
 
 
-def test_a_restore_says_from_where_it_goes_on() -> None:
+def test_a_restore_names_the_step_from_which_training_goes_on() -> None:
     restored = CheckpointRestored(id="r", at=58 * SECOND, attempt=1, step=5)
     ledger = _ledger(
         *_first_attempt(), restored, span(LOOP, 60, 100, 1), progress(100, 7, 1),

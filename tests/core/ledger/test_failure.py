@@ -92,7 +92,7 @@ def test_a_kill_from_outside_is_not_blamed_on_anyone() -> None:
         assert verdict.evidence.rule == "killed"
 
 
-def test_the_schedulers_word_tells_why_a_process_was_killed() -> None:
+def test_the_state_of_the_scheduler_explains_why_a_process_was_killed() -> None:
     verdict = judged(ended(1, rank=0, signal=9), ended(3, scheduler_state="OUT_OF_MEMORY"))
 
     assert (verdict.cause, verdict.evidence.rule) == (Cause.OOM, "slurm_out_of_memory")
@@ -126,7 +126,7 @@ def test_a_reported_origin_leaves_the_cause_to_the_rules() -> None:
     )
 
 
-def test_a_preempted_attempt_is_the_schedulers_whatever_else_was_said() -> None:
+def test_a_preempted_attempt_is_the_schedulers_whatever_else_was_reported() -> None:
     verdict = judged(
         ended(outcome=Outcome.PREEMPTED, origin=Origin.USER, cause=Cause.OOM, exit_code=1)
     )

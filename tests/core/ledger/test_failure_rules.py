@@ -86,7 +86,7 @@ def test_other_exit_codes_say_nothing(code: int) -> None:
         ("CANCELLED+", "slurm_cancelled"),
     ],
 )
-def test_slurm_states_are_known_in_full_and_as_sacct_cuts_them(state: str, rule: str) -> None:
+def test_slurm_states_are_matched_in_full_and_as_sacct_cuts_them(state: str, rule: str) -> None:
     verdict = first_match("", state, None, None)
 
     assert verdict is not None

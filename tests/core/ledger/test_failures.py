@@ -37,7 +37,7 @@ def thrice() -> JobLedger:
     return fold(events, {}, NOON + HOUR)
 
 
-def test_a_verdict_stands_in_place_of_the_rules_and_keeps_what_they_said() -> None:
+def test_a_verdict_outranks_the_rules_and_keeps_their_evidence() -> None:
     ledger = thrice()
 
     judged = corrected(ledger, {FIRST: VERDICT})

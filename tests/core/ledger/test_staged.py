@@ -58,7 +58,7 @@ def test_an_attempts_end_cuts_a_stage() -> None:
     assert sums(*RUN, late)[-1].inclusive_us == 10 * SECOND
 
 
-def test_stages_sum_as_the_page_of_stages_tells_them() -> None:
+def test_stages_sum_as_on_the_page_of_stages() -> None:
     ledger = fold(RUN, {}, 10**12)
     times = stage_times(rank_spans(RUN, {}, ledger), ledger)
 

@@ -158,7 +158,7 @@ def test_time_is_weighted_by_accelerators_and_counts_as_theirs_while_they_were_h
     assert gone == Saved(260 * SECOND, 2_600 * SECOND, 2_600 * SECOND - 10 * waits)
 
 
-def test_only_the_part_of_a_stretch_that_is_asked_for_counts() -> None:
+def test_only_the_requested_part_of_a_period_counts() -> None:
     ledger = _folded(_troubled())
     window = [
         OwnedTime(390 * SECOND, 450 * SECOND, Category.STALLED, Period.TRAINING, 0, 0, 1, held=True)

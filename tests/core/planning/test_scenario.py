@@ -48,7 +48,7 @@ def test_each_form_is_read(text: str, meant: Scenario) -> None:
 
 
 @given(_scenarios)
-def test_what_a_scenario_says_of_itself_reads_back_as_the_same(scenario: Scenario) -> None:
+def test_the_text_of_a_scenario_reads_back_as_the_same(scenario: Scenario) -> None:
     assert parse(scenario.text) == scenario
 
 
@@ -68,7 +68,7 @@ def test_what_a_scenario_says_of_itself_reads_back_as_the_same(scenario: Scenari
         ("halve cosmic failures", "gpu_memory"),
     ],
 )
-def test_a_line_that_says_none_is_told_what_is_allowed(text: str, message: str) -> None:
+def test_an_unreadable_line_is_refused_with_what_is_allowed(text: str, message: str) -> None:
     with pytest.raises(UnreadableScenario, match=message) as refused:
         parse(text)
     assert "cosmic" not in str(refused.value)

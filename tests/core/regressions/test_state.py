@@ -246,7 +246,7 @@ def walked(
 
 
 @given(runs, rules)
-def test_a_run_that_is_told_twice_changes_nothing(
+def test_a_repeated_run_changes_nothing(
     told_runs: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
     states: dict[FindingKey, FindingState] = {}
@@ -279,7 +279,7 @@ def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
 
 
 @given(runs, rules)
-def test_versions_are_odd_while_it_fires_and_grow_by_one_with_each_step_told(
+def test_versions_are_odd_while_it_fires_and_grow_with_each_notified_step(
     told_runs: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
     walk = walked(told_runs, by)
