@@ -22,7 +22,7 @@ LATER = NOON + 2 * HOUR
 
 @pytest.fixture
 def keys(store: Store, project_id: int) -> list[JobKey]:
-    """Tell of two jobs; the second was sent as history."""
+    """Store two jobs; the second was sent as history."""
     made = [JobKey(project_id, name) for name in ("live", "past")]
     for key in made:
         deliver(store, key, running_job(), {"p": 7_000_000})

@@ -1,4 +1,4 @@
-"""Stored ledgers are what the events say, whatever way they came in and whatever broke."""
+"""Stored ledgers follow from the events, in whatever way they arrived and whatever broke."""
 
 import itertools
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def test_any_batches_in_any_order_are_stored_as_one_fold_of_them_all(
 
 
 def long_life(chance: Random) -> Iterator[list[Event]]:
-    """Tell a job of three attempts in order, a few events at a time, seldom one late."""
+    """Yield a job of three attempts in order, a few events at a time, seldom one late."""
     now, step = NOON, 0
     for number in range(3):
         place = {"attempt": number, "rank": 0}

@@ -28,7 +28,7 @@ from tests.builders.record import event
 from tests.builders.rollups import expected_rollups, stored_rollups
 
 LATER = NOON + 100 * HOUR
-"""As of when everything is recomputed."""
+"""The instant as of which everything is recomputed."""
 
 
 def fill(url: str, jobs: int) -> None:
@@ -63,7 +63,7 @@ def recomputed(
 
 
 def wrongs(url: str) -> int:
-    """Count what is not what the events say, in ledgers and rollups."""
+    """Count the differences from the events, in ledgers and rollups."""
     store = open_store(url)
     try:
         verdicts = list(verify(store))

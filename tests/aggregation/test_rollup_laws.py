@@ -1,4 +1,4 @@
-"""Rollups are the sum of what the jobs' events say, whatever came in when and was taken back."""
+"""Rollups are the sum over the jobs' events, whatever arrived when and was taken back."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ _fleets = st.lists(timelines, min_size=1, max_size=3)
 
 
 class Life:
-    """A job to which things happen."""
+    """A job with its batches still to deliver."""
 
     def __init__(self, store: Store, key: JobKey, timeline: Timeline, chance: Random) -> None:
         self.store, self.key, self.chance = store, key, chance
@@ -63,7 +63,7 @@ class Life:
     def be_refreshed(self) -> None:
         self.now_us += self.chance.choice([0, 1, 5_000_000_000])
         kept_fold = self.kept_fold if self.chance.random() < 0.7 else None
-        # One that was not used is not up to date any more, and has to be told apart.
+        # A fold that was not used is out of date, and must be recognised as such.
         self.kept_fold = refreshed(self.store, self.key, self.now_us, kept_fold) or self.kept_fold
 
     def be_judged(self) -> None:

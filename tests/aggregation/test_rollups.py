@@ -66,7 +66,7 @@ def long_job(days: int = DAYS) -> list[Event]:
 
 
 def rebuilt(store: Store, key: JobKey, events: list[Event], now_us: int) -> Rollups:
-    """Return the rollups of another project that is told everything at once."""
+    """Return the rollups of another project that gets everything at once."""
     elsewhere = store.write(lambda conn: create_project(conn, "rebuilt", RECEIVED_AT))
     deliver(store, JobKey(elsewhere, key.job), events)
     refreshed(store, JobKey(elsewhere, key.job), now_us)

@@ -1,4 +1,4 @@
-"""What is stored is held against the events, value by value."""
+"""Stored rows are compared with the events, value by value."""
 
 import pytest
 from sqlalchemy import Table, delete, update

@@ -1,4 +1,4 @@
-"""Asks the application and records what it answers, for the examples of its description.
+"""Calls the application and records its answers, for the examples of its description.
 
 Answers are real. Their lists are cut to two items, and random texts (keys, secrets) are replaced by
 fixed ones.
@@ -78,7 +78,7 @@ class Switch:
 
 @dataclass
 class Recording:
-    """Asks the application, and records what it answers."""
+    """Calls the application, and records its answers."""
 
     client: TestClient
     store: Store

@@ -1,4 +1,4 @@
-"""What every answer carries, and what the log says of every request."""
+"""The headers of every answer, and the log line of every request."""
 
 import json
 import logging

@@ -45,7 +45,7 @@ LISTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("/v1/markers", "markers", {}),
     ("/v1/keys", "keys", {}),
 )
-"""Each list, the member of its answer that holds the rows, and what it is asked."""
+"""Each list, the member of its answer that holds the rows, and its query."""
 
 
 def _file(service: Service, path: str, form: str, **query: Any) -> Any:

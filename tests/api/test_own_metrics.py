@@ -1,4 +1,4 @@
-"""What a process tells of itself."""
+"""The metrics of a process about itself."""
 
 import pytest
 

@@ -39,7 +39,7 @@ def ledger(*paths: Path, job: str | None = None) -> JobLedger:
 
 
 def seconds(of: JobLedger) -> dict[str, float]:
-    """What each category of the job took."""
+    """The time of each category of the job."""
     spent: dict[str, float] = {}
     for share in of.shares:
         spent[share.category] = spent.get(share.category, 0) + share.us / 1e6

@@ -44,7 +44,7 @@ def accept(
     events: Sequence[Event],
     offsets: Mapping[str, int] | None = None,
 ) -> None:
-    """Keep what is new among *events* and *offsets*, and mark the job."""
+    """Store what is new among *events* and *offsets*, and mark the job."""
     of_job, batch = key._asdict(), next(_batches)
     insert_new(conn, job, [{**of_job, "received_us": RECEIVED_AT}])
     rows = [
@@ -99,7 +99,7 @@ def refreshed(
 
 
 def stored(store: Store, key: JobKey) -> JobLedger | None:
-    """Read all that is kept of the job's ledger, segments and all."""
+    """Read the stored ledger of the job with its segments and checkpoints."""
     with store.reading() as conn:
         ledger = ledgers.job_ledger(conn, *key)
         segments = tuple(ledgers.segments(conn, *key))
@@ -112,7 +112,7 @@ def stored(store: Store, key: JobKey) -> JobLedger | None:
 def recomputed(
     store: Store, key: JobKey, now_us: int, limits: Limits = DEFAULT_LIMITS
 ) -> JobLedger:
-    """Fold all that the store has of the job, and leave out what is not kept."""
+    """Fold all events of the job, and leave out what is not stored."""
     with store.reading() as conn:
         whole = fold(
             stored_events.events(conn, *key), stored_events.offsets(conn, *key), now_us, limits
@@ -121,6 +121,6 @@ def recomputed(
 
 
 def marked(store: Store) -> list[JobKey]:
-    """Return the jobs with facts that their ledgers do not know."""
+    """Return the jobs that are marked as changed."""
     with store.reading() as conn:
         return dirty_marks.marked(conn, 100)

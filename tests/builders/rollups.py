@@ -70,7 +70,7 @@ def expected_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
 
 
 def check_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
-    """Hold the rollups against the events, and have both verifications find nothing."""
+    """Compare the rollups with the events; both verifications must find no difference."""
     rollups = stored_rollups(store)
     assert rollups == expected_rollups(store, limits)
     assert [

@@ -68,7 +68,7 @@ def in_environment(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def story() -> list[dict[str, Any]]:
-    """Tell of a job that is killed once, restarts from a checkpoint and completes."""
+    """Return a job that is killed once, restarts from a checkpoint and completes."""
     first: dict[str, Any] = {"attempt": 0}
     second: dict[str, Any] = {"attempt": 1}
     timeline: list[tuple[str, str, dict[str, Any]]] = [

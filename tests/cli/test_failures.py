@@ -1,4 +1,4 @@
-"""Every failure says what went wrong and what to try, and has the exit code of its kind."""
+"""Every failure names what went wrong and what to try, and has the exit code of its kind."""
 
 import fcntl
 import socket

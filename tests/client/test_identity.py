@@ -1,4 +1,4 @@
-"""Who speaks, told from the environments of torchrun, Slurm, Kubernetes and nobody."""
+"""The identity of a process, from the environments of torchrun, Slurm, Kubernetes and none."""
 
 import pytest
 

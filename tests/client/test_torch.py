@@ -1,4 +1,4 @@
-"""Real PyTorch: what its own hooks tell, on the CPU."""
+"""Real PyTorch: what its own hooks record, on the CPU."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Answers of a running service, each held to what its own OpenAPI page says."""
+"""Answers of a running service, each checked against its own OpenAPI page."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""A trainer beside a real server: what can be read is the fold of what the trainer said."""
+"""A trainer beside a real server: the ledger that is read is the fold of the spool."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever is asked, the answer is one that the published description allows for."""
+"""Every answer is one that the published description allows."""
 
 import gzip
 import json

@@ -61,7 +61,7 @@ def timelines(corpus: Path) -> Iterator[Timeline]:
 
 
 def kept(conn: Connection, timeline: Timeline) -> JobLedger:
-    """Take a job in, in a project of its own, fold it and read what is stored of it."""
+    """Accept a job in a project of its own, fold it and read the stored ledger."""
     project_id = create_project(conn, timeline.name, timeline.as_of)
     body = json.dumps({"events": timeline.events}).encode()
     now_us = timeline.as_of

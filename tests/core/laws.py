@@ -15,7 +15,7 @@ Fold = Callable[[Iterable[Event], Mapping[str, int], int, Limits], JobLedger]
 
 
 def of(fold: Fold, timeline: Timeline) -> JobLedger:
-    """What a fold makes of a timeline."""
+    """The ledger that a fold makes of a timeline."""
     return fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
 
 

@@ -10,7 +10,7 @@ from tests.core.oracle_lives import Life, named
 
 @dataclass
 class Span:
-    """A phase over ``[begin, end)``; ``own_end`` is what a sender said, cut or not."""
+    """A phase over ``[begin, end)``; ``own_end`` is the end that was sent, cut or not."""
 
     phase: Phase
     begin: int

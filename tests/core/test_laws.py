@@ -35,7 +35,7 @@ _chances = st.integers(0, 2**32).map(Random)
 
 
 def folded_forward(batches: Sequence[Sequence[Event]], timeline: Timeline) -> JobLedger:
-    """Add batch after batch and read a ledger after each; the clocks are told with the last."""
+    """Add batch after batch and read a ledger after each; the clocks come with the last."""
     job_fold = JobFold(timeline.limits)
     seen: list[Event] = []
     ledger = job_fold.ledger(timeline.as_of)

@@ -63,7 +63,7 @@ def double_counted_overlap(
 def arrival_order(
     events: Iterable[Event], offsets: Mapping[str, int], as_of: int, limits: Limits
 ) -> JobLedger:
-    """Believe that nothing happened before what was heard of last."""
+    """Assume that nothing happened before the event that arrived last."""
     heard: list[Event] = []
     for event in {event.id: event for event in events}.values():
         latest = max((earlier.at for earlier in heard), default=event.at)

@@ -1,4 +1,4 @@
-"""The dashboards as Grafana loads them, read from the files that are kept."""
+"""The dashboards as Grafana loads them, read from the committed files."""
 
 import json
 from collections.abc import Iterator

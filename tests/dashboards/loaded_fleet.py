@@ -1,4 +1,4 @@
-"""A made-up fleet on PostgreSQL: asked in SQL as Grafana does, and over the API."""
+"""A made-up fleet on PostgreSQL, read in SQL as by Grafana, and over the API."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -74,7 +74,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class LoadedFleet:
-    """The fleet, and two ways to ask for it."""
+    """The fleet, and two ways to read it."""
 
     conn: psycopg.Connection
     client: TestClient
@@ -82,7 +82,7 @@ class LoadedFleet:
     job: str  #: one of many attempts
 
     def choices(self, uid: str) -> dict[str, Chosen]:
-        """Return what a reader of a dashboard has chosen at first, and a job."""
+        """Return the default variables of a dashboard, and a job."""
         of_sets = {f"{name}_{dimension}": ALL for name in SETS for dimension in DIMENSIONS}
         every = dict.fromkeys(("project", "team", "model", "cluster", "hardware"), ALL)
         chosen = every | of_sets | {"by": "team", "reach": "14", "kind": [*MarkerKind]}
@@ -97,7 +97,7 @@ class LoadedFleet:
         *,
         explain: bool = False,
     ) -> Answer:
-        """Ask PostgreSQL as the reader."""
+        """Run a query in PostgreSQL as the reader."""
         text = written_out(query, chosen, from_us, to_us)
         with self.conn.transaction(force_rollback=True):
             self.conn.execute(f"SET LOCAL ROLE {READER}")
@@ -115,12 +115,12 @@ class LoadedFleet:
                 busy = self.worker.run_once() > 0
 
     def fleet_api(self, question: str, **query: Any) -> Any:
-        """Ask the API about the fleet, for the same range."""
+        """Read an answer about the fleet from the API, for the same range."""
         span = {"from": rfc3339(FROM_US), "to": rfc3339(END_US)}
         return self.api(f"/v1/fleet/{question}", **span, **query)
 
     def api(self, path: str, **query: Any) -> Any:
-        """Ask the API."""
+        """Read an answer of the API."""
         answer = self.client.get(path, params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -177,7 +177,7 @@ def _load(client: TestClient, fleet: Fleet) -> None:
 
 
 def _find_regression(conn: Connection) -> None:
-    """Write down what two runs of a search found."""
+    """Store the same finding of two runs of a search."""
     before = Side(140, 28, 486e6, 702e6, FROM_US - 28 * DAY_US, FROM_US)
     after = Side(68, 6, 804e6, 1010e6, FROM_US, END_US)
     finding = Finding(

@@ -1,4 +1,4 @@
-"""What a query in PromQL asks for: its selectors, and what is done with each."""
+"""The selectors of a query in PromQL, and what is done with each."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import promql_parser as promql
 from dashboards.build.variables import filled, variables_in
 
 FOLLOWING = timedelta(seconds=4321)
-"""A window that follows the range, told from every fixed one."""
+"""A window that follows the range, unlike every fixed one."""
 
 _GRAFANAS = {"__rate_interval": "4321s", "__interval": "4321s"}
 

@@ -1,4 +1,4 @@
-"""The files that are kept are what the program writes."""
+"""The committed files are what the program writes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every way onwards leads somewhere, and takes along what is understood there."""
+"""Every link leads somewhere, with the variables that are understood there."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What Grafana loads says of itself what a reader needs, and names nothing of one installation."""
+"""Panels explain themselves to a reader, and name nothing of one installation."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -33,7 +33,7 @@ def faults(content: dict[str, Any], uid: str) -> Iterator[str]:
 
 
 def foreign(content: dict[str, Any], source: str) -> Iterator[str]:
-    """Yield what is asked of a datasource other than the reader's."""
+    """Yield each use of a datasource other than the reader's."""
     for datasource in within(content, "datasource"):
         if datasource != {"type": source, "uid": "${datasource}"}:
             yield f"it asks {datasource}"
@@ -45,7 +45,7 @@ def foreign(content: dict[str, Any], source: str) -> Iterator[str]:
 
 
 def unexplained(panel: dict[str, Any]) -> Iterator[str]:
-    """Yield what a reader of a panel is not told."""
+    """Yield what a panel does not explain to its reader."""
     defaults = panel["fieldConfig"]["defaults"]
     texts = {"title": panel.get("title"), "description": panel.get("description")}
     texts["unit"] = defaults.get("unit")

@@ -1,4 +1,4 @@
-"""Pictures show what the panels' queries answer, as Grafana would arrange it."""
+"""Images show what the panels' queries answer, as Grafana would arrange it."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What the dashboards ask of Prometheus is there, is asked rightly, and is read everywhere."""
+"""The dashboards' queries of Prometheus name what exists, use it rightly, and cover all metrics."""
 
 import json
 import re
@@ -30,7 +30,7 @@ PANELS = [(dashboard, panel) for dashboard in DASHBOARDS for panel in dashboard.
 RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "recording.yaml"
 
 OF_PROMETHEUS = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
-"""What Prometheus itself tells of a scrape."""
+"""The series that Prometheus itself adds to a scrape."""
 
 IN_WORDS = {timedelta(days=1): "day", timedelta(days=7): "7 days"}
 GRAFANAS = {"__rate_interval", "__interval"}
@@ -98,7 +98,7 @@ def _selector_faults(selector: Selector) -> Iterator[str]:
 
 
 def _unexplained_windows(panel: Panel, query: Query, in_query: list[Selector]) -> Iterator[str]:
-    """Yield windows that do not follow the range and of which the reader is not told."""
+    """Yield windows that neither follow the range nor stand in the words of the panel."""
     windows = {selector.window for selector in in_query} - {None, FOLLOWING}
     if any(selector.name.endswith("1d") for selector in in_query):
         windows.add(timedelta(days=1))

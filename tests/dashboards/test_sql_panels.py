@@ -1,4 +1,4 @@
-"""Every question in SQL is answered by a real PostgreSQL, and as the API answers it."""
+"""Every query in SQL is answered by a real PostgreSQL, and as the API answers it."""
 
 import re
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ DAYS = 60
 
 @dataclass(frozen=True)
 class Lived:
-    """A job, what was told of it and what the fold made of that."""
+    """A job, its events and the ledger that the fold makes of them."""
 
     story: Story
     ledger: JobLedger

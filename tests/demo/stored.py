@@ -28,7 +28,7 @@ _TELLING = frozenset({"attempt_started", "span"})
 def stored(judged: Judged, folder: Path) -> str:
     """Store what was folded with the fleet's markers, and return the address of the database.
 
-    Of the events those are kept that tell more of an attempt than its ledger does.
+    Only events that say more of an attempt than its ledger are stored.
     """
     url = f"sqlite:///{folder / 'ett.db'}"
     migrate(url)

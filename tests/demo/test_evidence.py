@@ -1,4 +1,4 @@
-"""The rules find every cause from what it leaves behind, without being told."""
+"""The rules infer every cause from its evidence."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The fleet has the published figures that it is calibrated on, as the ledgers tell them."""
+"""The ledgers of the fleet have the published figures that it is calibrated on."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ def test_what_breaks_is_spread_as_published(judged: Judged) -> None:
     assert drawn > 200
     for row, count in fleet.LLAMA3_UNEXPECTED.items():
         expected = drawn * count / fleet.LLAMA3_INTERRUPTIONS
-        # What takes a node may be lost instead, which tells no cause.
+        # An attempt whose node fails may be lost instead, which has no cause.
         assert abs(rows.get(row, 0) - expected) < 3.5 * sqrt(expected) + 1, row
 
 

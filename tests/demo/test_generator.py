@@ -18,7 +18,7 @@ SHORT = 6
 
 
 def digest(fleet: Fleet) -> str:
-    """Return a digest of all that is told, and of the truth about it."""
+    """Return a digest of all events and markers, and of the truth about them."""
     content = [[story.events for story in fleet.stories], list(fleet.markers), fleet.truth]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What a job lives through is what its ledger says."""
+"""The ledger of a job agrees with its generated life."""
 
 from collections import Counter
 

@@ -82,7 +82,7 @@ def test_a_launch_shortens_one_stage_and_another_launch_nothing(judged: Judged) 
 
 
 def weighted(judged: Judged, since: int, until: int) -> dict[str, Counter[Category]]:
-    """Sum accelerator time by team and category within a stretch of time."""
+    """Sum accelerator time by team and category within a window."""
     spent: dict[str, Counter[Category]] = defaultdict(Counter)
     for lived in judged.lived.values():
         for segment in lived.ledger.segments:

@@ -1,4 +1,4 @@
-"""The search for regressions over sixty days of the fleet, held against the generator's truth."""
+"""The search for regressions over sixty days of the fleet, against the generator's truth."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -46,7 +46,7 @@ def observed(database_url: str) -> Observed:
 
 @pytest.fixture(scope="module")
 def courses(observed: Observed) -> Sequence[Course]:
-    """Return what the runs find, each knowing those before it."""
+    """Return the courses of all findings over the runs."""
     runs_at = [LAST_US - day * DAY_US for day in RUNS]
     return backtest(observed, runs_at, PLAN, StateRules()).courses
 

@@ -1,4 +1,4 @@
-"""A tape tells what happens up to its end, and leaves open what is cut off there."""
+"""A tape records what happens up to its end, and leaves open what is cut off there."""
 
 from ett_service.demo.calendar import Tape
 

@@ -18,7 +18,7 @@ Parsed = dict[str, Any]
 
 
 class Composed(NamedTuple):
-    """What a run of Compose said."""
+    """The result of a run of Compose."""
 
     returncode: int
     stdout: str
@@ -28,7 +28,7 @@ class Composed(NamedTuple):
 def compose(
     *arguments: str, folder: Path = ROOT, variables: Mapping[str, str] | None = None
 ) -> Composed:
-    """Run Compose itself, as the wrapper that comes with it ends with 0 whatever it says."""
+    """Run Compose itself, as the wrapper that comes with it always ends with 0."""
     spec = importlib.util.find_spec("compose")
     assert spec is not None
     assert spec.origin is not None

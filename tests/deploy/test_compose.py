@@ -15,7 +15,7 @@ ONCE = {"migrate", "scrape-key"}
 LASTING = {"postgres", "ett", "worker", "prometheus", "alertmanager", "grafana"}
 ETT = {"migrate", "scrape-key", "ett", "worker"}
 
-#: What the images have to ask themselves with; promtool and amtool come with their servers.
+#: The programs of health checks; promtool and amtool come with their servers.
 OWN_PROGRAMS = {
     "postgres": "pg_isready",
     "ett": "python",

@@ -1,4 +1,4 @@
-"""What docs/howto/deploy.md tells to type."""
+"""The commands and addresses of docs/howto/deploy.md."""
 
 import re
 import subprocess

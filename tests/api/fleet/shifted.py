@@ -1,4 +1,4 @@
-"""Stories told at other times, and their time added up by hand from what is answered of each."""
+"""Jobs moved in time, and their sums taken by hand from the ledgers that the API answers."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ def us(instant: str) -> int:
 
 @dataclass
 class Part:
-    """A stretch of a job, of one category and period."""
+    """A segment of a job, of one category and period."""
 
     job: str
     start: int

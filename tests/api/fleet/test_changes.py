@@ -14,7 +14,7 @@ DAY = 24 * 60
 
 
 def _job(name: str, start: int, compiling: int) -> list[Json]:
-    """Tell a job on 8 accelerators that begins so many minutes after noon and trains an hour."""
+    """Return a job on 8 accelerators that begins so many minutes after noon and trains an hour."""
     loop, end = start + compiling, start + compiling + 60
     return [
         wire_event("job", start, job=name, gpus=8),

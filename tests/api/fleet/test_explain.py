@@ -1,4 +1,4 @@
-"""Why ETT% changed, asked over HTTP."""
+"""Why ETT% changed, over HTTP."""
 
 from decimal import Decimal
 from typing import Any
@@ -17,7 +17,7 @@ WINDOWS: Json = {"from": MIDDLE, "to": TO}
 def _job(
     name: str, start: int, compiling: int, training: int, **facts: Any
 ) -> list[dict[str, Any]]:
-    """Tell a job on 8 accelerators that begins so many minutes after noon."""
+    """Return a job on 8 accelerators that begins so many minutes after noon."""
     middle, end = start + compiling, start + compiling + training
     return [
         wire_event("job", start, job=name, **{"gpus": 8, **facts}),

@@ -1,4 +1,4 @@
-"""The API and the public views tell the same ETT%."""
+"""The API and the public views have the same ETT%."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the fleet would gain, asked over HTTP."""
+"""What the fleet would gain, over HTTP."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ TEXTS = ["cut pt2_compile by 50 %", "cut all failures by 100 %", "publish off th
 
 @pytest.fixture
 def fleet(service: Service) -> Service:
-    """One job, of which `tests.stories` tells: it fails at minute 30 and has caught up at 45."""
+    """One job of the builders: it fails at minute 30 and has caught up at 45."""
     service.clock.now_us += 24 * 3_600_000_000
     service.ingest(failing_job())
     return service

@@ -1,4 +1,4 @@
-"""Time by stage, and the picture of a job."""
+"""Time by stage, and the timeline of a job."""
 
 from collections import defaultdict
 from typing import Any

@@ -1,4 +1,4 @@
-"""Receivers over HTTP: made, tried, rotated, replayed, and their secrets never shown."""
+"""Receivers over HTTP: created, tested, rotated, replayed, and their secrets never shown."""
 
 import json
 import logging
@@ -56,7 +56,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
 
 @dataclass
 class Desk:
-    """The application as one who administers receivers sees it."""
+    """The application as an administrator of receivers uses it."""
 
     client: TestClient
     store: Store

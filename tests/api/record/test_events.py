@@ -1,4 +1,4 @@
-"""Events over HTTP: what is taken, every refusal with its status and code, and the list."""
+"""Events over HTTP: what is accepted, every refusal with its status and code, and the list."""
 
 import gzip
 import io

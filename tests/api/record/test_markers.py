@@ -1,4 +1,4 @@
-"""Markers over HTTP: kept once, listed by what they are, forgotten."""
+"""Markers over HTTP: stored once, filtered, deleted."""
 
 import csv
 from typing import Any

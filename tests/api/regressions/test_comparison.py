@@ -11,7 +11,7 @@ PATH = "/v1/regressions/compare"
 
 
 def _job(name: str, start: int, compiling: int, version: str) -> list[dict[str, Any]]:
-    """Tell a job on 8 accelerators that compiles and trains for 30 minutes."""
+    """Return a job on 8 accelerators that compiles and trains for 30 minutes."""
     middle, end = start + compiling, start + compiling + 30
     return [
         wire_event("job", start, job=name, gpus=8, code_version=version, model="llm"),

@@ -1,4 +1,4 @@
-"""Regressions over HTTP: found by what they are, a page at a time, and explained."""
+"""Regressions over HTTP: filtered, a page at a time, and explained."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def project_id(service: Service) -> int:
 
 @pytest.fixture
 def regression_ids(service: Service, project_id: int) -> list[str]:
-    """Return the ids of one that fires, of one that is pending and of an improvement."""
+    """Return the ids of a firing and a pending regression and of an improvement."""
     ids = fires(service.store, project_id, finding(), BETTER)
     searched(service.store, project_id, NOON + HOUR_US, finding(), LATER, BETTER)
     (pending,) = (row["id"] for row in listed(service, state="pending"))

@@ -1,4 +1,4 @@
-"""Mutes over HTTP: made, listed while they hold, taken back."""
+"""Mutes over HTTP: created, listed while they are active, ended."""
 
 from typing import Any
 

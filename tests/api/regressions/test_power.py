@@ -1,4 +1,4 @@
-"""What the last search could have seen is told, so that silence is not read as health."""
+"""The smallest detectable changes are listed, so that silence is not read as health."""
 
 import json
 from typing import Any

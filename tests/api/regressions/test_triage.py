@@ -1,4 +1,4 @@
-"""What people say of a regression is kept with who said it, when and why."""
+"""Each step of triage is stored with its author, instant and reason."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ UNTIL = "2026-03-04T00:00:00Z"
 
 @pytest.fixture
 def regression_id(service: Service) -> str:
-    """Return the id of one that fires."""
+    """Return the id of a firing regression."""
     service.clock.now_us = NOON + HOUR_US
     project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
     return fires(service.store, project_id, finding())[0]

@@ -26,7 +26,7 @@ _ENDINGS = (Outcome.FAILED, Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED
 
 @dataclass
 class Narrator:
-    """Where a story has come to, and what was sent so far."""
+    """How far a story is, and what was sent so far."""
 
     chance: Random
     now: int

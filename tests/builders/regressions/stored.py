@@ -42,7 +42,7 @@ def finding(
     onset_us: int = ONSET,
     gpu_hours: float | None = 212.0,
 ) -> Finding:
-    """Return what one run says: 486 s became 804 s."""
+    """Return the finding of one run: 486 s became 804 s."""
     return Finding(
         series=Series(subject, cohort),
         verdict=verdict,
@@ -87,7 +87,7 @@ def searched(
     attribution: Attribution = ATTRIBUTION,
     power: Sequence[Power] = POWER,
 ) -> None:
-    """Store what one run of the search as of *at_us* found, and could have seen."""
+    """Store the findings and the power of one run of the search as of *at_us*."""
     stood = [RunFinding(finding, Severity.HIGH, attribution) for finding in detected]
     run = DetectionRun(project_id, at_us, 2 * SECOND_US, 0, 9, to_json({"power": power}))
 
@@ -99,7 +99,7 @@ def searched(
 
 
 def fires(store: Store, project_id: int, *findings: Finding, at_us: int = NOON) -> list[str]:
-    """Let two runs find the same, the second at *at_us*; return the ids, in the order given."""
+    """Store the same findings of two runs, the second at *at_us*; return the ids in their order."""
     for day in (1, 0):
         searched(store, project_id, at_us - day * DAY_US, *findings)
     threads = [FindingKey(finding.fingerprint, finding.verdict) for finding in findings]

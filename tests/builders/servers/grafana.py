@@ -1,4 +1,4 @@
-"""Asks a panel's queries as Grafana does: variables chosen, intervals worked out, then PromQL."""
+"""Runs a panel's queries as Grafana does: variables chosen, intervals worked out, then PromQL."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from dashboards.build.variables import filled
 from tests.builders.servers.prometheus import Prometheus, Sample
 
 POINTS = 1000
-"""A panel's width: so many points Grafana asks for at most."""
+"""A panel's width: the most points that Grafana requests."""
 
 _SCRAPE_S = 1
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -20,7 +20,7 @@ _LABEL_VALUES = re.compile(r"label_values\((?:(?P<series>.+),\s*)?(?P<label>\w+)
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a reader looks at, in seconds since the Unix epoch."""
+    """The range of a dashboard, in seconds since the Unix epoch."""
 
     start_s: float
     end_s: float
@@ -57,7 +57,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Somebody who looks at a range of the data of *prometheus*."""
+    """A reader of a range of the data of *prometheus*."""
 
     prometheus: Prometheus
     range: Range
@@ -70,7 +70,7 @@ class Viewer:
         return values
 
     def ask(self, query: Query, chosen: Mapping[str, str]) -> Sequence[Sample]:
-        """Return what a query answers."""
+        """Return the samples of a query."""
         text = self.filled(query.text, chosen)
         if query.instant:
             return self.prometheus.query(text, self.range.end_s)

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes often, keeps its own data and is asked in PromQL."""
+"""A real Prometheus that scrapes often, stores its own data and is queried in PromQL."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Waiting for what comes about in its own time."""
+"""Waiting for a condition."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def wait_for(
     *,
     patience_s: float = PATIENCE_S,
 ) -> T:
-    """Look until there is something true to see, and return it; *explain* adds to its failure."""
+    """Poll *look* until it is true, and return its value; *explain* adds to the failure."""
     until = time.monotonic() + patience_s
     while time.monotonic() < until:
         if seen := look():

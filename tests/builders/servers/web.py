@@ -1,4 +1,4 @@
-"""A small real HTTP server that keeps what it was sent and answers as a test says."""
+"""A small real HTTP server that records requests and answers as scripted."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server says."""
+    """An answer of the server."""
 
     status: int = 200
     body: bytes = b""

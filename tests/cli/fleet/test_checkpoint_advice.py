@@ -19,7 +19,7 @@ def at(minute: float) -> str:
 
 @pytest.fixture(autouse=True)
 def _server_that_knows_of_saves(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tell of a job that saves every ten minutes for half a minute, and fails after two hours."""
+    """Send a job that saves every ten minutes for half a minute, and fails after two hours."""
     monkeypatch.setenv("ETT_URL", served.url)
     monkeypatch.setenv("ETT_API_KEY", served.key)
     facts: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""The past of a fleet, in a real Prometheus: what it answers is what the service answers."""
+"""The past of a fleet in a real Prometheus, which answers as the service does."""
 
 import json
 import re
@@ -72,7 +72,7 @@ def exported(*arguments: str) -> int:
 
 
 def summary(server: Server, begins: str = BEGINS) -> dict[tuple[str, str], dict[str, Any]]:
-    """Ask the service for the numbers of each cluster and model that was sent as history."""
+    """Read the numbers of each cluster and model that was sent as history."""
     query = f"from={begins}&to={ENDS}&group_by=cluster,model"
     groups = server.get(f"/v1/fleet/summary?{query}")["groups"]
     return {

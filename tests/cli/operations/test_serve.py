@@ -46,7 +46,7 @@ def dialect() -> str:
 
 @contextmanager
 def _running(*arguments: str, **variables: str) -> Iterator[Running]:
-    """Run the command until the block ends, and see that it ends well when told to."""
+    """Run the command until the block ends, and see that it ends well on a signal."""
     process = Running(*arguments, environment=bare_environment() | variables)
     try:
         yield process

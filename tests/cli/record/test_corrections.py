@@ -19,7 +19,7 @@ EVENTS = [event for event in story() if event["type"] != "job"]
 
 @pytest.fixture
 def new_job(served: Server) -> Callable[[str], str]:
-    """Return a function that tells the story of a job of this name, and waits for its numbers."""
+    """Return a function that sends a job of a name, and waits for its numbers."""
 
     def send(job: str) -> str:
         events = [{**event, "job": job} for event in EVENTS]

@@ -21,7 +21,7 @@ DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
 
 @pytest.fixture
 def several(served: Server, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Tell of more jobs than fit on a page."""
+    """Send more jobs than fit on a page."""
     monkeypatch.setitem(LISTS, "jobs", replace(LISTS["jobs"], page=2))
     names = [f"=paged-{number}" for number in range(5)]
     begun = [

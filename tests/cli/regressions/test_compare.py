@@ -13,7 +13,7 @@ SETS = ["--base", "code_version:1", "--with", "code_version:2"]
 
 
 def events_of_job(version: str, place: int, compiling: int) -> list[dict[str, Any]]:
-    """Tell a job that compiles for so many minutes and trains for 20."""
+    """Return a job that compiles for so many minutes and trains for 20."""
     name = f"compared-{version}-{place}"
     hour = f"2026-01-20T{place:02}"
     facts = {"job": name, "at": f"{hour}:00:00Z", "code_version": version, "gpus": 8}

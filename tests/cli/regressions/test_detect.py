@@ -1,4 +1,4 @@
-"""``ett detect`` as its users meet it: the past replayed, offline and in any order of days."""
+"""``ett detect`` as its users meet it: a backtest, offline and in any order of days."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""``ett regressions`` against a real server, into whose database a search wrote what it found."""
+"""``ett regressions`` against a real server, whose database holds the findings of a search."""
 
 import json
 import re
@@ -43,7 +43,7 @@ class Regressed:
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Regressed]:
-    """Serve what three runs found, on each engine in turn."""
+    """Serve the findings of three runs, on each engine in turn."""
     folder: Path = tmp_path_factory.mktemp("regressions")
     with new_database(request, folder) as url:
         with closing(open_store(url)) as store:

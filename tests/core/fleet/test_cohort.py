@@ -1,4 +1,4 @@
-"""Cohorts: sizes in powers of two, and what is known of each part of a job."""
+"""Cohorts: sizes in powers of two, and the dimensions of each part of a job."""
 
 import pytest
 

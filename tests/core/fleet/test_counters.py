@@ -1,4 +1,4 @@
-"""What a job counts is its ledger said in other words."""
+"""The counters of a job follow from its ledger."""
 
 from hypothesis import given
 

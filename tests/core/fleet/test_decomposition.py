@@ -1,4 +1,4 @@
-"""The change of ETT% is told by parts that add up to it, whatever the two windows hold."""
+"""A change of ETT% is split into parts that add up to it, whatever the two windows hold."""
 
 from collections.abc import Mapping
 from fractions import Fraction

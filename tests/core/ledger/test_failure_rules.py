@@ -1,4 +1,4 @@
-"""The table itself: its examples, its size, and that the page for people says the same."""
+"""The table itself: its examples, its size, and its documentation."""
 
 from pathlib import Path
 from time import process_time
@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "howto" / "failure-rules.md"
 
 
 def matched(rule: Rule, seen: str) -> str | None:
-    """Name the rule that speaks where *seen* is what *rule* looks at."""
+    """Name the rule that matches *seen* in the field that *rule* reads."""
     number = int(seen) if rule.looks_at in ("signal", "exit") else None
     verdict = first_match(
         seen if rule.looks_at == "text" else "",

@@ -1,4 +1,4 @@
-"""Painting spans into segments without holes, from the anchor on."""
+"""Ownership: spans become segments without holes, from the anchor on."""
 
 from ett_service.core.ledger.ownership import Ownership, OwnershipInputs
 from ett_service.core.ledger.spans import NEVER, Span

@@ -1,4 +1,4 @@
-"""Which stretches repeat what the job had done before."""
+"""Which time repeats what the job had done before."""
 
 from ett_service.core.ledger.ownership import RepeatedTraining, points
 from ett_service.core.ledger.spans import NEVER

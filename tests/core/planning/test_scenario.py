@@ -1,4 +1,4 @@
-"""A scenario is read from one line, and a line that says none is told what it may say."""
+"""A scenario is read from one line; an unreadable line is refused with what is allowed."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""From what runs find to where it stands, on examples and on drawn histories."""
+"""From the findings of runs to a state, on examples and on drawn histories."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ def day(number: int) -> int:
 def history(
     findings: Iterable[Finding | None], rules: StateRules = RULES, state: FindingState | None = None
 ) -> list[FindingState | None]:
-    """Return where it stands after each of daily runs."""
+    """Return the state after each of daily runs."""
     stood = []
     for number, result in enumerate(findings):
         state = step(state, result, day(number), rules)
@@ -47,12 +47,12 @@ def history(
 
 
 def transitions(stood: Sequence[FindingState | None]) -> list[Transition | None]:
-    """Return what each run changed."""
+    """Return the transition of each run."""
     return [transition(before, after) for before, after in zip([None, *stood], stood, strict=False)]
 
 
 def last(stood: Sequence[FindingState | None]) -> FindingState:
-    """Return where it stands in the end."""
+    """Return the last state."""
     assert stood[-1] is not None
     return stood[-1]
 
@@ -234,7 +234,7 @@ rules = st.builds(StateRules, runs=st.integers(1, 4), quiet_runs=st.integers(1, 
 def walked(
     told_runs: Sequence[tuple[Finding | None, int]], by: StateRules
 ) -> list[dict[FindingKey, FindingState]]:
-    """Return all that stands before the first run and after each; the number is days between."""
+    """Return the states before the first run and after each; the number is days between."""
     states: dict[FindingKey, FindingState] = {}
     walk = [states]
     number = 0
