@@ -34,7 +34,7 @@ def test_each_request_leaves_one_line_that_names_the_route_and_not_the_key(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = service.key({"read"})
-    with caplog.at_level(logging.INFO, "ett_service.api.app"):
+    with caplog.at_level(logging.INFO, "ett_service.api.access"):
         service.client.get(
             "/v1/jobs/secret-job",
             headers={"Authorization": f"Bearer {key}", "X-Request-Id": "r-1"},
@@ -58,7 +58,7 @@ def test_each_request_leaves_one_line_that_names_the_route_and_not_the_key(
 def test_a_request_that_no_route_takes_leaves_a_line_too(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, "ett_service.api.app"):
+    with caplog.at_level(logging.INFO, "ett_service.api.access"):
         service.client.get("/a%0Ab")
     (record,) = caplog.records
     assert "\n" not in record.getMessage()
