@@ -15,7 +15,7 @@ DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}
 
 
 def saving_job(job: str, every: int, team: str = "red") -> list[dict[str, Any]]:
-    """Return 8 accelerators that train 4 hours, save for a minute each time, and fail at the end."""
+    """8 accelerators that train 4 hours, save for a minute each time, and fail at the end."""
     named = {"job": job}
     saves = range(every, 240, every)
     return [
