@@ -62,7 +62,7 @@ def recomputed(
     return done, told_of
 
 
-def wrongs(url: str) -> int:
+def count_differences(url: str) -> int:
     """Count the differences from the events, in ledgers and rollups."""
     store = open_store(url)
     try:
@@ -83,7 +83,7 @@ def test_every_job_of_every_project_is_recomputed(database_url: str) -> None:
     assert done.jobs == 20
     assert reports[-1] == 20
     assert reports == sorted(reports)
-    assert wrongs(database_url) == 0
+    assert count_differences(database_url) == 0
 
 
 def test_whatever_was_wrong_is_put_right(database_url: str) -> None:
@@ -95,7 +95,7 @@ def test_whatever_was_wrong_is_put_right(database_url: str) -> None:
 
     recomputed(database_url)
 
-    assert wrongs(database_url) == 0
+    assert count_differences(database_url) == 0
 
 
 def test_an_empty_store_is_recomputed_at_once(database_url: str) -> None:
@@ -125,7 +125,7 @@ def test_a_server_may_go_on_meanwhile(store: Store, database_url: str) -> None:
         pass
 
     assert moved > 0
-    assert wrongs(database_url) == 0
+    assert count_differences(database_url) == 0
 
 
 def project_of(store: Store) -> int:
@@ -165,4 +165,4 @@ def test_a_run_that_was_killed_leaves_nothing_by_halves_and_is_gone_on_with(
     assert done is not None
     assert done.jobs == 40
     assert reports[0] > 5
-    assert wrongs(database_url) == 0
+    assert count_differences(database_url) == 0

@@ -165,7 +165,7 @@ def test_another_version_of_the_code_is_another_cohort_from_its_attempt_on(
     assert hours == {NOON: ("1", "64-127"), NOON + HOUR_US: ("2", "64-127")}
 
 
-def moved_about(store: Store, day: ProjectDay, stop: threading.Event) -> None:
+def move_cohorts(store: Store, day: ProjectDay, stop: threading.Event) -> None:
     """Put cohorts into ``other`` and take them out again, whoever is adding to them."""
     own = False
     while not stop.wait(0.005):
@@ -196,7 +196,7 @@ def test_several_workers_and_moves_leave_the_rollups_as_the_events_say(
         for n in range(2)
     ]
     moving = threading.Thread(
-        target=moved_about, args=(store, ProjectDay(project_id, DAY_OF_NOON), stop)
+        target=move_cohorts, args=(store, ProjectDay(project_id, DAY_OF_NOON), stop)
     )
     moving.start()
     with ExitStack() as stack:

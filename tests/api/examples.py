@@ -60,7 +60,7 @@ def record() -> Recorded:
         _send(recorder)
         _correct(recorder)
         _read_jobs(recorder)
-        _ask_of_the_fleet(recorder)
+        _read_fleet(recorder)
         _find_regressions(recorder)
         _notify(recorder)
         _operate(recorder)
@@ -114,7 +114,7 @@ def _read_jobs(recorder: Recording) -> None:
     recorder.ask("read_productivity", "GET /v1/jobs/llm-0217/productivity?step=1d", as_csv=True)
 
 
-def _ask_of_the_fleet(recorder: Recording) -> None:
+def _read_fleet(recorder: Recording) -> None:
     fleet = "GET /v1/fleet"
     grouped = f"{WEEK}&group_by=team&where=team:pretraining"
     recorder.ask("read_fleet_summary", f"{fleet}/summary?{grouped}", as_csv=True)

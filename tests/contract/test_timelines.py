@@ -60,7 +60,7 @@ def timelines(corpus: Path) -> Iterator[Timeline]:
                 )
 
 
-def kept(conn: Connection, timeline: Timeline) -> JobLedger:
+def folded_ledger(conn: Connection, timeline: Timeline) -> JobLedger:
     """Accept a job in a project of its own, fold it and read the stored ledger."""
     project_id = create_project(conn, timeline.name, timeline.as_of)
     body = json.dumps({"events": timeline.events}).encode()
@@ -77,7 +77,7 @@ def kept(conn: Connection, timeline: Timeline) -> JobLedger:
 
 def test_each_stored_ledger_is_the_expected_one(store: Store, corpus: Path) -> None:
     for timeline in sample(list(timelines(corpus)), STORED):
-        ledger = store.write(partial(kept, timeline=timeline))
+        ledger = store.write(partial(folded_ledger, timeline=timeline))
 
         assert plain(ledger) == timeline.expected, timeline.name
 

@@ -37,14 +37,14 @@ def faults(content: dict[str, Any]) -> Iterator[str]:
         if not used <= variables(content):
             yield f"{url} uses a variable that is not there"
         if path.startswith("/d/"):
-            yield from _untaken(path.removeprefix("/d/"), query)
+            yield from _link_faults(path.removeprefix("/d/"), query)
         elif not path.startswith("${ett_url}/"):
             yield f"{url} leads out"
         elif _shape(path.removeprefix("${ett_url}")) not in set(map(_shape, ROUTES)):
             yield f"{url} is no route of the service"
 
 
-def _untaken(uid: str, query: str) -> Iterator[str]:
+def _link_faults(uid: str, query: str) -> Iterator[str]:
     if uid not in UIDS:
         yield f"there is no {uid}"
         return

@@ -22,7 +22,7 @@ from ett_service.storage.schema import event, job
 from tests.demo.conftest import END_US, Judged, Lived, decoded, instant
 
 _HEAD = Head(1, FORMULA_VERSION, 1, END_US, None)
-_TELLING = frozenset({"attempt_started", "span"})
+_INFORMATIVE_TYPES = frozenset({"attempt_started", "span"})
 
 
 def stored(judged: Judged, folder: Path) -> str:
@@ -63,7 +63,7 @@ def _put(conn: Connection, judged: Judged) -> None:
 
 def _events(project_id: int, judged: Judged) -> Iterator[dict[str, Any]]:
     for name, lived in judged.lived.items():
-        for fact in decoded(list(_telling(lived))):
+        for fact in decoded(list(_informative_events(lived))):
             yield {
                 "project_id": project_id,
                 "job": name,
@@ -76,7 +76,7 @@ def _events(project_id: int, judged: Judged) -> Iterator[dict[str, Any]]:
             }
 
 
-def _telling(lived: Lived) -> Iterator[WireEvent]:
+def _informative_events(lived: Lived) -> Iterator[WireEvent]:
     for fact in lived.story.events:
-        if fact["type"] in _TELLING and (fact["type"] != "span" or "attributes" in fact):
+        if fact["type"] in _INFORMATIVE_TYPES and (fact["type"] != "span" or "attributes" in fact):
             yield fact

@@ -60,7 +60,7 @@ def parts_of(service: Service, *jobs: str, **query: Any) -> list[Part]:
     return parts
 
 
-def assert_holds(group: Json, parts: Sequence[Part], window: Window) -> None:
+def assert_adds_up(group: Json, parts: Sequence[Part], window: Window) -> None:
     """Hold a group's answer to the parts of ledgers that lie in a window."""
     wall, weighted, periods = Counter[str](), Counter[str](), Counter[str]()
     for part in parts:

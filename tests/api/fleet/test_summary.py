@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import rfc3339
-from tests.api.fleet.shifted import assert_holds, parts_of, shifted, us
+from tests.api.fleet.shifted import assert_adds_up, parts_of, shifted, us
 from tests.builders.clock import HOUR
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job, wire_event
@@ -47,7 +47,7 @@ def test_a_window_is_what_the_ledgers_hold_in_it(fleet: Service) -> None:
     for window in WINDOWS:
         query: Query = {"from": window[0], "to": window[1]}
         answer = fleet.get("/v1/fleet/summary", **query)
-        assert_holds(answer["total"], parts, window)
+        assert_adds_up(answer["total"], parts, window)
         assert answer["groups"] == []
 
 
@@ -57,9 +57,9 @@ def test_groups_are_what_their_jobs_hold_and_add_up_to_the_whole(fleet: Service)
     by_group = {tuple(group["group"].values()): group for group in answer["groups"]}
     assert answer["group_count"] == len(by_group) == 3
     pretraining = parts_of(fleet, "llm-70b", "unknown")
-    assert_holds(by_group["pretraining", "llm-70b"], pretraining, ALL)
-    assert_holds(by_group["vision", "llm-70b"], parts_of(fleet, "early"), ALL)
-    assert_holds(by_group["vision", None], parts_of(fleet, "nightly"), ALL)
+    assert_adds_up(by_group["pretraining", "llm-70b"], pretraining, ALL)
+    assert_adds_up(by_group["vision", "llm-70b"], parts_of(fleet, "early"), ALL)
+    assert_adds_up(by_group["vision", None], parts_of(fleet, "nightly"), ALL)
     for name in ("jobs", "attempts", "e2e_seconds", "weighted_seconds", "gpu_seconds"):
         assert sum(group[name] for group in answer["groups"]) == answer["total"][name]
 
@@ -79,7 +79,7 @@ def test_conditions_choose_jobs(fleet: Service) -> None:
     for where, jobs in CONDITIONS:
         query: Query = {"from": ALL[0], "to": ALL[1], "where": where}
         answer = fleet.get("/v1/fleet/summary", **query)
-        assert_holds(answer["total"], parts_of(fleet, *jobs), ALL)
+        assert_adds_up(answer["total"], parts_of(fleet, *jobs), ALL)
 
 
 STEPS = (
@@ -96,7 +96,7 @@ def test_steps_are_what_the_ledgers_hold_in_each(fleet: Service) -> None:
         points = fleet.get("/v1/fleet/series", **query)["points"]
         for point in points:
             inside = max(point["start"], window[0]), min(point["end"], window[1])
-            assert_holds(point, parts, inside)
+            assert_adds_up(point, parts, inside)
             assert point["partial"] == (inside != (point["start"], point["end"]))
         starts = [us(point["start"]) for point in points]
         assert starts == [*range(starts[0], us(window[1]), hours * HOUR)]
@@ -181,7 +181,7 @@ def test_excluded_time_is_left_out_or_counted_on_request(fleet: Service) -> None
     query: Query = {"from": ALL[0], "to": ALL[1]}
     parts = parts_of(fleet, *JOBS)
     counted = fleet.get("/v1/fleet/summary", exclusions="included", **query)["total"]
-    assert_holds(counted, parts, ALL)
+    assert_adds_up(counted, parts, ALL)
     left = fleet.get("/v1/fleet/summary", **query)["total"]
     for name, seconds in left["categories"].items():
         excluded = sum(

@@ -70,7 +70,7 @@ NAMES = {"job": "llm-70b", "prefix": "ett_00000000", "number": 0, "marker_id": "
          "regression_id": "01JCXK7V4W", "mute_id": "01JCXK7V4W"}  # fmt: skip
 
 
-def _ask(service: Service, request: str, key: str | None) -> Response:
+def _request_with_key(service: Service, request: str, key: str | None) -> Response:
     method, path = request.split()
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     service.client.headers.pop("Authorization", None)
@@ -82,7 +82,7 @@ def _ask(service: Service, request: str, key: str | None) -> Response:
 def test_each_route_asks_for_its_scope(service: Service, request_line: str) -> None:
     service.ingest(failing_job())
     for scope in keys.SCOPES:
-        status = _ask(service, request_line, service.key({scope})).status_code
+        status = _request_with_key(service, request_line, service.key({scope})).status_code
         assert (status == 403) is (scope not in MAY[request_line]), scope
 
 
@@ -92,7 +92,7 @@ def test_a_route_without_a_good_key_is_401(service: Service, request_line: str) 
     good = service.key()
     bad = ("", good[:-1], good + "0", good.swapcase(), "ett_" + "0" * 36, "x" * 5000)
     for key in (None, *bad):
-        answer = _ask(service, request_line, key)
+        answer = _request_with_key(service, request_line, key)
         assert answer.status_code == 401, key
         assert answer.headers["www-authenticate"] == "Bearer"
         assert answer.json()["type"] == "urn:ett-service:problem:unauthorized"

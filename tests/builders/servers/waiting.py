@@ -24,4 +24,4 @@ def wait_for(
         if seen := look():
             return seen
         time.sleep(_LOOK_EVERY_S)
-    raise AssertionError(f"it did not come about in {patience_s} s\n{explain()}")
+    raise AssertionError(f"still waiting after {patience_s} s\n{explain()}")

@@ -18,7 +18,7 @@ def at(minute: float) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _server_that_knows_of_saves(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def _server_with_saving_job(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send a job that saves every ten minutes for half a minute, and fails after two hours."""
     monkeypatch.setenv("ETT_URL", served.url)
     monkeypatch.setenv("ETT_API_KEY", served.key)
