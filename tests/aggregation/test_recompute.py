@@ -53,13 +53,13 @@ def recomputed(
     url: str, *, processes: int = 1, from_start: bool = False
 ) -> tuple[RecomputePosition | None, list[int]]:
     """Recompute; return what was done, and how far it was at each report."""
-    told_of: list[int] = []
+    progress: list[int] = []
 
     def report(place: RecomputePosition, _jobs: int) -> None:
-        told_of.append(place.jobs)
+        progress.append(place.jobs)
 
     done = recompute(url, lambda: LATER, report, processes=processes, from_start=from_start)
-    return done, told_of
+    return done, progress
 
 
 def count_differences(url: str) -> int:

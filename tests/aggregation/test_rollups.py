@@ -102,12 +102,12 @@ def test_what_one_more_event_costs_does_not_grow_with_the_job(
     for days in (2, DAYS):
         key = JobKey(project_id, f"of {days} days")
         events = long_job(days)
-        said_at = events[-1].at
+        last_at = events[-1].at
         deliver(store, key, events)
-        kept_fold = refreshed(store, key, said_at + MINUTE)
+        kept_fold = refreshed(store, key, last_at + MINUTE)
         before = stored_rollups(store)
-        deliver(store, key, [progress(days * 4, said_at + 2 * MINUTE, attempt=days - 1)])
-        refreshed(store, key, said_at + 2 * MINUTE, kept_fold)
+        deliver(store, key, [progress(days * 4, last_at + 2 * MINUTE, attempt=days - 1)])
+        refreshed(store, key, last_at + 2 * MINUTE, kept_fold)
         after = stored_rollups(store)
         places = before.keys() | after.keys()
         counts.append(sum(before.get(place) != after.get(place) for place in places))

@@ -34,11 +34,11 @@ def fleet(service: Service) -> Service:
     service.ingest(failing_job())
     service.ingest(shifted(failing_job("early", team="vision", gpus=8), 17.25 - 9 * DAY))
     service.ingest(shifted(failing_job("nightly", team="vision", model=None), 681.5 - 2 * DAY))
-    nothing_known = [
+    without_facts = [
         {name: value for name, value in event.items() if name != "gpus"}
         for event in failing_job("unknown")
     ]
-    service.ingest(shifted(nothing_known, 40 - DAY))
+    service.ingest(shifted(without_facts, 40 - DAY))
     return service
 
 

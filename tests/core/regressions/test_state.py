@@ -232,13 +232,13 @@ rules = st.builds(StateRules, runs=st.integers(1, 4), quiet_runs=st.integers(1, 
 
 
 def walked(
-    told_runs: Sequence[tuple[Finding | None, int]], by: StateRules
+    results: Sequence[tuple[Finding | None, int]], by: StateRules
 ) -> list[dict[FindingKey, FindingState]]:
     """Return the states before the first run and after each; the number is days between."""
     states: dict[FindingKey, FindingState] = {}
     walk = [states]
     number = 0
-    for result, days in told_runs:
+    for result, days in results:
         number += days
         states = advance(states, [] if result is None else [result], day(number), by)
         walk.append(states)
@@ -247,11 +247,11 @@ def walked(
 
 @given(runs, rules)
 def test_a_repeated_run_changes_nothing(
-    told_runs: list[tuple[Finding | None, int]], by: StateRules
+    results: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
     states: dict[FindingKey, FindingState] = {}
     number = 0
-    for result, days in told_runs:
+    for result, days in results:
         number += days
         findings = [] if result is None else [result]
         states = advance(states, findings, day(number), by)
@@ -261,14 +261,14 @@ def test_a_repeated_run_changes_nothing(
 
 @given(runs, rules)
 def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
-    told_runs: list[tuple[Finding | None, int]], by: StateRules
+    results: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    walk = walked(told_runs, by)
+    walk = walked(results, by)
     for at, (before, after) in enumerate(pairwise(walk), start=1):
         for thread in {**before, **after}:
             what = transition(before.get(thread), after.get(thread))
             if what in {Transition.FIRING, Transition.REOPENED}:
-                enough = told_runs[at - by.runs : at]
+                enough = results[at - by.runs : at]
                 assert len(enough) == by.runs
                 assert {result.verdict for result, _ in enough if result and result.holds} == {
                     thread.verdict
@@ -280,9 +280,9 @@ def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
 
 @given(runs, rules)
 def test_versions_are_odd_while_it_fires_and_grow_with_each_notified_step(
-    told_runs: list[tuple[Finding | None, int]], by: StateRules
+    results: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    walk = walked(told_runs, by)
+    walk = walked(results, by)
     for before, after in pairwise(walk):
         for thread, now in after.items():
             was = before.get(thread)
@@ -295,9 +295,9 @@ def test_versions_are_odd_while_it_fires_and_grow_with_each_notified_step(
 
 @given(runs, rules)
 def test_instants_come_in_their_order(
-    told_runs: list[tuple[Finding | None, int]], by: StateRules
+    results: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    for states in walked(told_runs, by):
+    for states in walked(results, by):
         for state in states.values():
             firing_us = state.pending_us if state.firing_us is None else state.firing_us
             resolved_us = state.last_run_us if state.resolved_us is None else state.resolved_us
