@@ -23,11 +23,11 @@ LATER = NOON + 2 * HOUR
 @pytest.fixture
 def keys(store: Store, project_id: int) -> list[JobKey]:
     """Store two jobs; the second was sent as history."""
-    made = [JobKey(project_id, name) for name in ("live", "past")]
-    for key in made:
+    job_keys = [JobKey(project_id, name) for name in ("live", "past")]
+    for key in job_keys:
         deliver(store, key, running_job(), {"p": 7_000_000})
-    store.write(lambda conn: conn.execute(insert(job_history), made[1]._asdict()))
-    return made
+    store.write(lambda conn: conn.execute(insert(job_history), job_keys[1]._asdict()))
+    return job_keys
 
 
 def test_only_jobs_sent_as_history_are_folded_unless_all_are_requested(

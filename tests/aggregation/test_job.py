@@ -62,9 +62,9 @@ def test_any_batches_in_any_order_are_stored_as_one_fold_of_them_all(
     timeline, batches = delivered
     key = JobKey(project_id, next(_names))
     kept_fold: KeptFold | None = None
-    for place, batch in enumerate(batches):
-        deliver(store, key, batch, timeline.offsets if place % 2 else None)
-        now_us = timeline.as_of + place
+    for index, batch in enumerate(batches):
+        deliver(store, key, batch, timeline.offsets if index % 2 else None)
+        now_us = timeline.as_of + index
         kept_fold = refreshed(store, key, now_us, kept_fold if forward else None, timeline.limits)
         assert stored(store, key) == recomputed(store, key, now_us, timeline.limits)
     assert marked(store) == []
@@ -74,21 +74,21 @@ def long_life(chance: Random) -> Iterator[list[Event]]:
     """Yield a job of three attempts in order, a few events at a time, seldom one late."""
     now, step = NOON, 0
     for number in range(3):
-        place = {"attempt": number, "rank": 0}
-        yield [event(AttemptStarted, now, gpus=8, **place)]
-        yield [event(PhaseStarted, now + SECOND, phase=Phase.TRAIN_LOOP, **place)]
+        source = {"attempt": number, "rank": 0}
+        yield [event(AttemptStarted, now, gpus=8, **source)]
+        yield [event(PhaseStarted, now + SECOND, phase=Phase.TRAIN_LOOP, **source)]
         for _ in range(30):
             began, now = now + 2 * SECOND, now + 10 * SECOND
             step += chance.choice([0, 1, 1, -2])
             phase = chance.choice([Phase.EVALUATION, Phase.CHECKPOINT_BLOCKING])
-            batch: list[Event] = [progress(max(step, 0), now + SECOND, **place)]
+            batch: list[Event] = [progress(max(step, 0), now + SECOND, **source)]
             if chance.random() < 0.8:
-                batch.append(event(SpanOver, now, phase=phase, start=began, **place))
+                batch.append(event(SpanOver, now, phase=phase, start=began, **source))
             if chance.random() < 0.05:
-                batch.append(progress(step + 5, now - 30 * SECOND, **place))
+                batch.append(progress(step + 5, now - 30 * SECOND, **source))
             yield batch
         now += 2 * SECOND
-        yield [event(AttemptEnded, now, outcome=Outcome.FAILED, **place)]
+        yield [event(AttemptEnded, now, outcome=Outcome.FAILED, **source)]
         now += MINUTE
 
 

@@ -28,12 +28,12 @@ from tests.builders.record import event, progress
 
 
 def interrupted(
-    store: Store, key: JobKey, kept_fold: KeptFold | None, place: int, act: Callable[[], None]
+    store: Store, key: JobKey, kept_fold: KeptFold | None, statement: int, act: Callable[[], None]
 ) -> KeptFold | None:
     """Refresh the job, and *act* in the midst of it."""
 
     def work(conn: Connection) -> KeptFold | None:
-        with before_statement(conn, place, act):
+        with before_statement(conn, statement, act):
             return refresh(conn, key, LATE_IN_IT, kept_fold)
 
     return store.write(work)
@@ -54,17 +54,17 @@ def test_a_crash_between_any_two_steps_leaves_the_marks_for_the_next(
     def crash() -> None:
         raise Crash
 
-    for place in itertools.count():
-        key = JobKey(project_id, f"crashes-{place}")
+    for statement in itertools.count():
+        key = JobKey(project_id, f"crashes-{statement}")
         kept_fold = with_fresh_facts(store, key, forward=forward)
         before = stored(store, key)
         try:
-            interrupted(store, key, kept_fold, place, crash)
+            interrupted(store, key, kept_fold, statement, crash)
         except Crash:
             assert stored(store, key) == before
             assert marked(store) == [key]
         else:
-            assert place >= FEWEST_STATEMENTS
+            assert statement >= FEWEST_STATEMENTS
             break
         refreshed(store, key, LATE_IN_IT)
         assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
@@ -75,15 +75,15 @@ def test_a_crash_between_any_two_steps_leaves_the_marks_for_the_next(
 def test_facts_that_come_between_any_two_steps_are_folded_now_or_keep_their_mark(
     store: Store, project_id: int, *, forward: bool
 ) -> None:
-    for place in itertools.count():
-        key = JobKey(project_id, f"races-{place}")
+    for statement in itertools.count():
+        key = JobKey(project_id, f"races-{statement}")
         kept_fold = with_fresh_facts(store, key, forward=forward)
         ended = event(AttemptEnded, LATE_IN_IT + SECOND, outcome=Outcome.FAILED)
         come_in = partial(deliver, store, key, [ended])
 
-        folded = interrupted(store, key, kept_fold, place, come_in)
+        folded = interrupted(store, key, kept_fold, statement, come_in)
         if not _has(store, key, ended):
-            assert place >= FEWEST_STATEMENTS
+            assert statement >= FEWEST_STATEMENTS
             break
         if marked(store) == [key]:
             refreshed(store, key, LATE_IN_IT, folded)
@@ -99,14 +99,14 @@ def _has(store: Store, key: JobKey, fact: Event) -> bool:
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_a_second_worker_leaves_a_job_that_the_first_is_at(store: Store, project_id: int) -> None:
-    for place in itertools.count(1):
-        key = JobKey(project_id, f"shared-{place}")
+    for statement in itertools.count(1):
+        key = JobKey(project_id, f"shared-{statement}")
         with_fresh_facts(store, key, forward=False)
         seen: list[KeptFold | None] = []
 
-        interrupted(store, key, None, place, partial(_refresh_too, store, key, seen))
+        interrupted(store, key, None, statement, partial(_refresh_too, store, key, seen))
         if not seen:
-            assert place >= FEWEST_STATEMENTS
+            assert statement >= FEWEST_STATEMENTS
             break
         assert seen == [None]
         assert stored(store, key) == recomputed(store, key, LATE_IN_IT)

@@ -55,8 +55,8 @@ def recomputed(
     """Recompute; return what was done, and how far it was at each report."""
     progress: list[int] = []
 
-    def report(place: RecomputePosition, _jobs: int) -> None:
-        progress.append(place.jobs)
+    def report(position: RecomputePosition, _jobs: int) -> None:
+        progress.append(position.jobs)
 
     done = recompute(url, lambda: LATER, report, processes=processes, from_start=from_start)
     return done, progress

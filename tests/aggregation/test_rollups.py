@@ -110,7 +110,7 @@ def test_what_one_more_event_costs_does_not_grow_with_the_job(
         refreshed(store, key, last_at + 2 * MINUTE, kept_fold)
         after = stored_rollups(store)
         places = before.keys() | after.keys()
-        counts.append(sum(before.get(place) != after.get(place) for place in places))
+        counts.append(sum(before.get(cell) != after.get(cell) for cell in places))
     assert counts == [2, 2]
     check_rollups(store)
 
@@ -124,7 +124,7 @@ def test_buckets_of_time_add_up_to_the_ledger(store: Store, project_id: int) -> 
 
     ledger = recomputed(store, key, now_us)
     for grain in ("hourly", "daily"):
-        rows = [row for place, row in rows_checked.items() if place[0] == grain]
+        rows = [row for cell, row in rows_checked.items() if cell[0] == grain]
         for category, us in _by_category(ledger).items():
             assert sum(row.get(f"{category}_us", 0) for row in rows) == us
             assert sum(row.get(f"{category}_weighted_us", 0) for row in rows) == 64 * us
@@ -184,10 +184,10 @@ def test_several_workers_and_moves_leave_the_rollups_as_the_events_say(
 
     def send(steps: Iterator[int]) -> None:
         for step in steps:
-            for place, key in enumerate(keys):
+            for index, key in enumerate(keys):
                 batch = [
                     progress(step, NOON + step * MINUTE),
-                    facts(NOON + step, team=str((step + place) % 4), gpus=place),
+                    facts(NOON + step, team=str((step + index) % 4), gpus=index),
                 ]
                 deliver(store, key, batch)
 

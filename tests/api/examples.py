@@ -129,7 +129,7 @@ def _read_fleet(recorder: Recording) -> None:
     )
     recorder.ask("estimate_run", f"GET /v1/estimate?{RUN}")
     scenarios = ["halve infra failures", "cut pt2_compile by 40 %"]
-    query = "&".join(f"scenario={each}".replace("%", "%25") for each in scenarios)
+    query = "&".join(f"scenario={scenario}".replace("%", "%25") for scenario in scenarios)
     recorder.ask("read_what_if", f"GET /v1/what-if?{MONTH}&{query}", as_csv=True)
     recorder.ask("ask_what_if", f"POST /v1/what-if?{MONTH}", {"scenarios": scenarios})
 

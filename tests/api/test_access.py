@@ -25,9 +25,9 @@ def test_every_answer_carries_its_request_id(service: Service, path: str) -> Non
 def test_a_request_id_that_is_no_plain_word_is_replaced(service: Service, sent: str) -> None:
     headers = {b"X-Request-Id": sent.encode()}
     answer = service.client.get("/nowhere", headers=headers)
-    made = answer.headers["x-request-id"]
-    assert len(made) == 32
-    assert answer.json()["instance"] == f"urn:req:{made}"
+    request_id = answer.headers["x-request-id"]
+    assert len(request_id) == 32
+    assert answer.json()["instance"] == f"urn:req:{request_id}"
 
 
 def test_each_request_leaves_one_line_that_names_the_route_and_not_the_key(

@@ -142,10 +142,10 @@ bodies = st.dictionaries(
     bodies,
 )  # fmt: skip
 def test_nothing_that_people_say_makes_it_fail(
-    service: Service, place: tuple[str, str], members: dict[str, Any]
+    service: Service, route: tuple[str, str], members: dict[str, Any]
 ) -> None:
     body, media = json.dumps(members), {"Content-Type": "application/json"}
-    answer = service.client.request(*place, content=body, headers=media)
+    answer = service.client.request(*route, content=body, headers=media)
     assert answer.status_code in (200, 201, 400, 404, 409, 422), answer.text
     assert service.client.get("/v1/markers").status_code == 200
 

@@ -116,7 +116,7 @@ def test_every_refusal_is_declared_as_a_problem(document: dict[str, Any]) -> Non
         if name.partition(" ")[2].startswith("/v1"):
             assert {"401", "403", "422", "503"} <= refusals.keys()
         if name != "GET /readyz":
-            assert all(list(each["content"]) == [MEDIA_TYPE] for each in refusals.values())
+            assert all(list(refusal["content"]) == [MEDIA_TYPE] for refusal in refusals.values())
 
 
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
@@ -126,11 +126,11 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
         if isinstance(node, dict):
             if isinstance(node.get("$ref"), str):
                 references.append(node["$ref"])
-            for each in node.values():
-                walk(each)
+            for child in node.values():
+                walk(child)
         elif isinstance(node, list):
-            for each in node:
-                walk(each)
+            for child in node:
+                walk(child)
 
     walk(document)
     declared = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}

@@ -8,7 +8,7 @@ DAY = 86_400
 BEST = best_interval_seconds(DAY, 3, 15)
 POINTS = [
     CurvePoint(seconds, 3 * seconds / 2 / DAY, 15 / seconds)
-    for seconds in (60 * 1.1**place for place in range(60))
+    for seconds in (60 * 1.1**power for power in range(60))
 ]
 
 
@@ -28,8 +28,8 @@ def test_the_lowest_point_lies_at_the_best_interval() -> None:
         for element in read(svg).iter(f"{SVG}path")
         if element.get("stroke-width") == "2.5"
     ]
-    places = [tuple(map(float, place.split())) for place in course.removeprefix("M").split("L")]
-    lowest = max(places, key=lambda place: place[1])
+    places = [tuple(map(float, point.split())) for point in course.removeprefix("M").split("L")]
+    lowest = max(places, key=lambda point: point[1])
     (upright,) = [
         float(element.attrib["x1"])
         for element in read(svg).iter(f"{SVG}line")

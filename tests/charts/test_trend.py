@@ -22,7 +22,7 @@ def test_the_newest_value_and_the_target_are_labelled() -> None:
 
 def test_a_higher_value_is_drawn_higher() -> None:
     (course,) = _paths(trend("t", "ETT%", [Point("a", 0.8), Point("b", 0.9)]))
-    (_, low), (_, high) = (place.split() for place in course.removeprefix("M").split("L"))
+    (_, low), (_, high) = (point.split() for point in course.removeprefix("M").split("L"))
     assert float(high) < float(low)
 
 

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.xdist_group("receivers")
 @pytest.fixture(scope="module")
 def notifying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Serve a new SQLite file with receivers in its settings."""
-    folder = tmp_path_factory.mktemp("telling")
+    folder = tmp_path_factory.mktemp("notifying")
     (folder / "ett.toml").write_text(SETTINGS)
     with serving(f"sqlite:///{folder / 'ett.db'}", folder, key="") as server:
         yield server
@@ -44,11 +44,11 @@ def notifying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def run(
-    telling: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    notifying: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Any:
     """Return a function that runs the verb and returns what it printed."""
-    monkeypatch.setenv("ETT_URL", telling.url)
-    monkeypatch.setenv("ETT_API_KEY", telling.key)
+    monkeypatch.setenv("ETT_URL", notifying.url)
+    monkeypatch.setenv("ETT_API_KEY", notifying.key)
 
     def ran(*arguments: str, code: int = 0) -> str:
         assert main(["receivers", *arguments]) == code
@@ -116,16 +116,16 @@ def _usage(*arguments: str) -> str:
 
 
 def test_neither_settings_nor_database_nor_log_show_a_secret(
-    run: Any, telling: Server, capsys: pytest.CaptureFixture[str]
+    run: Any, notifying: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = Path(telling.database_url.removeprefix("sqlite:///")).parent
+    folder = Path(notifying.database_url.removeprefix("sqlite:///")).parent
     with receiving(reply(500)) as hook:
         secret = run("add", "oncall", f"{hook.url}CANARYpath").strip()
         run("test", "oncall", code=1)
     printed = [run("list"), run("list", "--json"), run("deliveries", "oncall", "--json")]
     printed += [run("test", "fleet", code=1), run("test", "pager", code=1)]
-    for shown in (["config", "show"], ["config", "show", "--json"]):
-        assert main([*shown, "--config", str(folder / "ett.toml")]) == 0
+    for command in (["config", "show"], ["config", "show", "--json"]):
+        assert main([*command, "--config", str(folder / "ett.toml")]) == 0
         printed.append(capsys.readouterr().out)
     contents = [path.read_bytes() for path in folder.iterdir() if path.name != "ett.toml"]
     assert len(contents) > 3

@@ -44,7 +44,7 @@ def test_the_ledger_that_is_read_is_the_fold_of_the_spool(served: Service, tmp_p
         page = service.read("/v1/jobs/e2e/events?limit=1000")
 
     events = spooled(spool.with_name("spool.copy"))
-    ledger = fold([event(each) for each in events], {}, time.time_ns() // 1000)
+    ledger = fold([event(sent) for sent in events], {}, time.time_ns() // 1000)
     assert answered == plain(ledger)
     assert answered["categories_us"]["effective_training"] > 0
-    assert {each["id"] for each in page["events"]} == {each["id"] for each in events}
+    assert {sent["id"] for sent in page["events"]} == {sent["id"] for sent in events}

@@ -61,7 +61,9 @@ def test_an_attempt_that_an_exemplar_names_is_answered_as_declared(
 
     def of_this_project() -> list[str]:
         page = served.ask("GET", "/metrics", headers=openmetrics).text
-        paths = [f"/v1/attempts/{each}" for each in re.findall(r'attempt_id="([^"]+)"', page)]
+        paths = [
+            f"/v1/attempts/{attempt_id}" for attempt_id in re.findall(r'attempt_id="([^"]+)"', page)
+        ]
         return [path for path in paths if service.ask("GET", path).status_code == 200]
 
     wait_for(lambda: bool(of_this_project()))
@@ -74,10 +76,10 @@ def test_an_attempt_that_an_exemplar_names_is_answered_as_declared(
 
 def test_keys_are_answered_as_declared(served: Service) -> None:
     body = {"project": "keys", "name": "one", "scopes": ["read"]}
-    made = served.ask("POST", "/v1/keys", json=body)
-    assert made.status_code == 201
+    created = served.ask("POST", "/v1/keys", json=body)
+    assert created.status_code == 201
     assert served.ask("GET", "/v1/keys").status_code == 200
-    prefix = made.json()["prefix"]
+    prefix = created.json()["prefix"]
     assert served.ask("DELETE", f"/v1/keys/{prefix}").status_code == 204
     assert served.ask("GET", "/metrics").status_code == 200
     for request, status in (
@@ -102,7 +104,7 @@ def test_each_refusal_to_read_is_declared(service: Service, served: Service, pat
     assert service.ask("GET", f"{present}?project=another").status_code == 404
     if path:
         assert service.ask("GET", missing).status_code == 404
-        foreign, none = (served.ask("GET", each) for each in (present, missing))
+        foreign, none = (served.ask("GET", url) for url in (present, missing))
         assert same_but_for_the_request(foreign) == same_but_for_the_request(none)
 
 

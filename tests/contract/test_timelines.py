@@ -118,18 +118,18 @@ def in_microseconds(job: Json, ledger: Json) -> Json:
         "categories_us": {str(name): us(job["categories"][name]) for name in Category},
         "periods_us": {str(name): us(job["periods"][name]) for name in Period},
         "time_to_start_us": maybe_us(job["time_to_start_seconds"]),
-        "recoveries": [_recovery(each) for each in job["recoveries"]],
+        "recoveries": [_recovery(recovery) for recovery in job["recoveries"]],
         "failures": job["failures"],
         "infra_failures": job["infra_failures"],
         "unsaved_training_us": us(job["unsaved_training_seconds"]),
-        "attempts": [_attempt(each) for each in job["attempts"]],
+        "attempts": [_attempt(attempt) for attempt in job["attempts"]],
         "gpu_us": _sums(job["gpu_seconds"]),
         "weighted_us": _sums(job["weighted_seconds"]),
         "gpus_unknown": job["quality"]["gpus_unknown"],
         "segments": [
-            [instant(each["start"]), instant(each["end"]), each["category"], each["period"],
-             each["number"]]
-            for each in ledger["segments"]
+            [instant(segment["start"]), instant(segment["end"]),
+             segment["category"], segment["period"], segment["number"]]
+            for segment in ledger["segments"]
         ],
     }  # fmt: skip
 

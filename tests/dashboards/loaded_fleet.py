@@ -64,8 +64,8 @@ class Answer:
 
     def column(self, name: str) -> list[Any]:
         """Return one column."""
-        place = self.columns.index(name)
-        return [row[place] for row in self.rows]
+        index = self.columns.index(name)
+        return [row[index] for row in self.rows]
 
     def dicts(self) -> list[dict[str, Any]]:
         """Return the rows by the names of their columns."""
@@ -134,13 +134,13 @@ def load_fleet(server: str) -> Iterator[LoadedFleet]:
         store = open_store(url)
         try:
             with _connected(url) as conn, _served(store) as (client, worker):
-                made = LoadedFleet(conn, client, worker, "")
+                loaded = LoadedFleet(conn, client, worker, "")
                 _load(client, generate(seed=7, days=DAYS, end_us=END_US))
-                made.settle()
+                loaded.settle()
                 store.write(_find_regression)
                 conn.execute("ANALYZE")
                 (job,) = conn.execute(LONGEST_STORY).fetchone() or ("",)
-                yield replace(made, job=job)
+                yield replace(loaded, job=job)
         finally:
             store.close()
 

@@ -71,7 +71,7 @@ CHECKPOINTS = {
 
 
 @pytest.mark.parametrize(
-    ("title", "place", "answer"),
+    ("title", "query_index", "answer"),
     [
         ("Interval and optimum", 0, 600),
         ("Interval and optimum", 1, (2 * DAY_S * 15 / 3) ** 0.5),
@@ -80,9 +80,9 @@ CHECKPOINTS = {
     ],
 )
 def test_the_interval_is_held_against_the_best_one(
-    title: str, place: int, answer: float, tmp_path: Path
+    title: str, query_index: int, answer: float, tmp_path: Path
 ) -> None:
-    query = panel("ett-checkpoints", title).queries[place]
+    query = panel("ett-checkpoints", title).queries[query_index]
     rounded = f"round({query.text}, 0.0000001)"
     expected = {'{cluster="east"}': round(answer, 7)}
     done = check(tmp_path, CHECKPOINTS, rounded, expected)

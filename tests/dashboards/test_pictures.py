@@ -56,7 +56,7 @@ class Looking:
         return text
 
 
-@pytest.mark.parametrize("dashboard", EVERY, ids=lambda each: each.uid)
+@pytest.mark.parametrize("dashboard", EVERY, ids=lambda dashboard: dashboard.uid)
 def test_every_dashboard_has_a_picture_that_its_page_shows(dashboard: Dashboard) -> None:
     file = PICTURES / f"{dashboard.uid}.png"
     assert file.stat().st_size <= MOST_BYTES
@@ -67,7 +67,7 @@ def test_every_dashboard_has_a_picture_that_its_page_shows(dashboard: Dashboard)
 
 
 def test_no_picture_is_left_of_a_dashboard_that_is_gone() -> None:
-    assert {path.stem for path in PICTURES.iterdir()} == {each.uid for each in EVERY}
+    assert {path.stem for path in PICTURES.iterdir()} == {dashboard.uid for dashboard in EVERY}
 
 
 def test_pages_become_one_text_that_prometheus_takes(tmp_path: Path) -> None:
@@ -114,10 +114,10 @@ def test_answers_of_several_queries_become_one_table() -> None:
 
 def test_a_column_of_words_becomes_columns() -> None:
     rows = [("this", "a", 1.0), ("this", "b", 2.0), ("last", "a", 3.0)]
-    (made,) = of_rows(Query("q", format=Format.TABLE), ["week", "category", "Value"], rows)
+    (line,) = of_rows(Query("q", format=Format.TABLE), ["week", "category", "Value"], rows)
     options = {"rowField": "week", "columnField": "category", "valueField": "Value"}
     step = Transformation("groupingToMatrix", options)
-    (table,) = transformed(panel(Kind.BAR_CHART, step), [made])
+    (table,) = transformed(panel(Kind.BAR_CHART, step), [line])
     assert isinstance(table, Table)
     assert table.columns == ["week\\category", "a", "b"]
     assert [row.get("b") for row in table.rows] == [2.0, None]

@@ -49,8 +49,8 @@ EVERY_DASHBOARD = pytest.mark.parametrize(
 @pytest.fixture(scope="module")
 def loaded_fleet(postgres_url: str) -> Iterator[LoadedFleet]:
     """Return a fleet of a week."""
-    with load_fleet(postgres_url) as made:
-        yield made
+    with load_fleet(postgres_url) as loaded:
+        yield loaded
 
 
 @EVERY_PANEL

@@ -50,7 +50,7 @@ def _put(conn: Connection, judged: Judged) -> None:
     conn.execute(insert(event), list(_events(project_id, judged)))
     changes.write(conn, {})
     for number, marker in enumerate(judged.fleet.markers):
-        made = Marker(
+        stored_marker = Marker(
             id=f"marker {number}",
             at=instant(marker["at"]),
             kind=MarkerKind(marker["kind"]),
@@ -58,7 +58,7 @@ def _put(conn: Connection, judged: Judged) -> None:
             end=instant(marker["end"]) if "end" in marker else None,
             labels=marker["labels"],
         )
-        add_marker(conn, project_id, made, made_by="ett_demo", now_us=END_US)
+        add_marker(conn, project_id, stored_marker, made_by="ett_demo", now_us=END_US)
 
 
 def _events(project_id: int, judged: Judged) -> Iterator[dict[str, Any]]:

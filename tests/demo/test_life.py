@@ -61,7 +61,7 @@ def test_jobs_that_go_first_take_the_place_of_others(judged: Judged) -> None:
             assert taker.job.model.cluster == job.model.cluster
             assert attempt.ended_at - attempt.started_at >= 2 * HOUR
             (begun,) = [
-                each for each in taker.ledger.attempts if each.started_at == attempt.ended_at
+                later for later in taker.ledger.attempts if later.started_at == attempt.ended_at
             ]
             by["second" if begun.number and taker.job.kind == "pretrain" else "first"] += 1
     assert by["first"] > 20

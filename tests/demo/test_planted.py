@@ -104,7 +104,7 @@ def test_a_team_of_low_ett_grows_without_getting_worse(judged: Judged) -> None:
     before = weighted(judged, since - 14 * DAY, since)
     after = weighted(judged, since, END_US)
     share = [
-        spent[team].total() / sum(each.total() for each in spent.values())
+        spent[team].total() / sum(of_team.total() for of_team in spent.values())
         for spent in (before, after)
     ]
     assert share[1] / share[0] == pytest.approx(effect["factor"], rel=0.35)

@@ -9,7 +9,7 @@ from ett_service.demo.training import submit
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_what_a_step_consumes_fits_the_model(model: object) -> None:
-    (spec,) = [each for each in MODELS if each is model]
+    (spec,) = [candidate for candidate in MODELS if candidate is model]
     draws = Draws(7, spec.name)
     job = submit(draws, spec, "finetune", 64, 5.0, at=0, name="j", goes_first=False)
     seconds = job.step_us / SECOND

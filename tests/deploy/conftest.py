@@ -65,19 +65,19 @@ def services(project: Parsed) -> Parsed:
 def objects() -> list[Parsed]:
     """Return every object that the Kubernetes example makes, without the generated ones."""
     return [
-        made
+        resource
         for path in sorted(KUBERNETES.glob("*.yaml"))
         if path.name != "kustomization.yaml"
-        for made in yaml.safe_load_all(path.read_text("utf-8"))
+        for resource in yaml.safe_load_all(path.read_text("utf-8"))
     ]
 
 
 def pods(objects: list[Parsed]) -> dict[str, Parsed]:
     """Return the pods that *objects* run, by the name of what runs them."""
     return {
-        made["metadata"]["name"]: made["spec"]["template"]["spec"]
-        for made in objects
-        if "template" in made.get("spec", {})
+        resource["metadata"]["name"]: resource["spec"]["template"]["spec"]
+        for resource in objects
+        if "template" in resource.get("spec", {})
     }
 
 

@@ -55,9 +55,9 @@ def test_nothing_starts_without_passwords(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "copy .env.example to .env" in done.stderr
     listed = json.loads(compose("config", "--variables", "--format", "json").stdout)
-    passwords = {name: each for name, each in listed.items() if name.endswith("PASSWORD")}
+    passwords = {name: variable for name, variable in listed.items() if name.endswith("PASSWORD")}
     assert len(passwords) == 4
-    assert all(each["Required"] for each in passwords.values())
+    assert all(variable["Required"] for variable in passwords.values())
 
 
 def test_no_secret_is_under_version_control() -> None:

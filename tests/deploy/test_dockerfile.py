@@ -27,7 +27,7 @@ def _of(word: str) -> list[str]:
 
 def _last_stage() -> list[tuple[str, str]]:
     instructions = _instructions()
-    begins = [place for place, (word, _) in enumerate(instructions) if word == "FROM"]
+    begins = [index for index, (word, _) in enumerate(instructions) if word == "FROM"]
     return instructions[begins[-1] :]
 
 

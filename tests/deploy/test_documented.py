@@ -43,11 +43,11 @@ def test_the_rules_become_an_object_that_the_operator_looks_for() -> None:
     done = subprocess.run(
         [kubectl, *label.split()], input=written.stdout, capture_output=True, check=True
     )
-    made = yaml.safe_load(done.stdout)
+    resource = yaml.safe_load(done.stdout)
     monitor = yaml.safe_load((KUBERNETES / "service-monitor.yaml").read_text())
-    assert made["kind"] == "PrometheusRule"
-    assert made["spec"] == yaml.safe_load(written.stdout)["spec"]
-    assert monitor["metadata"]["labels"].items() <= made["metadata"]["labels"].items()
+    assert resource["kind"] == "PrometheusRule"
+    assert resource["spec"] == yaml.safe_load(written.stdout)["spec"]
+    assert monitor["metadata"]["labels"].items() <= resource["metadata"]["labels"].items()
 
 
 def test_images_that_are_named_are_those_that_run(services: Parsed) -> None:

@@ -91,10 +91,10 @@ def deployment(services: Parsed, tmp_path_factory: pytest.TempPathFactory) -> It
     with postgres.server(programs) as url:
         socket = make_url(url).query["host"]
         assert isinstance(socket, str)
-        made = Deployment(services, socket, tmp_path_factory.mktemp("deployment"))
-        made.once("sh", str(ROOT / "deploy" / "roles.sh"), name="postgres", PGHOST=socket)
-        made.once("ett", *services["migrate"]["command"], name="migrate")
-        yield made
+        running = Deployment(services, socket, tmp_path_factory.mktemp("deployment"))
+        running.once("sh", str(ROOT / "deploy" / "roles.sh"), name="postgres", PGHOST=socket)
+        running.once("ett", *services["migrate"]["command"], name="migrate")
+        yield running
 
 
 def _as(deployment: Deployment, user: str) -> "psycopg.Connection[tuple[object, ...]]":

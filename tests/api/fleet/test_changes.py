@@ -28,8 +28,8 @@ def _job(name: str, start: int, compiling: int) -> list[Json]:
 def deployed(service: Service) -> Service:
     """Two jobs that compile for 20 and 22 minutes, a deploy, and two that compile for 8 and 10."""
     service.clock.now_us += 5 * 24 * 3_600_000_000
-    for place, minutes in enumerate((20, 22, 8, 10)):
-        service.ingest(_job(f"job-{place}", 100 + place * DAY // 2, minutes))
+    for index, minutes in enumerate((20, 22, 8, 10)):
+        service.ingest(_job(f"job-{index}", 100 + index * DAY // 2, minutes))
     answer = service.client.post(
         "/v1/markers",
         json={"at": "2026-03-02T12:00:00Z", "kind": "deploy", "title": "Cache", "id": "cache"},

@@ -33,7 +33,7 @@ def lengths(events: Iterable[dict[str, Any]]) -> dict[str, int]:
 
 def test_a_slice_inside_another_is_drawn_inside_it() -> None:
     events = list(drawn(1, 0, [slice_(2, 3, "inner"), slice_(0, 9, "outer")]))
-    assert [(each["ph"], each["ts"]) for each in events] == [
+    assert [(event["ph"], event["ts"]) for event in events] == [
         ("B", 0),
         ("B", 2),
         ("E", 3),
@@ -44,12 +44,12 @@ def test_a_slice_inside_another_is_drawn_inside_it() -> None:
 def test_a_slice_that_outlasts_the_one_it_began_in_goes_on_beside_it() -> None:
     events = list(drawn(1, 0, [slice_(0, 10, "init"), slice_(5, 15, "compile")]))
     assert lengths(events) == {"init": 10, "compile": 10}
-    assert [each["args"] for each in events if each["ph"] == "B"][-1] == {"continued": True}
+    assert [event["args"] for event in events if event["ph"] == "B"][-1] == {"continued": True}
 
 
 def test_an_empty_slice_begins_and_ends() -> None:
     events = list(drawn(1, 0, [slice_(4, 4), slice_(4, 4)]))
-    assert [each["ph"] for each in events] == ["B", "E", "B", "E"]
+    assert [event["ph"] for event in events] == ["B", "E", "B", "E"]
 
 
 intervals = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted)
@@ -59,4 +59,4 @@ intervals = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted)
 def test_every_begin_has_its_end_and_no_length_is_lost(pairs: list[list[int]]) -> None:
     slices = [slice_(start, end, f"s{number}") for number, (start, end) in enumerate(pairs)]
     drawn_lengths = lengths(drawn(1, 0, slices))
-    assert drawn_lengths == {each.name: each.end_at - each.start_at for each in slices}
+    assert drawn_lengths == {span.name: span.end_at - span.start_at for span in slices}

@@ -64,10 +64,10 @@ class Desk:
 
     def key(self, *scopes: str, project: str = "research") -> dict[str, str]:
         """Make a key, and return the header that names it."""
-        made = self.store.write(
+        secret = self.store.write(
             lambda conn: create_key(conn, project=project, name="test", scopes=scopes, now_us=1)
         )
-        return {"Authorization": f"Bearer {made}"}
+        return {"Authorization": f"Bearer {secret}"}
 
     def add(self, url: str, name: str = "oncall", **more: Any) -> Any:
         """Make a receiver."""
@@ -117,8 +117,8 @@ def desk(open_desk: Callable[[Keyring], Desk]) -> Desk:
 
 
 def test_a_receiver_is_made_listed_and_deleted(desk: Desk) -> None:
-    made = desk.add("http://127.0.0.1:9/CANARYurl", where={"model": "llm-70b"})
-    assert made["secret"].startswith("whsec_")
+    created = desk.add("http://127.0.0.1:9/CANARYurl", where={"model": "llm-70b"})
+    assert created["secret"].startswith("whsec_")
     oncall = desk.listed()["oncall"]
     assert (oncall["host"], oncall["state"], oncall["where"]) == (
         "127.0.0.1",
@@ -176,10 +176,10 @@ def test_after_a_rotation_both_secrets_verify(desk: Desk) -> None:
 @ON_ONE_ENGINE
 def test_pagerduty_gets_its_routing_key_and_no_signature(desk: Desk) -> None:
     with receiving() as hook:
-        made = desk.add(hook.url, format="pagerduty", routing_key="CANARYrouting")
+        created = desk.add(hook.url, format="pagerduty", routing_key="CANARYrouting")
         desk.act("test")
     (request,) = hook.requests
-    assert made["secret"] is None
+    assert created["secret"] is None
     assert json.loads(request.body)["routing_key"] == "CANARYrouting"
     assert "webhook-signature" not in request.headers
     assert desk.act("rotate", status=409)["detail"].startswith("Messages of this format")
@@ -293,7 +293,7 @@ def test_no_answer_and_no_line_of_the_log_holds_a_secret(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with receiving(reply(500, b"no")) as hook:
-        made = desk.add(f"{hook.url}CANARYurl")
+        created = desk.add(f"{hook.url}CANARYurl")
         rotated = desk.act("rotate")
         desk.add(hook.url + "CANARYurl", "pager", format="pagerduty", routing_key="CANARYkey")
         texts = [json.dumps(desk.act("test")), json.dumps(desk.act("test", name="pager"))]
@@ -302,6 +302,6 @@ def test_no_answer_and_no_line_of_the_log_holds_a_secret(
     texts.append(desk.client.get("/v1/receivers?format=csv").text)
     body = ReceiverRequest(name="a", url="https://CANARY", routing_key="CANARY")
     texts += [repr(NAMED), repr(body)]
-    for secret in ("CANARY", made["secret"], rotated["secret"]):
+    for secret in ("CANARY", created["secret"], rotated["secret"]):
         assert not [text for text in texts if secret in text]
     assert replace(NAMED, name="x").url  # the canary was there to be found

@@ -43,13 +43,13 @@ def test_a_verdict_shows_beside_what_the_rules_say_until_it_is_taken_back(
     ruled = first_attempt(service)
     assert ruled["verdict"] is None
 
-    made = put(service, OF_FIRST, VERDICT)
+    verdict = put(service, OF_FIRST, VERDICT)
 
     judged = first_attempt(service)
     assert (judged["origin"], judged["cause"]) == ("infra", "network")
     assert judged["verdict"] == {
         **VERDICT,
-        "made_by": made["made_by"],
+        "made_by": verdict["made_by"],
         "made_at": "2026-03-01T13:00:00.000000Z",
         "rules_origin": ruled["origin"],
         "rules_cause": ruled["cause"],
@@ -64,8 +64,8 @@ def test_a_verdict_shows_beside_what_the_rules_say_until_it_is_taken_back(
 
 def test_an_origin_left_out_is_the_one_that_the_cause_commonly_has(service: Service) -> None:
     service.ingest(failing_job())
-    made = put(service, OF_FIRST, {"cause": "data", "why": "a bad shard"})
-    assert (made["origin"], made["cause"]) == ("user", "data")
+    verdict = put(service, OF_FIRST, {"cause": "data", "why": "a bad shard"})
+    assert (verdict["origin"], verdict["cause"]) == ("user", "data")
 
 
 def test_an_attempt_that_did_not_fail_has_no_cause(service: Service) -> None:
@@ -117,8 +117,8 @@ def test_the_history_comes_a_page_at_a_time(service: Service) -> None:
         put(service, OF_FIRST, {**VERDICT, "cause": cause})
     page = service.get(HISTORY, limit=2)
     rest = service.get(HISTORY, limit=2, cursor=page["next_cursor"])
-    shown = [entry["cause"] for entry in page["corrections"] + rest["corrections"]]
-    assert shown == ["network", "storage", "host"]
+    causes = [entry["cause"] for entry in page["corrections"] + rest["corrections"]]
+    assert causes == ["network", "storage", "host"]
     assert rest["next_cursor"] is None
 
 
@@ -127,8 +127,8 @@ def test_the_history_is_a_table_on_request(service: Service) -> None:
     service.ingest(failing_job())
     put(service, EXCLUSION, {**WHY, "from": AT})
     head, row = csv.reader(service.client.get(HISTORY, params={"format": "csv"}).text.splitlines())
-    shown = dict(zip(head, row, strict=True))
-    assert (shown["kind"], shown["from"], shown["to"], shown["why"]) == (
+    first_row = dict(zip(head, row, strict=True))
+    assert (first_row["kind"], first_row["from"], first_row["to"], first_row["why"]) == (
         "exclusion",
         "2026-03-01T12:00:00.000000Z",
         "",
@@ -158,14 +158,14 @@ def test_an_exclusion_shows_in_the_job_until_it_is_taken_back(
     assert was["exclusions"] == []
 
     put(service, EXCLUSION, {"why": "the last one is replaced"})
-    made = put(service, EXCLUSION, {**body, "why": "a drill"})
+    created = put(service, EXCLUSION, {**body, "why": "a drill"})
 
     job = service.get("/v1/jobs/llm-70b")
     assert [(exclusion["from"], exclusion["to"]) for exclusion in job["exclusions"]] == windows
     assert {(exclusion["why"], exclusion["made_by_name"]) for exclusion in job["exclusions"]} == {
         ("a drill", "test")
     }
-    assert made == {"job": "llm-70b", "exclusions": job["exclusions"]}
+    assert created == {"job": "llm-70b", "exclusions": job["exclusions"]}
     assert {**job, "exclusions": []} == was
 
     assert take_back(service, EXCLUSION) == 204

@@ -150,9 +150,9 @@ def test_the_scope_fleet_reads_across_projects(service: Service, path: str) -> N
 
 def test_a_made_key_works_until_it_is_revoked(service: Service) -> None:
     body = {"project": "new", "name": "cluster b", "scopes": ["read"]}
-    made = service.client.post("/v1/keys", json=body)
-    assert made.status_code == 201
-    key = made.json()["key"]
+    created = service.client.post("/v1/keys", json=body)
+    assert created.status_code == 201
+    key = created.json()["key"]
     headers = {"Authorization": f"Bearer {key}"}
     assert service.client.get("/v1/jobs", headers=headers).status_code == 200
     assert service.client.delete(f"/v1/keys/{key[:12]}").status_code == 204
@@ -167,8 +167,8 @@ def test_a_list_of_keys_holds_no_secret_and_a_reader_sees_its_own_project(
     service.key({"read"}, project="other")
     everything = service.client.get("/v1/keys")
     own = service.client.get("/v1/keys", headers={"Authorization": f"Bearer {key}"})
-    assert {each["project"] for each in everything.json()["keys"]} == {"research", "other"}
-    assert {each["project"] for each in own.json()["keys"]} == {"research"}
+    assert {key["project"] for key in everything.json()["keys"]} == {"research", "other"}
+    assert {key["project"] for key in own.json()["keys"]} == {"research"}
     assert key not in everything.text
     assert key[:12] in own.text
 

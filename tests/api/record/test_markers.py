@@ -35,13 +35,13 @@ def test_a_marker_is_kept_with_who_made_it_and_when(service: Service) -> None:
     answer = post(service, DEPLOY)
 
     assert answer.status_code == 201
-    made = answer.json()
-    assert made["at"] == "2026-03-01T08:00:00.000000Z"
-    assert (made["end"], made["project"], made["kind"]) == (None, "research", "deploy")
-    assert made["labels"] == DEPLOY["labels"]
-    assert made["made_by"].startswith("ett_")
-    assert (made["made_by_name"], made["made_at"]) == ("test", "2026-03-01T13:00:00.000000Z")
-    assert service.get("/v1/markers") == {"markers": [made], "next_cursor": None}
+    marker = answer.json()
+    assert marker["at"] == "2026-03-01T08:00:00.000000Z"
+    assert (marker["end"], marker["project"], marker["kind"]) == (None, "research", "deploy")
+    assert marker["labels"] == DEPLOY["labels"]
+    assert marker["made_by"].startswith("ett_")
+    assert (marker["made_by_name"], marker["made_at"]) == ("test", "2026-03-01T13:00:00.000000Z")
+    assert service.get("/v1/markers") == {"markers": [marker], "next_cursor": None}
 
 
 def test_the_same_again_is_the_same_marker(service: Service) -> None:
@@ -108,8 +108,8 @@ def test_a_list_is_a_table_on_request(service: Service) -> None:
     answer = service.client.get("/v1/markers", params={"format": "csv", "limit": 1})
     assert "racks-5-9" in answer.text
     head, row = csv.reader(answer.text.splitlines())
-    shown = dict(zip(head, row, strict=True))
-    assert (shown["title"], shown["end"]) == ("'=1+1", "2026-03-02T10:00:00.000000Z")
+    first_row = dict(zip(head, row, strict=True))
+    assert (first_row["title"], first_row["end"]) == ("'=1+1", "2026-03-02T10:00:00.000000Z")
     rest = {"format": "csv", "cursor": answer.headers["ETT-Next-Cursor"]}
     assert "Trainer 4.2" in service.client.get("/v1/markers", params=rest).text
 

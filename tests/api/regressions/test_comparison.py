@@ -25,9 +25,9 @@ def _job(name: str, start: int, compiling: int, version: str) -> list[dict[str, 
 def rounds(service: Service) -> Service:
     """Eight jobs of each of two versions, the second of which compiles twice as long."""
     service.clock.now_us += 48 * 3_600_000_000
-    for place in range(8):
-        service.ingest(_job(f"old-{place}", 60 * place, 6 + place % 2, "1"))
-        service.ingest(_job(f"new-{place}", 60 * place, 13 + place % 2, "2"))
+    for index in range(8):
+        service.ingest(_job(f"old-{index}", 60 * index, 6 + index % 2, "1"))
+        service.ingest(_job(f"new-{index}", 60 * index, 13 + index % 2, "2"))
     return service
 
 

@@ -103,7 +103,7 @@ QUERIES: list[tuple[dict[str, Any], list[int]]] = [
 
 
 def test_a_query_finds_what_it_names(service: Service, regression_ids: list[str]) -> None:
-    order = {regression_id: place for place, regression_id in enumerate(regression_ids)}
+    order = {regression_id: index for index, regression_id in enumerate(regression_ids)}
     # Two are found at one instant: then their ids decide.
     answers = [
         (query, [order[row["id"]] for row in listed(service, **query)]) for query, _ in QUERIES

@@ -93,13 +93,13 @@ def test_a_mute_of_a_regression_is_of_its_cohort_and_phase(
 ) -> None:
     answer = post(service, regression_id, "mute", {"until": UNTIL, "why": "being mended"})
     assert answer.status_code == 201
-    made = answer.json()
-    assert (made["cohort"], made["phase"]) == ({"cluster": "a", "model": "llm-70b"}, "pt2_compile")
-    assert (made["made_by_name"], made["from"]) == ("test", "2026-03-01T13:00:00.000000Z")
+    mute = answer.json()
+    assert (mute["cohort"], mute["phase"]) == ({"cluster": "a", "model": "llm-70b"}, "pt2_compile")
+    assert (mute["made_by_name"], mute["from"]) == ("test", "2026-03-01T13:00:00.000000Z")
 
     whole = service.get(f"/v1/regressions/{regression_id}")
     assert whole["muted_until"] == "2026-03-04T00:00:00.000000Z"
-    assert whole["mutes"] == [made]
+    assert whole["mutes"] == [mute]
     service.clock.now_us = NOON + 3 * DAY_US
     assert service.get(f"/v1/regressions/{regression_id}")["muted_until"] is None
 

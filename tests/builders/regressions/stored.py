@@ -88,11 +88,11 @@ def searched(
     power: Sequence[Power] = POWER,
 ) -> None:
     """Store the findings and the power of one run of the search as of *at_us*."""
-    stood = [RunFinding(finding, Severity.HIGH, attribution) for finding in detected]
+    run_findings = [RunFinding(finding, Severity.HIGH, attribution) for finding in detected]
     run = DetectionRun(project_id, at_us, 2 * SECOND_US, 0, 9, to_json({"power": power}))
 
     def write(conn: Connection) -> None:
-        findings.record(conn, project_id, at_us, stood, StateRules())
+        findings.record(conn, project_id, at_us, run_findings, StateRules())
         detection_runs.add(conn, run, at_us)
 
     store.write(write)

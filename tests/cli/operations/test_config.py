@@ -12,10 +12,10 @@ def test_show_prints_each_value_and_its_source(
     Path("ett.toml").write_text("host = '0.0.0.0'\n")
     monkeypatch.setenv("ETT_PORT", "9001")
     assert main(["config", "show", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["port"] == {"value": 9001, "source": "ETT_PORT"}
-    assert shown["host"] == {"value": "0.0.0.0", "source": "ett.toml"}  # noqa: S104
-    assert shown["log_level"]["source"] == "default"
+    settings = json.loads(capsys.readouterr().out)
+    assert settings["port"] == {"value": 9001, "source": "ETT_PORT"}
+    assert settings["host"] == {"value": "0.0.0.0", "source": "ett.toml"}  # noqa: S104
+    assert settings["log_level"]["source"] == "default"
 
 
 def test_show_hides_the_password_of_the_database(

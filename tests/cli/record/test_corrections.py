@@ -67,13 +67,16 @@ def test_an_exclusion_is_shown_with_its_window_and_taken_back(
     assert main(["jobs", "exclude", job, *window, "--why", "a drill"]) == 0
     assert capsys.readouterr().out == "excluded is excluded from the fleet's numbers.\n"
     main(["job", job])
-    shown = r"2026-03-01 08:02:00 +2026-03-01 08:05:00 +.+ +a drill\n"
-    assert re.search(shown, capsys.readouterr().out)
+    row = r"2026-03-01 08:02:00 +2026-03-01 08:05:00 +.+ +a drill\n"
+    assert re.search(row, capsys.readouterr().out)
 
     several = ("--window", "/2026-03-01T08:03:00Z", "--window", "2026-03-01T08:09:00Z/")
     assert main(["jobs", "exclude", job, *several, "--why", "two drills", "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)["exclusions"]
-    assert [(exclusion["from"] or exclusion["to"])[14:16] for exclusion in made] == ["03", "09"]
+    exclusions = json.loads(capsys.readouterr().out)["exclusions"]
+    assert [(exclusion["from"] or exclusion["to"])[14:16] for exclusion in exclusions] == [
+        "03",
+        "09",
+    ]
 
     assert main(["jobs", "include", job]) == 0
     assert capsys.readouterr().out == "excluded counts again.\n"

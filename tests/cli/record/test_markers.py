@@ -45,10 +45,10 @@ def test_without_an_instant_it_is_now_and_json_is_the_answer(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert add("Now", "--json") == 0
-    made = json.loads(capsys.readouterr().out)
-    assert made["at"] <= made["made_at"]
-    assert made in listed(capsys, "--from", made["at"])
-    assert main(["markers", "delete", made["id"], "--json"]) == 0
+    marker = json.loads(capsys.readouterr().out)
+    assert marker["at"] <= marker["made_at"]
+    assert marker in listed(capsys, "--from", marker["at"])
+    assert main(["markers", "delete", marker["id"], "--json"]) == 0
 
 
 def test_a_list_longer_than_a_page_is_read_to_its_end(

@@ -12,12 +12,12 @@ from tests.builders.servers.waiting import wait_for
 SETS = ["--base", "code_version:1", "--with", "code_version:2"]
 
 
-def events_of_job(version: str, place: int, compiling: int) -> list[dict[str, Any]]:
+def events_of_job(version: str, index: int, compiling: int) -> list[dict[str, Any]]:
     """Return a job that compiles for so many minutes and trains for 20."""
-    name = f"compared-{version}-{place}"
-    hour = f"2026-01-20T{place:02}"
+    name = f"compared-{version}-{index}"
+    hour = f"2026-01-20T{index:02}"
     facts = {"job": name, "at": f"{hour}:00:00Z", "code_version": version, "gpus": 8}
-    ready = f"{hour}:{compiling:02}:0{place}Z"
+    ready = f"{hour}:{compiling:02}:0{index}Z"
     return [
         {**facts, "type": "job"},
         {**facts, "type": "attempt_started"},
@@ -35,9 +35,9 @@ def _two_versions(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETT_API_KEY", served.key)
     events = [
         event
-        for place in range(8)
+        for index in range(8)
         for version, compiling in (("1", 5), ("2", 12))
-        for event in events_of_job(version, place, compiling)
+        for event in events_of_job(version, index, compiling)
     ]
     served.ask("POST", "/v1/events", {"history": True, "events": events})
     wait_for(lambda: served.knows("compared-2-7"))

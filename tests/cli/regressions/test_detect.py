@@ -88,7 +88,7 @@ def test_a_backtest_lists_what_would_have_been_pending_and_firing_when(detect: A
     assert answer.keys() == {"research"}
     project = answer["research"]
     assert (project["from"][:10], project["at"][:10], project["runs"]) == ("2026-02-24", LAST, 7)
-    [regression] = [each for each in project["found"] if each["phase"] == "launcher_init"]
+    [regression] = [row for row in project["found"] if row["phase"] == "launcher_init"]
     assert (regression["verdict"], regression["state"], regression["cohort"]) == (
         "regression",
         "firing",
@@ -106,14 +106,14 @@ def test_a_backtest_lists_what_would_have_been_pending_and_firing_when(detect: A
     assert regression["resolved_at"] is None
     assert regression["attribution"]["suspects"][0]["value"] == NEW
     assert all(gate["passed"] for gate in regression["gates"])
-    assert {tuple(each["cohort"].items()) for each in project["found"]} == {tuple(SLOW.items())}
+    assert {tuple(row["cohort"].items()) for row in project["found"]} == {tuple(SLOW.items())}
 
 
 def test_one_day_alone_is_one_run_over_every_project(detect: Any) -> None:
     answer = detect("--at", LAST)
     assert list(answer) == ["empty", "hanging", "research"]
     assert answer["empty"]["found"] == []
-    assert {each["state"] for each in answer["research"]["found"]} == {"pending"}
+    assert {row["state"] for row in answer["research"]["found"]} == {"pending"}
     assert all(project["runs"] == 1 for project in answer.values())
     before = detect("--at", "2026-02-19")
     assert before["research"]["found"] == []

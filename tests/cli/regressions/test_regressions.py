@@ -98,10 +98,10 @@ def test_a_list_is_a_gate_of_what_fires_and_is_not_muted(
     printed(capsys, *gate, "pending", "--where", "model:rare", code=3)
     only_failures = ("--metric", "failures_per_gpu_hour")
     printed(capsys, *gate, "firing", *only_failures, code=3)
-    made = printed_json(capsys, "mute", served.failures, "--for", "6h", "--why", "a drill")
-    assert (made["cohort"], made["phase"]) == ({"cluster": "b"}, None)
+    mute = printed_json(capsys, "mute", served.failures, "--for", "6h", "--why", "a drill")
+    assert (mute["cohort"], mute["phase"]) == ({"cluster": "b"}, None)
     printed(capsys, *gate, "firing", *only_failures)
-    printed(capsys, "unmute", made["id"])
+    printed(capsys, "unmute", mute["id"])
     printed(capsys, *gate, "firing", *only_failures, code=3)
 
 

@@ -38,7 +38,7 @@ def _summed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
 
 
 def _contributed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
-    names = [f"{each}{suffix}" for each in Category for suffix in ("_us", "_weighted_us")]
+    names = [f"{category}{suffix}" for category in Category for suffix in ("_us", "_weighted_us")]
     sums: Sums = {}
     for (_, cohort), cell in contribution(ledger, exclusions).items():
         cohort_sums = sums.setdefault(cohort, Counter())

@@ -39,22 +39,24 @@ def history(
     findings: Iterable[Finding | None], rules: StateRules = RULES, state: FindingState | None = None
 ) -> list[FindingState | None]:
     """Return the state after each of daily runs."""
-    stood = []
+    states = []
     for number, result in enumerate(findings):
         state = step(state, result, day(number), rules)
-        stood.append(state)
-    return stood
+        states.append(state)
+    return states
 
 
-def transitions(stood: Sequence[FindingState | None]) -> list[Transition | None]:
+def transitions(states: Sequence[FindingState | None]) -> list[Transition | None]:
     """Return the transition of each run."""
-    return [transition(before, after) for before, after in zip([None, *stood], stood, strict=False)]
+    return [
+        transition(before, after) for before, after in zip([None, *states], states, strict=False)
+    ]
 
 
-def last(stood: Sequence[FindingState | None]) -> FindingState:
+def last(states: Sequence[FindingState | None]) -> FindingState:
     """Return the last state."""
-    assert stood[-1] is not None
-    return stood[-1]
+    assert states[-1] is not None
+    return states[-1]
 
 
 FIRING = last(history([REGRESSION, REGRESSION]))
@@ -62,53 +64,53 @@ RESOLVED = last(history([REGRESSION, REGRESSION, QUIET, QUIET]))
 
 
 def test_it_fires_with_the_second_run_in_a_row_that_found_it() -> None:
-    stood = history([REGRESSION, None, REGRESSION, REGRESSION, REGRESSION])
+    states = history([REGRESSION, None, REGRESSION, REGRESSION, REGRESSION])
 
-    assert transitions(stood) == [
+    assert transitions(states) == [
         Transition.PENDING,
         Transition.LAPSED,
         Transition.PENDING,
         Transition.FIRING,
         None,
     ]
-    assert (last(stood).pending_us, last(stood).firing_us) == (day(2), day(3))
+    assert (last(states).pending_us, last(states).firing_us) == (day(2), day(3))
 
 
 def test_it_fires_with_the_first_where_one_run_is_enough() -> None:
-    stood = history([REGRESSION], StateRules(runs=1))
+    states = history([REGRESSION], StateRules(runs=1))
 
-    assert transitions(stood) == [Transition.FIRING]
-    assert last(stood).firing_us == day(0)
+    assert transitions(states) == [Transition.FIRING]
+    assert last(states).firing_us == day(0)
 
 
 def test_it_is_resolved_once_two_runs_in_a_row_say_that_it_holds_no_more() -> None:
-    stood = history([REGRESSION, REGRESSION, QUIET, REGRESSION, QUIET, QUIET])
+    states = history([REGRESSION, REGRESSION, QUIET, REGRESSION, QUIET, QUIET])
 
-    assert transitions(stood)[2:] == [None, None, None, Transition.RESOLVED]
-    assert (last(stood).firing_us, last(stood).resolved_us) == (day(1), day(5))
+    assert transitions(states)[2:] == [None, None, None, Transition.RESOLVED]
+    assert (last(states).firing_us, last(states).resolved_us) == (day(1), day(5))
 
 
 @pytest.mark.parametrize("verdict", [Verdict.REGRESSION, Verdict.IMPROVEMENT])
 def test_for_want_of_values_nothing_is_resolved(verdict: Verdict) -> None:
     seen = finding(verdict=verdict)
-    stood = history([seen, seen, *[None] * 30])
+    states = history([seen, seen, *[None] * 30])
 
-    assert stood[2:] == [stood[1]] * 30
-    assert last(stood).last_run_us == day(1)
+    assert states[2:] == [states[1]] * 30
+    assert last(states).last_run_us == day(1)
 
 
 def test_runs_that_saw_too_little_count_for_neither() -> None:
-    stood = history([REGRESSION, REGRESSION, QUIET, None, QUIET])
-    assert last(stood).state is State.RESOLVED
+    states = history([REGRESSION, REGRESSION, QUIET, None, QUIET])
+    assert last(states).state is State.RESOLVED
 
 
 @pytest.mark.parametrize("verdict", [Verdict.RELABELLING, Verdict.MIX])
 def test_what_only_moved_is_over_once_it_is_not_found(verdict: Verdict) -> None:
     seen = finding(verdict=verdict)
-    stood = history([seen, seen, None, None])
+    states = history([seen, seen, None, None])
 
-    assert last(stood).state is State.RESOLVED
-    assert not last(stood).alerts
+    assert last(states).state is State.RESOLVED
+    assert not last(states).alerts
 
 
 @pytest.mark.parametrize("verdict", [Verdict.RELABELLING, Verdict.MIX])
@@ -125,16 +127,16 @@ def test_a_regression_that_turns_out_to_have_only_moved_is_resolved(verdict: Ver
 
 
 def test_one_bad_day_does_not_end_what_outlived_others() -> None:
-    stood = history([REGRESSION, REGRESSION, INCIDENT, INCIDENT])
+    states = history([REGRESSION, REGRESSION, INCIDENT, INCIDENT])
 
-    assert last(stood).state is State.FIRING
-    assert last(stood).finding is REGRESSION
+    assert last(states).state is State.FIRING
+    assert last(states).finding is REGRESSION
 
 
 def test_an_incident_is_over_by_itself_and_its_day_makes_no_other() -> None:
-    stood = history([INCIDENT] * 14)
+    states = history([INCIDENT] * 14)
 
-    assert transitions(stood)[:6] == [
+    assert transitions(states)[:6] == [
         Transition.PENDING,
         Transition.FIRING,
         None,
@@ -142,14 +144,14 @@ def test_an_incident_is_over_by_itself_and_its_day_makes_no_other() -> None:
         Transition.RESOLVED,
         None,
     ]
-    assert set(transitions(stood)[5:]) == {None}
+    assert set(transitions(states)[5:]) == {None}
 
 
 def test_the_next_bad_day_is_another_incident() -> None:
-    stood = history([INCIDENT] * 5)
-    after = step(last(stood), replace(INCIDENT, onset_us=day(30)), day(31), RULES)
+    states = history([INCIDENT] * 5)
+    after = step(last(states), replace(INCIDENT, onset_us=day(30)), day(31), RULES)
 
-    assert transition(last(stood), after) is Transition.PENDING
+    assert transition(last(states), after) is Transition.PENDING
     assert after is not None
     assert after.pending_us == day(31)
 
@@ -173,8 +175,8 @@ def test_what_is_found_again_within_three_days_is_the_same_one(
 
 
 def test_found_again_once_only_it_stays_resolved() -> None:
-    stood = history([REGRESSION, REGRESSION, QUIET, QUIET, REGRESSION, None, REGRESSION])
-    assert transitions(stood)[4:] == [None, None, None]
+    states = history([REGRESSION, REGRESSION, QUIET, QUIET, REGRESSION, None, REGRESSION])
+    assert transitions(states)[4:] == [None, None, None]
 
 
 def test_a_run_that_was_at_work_when_somebody_accepted_it_does_not_reopen_it() -> None:
@@ -206,14 +208,14 @@ def test_the_conditions_that_it_was_found_by_stay_beside_those_of_later_runs() -
     effect, *others = REGRESSION.gates
     larger = replace(effect, value=2.0)
     latest = Gate("latest_effect", 2.0, 1.075, passed=True)
-    stood = history([REGRESSION, REGRESSION, replace(REGRESSION, gates=(latest, larger))])
+    states = history([REGRESSION, REGRESSION, replace(REGRESSION, gates=(latest, larger))])
 
-    assert last(stood).finding.gates == (latest, larger, *others)
+    assert last(states).finding.gates == (latest, larger, *others)
 
 
 def test_what_is_kept_of_a_resolved_one_is_what_held_last() -> None:
-    stood = history([REGRESSION, REGRESSION, replace(QUIET, ratio=1.01), QUIET])
-    assert last(stood).finding is REGRESSION
+    states = history([REGRESSION, REGRESSION, replace(QUIET, ratio=1.01), QUIET])
+    assert last(states).finding is REGRESSION
 
 
 def test_an_open_one_that_nobody_knows_and_that_holds_no_more_is_none() -> None:
