@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say how many cases are drawn, and have programs heed SIGINT in the background too."""
+    """Set how many cases are drawn, and have programs heed SIGINT in the background too."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     drawn = settings(deadline=None, database=None)
     settings.register_profile("test", drawn, max_examples=100, derandomize=True)
@@ -80,7 +80,7 @@ def _migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest) -> str:
-    """Name one engine after the other: what asks for it runs on both."""
+    """Name one engine after the other: a test that uses it runs on both."""
     name: str = request.param
     return name
 

@@ -22,15 +22,15 @@ LATER = NOON + 2 * HOUR
 
 @pytest.fixture
 def keys(store: Store, project_id: int) -> list[JobKey]:
-    """Tell of two jobs; the second was sent as history."""
-    made = [JobKey(project_id, name) for name in ("live", "past")]
-    for key in made:
+    """Store two jobs; the second was sent as history."""
+    job_keys = [JobKey(project_id, name) for name in ("live", "past")]
+    for key in job_keys:
         deliver(store, key, running_job(), {"p": 7_000_000})
-    store.write(lambda conn: conn.execute(insert(job_history), made[1]._asdict()))
-    return made
+    store.write(lambda conn: conn.execute(insert(job_history), job_keys[1]._asdict()))
+    return job_keys
 
 
-def test_only_jobs_sent_as_history_are_folded_unless_all_are_asked_for(
+def test_only_jobs_sent_as_history_are_folded_unless_all_are_requested(
     store: Store, keys: list[JobKey]
 ) -> None:
     assert len(list(fold_all(store, LATER, only_history=True))) == 1
@@ -40,10 +40,10 @@ def test_only_jobs_sent_as_history_are_folded_unless_all_are_asked_for(
 def test_a_ledger_is_what_the_events_say_with_all_that_is_not_stored(
     store: Store, keys: list[JobKey]
 ) -> None:
-    (found,) = fold_all(store, LATER, only_history=True)
+    (stored,) = fold_all(store, LATER, only_history=True)
 
-    assert found.ledger.segments == recomputed(store, keys[1], LATER).segments
-    assert found.exclusions == ()
+    assert stored.ledger.segments == recomputed(store, keys[1], LATER).segments
+    assert stored.exclusions == ()
 
 
 def test_verdicts_and_exclusions_stand(store: Store, keys: list[JobKey]) -> None:
@@ -65,36 +65,36 @@ def test_verdicts_and_exclusions_stand(store: Store, keys: list[JobKey]) -> None
 
     store.write(correct)
 
-    (found,) = fold_all(store, LATER, only_history=True)
-    assert found.ledger.attempts[1].cause is Cause.NETWORK
-    assert found.exclusions == (out,)
+    (stored,) = fold_all(store, LATER, only_history=True)
+    assert stored.ledger.attempts[1].cause is Cause.NETWORK
+    assert stored.exclusions == (out,)
 
 
 def test_a_kept_fold_goes_on_to_what_all_events_give(store: Store, keys: list[JobKey]) -> None:
     key = keys[0]
     with store.reading() as conn:
-        kept = fold_job(events.job_record(conn, key), LATER).fold
+        job_fold = fold_job(events.job_record(conn, key), LATER).fold
         no_batch = events.job_record(conn, key, [])
     later = event(AttemptEnded, LATER, outcome=Outcome.FAILED)
     deliver(store, key, [later])
 
-    folded = fold_job(no_batch._replace(events=[later]), LATER, kept=kept)
+    folded = fold_job(no_batch._replace(events=[later]), LATER, kept=job_fold)
 
     with store.reading() as conn:
         whole = fold_job(events.job_record(conn, key), LATER)
-    assert folded.fold is kept
+    assert folded.fold is job_fold
     assert (folded.ledger, folded.cells()) == (whole.ledger, whole.cells())
     assert folded.counter_sample() == whole.counter_sample()
 
 
-def test_a_kept_fold_that_cannot_go_on_says_so(store: Store, keys: list[JobKey]) -> None:
+def test_a_kept_fold_that_cannot_go_forward_is_refused(store: Store, keys: list[JobKey]) -> None:
     with store.reading() as conn:
         record = events.job_record(conn, keys[0])
-    kept = fold_job(record, LATER).fold
+    job_fold = fold_job(record, LATER).fold
     other_clocks = record._replace(
         events=[event(AttemptStarted, NOON, attempt=1, producer="p")], clock_offsets={}
     )
-    fold_job(other_clocks, LATER, kept=kept)
+    fold_job(other_clocks, LATER, kept=job_fold)
 
     with pytest.raises(NotForward):
-        fold_job(record, LATER, kept=kept)
+        fold_job(record, LATER, kept=job_fold)

@@ -14,11 +14,11 @@ def folded(job: str, events: int) -> KeptFold:
 
 def test_a_fold_is_taken_once() -> None:
     folds = Folds()
-    one = folded("a", 3)
-    folds.keep(one)
+    fold = folded("a", 3)
+    folds.keep(fold)
 
-    assert folds.take(one.key) is one
-    assert folds.take(one.key) is None
+    assert folds.take(fold.key) is fold
+    assert folds.take(fold.key) is None
 
 
 def test_the_one_unused_for_longest_goes_first() -> None:

@@ -1,4 +1,4 @@
-"""Stored ledgers are what the events say, whatever way they came in and whatever broke."""
+"""Stored ledgers follow from the events, in whatever way they arrived and whatever broke."""
 
 import itertools
 from collections.abc import Iterator
@@ -61,34 +61,34 @@ def test_any_batches_in_any_order_are_stored_as_one_fold_of_them_all(
 ) -> None:
     timeline, batches = delivered
     key = JobKey(project_id, next(_names))
-    known: KeptFold | None = None
-    for place, batch in enumerate(batches):
-        deliver(store, key, batch, timeline.offsets if place % 2 else None)
-        now_us = timeline.as_of + place
-        known = refreshed(store, key, now_us, known if forward else None, timeline.limits)
+    kept_fold: KeptFold | None = None
+    for index, batch in enumerate(batches):
+        deliver(store, key, batch, timeline.offsets if index % 2 else None)
+        now_us = timeline.as_of + index
+        kept_fold = refreshed(store, key, now_us, kept_fold if forward else None, timeline.limits)
         assert stored(store, key) == recomputed(store, key, now_us, timeline.limits)
     assert marked(store) == []
 
 
 def long_life(chance: Random) -> Iterator[list[Event]]:
-    """Tell a job of three attempts in order, a few events at a time, seldom one late."""
+    """Yield a job of three attempts in order, a few events at a time, seldom one late."""
     now, step = NOON, 0
     for number in range(3):
-        place = {"attempt": number, "rank": 0}
-        yield [event(AttemptStarted, now, gpus=8, **place)]
-        yield [event(PhaseStarted, now + SECOND, phase=Phase.TRAIN_LOOP, **place)]
+        source = {"attempt": number, "rank": 0}
+        yield [event(AttemptStarted, now, gpus=8, **source)]
+        yield [event(PhaseStarted, now + SECOND, phase=Phase.TRAIN_LOOP, **source)]
         for _ in range(30):
             began, now = now + 2 * SECOND, now + 10 * SECOND
             step += chance.choice([0, 1, 1, -2])
             phase = chance.choice([Phase.EVALUATION, Phase.CHECKPOINT_BLOCKING])
-            told: list[Event] = [progress(max(step, 0), now + SECOND, **place)]
+            batch: list[Event] = [progress(max(step, 0), now + SECOND, **source)]
             if chance.random() < 0.8:
-                told.append(event(SpanOver, now, phase=phase, start=began, **place))
+                batch.append(event(SpanOver, now, phase=phase, start=began, **source))
             if chance.random() < 0.05:
-                told.append(progress(step + 5, now - 30 * SECOND, **place))
-            yield told
+                batch.append(progress(step + 5, now - 30 * SECOND, **source))
+            yield batch
         now += 2 * SECOND
-        yield [event(AttemptEnded, now, outcome=Outcome.FAILED, **place)]
+        yield [event(AttemptEnded, now, outcome=Outcome.FAILED, **source)]
         now += MINUTE
 
 
@@ -97,13 +97,13 @@ def test_a_long_life_is_stored_as_one_fold_after_each_step(
     store: Store, key: JobKey, seed: int
 ) -> None:
     chance, now_us, went_on = Random(seed), NOON, 0
-    known: KeptFold | None = None
+    kept_fold: KeptFold | None = None
     for batch in long_life(chance):
-        now_us = max(now_us, *(one.at for one in batch)) + chance.choice([0, 5 * SECOND])
+        now_us = max(now_us, *(fact.at for fact in batch)) + chance.choice([0, 5 * SECOND])
         deliver(store, key, batch)
-        before, known = known, refreshed(store, key, now_us, known)
-        assert known is not None
-        went_on += before is not None and known.fold is before.fold
+        before, kept_fold = kept_fold, refreshed(store, key, now_us, kept_fold)
+        assert kept_fold is not None
+        went_on += before is not None and kept_fold.fold is before.fold
         if chance.random() < 0.3:
             assert stored(store, key) == recomputed(store, key, now_us)
     assert stored(store, key) == recomputed(store, key, now_us)
@@ -161,11 +161,11 @@ def test_a_long_job_is_not_folded_anew_while_others_wait_for_the_lock(
 ) -> None:
     steps = [progress(step, NOON + MINUTE + step * SECOND) for step in range(2001)]
     deliver(store, key, [event(PhaseStarted, phase=Phase.TRAIN_LOOP), *steps])
-    known = refreshed(store, key, NOON + 60 * MINUTE)
+    kept_fold = refreshed(store, key, NOON + 60 * MINUTE)
     deliver(store, key, [progress(7, NOON + 2 * MINUTE + 1)])
 
     with pytest.raises(NotForward):
-        refreshed(store, key, NOON + 60 * MINUTE, known)
+        refreshed(store, key, NOON + 60 * MINUTE, kept_fold)
 
     assert marked(store) == [key]
     with store.reading() as conn:
@@ -181,10 +181,10 @@ def test_a_clock_that_turns_out_wrong_moves_what_was_stored(store: Store, key: J
         event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
     ]
     deliver(store, key, events, {"host": 0})
-    known = refreshed(store, key, LATE_IN_IT)
+    kept_fold = refreshed(store, key, LATE_IN_IT)
     deliver(store, key, [], {"host": -30 * SECOND})
 
-    refreshed(store, key, LATE_IN_IT, known)
+    refreshed(store, key, LATE_IN_IT, kept_fold)
 
     after = stored(store, key)
     assert after is not None
@@ -194,11 +194,11 @@ def test_a_clock_that_turns_out_wrong_moves_what_was_stored(store: Store, key: J
 
 def test_a_job_without_marks_is_left_alone_until_it_falls_due(store: Store, key: JobKey) -> None:
     deliver(store, key, running_job())
-    known = refreshed(store, key, LATE_IN_IT)
-    assert known is not None
-    assert refreshed(store, key, LATE_IN_IT + SECOND, known) is None
+    kept_fold = refreshed(store, key, LATE_IN_IT)
+    assert kept_fold is not None
+    assert refreshed(store, key, LATE_IN_IT + SECOND, kept_fold) is None
 
-    later = refreshed(store, key, LATE_IN_IT + 30 * SECOND, known)
+    later = refreshed(store, key, LATE_IN_IT + 30 * SECOND, kept_fold)
 
     assert later is not None
     after = stored(store, key)
@@ -247,9 +247,7 @@ def test_a_ledger_of_another_formula_is_folded_anew(store: Store, key: JobKey) -
     assert head.formula_version == FORMULA_VERSION
 
 
-def test_the_fold_says_when_it_was_folded_even_if_no_clock_moves_it(
-    store: Store, key: JobKey
-) -> None:
+def test_a_fold_has_its_instant_even_if_no_clock_moves_it(store: Store, key: JobKey) -> None:
     deliver(store, key, running_job())
     long_after = LATE_IN_IT + 60 * MINUTE
     refreshed(store, key, long_after)

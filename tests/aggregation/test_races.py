@@ -28,13 +28,13 @@ from tests.builders.record import event, progress
 
 
 def interrupted(
-    store: Store, key: JobKey, known: KeptFold | None, place: int, act: Callable[[], None]
+    store: Store, key: JobKey, kept_fold: KeptFold | None, statement: int, act: Callable[[], None]
 ) -> KeptFold | None:
     """Refresh the job, and *act* in the midst of it."""
 
     def work(conn: Connection) -> KeptFold | None:
-        with before_statement(conn, place, act):
-            return refresh(conn, key, LATE_IN_IT, known)
+        with before_statement(conn, statement, act):
+            return refresh(conn, key, LATE_IN_IT, kept_fold)
 
     return store.write(work)
 
@@ -42,9 +42,9 @@ def interrupted(
 def with_fresh_facts(store: Store, key: JobKey, *, forward: bool) -> KeptFold | None:
     """Let a batch come into a running job; return its fold if that is to go *forward*."""
     deliver(store, key, running_job())
-    known = refreshed(store, key, LATE_IN_IT)
+    kept_fold = refreshed(store, key, LATE_IN_IT)
     deliver(store, key, [progress(60, LATE_IN_IT)])
-    return known if forward else None
+    return kept_fold if forward else None
 
 
 @pytest.mark.parametrize("forward", [True, False])
@@ -54,17 +54,17 @@ def test_a_crash_between_any_two_steps_leaves_the_marks_for_the_next(
     def crash() -> None:
         raise Crash
 
-    for place in itertools.count():
-        key = JobKey(project_id, f"crashes-{place}")
-        known = with_fresh_facts(store, key, forward=forward)
+    for statement in itertools.count():
+        key = JobKey(project_id, f"crashes-{statement}")
+        kept_fold = with_fresh_facts(store, key, forward=forward)
         before = stored(store, key)
         try:
-            interrupted(store, key, known, place, crash)
+            interrupted(store, key, kept_fold, statement, crash)
         except Crash:
             assert stored(store, key) == before
             assert marked(store) == [key]
         else:
-            assert place >= FEWEST_STATEMENTS
+            assert statement >= FEWEST_STATEMENTS
             break
         refreshed(store, key, LATE_IN_IT)
         assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
@@ -75,15 +75,15 @@ def test_a_crash_between_any_two_steps_leaves_the_marks_for_the_next(
 def test_facts_that_come_between_any_two_steps_are_folded_now_or_keep_their_mark(
     store: Store, project_id: int, *, forward: bool
 ) -> None:
-    for place in itertools.count():
-        key = JobKey(project_id, f"races-{place}")
-        known = with_fresh_facts(store, key, forward=forward)
+    for statement in itertools.count():
+        key = JobKey(project_id, f"races-{statement}")
+        kept_fold = with_fresh_facts(store, key, forward=forward)
         ended = event(AttemptEnded, LATE_IN_IT + SECOND, outcome=Outcome.FAILED)
         come_in = partial(deliver, store, key, [ended])
 
-        folded = interrupted(store, key, known, place, come_in)
+        folded = interrupted(store, key, kept_fold, statement, come_in)
         if not _has(store, key, ended):
-            assert place >= FEWEST_STATEMENTS
+            assert statement >= FEWEST_STATEMENTS
             break
         if marked(store) == [key]:
             refreshed(store, key, LATE_IN_IT, folded)
@@ -92,21 +92,21 @@ def test_facts_that_come_between_any_two_steps_are_folded_now_or_keep_their_mark
         assert marked(store) == []
 
 
-def _has(store: Store, key: JobKey, one: Event) -> bool:
+def _has(store: Store, key: JobKey, fact: Event) -> bool:
     with store.reading() as conn:
-        return one in events.events(conn, *key)
+        return fact in events.events(conn, *key)
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_a_second_worker_leaves_a_job_that_the_first_is_at(store: Store, project_id: int) -> None:
-    for place in itertools.count(1):
-        key = JobKey(project_id, f"shared-{place}")
+    for statement in itertools.count(1):
+        key = JobKey(project_id, f"shared-{statement}")
         with_fresh_facts(store, key, forward=False)
         seen: list[KeptFold | None] = []
 
-        interrupted(store, key, None, place, partial(_refresh_too, store, key, seen))
+        interrupted(store, key, None, statement, partial(_refresh_too, store, key, seen))
         if not seen:
-            assert place >= FEWEST_STATEMENTS
+            assert statement >= FEWEST_STATEMENTS
             break
         assert seen == [None]
         assert stored(store, key) == recomputed(store, key, LATE_IN_IT)

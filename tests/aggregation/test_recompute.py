@@ -28,7 +28,7 @@ from tests.builders.record import event
 from tests.builders.rollups import expected_rollups, stored_rollups
 
 LATER = NOON + 100 * HOUR
-"""As of when everything is recomputed."""
+"""The instant as of which everything is recomputed."""
 
 
 def fill(url: str, jobs: int) -> None:
@@ -53,17 +53,17 @@ def recomputed(
     url: str, *, processes: int = 1, from_start: bool = False
 ) -> tuple[RecomputePosition | None, list[int]]:
     """Recompute; return what was done, and how far it was at each report."""
-    told_of: list[int] = []
+    progress: list[int] = []
 
-    def report(place: RecomputePosition, _jobs: int) -> None:
-        told_of.append(place.jobs)
+    def report(position: RecomputePosition, _jobs: int) -> None:
+        progress.append(position.jobs)
 
     done = recompute(url, lambda: LATER, report, processes=processes, from_start=from_start)
-    return done, told_of
+    return done, progress
 
 
-def wrongs(url: str) -> int:
-    """Count what is not what the events say, in ledgers and rollups."""
+def count_differences(url: str) -> int:
+    """Count the differences from the events, in ledgers and rollups."""
     store = open_store(url)
     try:
         verdicts = list(verify(store))
@@ -83,7 +83,7 @@ def test_every_job_of_every_project_is_recomputed(database_url: str) -> None:
     assert done.jobs == 20
     assert reports[-1] == 20
     assert reports == sorted(reports)
-    assert wrongs(database_url) == 0
+    assert count_differences(database_url) == 0
 
 
 def test_whatever_was_wrong_is_put_right(database_url: str) -> None:
@@ -95,7 +95,7 @@ def test_whatever_was_wrong_is_put_right(database_url: str) -> None:
 
     recomputed(database_url)
 
-    assert wrongs(database_url) == 0
+    assert count_differences(database_url) == 0
 
 
 def test_an_empty_store_is_recomputed_at_once(database_url: str) -> None:
@@ -125,7 +125,7 @@ def test_a_server_may_go_on_meanwhile(store: Store, database_url: str) -> None:
         pass
 
     assert moved > 0
-    assert wrongs(database_url) == 0
+    assert count_differences(database_url) == 0
 
 
 def project_of(store: Store) -> int:
@@ -165,4 +165,4 @@ def test_a_run_that_was_killed_leaves_nothing_by_halves_and_is_gone_on_with(
     assert done is not None
     assert done.jobs == 40
     assert reports[0] > 5
-    assert wrongs(database_url) == 0
+    assert count_differences(database_url) == 0

@@ -25,7 +25,7 @@ LATER = NOON + 100 * HOUR
 
 @pytest.fixture
 def jobs(store: Store, project_id: int) -> list[str]:
-    """Return the names of jobs with all kinds of stories, of which nothing is folded yet."""
+    """Return the names of jobs of all kinds, none of which is folded yet."""
     names = [f"job-{number}" for number in range(12)]
     for number, name in enumerate(names):
         deliver(
@@ -54,7 +54,7 @@ def refolded(store: Store, project_id: int, jobs: list[str], ids: CohortIds | No
 
 
 def is_exact(store: Store) -> bool:
-    """Whether every number is what the events say."""
+    """Whether every number follows from the events."""
     verdicts = list(verify(store))
     assert not any(verdict.pending for verdict in verdicts)
     assert [verdict.differences for verdict in verdicts if verdict.differences] == []

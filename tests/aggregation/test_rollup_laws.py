@@ -1,4 +1,4 @@
-"""Rollups are the sum of what the jobs' events say, whatever came in when and was taken back."""
+"""Rollups are the sum over the jobs' events, whatever arrived when and was taken back."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,18 +38,18 @@ _fleets = st.lists(timelines, min_size=1, max_size=3)
 
 
 class Life:
-    """A job to which things happen."""
+    """A job with its batches still to deliver."""
 
     def __init__(self, store: Store, key: JobKey, timeline: Timeline, chance: Random) -> None:
         self.store, self.key, self.chance = store, key, chance
         self.timeline = timeline
-        told = list(timeline.events)
-        chance.shuffle(told)
-        self.batches = in_batches(told, chance)
-        self.known: KeptFold | None = None
+        events = list(timeline.events)
+        chance.shuffle(events)
+        self.batches = in_batches(events, chance)
+        self.kept_fold: KeptFold | None = None
         self.now_us = timeline.as_of
 
-    def be_told(self) -> None:
+    def deliver_next(self) -> None:
         offsets = self.timeline.offsets if self.chance.random() < 0.3 else None
         deliver(self.store, self.key, self.batches.pop(), offsets)
 
@@ -60,13 +60,13 @@ class Life:
         }
         deliver(self.store, self.key, [event(JobFacts, self.now_us, **members)])
 
-    def be_refreshed(self) -> None:
+    def refresh_ledger(self) -> None:
         self.now_us += self.chance.choice([0, 1, 5_000_000_000])
-        known = self.known if self.chance.random() < 0.7 else None
-        # One that was not used is not up to date any more, and has to be told apart.
-        self.known = refreshed(self.store, self.key, self.now_us, known) or self.known
+        kept_fold = self.kept_fold if self.chance.random() < 0.7 else None
+        # A fold that was not used is out of date, and must be recognised as such.
+        self.kept_fold = refreshed(self.store, self.key, self.now_us, kept_fold) or self.kept_fold
 
-    def be_judged(self) -> None:
+    def correct_cause(self) -> None:
         cause = self.chance.choice([Cause.NETWORK, Cause.HOST])
         verdict = FailureVerdict(Origin.INFRA, cause, "seen", "maker", self.now_us)
         try:
@@ -74,7 +74,7 @@ class Life:
         except (NoFailure, NothingThere):
             return
 
-    def be_excluded(self) -> None:
+    def exclude_job(self) -> None:
         start = self.now_us - self.chance.randrange(10_000_000_000)
         window = self.chance.choice([Exclusion(), Exclusion(start), Exclusion(start, self.now_us)])
         try:
@@ -86,7 +86,7 @@ class Life:
         except NothingThere:
             return
 
-    def be_deleted(self) -> None:
+    def remove_job(self) -> None:
         self.store.write(lambda conn: delete_job(conn, self.key))
 
     def move_a_cohort(self) -> None:
@@ -99,35 +99,38 @@ class Life:
                 lambda conn: cohort_cap.move(conn, day, [row.cohort_id], own=not row.kept)
             )
 
-    def go_on(self) -> None:
+    def act_once(self) -> None:
         acts = [
-            self.be_refreshed,
-            self.be_refreshed,
+            self.refresh_ledger,
+            self.refresh_ledger,
             self.change_team,
-            self.be_judged,
-            self.be_excluded,
+            self.correct_cause,
+            self.exclude_job,
             self.move_a_cohort,
         ]
         if self.batches:
-            acts += [self.be_told] * 4
+            acts += [self.deliver_next] * 4
         if self.chance.random() < 0.1:
-            acts = [self.be_deleted]
+            acts = [self.remove_job]
         self.chance.choice(acts)()
 
 
-def check_a_life_of(store: Store, fleet: Sequence[Timeline], chance: Random) -> None:
+def check_random_acts(store: Store, fleet: Sequence[Timeline], chance: Random) -> None:
     clear(store)
     project_id = store.write(lambda conn: create_project(conn, "research", RECEIVED_AT))
     lives = [
         Life(
-            store, JobKey(project_id, f"job-{number}"), replace(one, limits=DEFAULT_LIMITS), chance
+            store,
+            JobKey(project_id, f"job-{number}"),
+            replace(timeline, limits=DEFAULT_LIMITS),
+            chance,
         )
-        for number, one in enumerate(fleet)
+        for number, timeline in enumerate(fleet)
     ]
     for _ in range(chance.randrange(4, 24)):
-        chance.choice(lives).go_on()
+        chance.choice(lives).act_once()
     for life in lives:
-        life.be_refreshed()
+        life.refresh_ledger()
     check_rollups(store)
 
 
@@ -136,4 +139,4 @@ def check_a_life_of(store: Store, fleet: Sequence[Timeline], chance: Random) -> 
 def test_rollups_sum_up_what_the_events_say(
     store: Store, fleet: Sequence[Timeline], chance: Random
 ) -> None:
-    check_a_life_of(store, fleet, chance)
+    check_random_acts(store, fleet, chance)

@@ -45,28 +45,28 @@ def facts(at: int = NOON, **members: object) -> Event:
 
 def long_job(days: int = DAYS) -> list[Event]:
     """Attempts of a day each, with steps and saves; one in five fails, the last is lost."""
-    told: list[Event] = [facts(team="nlp", gpus=64)]
+    events: list[Event] = [facts(team="nlp", gpus=64)]
     for number in range(days):
         began, named = NOON + number * DAY_US, {"attempt": number}
-        told.append(event(AttemptStarted, began, gpus=64, code_version="1", **named))
-        told.append(event(PhaseStarted, began + MINUTE, phase=Phase.TRAIN_LOOP, **named))
+        events.append(event(AttemptStarted, began, gpus=64, code_version="1", **named))
+        events.append(event(PhaseStarted, began + MINUTE, phase=Phase.TRAIN_LOOP, **named))
         for part in range(4):
             at = began + HOUR + part * 5 * HOUR
             step = number * 4 + part
-            told.append(progress(step, at, tokens=step * 1_000, **named))
-            told.append(
+            events.append(progress(step, at, tokens=step * 1_000, **named))
+            events.append(
                 event(SpanOver, at + MINUTE, phase=Phase.CHECKPOINT_BLOCKING, start=at, **named)
             )
-            told.append(event(CheckpointSaved, at + MINUTE, step=step, **named))
+            events.append(event(CheckpointSaved, at + MINUTE, step=step, **named))
         if number < days - 1:
             failed = {"outcome": Outcome.FAILED, "origin": Origin.INFRA, "cause": Cause.NETWORK}
             ended = failed if number % 5 == 0 else {"outcome": Outcome.COMPLETED}
-            told.append(event(AttemptEnded, began + 23 * HOUR, **ended, **named))
-    return told
+            events.append(event(AttemptEnded, began + 23 * HOUR, **ended, **named))
+    return events
 
 
 def rebuilt(store: Store, key: JobKey, events: list[Event], now_us: int) -> Rollups:
-    """Return the rollups of another project that is told everything at once."""
+    """Return the rollups of another project that gets everything at once."""
     elsewhere = store.write(lambda conn: create_project(conn, "rebuilt", RECEIVED_AT))
     deliver(store, JobKey(elsewhere, key.job), events)
     refreshed(store, JobKey(elsewhere, key.job), now_us)
@@ -81,12 +81,12 @@ def test_a_change_of_team_moves_every_cell_of_sixty_days(store: Store, project_i
     key, now_us = JobKey(project_id, "llm-70b"), NOON + DAYS * DAY_US
     events = long_job()
     deliver(store, key, events)
-    known = refreshed(store, key, now_us)
+    kept_fold = refreshed(store, key, now_us)
     before = check_rollups(store)
     moved = [facts(now_us, team="vision", gpus=64)]
 
     deliver(store, key, moved)
-    refreshed(store, key, now_us + SECOND, known)
+    refreshed(store, key, now_us + SECOND, kept_fold)
 
     after = check_rollups(store)
     assert {label.team for _, _, _, (label, _) in before} == {"nlp"}
@@ -102,15 +102,15 @@ def test_what_one_more_event_costs_does_not_grow_with_the_job(
     for days in (2, DAYS):
         key = JobKey(project_id, f"of {days} days")
         events = long_job(days)
-        said_at = events[-1].at
+        last_at = events[-1].at
         deliver(store, key, events)
-        known = refreshed(store, key, said_at + MINUTE)
+        kept_fold = refreshed(store, key, last_at + MINUTE)
         before = stored_rollups(store)
-        deliver(store, key, [progress(days * 4, said_at + 2 * MINUTE, attempt=days - 1)])
-        refreshed(store, key, said_at + 2 * MINUTE, known)
+        deliver(store, key, [progress(days * 4, last_at + 2 * MINUTE, attempt=days - 1)])
+        refreshed(store, key, last_at + 2 * MINUTE, kept_fold)
         after = stored_rollups(store)
         places = before.keys() | after.keys()
-        counts.append(sum(before.get(place) != after.get(place) for place in places))
+        counts.append(sum(before.get(cell) != after.get(cell) for cell in places))
     assert counts == [2, 2]
     check_rollups(store)
 
@@ -120,11 +120,11 @@ def test_buckets_of_time_add_up_to_the_ledger(store: Store, project_id: int) -> 
     deliver(store, key, long_job())
     refreshed(store, key, now_us)
 
-    found = check_rollups(store)
+    rows_checked = check_rollups(store)
 
     ledger = recomputed(store, key, now_us)
     for grain in ("hourly", "daily"):
-        rows = [row for place, row in found.items() if place[0] == grain]
+        rows = [row for cell, row in rows_checked.items() if cell[0] == grain]
         for category, us in _by_category(ledger).items():
             assert sum(row.get(f"{category}_us", 0) for row in rows) == us
             assert sum(row.get(f"{category}_weighted_us", 0) for row in rows) == 64 * us
@@ -134,10 +134,10 @@ def test_buckets_of_time_add_up_to_the_ledger(store: Store, project_id: int) -> 
 
 
 def _by_category(ledger: JobLedger) -> dict[Category, int]:
-    found: dict[Category, int] = {}
+    by_category: dict[Category, int] = {}
     for share in ledger.shares:
-        found[share.category] = found.get(share.category, 0) + share.us
-    return found
+        by_category[share.category] = by_category.get(share.category, 0) + share.us
+    return by_category
 
 
 def test_another_version_of_the_code_is_another_cohort_from_its_attempt_on(
@@ -165,7 +165,7 @@ def test_another_version_of_the_code_is_another_cohort_from_its_attempt_on(
     assert hours == {NOON: ("1", "64-127"), NOON + HOUR_US: ("2", "64-127")}
 
 
-def moved_about(store: Store, day: ProjectDay, stop: threading.Event) -> None:
+def move_cohorts(store: Store, day: ProjectDay, stop: threading.Event) -> None:
     """Put cohorts into ``other`` and take them out again, whoever is adding to them."""
     own = False
     while not stop.wait(0.005):
@@ -184,19 +184,19 @@ def test_several_workers_and_moves_leave_the_rollups_as_the_events_say(
 
     def send(steps: Iterator[int]) -> None:
         for step in steps:
-            for place, key in enumerate(keys):
-                told = [
+            for index, key in enumerate(keys):
+                batch = [
                     progress(step, NOON + step * MINUTE),
-                    facts(NOON + step, team=str((step + place) % 4), gpus=place),
+                    facts(NOON + step, team=str((step + index) % 4), gpus=index),
                 ]
-                deliver(store, key, told)
+                deliver(store, key, batch)
 
     threads = [
         threading.Thread(target=send, args=(itertools.islice(itertools.count(n, 2), 12),))
         for n in range(2)
     ]
     moving = threading.Thread(
-        target=moved_about, args=(store, ProjectDay(project_id, DAY_OF_NOON), stop)
+        target=move_cohorts, args=(store, ProjectDay(project_id, DAY_OF_NOON), stop)
     )
     moving.start()
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What is stored is held against the events, value by value."""
+"""Stored rows are compared with the events, value by value."""
 
 import pytest
 from sqlalchemy import Table, delete, update
@@ -78,9 +78,9 @@ def test_a_planted_difference_is_found(
 
     assert not verdict.pending
     assert verdict.key == key
-    found = {difference.what.split()[0] for difference in verdict.differences}
-    assert found == {table.name}
-    named = [one.what.split()[-1].split(".")[0] for one in verdict.differences]
+    tables = {difference.what.split()[0] for difference in verdict.differences}
+    assert tables == {table.name}
+    named = [difference.what.split()[-1].split(".")[0] for difference in verdict.differences]
     assert column in named
 
 

@@ -25,13 +25,13 @@ def day(store: Store, project_id: int) -> ProjectDay:
     """Return the first of two days on which jobs of two cohorts ran."""
     for team, hours in (("nlp", 20), ("vision", 2)):
         key = JobKey(project_id, team)
-        told = [
+        events = [
             event(JobFacts, team=team),
             event(AttemptStarted, gpus=8),
             event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
             event(AttemptEnded, NOON + hours * HOUR, outcome=Outcome.FAILED),
         ]
-        deliver(store, key, told)
+        deliver(store, key, events)
         refreshed(store, key, NOON + 2 * DAY_US)
     return ProjectDay(project_id, NOON - NOON % DAY_US)
 
@@ -41,16 +41,16 @@ def verified(store: Store) -> list[DayVerdict]:
 
 
 def differences(store: Store) -> list[RollupDifference]:
-    return [one for day in verified(store) for one in day.differences]
+    return [difference for day in verified(store) for difference in day.differences]
 
 
 def test_nothing_differs_in_what_was_rolled_up(store: Store, day: ProjectDay) -> None:
-    found = verified(store)
-    assert [(one.day_us, one.differences) for one in found] == [
+    days = verified(store)
+    assert [(day.day_us, day.differences) for day in days] == [
         (day.day_us, ()),
         (day.day_us + DAY_US, ()),
     ]
-    assert all(one.cells > 10 for one in found)
+    assert all(day.cells > 10 for day in days)
 
 
 def test_nothing_differs_where_cohorts_are_in_other(store: Store, day: ProjectDay) -> None:
@@ -66,7 +66,10 @@ def test_projects_are_compared_each_for_itself(store: Store, day: ProjectDay) ->
     deliver(store, key, [event(AttemptStarted, gpus=8)])
     refreshed(store, key, NOON + MINUTE)
 
-    assert {one.project_id for one in verified(store)} == {day.project_id, elsewhere}
+    assert {verified_day.project_id for verified_day in verified(store)} == {
+        day.project_id,
+        elsewhere,
+    }
     assert differences(store) == []
 
 
@@ -83,19 +86,19 @@ def test_a_planted_wrong_cell_is_found(store: Store, day: ProjectDay, table: Tab
 
     key = store.write(plant)
 
-    (found,) = differences(store)
-    assert found.project_id == day.project_id
-    assert found.what == " ".join([table.name, *map(str, key[1:]), measure])
-    assert found.stored == int(str(found.recomputed)) + 1
+    (difference,) = differences(store)
+    assert difference.project_id == day.project_id
+    assert difference.what == " ".join([table.name, *map(str, key[1:]), measure])
+    assert difference.stored == int(str(difference.recomputed)) + 1
 
 
 @pytest.mark.usefixtures("day")
 @pytest.mark.parametrize("table", ROLLUPS, ids=str)
 def test_a_missing_row_is_found(store: Store, table: Table) -> None:
     store.write(lambda conn: conn.execute(delete(table)))
-    found = differences(store)
-    assert {one.stored for one in found} == {"nothing"}
-    assert {one.what.split()[0] for one in found} == {table.name}
+    reported = differences(store)
+    assert {difference.stored for difference in reported} == {"nothing"}
+    assert {difference.what.split()[0] for difference in reported} == {table.name}
 
 
 def test_a_row_of_a_day_without_contributions_is_found(store: Store, day: ProjectDay) -> None:
@@ -105,16 +108,16 @@ def test_a_row_of_a_day_without_contributions_is_found(store: Store, day: Projec
         conn.execute(insert(schema.rollup_daily), row)
 
     store.write(plant)
-    found = differences(store)
-    assert {one.recomputed for one in found} == {"nothing"}
-    assert {one.what.split()[1] for one in found} == {str(9 * DAY_US)}
+    reported = differences(store)
+    assert {difference.recomputed for difference in reported} == {"nothing"}
+    assert {difference.what.split()[1] for difference in reported} == {str(9 * DAY_US)}
 
 
 @pytest.mark.usefixtures("day")
-def test_a_contribution_that_no_job_says_is_found(store: Store) -> None:
+def test_a_contribution_of_no_job_is_found(store: Store) -> None:
     more = update(schema.contribution).values(failures=schema.contribution.c.failures + 1)
     store.write(lambda conn: conn.execute(more))
-    assert {one.what.split()[-1] for one in differences(store)} == {"failures"}
+    assert {difference.what.split()[-1] for difference in differences(store)} == {"failures"}
 
 
 @pytest.mark.usefixtures("day")

@@ -60,7 +60,7 @@ def record() -> Recorded:
         _send(recorder)
         _correct(recorder)
         _read_jobs(recorder)
-        _ask_of_the_fleet(recorder)
+        _read_fleet(recorder)
         _find_regressions(recorder)
         _notify(recorder)
         _operate(recorder)
@@ -114,7 +114,7 @@ def _read_jobs(recorder: Recording) -> None:
     recorder.ask("read_productivity", "GET /v1/jobs/llm-0217/productivity?step=1d", as_csv=True)
 
 
-def _ask_of_the_fleet(recorder: Recording) -> None:
+def _read_fleet(recorder: Recording) -> None:
     fleet = "GET /v1/fleet"
     grouped = f"{WEEK}&group_by=team&where=team:pretraining"
     recorder.ask("read_fleet_summary", f"{fleet}/summary?{grouped}", as_csv=True)
@@ -129,7 +129,7 @@ def _ask_of_the_fleet(recorder: Recording) -> None:
     )
     recorder.ask("estimate_run", f"GET /v1/estimate?{RUN}")
     scenarios = ["halve infra failures", "cut pt2_compile by 40 %"]
-    query = "&".join(f"scenario={each}".replace("%", "%25") for each in scenarios)
+    query = "&".join(f"scenario={scenario}".replace("%", "%25") for scenario in scenarios)
     recorder.ask("read_what_if", f"GET /v1/what-if?{MONTH}&{query}", as_csv=True)
     recorder.ask("ask_what_if", f"POST /v1/what-if?{MONTH}", {"scenarios": scenarios})
 

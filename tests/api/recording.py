@@ -1,4 +1,4 @@
-"""Asks the application and records what it answers, for the examples of its description.
+"""Calls the application and records its answers, for the examples of its description.
 
 Answers are real. Their lists are cut to two items, and random texts (keys, secrets) are replaced by
 fixed ones.
@@ -78,7 +78,7 @@ class Switch:
 
 @dataclass
 class Recording:
-    """Asks the application, and records what it answers."""
+    """Calls the application, and records its answers."""
 
     client: TestClient
     store: Store
@@ -134,15 +134,15 @@ class Recording:
     def _keep(self, example: Example, answer: Response, media: str) -> None:
         assert answer.status_code < 400 or answer.status_code == 503, answer.text
         is_json = answer.headers["content-type"].startswith(JSON)
-        shown = _shortened(answer.json()) if is_json else _first_lines(answer.text)
-        example["answers"].setdefault(str(answer.status_code), {})[media] = shown
+        excerpt = _shortened(answer.json()) if is_json else _first_lines(answer.text)
+        example["answers"].setdefault(str(answer.status_code), {})[media] = excerpt
 
 
 def _shortened(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _shortened(each) for name, each in value.items()}
+        return {name: _shortened(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_shortened(each) for each in value[:MOST_ITEMS]]
+        return [_shortened(item) for item in value[:MOST_ITEMS]]
     return value
 
 

@@ -1,4 +1,4 @@
-"""What every answer carries, and what the log says of every request."""
+"""The headers of every answer, and the log line of every request."""
 
 import json
 import logging
@@ -25,16 +25,16 @@ def test_every_answer_carries_its_request_id(service: Service, path: str) -> Non
 def test_a_request_id_that_is_no_plain_word_is_replaced(service: Service, sent: str) -> None:
     headers = {b"X-Request-Id": sent.encode()}
     answer = service.client.get("/nowhere", headers=headers)
-    made = answer.headers["x-request-id"]
-    assert len(made) == 32
-    assert answer.json()["instance"] == f"urn:req:{made}"
+    request_id = answer.headers["x-request-id"]
+    assert len(request_id) == 32
+    assert answer.json()["instance"] == f"urn:req:{request_id}"
 
 
 def test_each_request_leaves_one_line_that_names_the_route_and_not_the_key(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = service.key({"read"})
-    with caplog.at_level(logging.INFO, "ett_service.api.app"):
+    with caplog.at_level(logging.INFO, "ett_service.api.access"):
         service.client.get(
             "/v1/jobs/secret-job",
             headers={"Authorization": f"Bearer {key}", "X-Request-Id": "r-1"},
@@ -58,7 +58,7 @@ def test_each_request_leaves_one_line_that_names_the_route_and_not_the_key(
 def test_a_request_that_no_route_takes_leaves_a_line_too(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, "ett_service.api.app"):
+    with caplog.at_level(logging.INFO, "ett_service.api.access"):
         service.client.get("/a%0Ab")
     (record,) = caplog.records
     assert "\n" not in record.getMessage()

@@ -29,7 +29,7 @@ class Row(BaseModel):
     by_colour: dict[Colour, float] | None
     worth: dict[Colour, float | None]
     labels: dict[str, str]
-    told: list[int]
+    numbers: list[int]
     either: int | str
     worded: Colour | Literal["none"] | None
 
@@ -47,26 +47,26 @@ def test_columns_follow_from_the_schema() -> None:
         ("worth.red", ColumnKind.NUMBER),
         ("worth.blue", ColumnKind.NUMBER),
         ("labels", ColumnKind.JSON),
-        ("told", ColumnKind.JSON),
+        ("numbers", ColumnKind.JSON),
         ("either", ColumnKind.JSON),
         ("worded", ColumnKind.TEXT),
     ]
 
 
 def test_a_word_that_an_object_leaves_out_is_0_and_one_of_no_object_is_null() -> None:
-    column = next(one for one in columns_of(Row) if one.name == "by_colour.red")
+    column = next(column for column in columns_of(Row) if column.name == "by_colour.red")
     assert column.value({"by_colour": {"blue": 2.0}}) == 0
     assert column.value({"by_colour": {"red": 2.0}}) == 2.0
     assert column.value({"by_colour": None}) is None
 
 
 def test_what_may_be_null_is_null_and_not_0_where_it_is_so() -> None:
-    column = next(one for one in columns_of(Row) if one.name == "worth.red")
+    column = next(column for column in columns_of(Row) if column.name == "worth.red")
     assert column.value({"worth": {"red": None}}) is None
 
 
 def test_a_member_of_an_object_that_is_null_is_null() -> None:
-    count = next(one for one in columns_of(Row) if one.name == "inner.count")
+    count = next(column for column in columns_of(Row) if column.name == "inner.count")
     assert count.value({"inner": None}) is None
     assert count.value({"inner": {"count": 3}}) == 3
 

@@ -16,16 +16,16 @@ JSON = "application/json"
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(description())
-    return found
+    parsed: dict[str, Any] = json.loads(description())
+    return parsed
 
 
 def _rounded(value: Any) -> Any:
     """Leave out the last digits of numbers, which depend on the machine."""
     if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
+        return {name: _rounded(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_rounded(each) for each in value]
+        return [_rounded(item) for item in value]
     if isinstance(value, str) and "\r\n" in value:
         return [[_rounded_cell(cell) for cell in line.split(",")] for line in value.splitlines()]
     return float(f"{value:.6g}") if isinstance(value, float) else value
@@ -50,7 +50,7 @@ def _schemas(document: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any
 
 
 def test_the_examples_are_what_is_answered_today() -> None:
-    fresh = {name: each for noun in record().values() for name, each in noun.items()}
+    fresh = {name: examples for noun in record().values() for name, examples in noun.items()}
     assert sorted(examples()) == sorted(fresh), "run: make openapi"
     for operation, example in examples().items():
         assert _rounded(fresh[operation]) == _rounded(example), f"{operation}: run make openapi"

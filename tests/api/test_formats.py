@@ -45,7 +45,7 @@ LISTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("/v1/markers", "markers", {}),
     ("/v1/keys", "keys", {}),
 )
-"""Each list, the member of its answer that holds the rows, and what it is asked."""
+"""Each list, the member of its answer that holds the rows, and its query."""
 
 
 def _file(service: Service, path: str, form: str, **query: Any) -> Any:
@@ -76,7 +76,7 @@ def _at(row: Any, name: str) -> Any:
 
 
 @pytest.fixture
-def told_service(service: Service) -> Service:
+def filled_service(service: Service) -> Service:
     service.ingest(
         [*failing_job(), *failing_job("other"), wire_event("job", 1, labels={"=a": "+b"})]
     )
@@ -85,11 +85,11 @@ def told_service(service: Service) -> Service:
     return service
 
 
-def test_every_list_is_the_same_in_each_format(told_service: Service) -> None:
+def test_every_list_is_the_same_in_each_format(filled_service: Service) -> None:
     for path, member, query in LISTS:
-        rows = told_service.get(path, **query)[member]
-        as_csv = _csv(told_service, path, **query)
-        as_parquet = _parquet(told_service, path, **query)
+        rows = filled_service.get(path, **query)[member]
+        as_csv = _csv(filled_service, path, **query)
+        as_parquet = _parquet(filled_service, path, **query)
         assert len(as_csv) == as_parquet.num_rows == len(rows), path
         assert rows or member == "corrections", path
         for row, cells, typed in zip(rows, as_csv, as_parquet.to_pylist(), strict=True):
@@ -117,11 +117,11 @@ def _assert_same(name: str, value: Any, cell: str, typed: Any) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_page_says_in_a_header_where_the_next_one_begins(told_service: Service) -> None:
-    page = told_service.get("/v1/jobs", limit=1)
-    answer = _file(told_service, "/v1/jobs", "csv", limit=1)
+def test_a_header_of_a_page_has_the_cursor_of_the_next(filled_service: Service) -> None:
+    page = filled_service.get("/v1/jobs", limit=1)
+    answer = _file(filled_service, "/v1/jobs", "csv", limit=1)
     assert answer.headers["ETT-Next-Cursor"] == page["next_cursor"]
-    last = _file(told_service, "/v1/jobs", "csv", limit=1, cursor=page["next_cursor"])
+    last = _file(filled_service, "/v1/jobs", "csv", limit=1, cursor=page["next_cursor"])
     assert "ETT-Next-Cursor" not in last.headers
 
 
@@ -138,8 +138,8 @@ def test_a_list_without_rows_has_the_columns_that_it_always_has(service: Service
 
 
 @ON_ONE_ENGINE
-def test_instants_and_numbers_have_types_of_their_own(told_service: Service) -> None:
-    jobs = _parquet(told_service, "/v1/jobs").schema
+def test_instants_and_numbers_have_types_of_their_own(filled_service: Service) -> None:
+    jobs = _parquet(filled_service, "/v1/jobs").schema
     assert jobs.field("started_at").type == pa.timestamp("us", tz="UTC")
     assert jobs.field("gpus").type == pa.int64()
     assert jobs.field("ett_ratio").type == pa.float64()
@@ -148,11 +148,11 @@ def test_instants_and_numbers_have_types_of_their_own(told_service: Service) -> 
 
 
 @ON_ONE_ENGINE
-def test_a_title_that_is_a_formula_stays_text_in_a_spreadsheet(told_service: Service) -> None:
-    (marker,) = _csv(told_service, "/v1/markers")
+def test_a_title_that_is_a_formula_stays_text_in_a_spreadsheet(filled_service: Service) -> None:
+    (marker,) = _csv(filled_service, "/v1/markers")
     assert marker["title"] == "'=cmd|' /C calc'!A0"
     assert marker["at"] == "2026-03-01T12:10:00.000000Z"
-    (typed,) = _parquet(told_service, "/v1/markers").to_pylist()
+    (typed,) = _parquet(filled_service, "/v1/markers").to_pylist()
     assert typed["title"] == "=cmd|' /C calc'!A0"
     assert typed["at"] == datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
 

@@ -107,7 +107,7 @@ def test_no_body_and_no_encoding_makes_it_fail(service: Service, body: bytes, wo
 
 @settings(QUIET, max_examples=25)
 @given(st.lists(good_events, min_size=1, max_size=6), sent_at)
-def test_every_page_of_a_job_can_be_read_whatever_was_told(
+def test_every_page_of_a_job_can_be_read_whatever_was_sent(
     service: Service, events: list[dict[str, Any]], sent: str | None
 ) -> None:
     around = {"producer": "p"} if sent is None else {"producer": "p", "sent_at": sent}
@@ -116,13 +116,13 @@ def test_every_page_of_a_job_can_be_read_whatever_was_told(
     for path in ("", "/ledger", "/events", "/stages", "/trace"):
         assert service.client.get(f"/v1/jobs/llm-70b{path}").status_code == 200
     for path, form in (("summary", "parquet"), ("jobs/top", "json")):
-        asked = {"from": "1999-01-01T00:00:00Z", "format": form}
-        assert service.client.get(f"/v1/fleet/{path}", params=asked).status_code == 200
+        query = {"from": "1999-01-01T00:00:00Z", "format": form}
+        assert service.client.get(f"/v1/fleet/{path}", params=query).status_code == 200
     assert service.client.get("/metrics").status_code == 200
     assert service.client.get("/v1/jobs").status_code == 200
 
 
-said = st.dictionaries(
+bodies = st.dictionaries(
     st.sampled_from(
         ["at", "end", "kind", "title", "labels", "id", "cause", "origin", "why", "from", "to",
          "windows", "evil", "until", "cohort", "phase", "verdict"]
@@ -139,13 +139,13 @@ said = st.dictionaries(
          ("PUT", "/v1/jobs/llm-70b/attempts/0/verdict"), ("POST", "/v1/regressions/mutes"),
          ("POST", "/v1/regressions/x/triage"), ("POST", "/v1/regressions/x/mute")]
     ),
-    said,
+    bodies,
 )  # fmt: skip
 def test_nothing_that_people_say_makes_it_fail(
-    service: Service, place: tuple[str, str], said: dict[str, Any]
+    service: Service, route: tuple[str, str], members: dict[str, Any]
 ) -> None:
-    body, media = json.dumps(said), {"Content-Type": "application/json"}
-    answer = service.client.request(*place, content=body, headers=media)
+    body, media = json.dumps(members), {"Content-Type": "application/json"}
+    answer = service.client.request(*route, content=body, headers=media)
     assert answer.status_code in (200, 201, 400, 404, 409, 422), answer.text
     assert service.client.get("/v1/markers").status_code == 200
 

@@ -85,7 +85,7 @@ def test_another_schema_is_named(store: Store) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_store_out_of_reach_is_named_and_asked_to_wait_for(store: Store) -> None:
+def test_a_store_out_of_reach_is_named_with_a_time_to_retry(store: Store) -> None:
     down = OutOfReach(store)
     with _served(down, None) as client:
         down.reachable = False

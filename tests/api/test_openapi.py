@@ -71,8 +71,8 @@ COMMITTED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(description())
-    return found
+    parsed: dict[str, Any] = json.loads(description())
+    return parsed
 
 
 def _operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -116,26 +116,26 @@ def test_every_refusal_is_declared_as_a_problem(document: dict[str, Any]) -> Non
         if name.partition(" ")[2].startswith("/v1"):
             assert {"401", "403", "422", "503"} <= refusals.keys()
         if name != "GET /readyz":
-            assert all(list(each["content"]) == [MEDIA_TYPE] for each in refusals.values())
+            assert all(list(refusal["content"]) == [MEDIA_TYPE] for refusal in refusals.values())
 
 
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
-    found: list[str] = []
+    references: list[str] = []
 
     def walk(node: object) -> None:
         if isinstance(node, dict):
             if isinstance(node.get("$ref"), str):
-                found.append(node["$ref"])
-            for each in node.values():
-                walk(each)
+                references.append(node["$ref"])
+            for child in node.values():
+                walk(child)
         elif isinstance(node, list):
-            for each in node:
-                walk(each)
+            for child in node:
+                walk(child)
 
     walk(document)
-    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
-    assert set(found) - known == set()
-    assert "#/components/schemas/Event" in found
+    declared = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert set(references) - declared == set()
+    assert "#/components/schemas/Event" in references
 
 
 def test_no_two_answers_share_a_name(document: dict[str, Any]) -> None:

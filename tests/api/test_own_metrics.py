@@ -1,4 +1,4 @@
-"""What a process tells of itself."""
+"""The metrics of a process about itself."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_requests_are_counted_by_few_labels(own: OwnMetrics) -> None:
     assert durations == {labelled(route="/v1/jobs/{job}"): 1, labelled(route="unmatched"): 2}
 
 
-def test_a_scrape_tells_how_long_it_took_and_what_was_left_out(own: OwnMetrics) -> None:
+def test_a_scrape_has_its_duration_and_what_was_left_out(own: OwnMetrics) -> None:
     own.count_scrape(0.25, 0)
     own.count_scrape(0.5, 3)
     page = _page(own)

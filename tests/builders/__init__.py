@@ -1,1 +1,1 @@
-"""What tests build: one module for each thing, so that none of them is built in two ways."""
+"""What tests build: a module for each, so that none is built in two ways."""

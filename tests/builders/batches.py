@@ -1,4 +1,4 @@
-"""Requests as senders make them, and what the decoder says to them."""
+"""Requests as senders make them, and what the decoder makes of them."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def batch(*events: dict[str, Any], now_us: int = NOON, **members: Any) -> Batch:
 
 
 def accepted(kind: str = "heartbeat", **members: Any) -> Arrival:
-    """Decode one event that is taken."""
+    """Decode one event that is accepted."""
     (arrival,) = batch(wire(kind, **members)).arrivals
     return arrival
 

@@ -6,7 +6,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 
-#: 2026-03-01T12:00:00Z: the instant at which most stories here begin.
+#: 2026-03-01T12:00:00Z: the instant at which most jobs here begin.
 NOON = 1_772_366_400 * SECOND
 #: When the server got it: an hour after.
 RECEIVED_AT = NOON + HOUR
@@ -20,7 +20,7 @@ def instant(text: str) -> int:
 
 
 class Clock:
-    """Shows what it was set to."""
+    """A clock that tests set."""
 
     def __init__(self, now_us: int = NOON + MINUTE) -> None:
         self.now_us = now_us

@@ -1,4 +1,4 @@
-"""Small fleets with figures that are known, folded and stored as the worker does."""
+"""Small fleets with known figures, folded and stored as by the worker."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from tests.builders.ledgers import deliver, refreshed
 from tests.builders.record import event, progress
 
 LATER = NOON + 400 * 24 * HOUR
-"""When everything here is long over."""
+"""An instant after the end of every job here."""
 
 
 def store_job(store: Store, project_id: int, job: str, events: Sequence[Event]) -> JobKey:
@@ -40,7 +40,7 @@ def calm_job(
     gpus: int | None = 8,
     **facts: Any,
 ) -> list[Event]:
-    """Tell a job of one attempt that begins *at* an instant; its phases last so many minutes."""
+    """Return a job of one attempt that begins *at* an instant; its phases last so many minutes."""
     events: list[Event] = [event(JobFacts, at, **facts), event(AttemptStarted, at, gpus=gpus)]
     lengths = {
         Phase.LAUNCHER_INIT: initialising,
@@ -63,7 +63,7 @@ def calm_job(
 
 
 def failing_job(at: int, origin: Origin = Origin.INFRA, **facts: Any) -> list[Event]:
-    """Tell a job on 8 accelerators that fails once, *at* which it begins.
+    """Return a job on 8 accelerators that begins *at* an instant and fails once.
 
     It initialises for 10 minutes, trains a step a minute, fails after 50 without a save; 5
     minutes later it initialises again for 10, restores step 30, and repeats 20 minutes of the

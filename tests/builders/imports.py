@@ -23,11 +23,11 @@ def imported(*paths: Path, job: str | None = None) -> tuple[Wire, Report]:
 def ledgers(*paths: Path, job: str | None = None) -> dict[str, JobLedger]:
     """The ledger of each job in the logs, a day after its last event."""
     jobs: dict[str, Wire] = {}
-    for one in imported(*paths, job=job)[0]:
-        jobs.setdefault(one["job"], []).append(one)
+    for sent in imported(*paths, job=job)[0]:
+        jobs.setdefault(sent["job"], []).append(sent)
     folded = {}
-    for name, told in jobs.items():
-        events = [event(one) for one in told]
+    for name, sent_of_job in jobs.items():
+        events = [event(sent) for sent in sent_of_job]
         folded[name] = fold(events, {}, max(e.at for e in events) + DAY_US)
     return folded
 
@@ -39,7 +39,7 @@ def ledger(*paths: Path, job: str | None = None) -> JobLedger:
 
 
 def seconds(of: JobLedger) -> dict[str, float]:
-    """What each category of the job took."""
+    """The time of each category of the job."""
     spent: dict[str, float] = {}
     for share in of.shares:
         spent[share.category] = spent.get(share.category, 0) + share.us / 1e6

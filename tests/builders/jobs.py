@@ -13,7 +13,7 @@ def at(minute: float) -> str:
 
 
 def wire_event(kind: str, minute: float, job: str = "llm-70b", **members: Any) -> dict[str, Any]:
-    """Build a wire event so many minutes after noon; its id tells it from every other."""
+    """Build a wire event so many minutes after noon; its id is unique."""
     event = {"type": kind, "job": job, "at": at(minute), **members}
     return {**event, "id": hashlib.sha256(repr(event).encode()).hexdigest()[:16]}
 
@@ -24,7 +24,7 @@ def wire_span(phase: str, start: float, end: float, **members: Any) -> dict[str,
 
 
 def failing_job(job: str = "llm-70b", **facts: Any) -> list[dict[str, Any]]:
-    """Tell a job of eight accelerators that fails once.
+    """Return a job of eight accelerators that fails once.
 
     Attempt 0: scheduling 0 to 1, hardware 1 to 3, init 3 to 8, compile 8 to 10, then a loop that
     blocks for a checkpoint of step 100 from 19 to 20 and fails at 30, at step 200. Attempt 1

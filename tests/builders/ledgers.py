@@ -44,20 +44,20 @@ def accept(
     events: Sequence[Event],
     offsets: Mapping[str, int] | None = None,
 ) -> None:
-    """Keep what is new among *events* and *offsets*, and mark the job."""
+    """Store what is new among *events* and *offsets*, and mark the job."""
     of_job, batch = key._asdict(), next(_batches)
     insert_new(conn, job, [{**of_job, "received_us": RECEIVED_AT}])
     rows = [
         {
             **of_job,
-            "id": one.id,
-            "type": one.type,
-            "at_us": one.at,
+            "id": fact.id,
+            "type": fact.type,
+            "at_us": fact.at,
             "received_us": RECEIVED_AT,
             "batch": batch,
-            "body": encode_body(one),
+            "body": encode_body(fact),
         }
-        for one in sorted(events, key=lambda one: one.id)
+        for fact in sorted(events, key=lambda fact: fact.id)
     ]
     insert_new(conn, event, rows)
     if offsets is not None:
@@ -91,15 +91,15 @@ def refreshed(
     store: Store,
     key: JobKey,
     now_us: int,
-    known: KeptFold | None = None,
+    kept_fold: KeptFold | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> KeptFold | None:
     """Refresh in a transaction of its own."""
-    return store.write(lambda conn: refresh(conn, key, now_us, known, limits))
+    return store.write(lambda conn: refresh(conn, key, now_us, kept_fold, limits))
 
 
 def stored(store: Store, key: JobKey) -> JobLedger | None:
-    """Read all that is kept of the job's ledger, segments and all."""
+    """Read the stored ledger of the job with its segments and checkpoints."""
     with store.reading() as conn:
         ledger = ledgers.job_ledger(conn, *key)
         segments = tuple(ledgers.segments(conn, *key))
@@ -112,7 +112,7 @@ def stored(store: Store, key: JobKey) -> JobLedger | None:
 def recomputed(
     store: Store, key: JobKey, now_us: int, limits: Limits = DEFAULT_LIMITS
 ) -> JobLedger:
-    """Fold all that the store has of the job, and leave out what is not kept."""
+    """Fold all events of the job, and leave out what is not stored."""
     with store.reading() as conn:
         whole = fold(
             stored_events.events(conn, *key), stored_events.offsets(conn, *key), now_us, limits
@@ -121,6 +121,6 @@ def recomputed(
 
 
 def marked(store: Store) -> list[JobKey]:
-    """Return the jobs with facts that their ledgers do not know."""
+    """Return the jobs that are marked as changed."""
     with store.reading() as conn:
         return dirty_marks.marked(conn, 100)

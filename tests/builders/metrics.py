@@ -23,15 +23,15 @@ def families(page: str, form: TextFormat = TextFormat.PLAIN) -> list[Metric]:
 
 
 def parsed(page: str, form: TextFormat = TextFormat.PLAIN) -> Page:
-    """Parse a page, each of whose samples comes once."""
-    found: Page = {}
+    """Parse a page; each of its samples must come once."""
+    page_samples: Page = {}
     for family in families(page, form):
         for sample in family.samples:
-            samples = found.setdefault(sample.name, {})
+            samples = page_samples.setdefault(sample.name, {})
             labels = labelled(**sample.labels)
             assert labels not in samples
             samples[labels] = sample.value
-    return found
+    return page_samples
 
 
 def published(
@@ -49,7 +49,7 @@ def labelled(**labels: str) -> Labels:
 
 
 def lint(page: bytes) -> str:
-    """Return what promtool has to say about a page in the plain format, which it can read."""
+    """Return the output of promtool for a page in the plain format."""
     command = [needed("promtool", "prometheus"), "check", "metrics"]
     checked = subprocess.run(command, input=page, capture_output=True, check=False)
     output = checked.stdout.decode() + checked.stderr.decode()

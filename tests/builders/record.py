@@ -1,4 +1,4 @@
-"""Events as they come in and as they are kept, with defaults for what a test leaves open."""
+"""Events on the wire and as decoded, with defaults for what a test leaves open."""
 
 import itertools
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ _numbers = itertools.count()
 
 
 def event(kind: type[E], at: int = NOON, **members: Any) -> E:
-    """Build an event as it is kept; its id is its own unless given."""
+    """Build a decoded event; its id is unique unless given."""
     return kind(**{"id": f"e-{next(_numbers)}", "at": at, **members})
 
 
@@ -31,7 +31,7 @@ def progress(step: int, at: int = NOON, **members: Any) -> Progress:
 
 
 def wire(kind: str = "heartbeat", **members: Any) -> dict[str, Any]:
-    """Build an event as it is sent; None takes a member away."""
+    """Build an event on the wire; None removes a member."""
     sent = {"type": kind, "job": "llm-70b", "at": "2026-03-01T12:00:00Z", **members}
     return {name: value for name, value in sent.items() if value is not None}
 

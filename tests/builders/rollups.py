@@ -33,16 +33,16 @@ def stored_rollups(store: Store) -> Rollups:
         labels = dict(_labels(conn))
         for grain in ("hourly", "daily"):
             for row in _rows(conn, f"rollup_{grain}"):
-                place = (grain, row["project_id"], row["start_us"], labels[row["cohort_id"]])
-                rollups[place] |= {name: row[name] for name in MEASURES}
+                cell = (grain, row["project_id"], row["start_us"], labels[row["cohort_id"]])
+                rollups[cell] |= {name: row[name] for name in MEASURES}
             for row in _rows(conn, f"tally_{grain}"):
-                place = (grain, row["project_id"], row["start_us"], labels[row["cohort_id"]])
+                cell = (grain, row["project_id"], row["start_us"], labels[row["cohort_id"]])
                 name = f"{row['name']} {row['place']}"
-                rollups[place] |= {f"{name} count": row["count"], f"{name} us": row["us"]}
+                rollups[cell] |= {f"{name} count": row["count"], f"{name} us": row["us"]}
                 assert row["count"] > 0
     return {
-        place: {name: amount for name, amount in row.items() if amount}
-        for place, row in rollups.items()
+        cell: {name: amount for name, amount in row.items() if amount}
+        for cell, row in rollups.items()
     }
 
 
@@ -60,17 +60,17 @@ def expected_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
                 for grain, start_at in (("hourly", hour_at), ("daily", day_at)):
                     row = rollups[grain, key.project_id, start_at, label]
                     row.update(cell.sums)
-                    for (name, place), (count, us) in cell.tallies.items():
-                        row[f"{name} {place} count"] += count
-                        row[f"{name} {place} us"] += us
+                    for (name, bucket), (count, us) in cell.tallies.items():
+                        row[f"{name} {bucket} count"] += count
+                        row[f"{name} {bucket} us"] += us
     return {
-        place: {name: amount for name, amount in row.items() if amount}
-        for place, row in rollups.items()
+        cell: {name: amount for name, amount in row.items() if amount}
+        for cell, row in rollups.items()
     }
 
 
 def check_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
-    """Hold the rollups against the events, and have both verifications find nothing."""
+    """Compare the rollups with the events; both verifications must find no difference."""
     rollups = stored_rollups(store)
     assert rollups == expected_rollups(store, limits)
     assert [
@@ -97,8 +97,8 @@ def _rows(conn: Connection, table: str) -> Sequence[RowMapping]:
 
 def _labels(conn: Connection) -> Iterator[tuple[int, Label]]:
     for row in _rows(conn, "cohort"):
-        one = Cohort(*(row[name] for name in DIMENSIONS))
-        yield row["id"], (one._replace(excluded=bool(row["excluded"])), bool(row["other"]))
+        cohort = Cohort(*(row[name] for name in DIMENSIONS))
+        yield row["id"], (cohort._replace(excluded=bool(row["excluded"])), bool(row["other"]))
 
 
 def _in_other(conn: Connection) -> Iterator[tuple[int, int, Cohort]]:

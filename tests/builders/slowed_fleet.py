@@ -39,15 +39,15 @@ def slowed(
 ) -> None:
     """Keep 44 days of two jobs a day, one on either cluster; those of one become slow."""
     draws = random.Random(3)
-    for place in range(DAYS * A_DAY):
-        day, turn = divmod(place, A_DAY)
+    for index in range(DAYS * A_DAY):
+        day, turn = divmod(index, A_DAY)
         at = END - (DAYS - day) * DAY + turn * 9 * HOUR
         cluster = "a" if turn % 2 else "b"
         is_new = at >= onset
         slow = factor if is_new and cluster == "a" and at < until else 1.0
         init_us = round(slow * 100 * SECOND * draws.lognormvariate(0, 0.15))
         version = NEW if is_new else OLD
-        store_job(store, project_id, f"job-{place:03}", list(_job(at, cluster, version, init_us)))
+        store_job(store, project_id, f"job-{index:03}", list(_job(at, cluster, version, init_us)))
     release = Marker("release", onset, MarkerKind.DEPLOY, f"Release {NEW}", None, {})
     store.write(
         lambda conn: add_marker(conn, project_id, release, made_by="ett_x", now_us=RECEIVED_AT)

@@ -1,4 +1,4 @@
-"""The conformance suite: timelines with answers, kept outside the project."""
+"""The conformance suite: timelines with answers, stored outside the project."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ class Case:
 
 
 def cases(file: str) -> Iterator[Case]:
-    """Read one file of the suite; skip the test that asks where it is absent."""
+    """Read one file of the suite; skip the test where it is absent."""
     path = FOLDER / f"{file}.jsonl"
     if not path.exists():
         pytest.skip(f"the conformance suite is not there: {path} (set ETT_CORPUS)")

@@ -57,7 +57,7 @@ class JobEvents:
 
 
 def fleet() -> Iterator[list[dict[str, Any]]]:
-    """Tell each job of the four weeks."""
+    """Yield each job of the four weeks."""
     for weeks_ago in (3, 2, 1, 0):
         compile_minutes = 40 if weeks_ago == 0 else 20
         for day in range(3 if weeks_ago < 2 else 1):
@@ -71,7 +71,7 @@ def fleet() -> Iterator[list[dict[str, Any]]]:
 def life(
     name: str, begin: datetime, kind: Kind, compile_minutes: int, *, fails: bool = False
 ) -> list[dict[str, Any]]:
-    """Tell a job that trains for ten hours, and fails once half an hour after a save if asked."""
+    """Return a job that trains for ten hours and may fail once, half an hour after a save."""
     job = JobEvents(name, begin)
     job.add("job", 0, **kind.facts)
     if kind.gpus is None:

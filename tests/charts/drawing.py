@@ -12,7 +12,7 @@ def read(svg: str) -> ET.Element:
 
 def texts(svg: str) -> list[str]:
     """Return what is written in a chart, from first to last."""
-    return ["".join(found.itertext()) for found in read(svg).iter(f"{SVG}text")]
+    return ["".join(element.itertext()) for element in read(svg).iter(f"{SVG}text")]
 
 
 def rects(svg: str) -> list[dict[str, str]]:

@@ -8,8 +8,8 @@ REAL = st.integers(-(10**9), 10**9).map(lambda thousandths: thousandths / 1000)
 
 
 @given(REAL, REAL, st.integers(3, 9))
-def test_ticks_cover_what_is_there_and_are_few(one: float, other: float, most: int) -> None:
-    low, high = sorted((one, other))
+def test_ticks_cover_what_is_there_and_are_few(first: float, other: float, most: int) -> None:
+    low, high = sorted((first, other))
     marks = ticks(low, high, most)
     assert marks == sorted(marks)
     assert len(marks) <= most
@@ -45,8 +45,8 @@ def test_ticks_of_seconds_are_round_as_minutes() -> None:
 
 
 @given(REAL, REAL)
-def test_ticks_of_seconds_cover_what_is_there(one: float, other: float) -> None:
-    low, high = sorted((one, other))
+def test_ticks_of_seconds_cover_what_is_there(first: float, other: float) -> None:
+    low, high = sorted((first, other))
     marks = time_ticks(low, high)
     assert len(marks) <= 5
     assert marks[0] <= low + 1e-8 * (high - low)

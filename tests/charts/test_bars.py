@@ -29,13 +29,13 @@ def test_what_took_no_time_is_not_drawn() -> None:
     assert "shutdown" not in stacked_bars("b", "A day", [DAY])
 
 
-def test_the_legend_says_what_each_colour_is_and_its_share() -> None:
+def test_the_legend_names_each_colour_with_its_share() -> None:
     written = texts(stacked_bars("b", "A day", [DAY]))
     assert "effective_training 80.0%" in written
     assert "stalled 10.0%" in written
 
 
-def test_the_description_tells_the_shares_from_the_largest_on() -> None:
+def test_the_description_lists_the_shares_largest_first() -> None:
     described = read(stacked_bars("b", "A day", [DAY])).findtext(f"{SVG}desc")
     assert described == "effective_training 80.0%, pt2_compile 10.0%, stalled 10.0%."
 
@@ -49,7 +49,7 @@ def test_bars_of_amounts_are_as_long_as_their_totals() -> None:
     assert {"small", "25 GPU-h"} <= set(texts(svg))
 
 
-def test_nothing_to_show_is_said() -> None:
+def test_an_empty_chart_is_described_as_such() -> None:
     for bars in ([], [Bar("idle", {})]):
         svg = stacked_bars("b", "Nothing", bars, full=0.0)
         described = read(svg).findtext(f"{SVG}desc") or ""

@@ -30,7 +30,7 @@ def test_steps_that_explain_all_leave_nothing_over() -> None:
     assert "everything else" not in written
 
 
-def test_a_direction_is_told_by_word_and_arrow_too() -> None:
+def test_a_direction_is_shown_by_word_and_arrow_too() -> None:
     written = texts(
         bridge("g", "Why", BEFORE, [Step("compile", -0.012), Step("mix", 0.003)], AFTER)
     )

@@ -8,7 +8,7 @@ DAY = 86_400
 BEST = best_interval_seconds(DAY, 3, 15)
 POINTS = [
     CurvePoint(seconds, 3 * seconds / 2 / DAY, 15 / seconds)
-    for seconds in (60 * 1.1**place for place in range(60))
+    for seconds in (60 * 1.1**power for power in range(60))
 ]
 
 
@@ -24,16 +24,16 @@ def _drawn(**members: object) -> str:
 def test_the_lowest_point_lies_at_the_best_interval() -> None:
     svg = _drawn()
     (course,) = [
-        found.attrib["d"]
-        for found in read(svg).iter(f"{SVG}path")
-        if found.get("stroke-width") == "2.5"
+        element.attrib["d"]
+        for element in read(svg).iter(f"{SVG}path")
+        if element.get("stroke-width") == "2.5"
     ]
-    places = [tuple(map(float, place.split())) for place in course.removeprefix("M").split("L")]
-    lowest = max(places, key=lambda place: place[1])
+    places = [tuple(map(float, point.split())) for point in course.removeprefix("M").split("L")]
+    lowest = max(places, key=lambda point: point[1])
     (upright,) = [
-        float(found.attrib["x1"])
-        for found in read(svg).iter(f"{SVG}line")
-        if found.attrib["x1"] == found.attrib["x2"]
+        float(element.attrib["x1"])
+        for element in read(svg).iter(f"{SVG}line")
+        if element.attrib["x1"] == element.attrib["x2"]
     ]
     assert lowest[0] == pytest.approx(upright, abs=10)
 
@@ -48,13 +48,13 @@ def test_the_best_and_the_present_interval_are_named() -> None:
     assert "now 30m 00s" in texts(_drawn(current=1800.0))
 
 
-def test_an_interval_beyond_the_axis_is_told_but_not_drawn() -> None:
+def test_an_interval_beyond_the_axis_is_described_but_not_drawn() -> None:
     svg = _drawn(current=1e6)
     assert not [text for text in texts(svg) if text.startswith("now")]
     assert "interval is 11d 14h" in (read(svg).findtext(f"{SVG}desc") or "")
 
 
-def test_the_description_tells_the_advice() -> None:
+def test_the_description_has_the_advice() -> None:
     assert read(_drawn(current=1800.0)).findtext(f"{SVG}desc") == (
         "A checkpoint every 15m 30s wastes least, 3.2% of the training time. From 11m 20s to "
         "21m 10s the waste is almost the same. The present interval is 30m 00s."

@@ -22,12 +22,12 @@ def test_no_two_categories_look_alike() -> None:
     looks = [(COLOURS.get(category), category in WASTED) for category in Category]
     assert len(set(looks)) == len(Category)
     hues = {colorsys.rgb_to_hsv(*bytes.fromhex(colour[1:])) for colour in COLOURS.values()}
-    assert all(one != other for one, other in combinations(hues, 2))
+    assert all(hue != other for hue, other in combinations(hues, 2))
 
 
 def test_each_hatch_that_is_painted_with_is_defined() -> None:
     svg = chart("c", (1, 1), "", "", patterns("c", Category))
-    defined = {found.get("id") for found in read(svg).iter(f"{SVG}pattern")}
+    defined = {pattern.get("id") for pattern in read(svg).iter(f"{SVG}pattern")}
     assert defined == {str(paint("c", category)["fill"])[5:-1] for category in WASTED}
 
 
@@ -52,9 +52,9 @@ def test_text_on_a_colour_stands_out() -> None:
         assert _contrast(colour, str(ink_on(colour)["fill"])) >= 4.3
 
 
-def _contrast(one: str, other: str) -> float:
+def _contrast(colour: str, other: str) -> float:
     """The contrast of two colours by WCAG 2."""
-    low, high = sorted(map(_luminance, (one, other)))
+    low, high = sorted(map(_luminance, (colour, other)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -5,7 +5,7 @@ WEEKS = [Point("W44", 0.89), Point("W45", None), Point("W46", 0.893), Point("W47
 
 
 def _paths(svg: str) -> list[str]:
-    return [found.attrib["d"] for found in read(svg).iter(f"{SVG}path")]
+    return [path.attrib["d"] for path in read(svg).iter(f"{SVG}path")]
 
 
 def test_the_line_is_broken_where_a_value_is_missing() -> None:
@@ -22,11 +22,11 @@ def test_the_newest_value_and_the_target_are_labelled() -> None:
 
 def test_a_higher_value_is_drawn_higher() -> None:
     (course,) = _paths(trend("t", "ETT%", [Point("a", 0.8), Point("b", 0.9)]))
-    (_, low), (_, high) = (place.split() for place in course.removeprefix("M").split("L"))
+    (_, low), (_, high) = (point.split() for point in course.removeprefix("M").split("L"))
     assert float(high) < float(low)
 
 
-def test_the_description_tells_first_last_lowest_and_highest() -> None:
+def test_the_description_has_first_last_lowest_and_highest() -> None:
     described = read(trend("t", "ETT%", WEEKS, target=0.9)).findtext(f"{SVG}desc")
     assert described == (
         "3 values: 89.0% at W44, 88.4% at W47, lowest 88.4%, highest 89.3%. The target is 90.0%."
@@ -45,7 +45,7 @@ def test_an_event_is_named_where_it_happened() -> None:
     assert "deploy 7" in texts(svg)
 
 
-def test_no_data_is_said() -> None:
+def test_missing_data_is_stated() -> None:
     for points in ([], [Point("W47", None)]):
         svg = trend("t", "ETT%", points)
         assert "no data" in texts(svg)

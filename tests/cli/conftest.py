@@ -68,10 +68,10 @@ def in_environment(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def story() -> list[dict[str, Any]]:
-    """Tell of a job that is killed once, restarts from a checkpoint and completes."""
+    """Return a job that is killed once, restarts from a checkpoint and completes."""
     first: dict[str, Any] = {"attempt": 0}
     second: dict[str, Any] = {"attempt": 1}
-    told: list[tuple[str, str, dict[str, Any]]] = [
+    timeline: list[tuple[str, str, dict[str, Any]]] = [
         ("00:00.000001", "attempt_started", {**first, "gpus": 8}),
         ("00:10", "phase_started", {**first, "phase": "launcher_init"}),
         ("01:00", "phase_started", {**first, "phase": "pt2_compile"}),
@@ -95,6 +95,6 @@ def story() -> list[dict[str, Any]]:
         {**facts, "model": "llm", "gpus": 8},
         *(
             {"job": "llm-7b", "type": kind, "at": f"2026-03-01T08:{at}Z", **members}
-            for at, kind, members in told
+            for at, kind, members in timeline
         ),
     ]

@@ -52,7 +52,7 @@ def test_anything_else_is_refused(read: Callable[[str], object], texts: list[str
     ("text", "length"),
     [("7d", timedelta(days=7)), ("-12h", timedelta(hours=12)), ("4w", timedelta(weeks=4))],
 )
-def test_an_instant_may_be_told_by_how_long_ago_it_was(text: str, length: timedelta) -> None:
+def test_an_instant_may_be_given_as_an_age(text: str, length: timedelta) -> None:
     ago = datetime.now(UTC) - datetime.fromisoformat(instant(text))
     assert abs(ago - length) < timedelta(minutes=1)
 

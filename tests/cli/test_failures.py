@@ -1,4 +1,4 @@
-"""Every failure says what went wrong and what to try, and has the exit code of its kind."""
+"""Every failure names what went wrong and what to try, and has the exit code of its kind."""
 
 import fcntl
 import socket
@@ -45,7 +45,7 @@ from tests.cli.conftest import Ett
         ("job a --url ftp://h", {}, 4, "is not an http or https address", "--url"),
     ],
 )
-def test_a_failure_says_what_went_wrong_and_what_to_try(
+def test_a_failure_names_what_went_wrong_and_what_to_try(
     ett: Ett, command: str, variables: dict[str, str], code: int, wrong: str, to_try: str
 ) -> None:
     Path("torn.toml").write_text("port =\n" * 100)
@@ -70,7 +70,7 @@ def test_a_failure_says_what_went_wrong_and_what_to_try(
         ("keys revoke ett_00000000 --url URL", 1, "No active key has this prefix", "keys list"),
     ],
 )
-def test_what_the_server_refuses_is_told_in_its_words(
+def test_a_refusal_is_printed_in_the_words_of_the_server(
     ett: Ett, served: Server, command: str, code: int, wrong: str, to_try: str
 ) -> None:
     arguments = [served.url if word == "URL" else word for word in command.split()]
@@ -81,9 +81,9 @@ def test_what_the_server_refuses_is_told_in_its_words(
     assert done.stdout == ""
 
 
-def test_a_key_that_may_not_read_is_told_so(ett: Ett, served: Server) -> None:
-    asked = {"project": "default", "name": "writer", "scopes": ["write"]}
-    writer = served.ask("POST", "/v1/keys", asked)["key"]
+def test_a_key_that_may_not_read_is_named_as_such(ett: Ett, served: Server) -> None:
+    body = {"project": "default", "name": "writer", "scopes": ["write"]}
+    writer = served.ask("POST", "/v1/keys", body)["key"]
     done = ett("jobs", ETT_URL=served.url, ETT_API_KEY=writer)
     assert done.returncode == 5
     assert "The key lacks a scope" in done.stderr
@@ -105,7 +105,7 @@ def test_a_file_that_another_process_writes_is_left_to_it(ett: Ett, served: Serv
     assert "use PostgreSQL" in done.stderr
 
 
-def test_a_key_for_a_file_that_a_server_holds_is_asked_of_the_server(ett: Ett) -> None:
+def test_a_key_for_a_file_that_a_server_holds_is_requested_from_the_server(ett: Ett) -> None:
     main(["migrate"])
     with Path("ett.db.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -28,7 +28,7 @@ def test_filters_leave_jobs_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_an_empty_list_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_explains_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--team", "nobody"]) == 0
     assert "ett run" in capsys.readouterr().out
 
@@ -42,52 +42,52 @@ def test_a_list_longer_than_a_page_is_read_to_its_end(
     served.ask("POST", "/v1/events", {"history": True, "events": begun})
     wait_for(lambda: all(served.knows(event["job"]) for event in begun))
     main(["jobs", "--q", "many-", "--sort", "job", "--json"])
-    found = [job["job"] for job in json.loads(capsys.readouterr().out)]
-    assert found == [f"many-{n}" for n in range(5)]
+    names = [job["job"] for job in json.loads(capsys.readouterr().out)]
+    assert names == [f"many-{n}" for n in range(5)]
     main(["jobs", "--q", "many-", "--limit", "3", "--json"])
     assert len(json.loads(capsys.readouterr().out)) == 3
 
 
 @pytest.fixture
-def said(served: Server, capsys: pytest.CaptureFixture[str]) -> str:
+def printed(served: Server, capsys: pytest.CaptureFixture[str]) -> str:
     """Return what ``ett job`` prints."""
     assert main(["job", "llm-7b", "--url", served.url, "--key", served.key]) == 0
     return capsys.readouterr().out
 
 
-def test_the_ledger_sums_to_e2e_to_the_microsecond(said: str) -> None:
-    rows = dict(re.findall(r"^(\w+) +(\d+\.\d{6}) +\d", said, re.MULTILINE))
+def test_the_ledger_sums_to_e2e_to_the_microsecond(printed: str) -> None:
+    rows = dict(re.findall(r"^(\w+) +(\d+\.\d{6}) +\d", printed, re.MULTILINE))
     e2e = rows.pop("E2E")
     assert e2e == "559.999999"
     assert sum(int(text.replace(".", "")) for text in rows.values()) == 559_999_999
     assert rows["effective_training"] == "280.000000"
 
 
-def test_the_head_has_the_numbers_of_the_job(said: str) -> None:
-    assert said.startswith("llm-7b: finished\n")
-    assert re.search(r"50\.00% +0:09:20\.0 +0:02:00\.0 +1 ", said)
+def test_the_head_has_the_numbers_of_the_job(printed: str) -> None:
+    assert printed.startswith("llm-7b: finished\n")
+    assert re.search(r"50\.00% +0:09:20\.0 +0:02:00\.0 +1 ", printed)
 
 
-def test_a_failure_is_shown_with_its_cause_and_the_evidence(said: str) -> None:
-    (row,) = re.findall(r"^ *0 +-/0/0 .*$", said, re.MULTILINE)
+def test_a_failure_is_shown_with_its_cause_and_the_evidence(printed: str) -> None:
+    (row,) = re.findall(r"^ *0 +-/0/0 .*$", printed, re.MULTILINE)
     assert "failed" in row
     assert re.search(r"(infra|user|unknown): \w+ +\S+: .*(137|9)", row)
 
 
-def test_a_recovery_is_shown_with_what_it_was_spent_on(said: str) -> None:
-    assert re.search(r"0 -> 1 +90\.000000 +.*restart_wait 30\.0", said)
+def test_a_recovery_is_shown_with_what_it_was_spent_on(printed: str) -> None:
+    assert re.search(r"0 -> 1 +90\.000000 +.*restart_wait 30\.0", printed)
 
 
-def test_the_gaps_that_the_numbers_rest_on_are_shown(said: str) -> None:
-    assert "quality" in said
-    assert re.search(r"inferred ends +\d", said)
-    assert re.search(r"inferred_end +0 ", said)
+def test_the_gaps_that_the_numbers_rest_on_are_shown(printed: str) -> None:
+    assert "quality" in printed
+    assert re.search(r"inferred ends +\d", printed)
+    assert re.search(r"inferred_end +0 ", printed)
 
 
 def test_what_a_job_made_of_its_training_is_shown(
     served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told: list[tuple[str, str, dict[str, Any]]] = [
+    facts: list[tuple[str, str, dict[str, Any]]] = [
         ("08:00", "job", {"hardware": "A100", "precision": "bf16", "parameters": 10**9}),
         ("08:00", "attempt_started", {"gpus": 8}),
         ("08:00", "phase_started", {"phase": "train_loop"}),
@@ -97,15 +97,15 @@ def test_what_a_job_made_of_its_training_is_shown(
     ]
     events = [
         {"job": "productive", "at": f"2026-02-01T{at}:00Z", "type": kind, **members}
-        for at, kind, members in told
+        for at, kind, members in facts
     ]
     served.ask("POST", "/v1/events", {"history": True, "events": events})
     wait_for(lambda: served.knows("productive"))
 
     assert main(["job", "productive", "--url", served.url, "--key", served.key]) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"^tokens +36,000,000 +10,000 +1,250$", said, re.MULTILINE)
-    assert "MFU 2.40%; ETT% x MFU 2.40%" in said
+    printed = capsys.readouterr().out
+    assert re.search(r"^tokens +36,000,000 +10,000 +1,250$", printed, re.MULTILINE)
+    assert "MFU 2.40%; ETT% x MFU 2.40%" in printed
 
 
 def test_json_is_the_answer_of_the_server(

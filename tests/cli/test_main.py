@@ -12,8 +12,10 @@ def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["--help"])
     assert left.value.code == 0
-    said = capsys.readouterr().out
-    assert [verb for verb in VERBS if not re.search(rf"^    {verb}( |$)", said, re.MULTILINE)] == []
+    printed = capsys.readouterr().out
+    assert [
+        verb for verb in VERBS if not re.search(rf"^    {verb}( |$)", printed, re.MULTILINE)
+    ] == []
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -38,7 +40,7 @@ def test_the_command_starts_on_the_standard_library_alone() -> None:
     assert done.stderr == "set()\n"
 
 
-def test_a_verb_without_its_packages_says_how_to_install_them() -> None:
+def test_a_verb_without_its_packages_prints_how_to_install_them() -> None:
     program = (
         "import sys; sys.modules['pydantic'] = None\n"
         "from ett_service.cli.main import main; sys.exit(main(['config', 'check']))"

@@ -33,9 +33,9 @@ def test_ratios_are_shown_as_percent_and_instants_to_the_second() -> None:
 
 def test_json_keeps_every_letter(capsys: pytest.CaptureFixture[str]) -> None:
     write_json({"job": "Größe"})
-    said = capsys.readouterr().out
-    assert "Größe" in said
-    assert json.loads(said) == {"job": "Größe"}
+    printed = capsys.readouterr().out
+    assert "Größe" in printed
+    assert json.loads(printed) == {"job": "Größe"}
 
 
 def test_what_is_no_plain_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:

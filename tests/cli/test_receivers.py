@@ -34,9 +34,9 @@ pytestmark = pytest.mark.xdist_group("receivers")
 
 
 @pytest.fixture(scope="module")
-def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def notifying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Serve a new SQLite file with receivers in its settings."""
-    folder = tmp_path_factory.mktemp("telling")
+    folder = tmp_path_factory.mktemp("notifying")
     (folder / "ett.toml").write_text(SETTINGS)
     with serving(f"sqlite:///{folder / 'ett.db'}", folder, key="") as server:
         yield server
@@ -44,21 +44,21 @@ def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def run(
-    telling: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    notifying: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Any:
     """Return a function that runs the verb and returns what it printed."""
-    monkeypatch.setenv("ETT_URL", telling.url)
-    monkeypatch.setenv("ETT_API_KEY", telling.key)
+    monkeypatch.setenv("ETT_URL", notifying.url)
+    monkeypatch.setenv("ETT_API_KEY", notifying.key)
 
     def ran(*arguments: str, code: int = 0) -> str:
         assert main(["receivers", *arguments]) == code
-        said = capsys.readouterr()
-        return said.out + said.err
+        output = capsys.readouterr()
+        return output.out + output.err
 
     yield ran
-    for one in json.loads(ran("list", "--json")):
-        if one["origin"] == "api":
-            ran("remove", one["name"])
+    for receiver in json.loads(ran("list", "--json")):
+        if receiver["origin"] == "api":
+            ran("remove", receiver["name"])
 
 
 def test_a_receiver_is_added_tried_rotated_and_removed(run: Any) -> None:
@@ -77,12 +77,12 @@ def test_a_receiver_is_added_tried_rotated_and_removed(run: Any) -> None:
     assert "No such receiver." in run("test", "oncall", code=1)
 
 
-def test_a_test_that_fails_says_so_and_is_told_by_the_exit_code(run: Any) -> None:
+def test_a_failed_test_message_is_printed_and_sets_the_exit_code(run: Any) -> None:
     with receiving(reply(503, b"later")) as hook:
         run("add", "oncall", hook.url)
-        said = run("test", "oncall", code=1).splitlines()
-    assert said[0].startswith("It refused: it answered 503 within")
-    assert said[1] == "The receiver answered: later"
+        lines = run("test", "oncall", code=1).splitlines()
+    assert lines[0].startswith("It refused: it answered 503 within")
+    assert lines[1] == "The receiver answered: later"
 
 
 def test_an_address_and_a_routing_key_need_not_stand_on_the_command_line(
@@ -92,15 +92,17 @@ def test_an_address_and_a_routing_key_need_not_stand_on_the_command_line(
     held.write_text("R0UT1NG\n")
     with receiving() as hook:
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{hook.url}\n"))
-        said = run(*("add", "duty", "-", "--format", "pagerduty", "--routing-key-file", str(held)))
-        assert said == "duty is notified from now on.\n"
+        printed = run(
+            *("add", "duty", "-", "--format", "pagerduty", "--routing-key-file", str(held))
+        )
+        assert printed == "duty is notified from now on.\n"
         run("test", "duty")
     assert json.loads(hook.requests[0].body)["routing_key"] == "R0UT1NG"
 
 
-def test_where_no_receiver_may_be_is_said(run: Any) -> None:
-    said = run("add", "oncall", "https://169.254.169.254/", code=1)
-    assert "link-local" in said
+def test_a_forbidden_address_is_refused_by_name(run: Any) -> None:
+    printed = run("add", "oncall", "https://169.254.169.254/", code=1)
+    assert "link-local" in printed
     assert "not NAME:VALUE" in _usage("add", "a", "https://a.example", "--where", "x")
     assert "cannot be read" in run(
         "add", "a", "https://a.example", "--routing-key-file", "nothing", code=1
@@ -108,26 +110,26 @@ def test_where_no_receiver_may_be_is_said(run: Any) -> None:
 
 
 def _usage(*arguments: str) -> str:
-    told = processes.run("receivers", *arguments, environment=bare_environment())
-    assert told.returncode == 2
-    return told.stderr
+    done = processes.run("receivers", *arguments, environment=bare_environment())
+    assert done.returncode == 2
+    return done.stderr
 
 
 def test_neither_settings_nor_database_nor_log_show_a_secret(
-    run: Any, telling: Server, capsys: pytest.CaptureFixture[str]
+    run: Any, notifying: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = Path(telling.database_url.removeprefix("sqlite:///")).parent
+    folder = Path(notifying.database_url.removeprefix("sqlite:///")).parent
     with receiving(reply(500)) as hook:
         secret = run("add", "oncall", f"{hook.url}CANARYpath").strip()
         run("test", "oncall", code=1)
-    said = [run("list"), run("list", "--json"), run("deliveries", "oncall", "--json")]
-    said += [run("test", "fleet", code=1), run("test", "pager", code=1)]
-    for shown in (["config", "show"], ["config", "show", "--json"]):
-        assert main([*shown, "--config", str(folder / "ett.toml")]) == 0
-        said.append(capsys.readouterr().out)
-    kept = [path.read_bytes() for path in folder.iterdir() if path.name != "ett.toml"]
-    assert len(kept) > 3
+    printed = [run("list"), run("list", "--json"), run("deliveries", "oncall", "--json")]
+    printed += [run("test", "fleet", code=1), run("test", "pager", code=1)]
+    for command in (["config", "show"], ["config", "show", "--json"]):
+        assert main([*command, "--config", str(folder / "ett.toml")]) == 0
+        printed.append(capsys.readouterr().out)
+    contents = [path.read_bytes() for path in folder.iterdir() if path.name != "ett.toml"]
+    assert len(contents) > 3
     for canary in ("CANARY", secret.removeprefix("whsec_")):
-        assert not [text for text in said if canary in text]
-        assert not [content for content in kept if canary.encode() in content]
+        assert not [text for text in printed if canary in text]
+        assert not [content for content in contents if canary.encode() in content]
     assert (folder / "ett.db.key").stat().st_mode & 0o077 == 0

@@ -32,10 +32,10 @@ def test_a_narrow_terminal_folds_words_and_cuts_nothing() -> None:
         "write_table(columns, [row], last=('all', '987654321', ''))"
     )
     for columns in (20, 60):
-        said = _on_a_terminal(program, columns)
-        assert "123456789" in said
-        assert "987654321" in said
-        assert (said.count("n"), said.count("w")) == (52, 71)  # with those of the heads
+        shown = _on_a_terminal(program, columns)
+        assert "123456789" in shown
+        assert "987654321" in shown
+        assert (shown.count("n"), shown.count("w")) == (52, 71)  # with those of the heads
 
 
 def _on_a_terminal(program: str, columns: int) -> str:

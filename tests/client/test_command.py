@@ -31,7 +31,7 @@ def endings(events: list[dict[str, object]]) -> list[tuple[object, object, objec
         ("kill -SEGV $$", 139, ("failed", None, 11)),
     ],
 )
-def test_the_exit_of_any_command_is_passed_on_and_told(
+def test_the_exit_of_any_command_is_passed_on_and_recorded(
     tmp_path: Path, script: str, code: int, ending: tuple[object, object, object]
 ) -> None:
     with serving() as web:
@@ -52,7 +52,7 @@ def test_a_trainer_and_its_launcher_speak_of_one_attempt(tmp_path: Path) -> None
     assert len({event["producer"] for event in events}) == 2
 
 
-def test_a_job_that_only_its_code_names_is_still_told_of(tmp_path: Path) -> None:
+def test_a_job_named_only_by_its_code_is_still_recorded(tmp_path: Path) -> None:
     trainer = "import ett_service as ett, os; ett.init('inner'); os.kill(os.getpid(), 9)"
     with serving() as web:
         env = environment(tmp_path, web.url, ETT_JOB="")
@@ -111,7 +111,7 @@ def test_the_child_owns_stdout_and_a_dead_server_changes_no_exit_code(tmp_path: 
         (["sync"], 2, ["no address", "ETT_URL"]),
     ],
 )
-def test_a_command_that_cannot_work_says_why_and_what_to_try(
+def test_a_command_that_cannot_work_prints_why_and_what_to_try(
     tmp_path: Path, arguments: list[str], code: int, words: list[str]
 ) -> None:
     done = run_ett(environment(tmp_path), *arguments)
@@ -120,15 +120,15 @@ def test_a_command_that_cannot_work_says_why_and_what_to_try(
     assert all(word in done.stderr for word in words), done.stderr
 
 
-def test_sync_sends_every_dead_spool_and_says_how_many_events(tmp_path: Path) -> None:
+def test_sync_sends_every_dead_spool_and_counts_the_events(tmp_path: Path) -> None:
     for job in ("a", "b"):
         run_trainer(f"ett.init({job!r})\nett.end()", environment(tmp_path))
     count = len(spooled(tmp_path))
     with serving() as web:
         done = run_ett(environment(tmp_path, web.url), "sync", str(tmp_path), "--json")
-        told = json.loads(done.stdout)
+        summary = json.loads(done.stdout)
         assert (done.returncode, done.stderr) == (0, "")
-        assert (told["accepted"], told["spools"], told["left"]) == (count, 2, 0)
+        assert (summary["accepted"], summary["spools"], summary["left"]) == (count, 2, 0)
         assert {event["job"] for event in web.events} == {"a", "b"}
         again = run_ett(environment(tmp_path, web.url), "sync")
     assert (again.returncode, again.stdout) == (0, "no events (no spools)\n")
@@ -156,7 +156,7 @@ def test_sync_leaves_the_spool_of_a_living_process_alone(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("status", "code", "word"), [(403, 5, "ETT_API_KEY"), (503, 4, "ETT_URL"), (404, 4, "ETT_URL")]
 )
-def test_sync_says_what_stopped_it(tmp_path: Path, status: int, code: int, word: str) -> None:
+def test_sync_prints_what_stopped_it(tmp_path: Path, status: int, code: int, word: str) -> None:
     run_trainer("ett.init()", environment(tmp_path))
     with serving(lambda _: Reply(status)) as web:
         done = run_ett(environment(tmp_path, web.url), "sync")

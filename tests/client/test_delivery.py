@@ -19,7 +19,7 @@ JSON = {"content-type": "application/json"}
 PROBLEM = {"content-type": "application/problem+json"}
 
 
-def said(**members: Any) -> bytes:
+def answer_body(**members: Any) -> bytes:
     whole = {"batch_id": "b", "accepted": 4, "duplicate": 0, "rejected": 0, "errors": []}
     return json.dumps(whole | members).encode()
 
@@ -27,14 +27,14 @@ def said(**members: Any) -> bytes:
 @pytest.mark.parametrize(
     ("status", "headers", "body", "fate"),
     [
-        (200, JSON, said(), Fate.SETTLED),
-        (200, JSON, said(accepted=1, duplicate=3), Fate.SETTLED),
-        (422, PROBLEM, said(accepted=0, rejected=4), Fate.SETTLED),
-        (200, JSON, said(batch_id="another"), Fate.LATER),
-        (200, JSON, said(accepted=3), Fate.LATER),
-        (200, JSON, said(accepted=None), Fate.LATER),
+        (200, JSON, answer_body(), Fate.SETTLED),
+        (200, JSON, answer_body(accepted=1, duplicate=3), Fate.SETTLED),
+        (422, PROBLEM, answer_body(accepted=0, rejected=4), Fate.SETTLED),
+        (200, JSON, answer_body(batch_id="another"), Fate.LATER),
+        (200, JSON, answer_body(accepted=3), Fate.LATER),
+        (200, JSON, answer_body(accepted=None), Fate.LATER),
         (200, JSON, b"not json", Fate.LATER),
-        (200, {"content-type": "text/html"}, said(), Fate.LATER),
+        (200, {"content-type": "text/html"}, answer_body(), Fate.LATER),
         (204, {}, b"", Fate.LATER),
         (400, PROBLEM, b"{}", Fate.REFUSED),
         (415, PROBLEM, b"{}", Fate.REFUSED),
@@ -62,12 +62,12 @@ def test_only_the_service_itself_settles_a_batch(
     ("text", "seconds"),
     [("7", 7.0), ("999999999", 3600.0), ("nan", None), ("-1", None), ("", None)],
 )
-def test_the_server_says_how_long_to_wait_within_reason(text: str, seconds: float | None) -> None:
+def test_the_server_sets_the_wait_within_limits(text: str, seconds: float | None) -> None:
     verdict = judge(Response(503, {"retry-after": text}, b""), LINES, "b")
     assert verdict.wait_seconds == seconds
 
 
-def test_the_batch_says_who_when_and_what_was_dropped() -> None:
+def test_the_batch_names_its_producer_its_instant_and_what_was_dropped() -> None:
     with serving() as web:
         batch = Batch(LINES, "producer", "2026-11-21T04:00:00.000000Z", {"spool_full": 3})
         verdict = deliver(Target(web.url + "/", "ett_key"), batch)
@@ -96,8 +96,12 @@ def test_a_batch_that_is_too_large_is_halved_until_it_fits() -> None:
     with serving(answer) as web:
         verdict = deliver(Target(web.url), Batch(LINES, "p", None, {"x": 1}))
     assert (verdict.fate, verdict.accepted, verdict.refused) == (Fate.SETTLED, 4, ())
-    told = [one.batch.get("dropped") for one in web.received if len(one.batch["events"]) == 1]
-    assert told == [{"x": 1}, None, None, None]
+    dropped = [
+        received.batch.get("dropped")
+        for received in web.received
+        if len(received.batch["events"]) == 1
+    ]
+    assert dropped == [{"x": 1}, None, None, None]
 
 
 def test_one_bad_event_is_found_and_the_others_are_delivered() -> None:
@@ -114,7 +118,7 @@ def test_what_is_refused_is_kept_with_its_reason(tmp_path: Path) -> None:
     def answer(received: Received) -> Reply:
         error = {"index": 1, "id": "1", "code": "conflict", "pointer": "/events/1"}
         body = {"accepted": 3, "rejected": 1, "errors": [error]}
-        return Reply(body=said(batch_id=received.batch["batch_id"], **body))
+        return Reply(body=answer_body(batch_id=received.batch["batch_id"], **body))
 
     spool = Spool(tmp_path / "p", {})
     for line in LINES:
@@ -124,8 +128,8 @@ def test_what_is_refused_is_kept_with_its_reason(tmp_path: Path) -> None:
         courier = Courier(Target(web.url), Backlog(tmp_path / "p", alive=False))
         assert courier.carry_all().fate is Fate.SETTLED
 
-    kept = json.loads((tmp_path / "p" / "refused.jsonl").read_text())
-    assert kept == {"reason": "conflict /events/1", "event": {"id": "1"}}
+    refused = json.loads((tmp_path / "p" / "refused.jsonl").read_text())
+    assert refused == {"reason": "conflict /events/1", "event": {"id": "1"}}
     assert (courier.tally.accepted, courier.tally.rejected) == (3, 1)
 
 

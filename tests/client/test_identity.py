@@ -1,4 +1,4 @@
-"""Who speaks, told from the environments of torchrun, Slurm, Kubernetes and nobody."""
+"""The identity of a process, from the environments of torchrun, Slurm, Kubernetes and none."""
 
 import pytest
 
@@ -50,7 +50,7 @@ ALONE = TORCHRUN | {"GROUP_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "none"}
         ),
     ],
 )
-def test_each_launcher_tells_who_speaks(env: dict[str, str], expected: Identity) -> None:
+def test_each_launcher_identifies_the_process(env: dict[str, str], expected: Identity) -> None:
     assert identify(env, None, "h", "own") == expected
 
 
@@ -85,7 +85,7 @@ def test_rank_zero_or_a_process_without_rank_leads(rank: int | None, leads: bool
     assert Identity("j", rank=rank).leads is leads
 
 
-def test_the_allocation_is_told_by_slurm() -> None:
+def test_the_allocation_comes_from_slurm() -> None:
     assert gpus_of(SLURM) == 32
     assert gpus_of(SLURM | {"ETT_GPUS": "0"}) == 0
     assert gpus_of({"SLURM_GPUS_ON_NODE": "8"}) is None

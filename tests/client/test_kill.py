@@ -37,15 +37,15 @@ def killed_after(seconds: float, env: dict[str, str], web: Web | None = None) ->
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"ready\n"
         os.set_blocking(writer.stdout.fileno(), False)
-        said = b""
+        printed = b""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline or (web is not None and not web.received):
-            said += writer.stdout.read() or b""
+            printed += writer.stdout.read() or b""
         writer.send_signal(signal.SIGKILL)
         writer.wait()
         os.set_blocking(writer.stdout.fileno(), True)
-        said += writer.stdout.read()
-    return int((said.splitlines() or [b"0"])[-1])
+        printed += writer.stdout.read()
+    return int((printed.splitlines() or [b"0"])[-1])
 
 
 def test_every_edge_whose_call_had_returned_reaches_the_server(tmp_path: Path) -> None:

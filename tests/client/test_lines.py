@@ -16,7 +16,7 @@ from ett_service.client.spool import Spool
 IDENTITY = Identity('50%b %d "quoted"', "8041", 1, 2, 3, "node-é")
 
 
-def test_a_line_says_who_when_and_what() -> None:
+def test_a_line_names_producer_instant_and_event() -> None:
     lines = Lines(IDENTITY, "P")
     event = json.loads(lines.line({"type": "heartbeat"}, 1_234_567))
 
@@ -36,7 +36,7 @@ def test_a_line_says_who_when_and_what() -> None:
     }
 
 
-def test_an_edge_says_the_same_in_one_template(tmp_path: Path) -> None:
+def test_the_template_of_an_edge_writes_the_same_line(tmp_path: Path) -> None:
     lines, spool = Lines(IDENTITY, "P"), Spool(tmp_path / "p", {})
     template = lines.template(type="phase_started", phase="evaluation")
     before = mono_us()
@@ -83,8 +83,8 @@ def test_every_edge_of_a_second_and_of_the_next_names_its_own_instant(tmp_path: 
 
 @pytest.mark.parametrize("at", [0, 999_999, 1_000_000, 1_795_205_987_776_635])
 def test_an_instant_is_written_to_the_microsecond(at: int) -> None:
-    told = datetime.fromisoformat(rfc3339(at))
-    assert told - datetime.fromtimestamp(0, UTC) == timedelta(microseconds=at)
+    instant = datetime.fromisoformat(rfc3339(at))
+    assert instant - datetime.fromtimestamp(0, UTC) == timedelta(microseconds=at)
 
 
 def test_every_life_of_a_process_has_its_own_name() -> None:

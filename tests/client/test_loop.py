@@ -21,7 +21,9 @@ def compiled(here: Recording) -> int:
 
 
 def begin_of_loop(here: Recording) -> dict[str, Any]:
-    (begin,) = [one for one in here.events_of("phase_started") if one["phase"] == "train_loop"]
+    (begin,) = [
+        event for event in here.events_of("phase_started") if event["phase"] == "train_loop"
+    ]
     return begin
 
 
@@ -141,7 +143,7 @@ def test_the_wait_for_the_first_batch_of_the_process_is_a_stage(tmp_path: Path) 
     with recording(tmp_path) as here:
         assert list(data([1, 2])) == [1, 2]
         assert list(data([3])) == [3]
-        stages = [one["stage"] for one in here.events_of("phase_started", "phase_ended")]
+        stages = [event["stage"] for event in here.events_of("phase_started", "phase_ended")]
     assert stages == ["get_first_batch_data"] * 2
 
 

@@ -17,7 +17,7 @@ class Seven:
 
 
 @pytest.mark.parametrize(
-    ("member", "given", "kept"),
+    ("member", "given", "expected"),
     [
         ("step", 7, 7),
         ("step", Seven(), 7),
@@ -45,8 +45,8 @@ class Seven:
         ("submitted_at", 1_795_205_987, None),
     ],
 )
-def test_a_member_is_mended_or_left_out(member: str, given: Any, kept: Any) -> None:
-    assert fitted({member: given, "type": "x"}) == {member: kept, "type": "x"}
+def test_a_member_is_mended_or_left_out(member: str, given: Any, expected: Any) -> None:
+    assert fitted({member: given, "type": "x"}) == {member: expected, "type": "x"}
 
 
 @pytest.mark.parametrize("step", [None, "seven", -1, 1.5, object()])

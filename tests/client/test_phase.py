@@ -74,7 +74,7 @@ def test_a_stage_belongs_to_the_phase_that_began_last(tmp_path: Path) -> None:
     ]
 
 
-def test_the_launch_that_began_with_the_process_ends_where_the_trainer_says(
+def test_the_launch_phase_ends_where_the_trainer_ends_it(
     tmp_path: Path,
 ) -> None:
     with recording(tmp_path) as here:
@@ -168,7 +168,7 @@ def test_a_checkpoint_that_broke_was_never_saved(tmp_path: Path) -> None:
         assert len(shapes(here.events)) == 2
 
 
-def test_a_checkpoint_may_be_durable_later_and_says_so_once(tmp_path: Path) -> None:
+def test_a_checkpoint_may_be_durable_later_and_is_recorded_once(tmp_path: Path) -> None:
     with recording(tmp_path) as here:
         with checkpoint(10) as saving:
             saving.later()
@@ -180,7 +180,7 @@ def test_a_checkpoint_may_be_durable_later_and_says_so_once(tmp_path: Path) -> N
         assert [event["step"] for event in here.events_of("checkpoint_saved")] == [10]
 
 
-def test_a_restored_checkpoint_is_told(tmp_path: Path) -> None:
+def test_a_restored_checkpoint_is_recorded(tmp_path: Path) -> None:
     with recording(tmp_path) as here:
         restored(500)
         assert [event["step"] for event in here.events_of("checkpoint_restored")] == [500]

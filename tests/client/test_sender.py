@@ -58,9 +58,9 @@ def test_a_restart_goes_on_where_the_server_has_it_and_sends_what_dead_processes
         assert here.session.sender.flush(30)
         assert wait_for(lambda: len(web.events) == 4)
         assert {event["phase"] for event in web.events} == {"evaluation", "stalled"}
-        producers = {one.batch["producer"] for one in web.received}
+        producers = {received.batch["producer"] for received in web.received}
         assert producers == {event["producer"] for event in web.events}
-        assert all("sent_at" in one.batch for one in web.received)
+        assert all("sent_at" in received.batch for received in web.received)
 
 
 def test_an_answer_from_something_in_between_is_no_acknowledgement(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_redirect_is_refused_and_the_key_stays_here(
     assert "308" in caplog.text
 
 
-def test_a_wrong_key_is_told_once_and_not_tried_again_soon(
+def test_a_wrong_key_is_logged_once_and_not_retried_soon(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     guard._said.clear()  # noqa: SLF001 -- another test may have had its one warning
@@ -134,8 +134,10 @@ def test_what_was_dropped_is_reported_once(tmp_path: Path) -> None:
             with phase("evaluation"):
                 pass
             assert here.session.sender.flush(30)
-        told = [one.batch["dropped"] for one in web.received if "dropped" in one.batch]
-    assert [counts.get("spool_full") for counts in told] == [7]
+        dropped = [
+            received.batch["dropped"] for received in web.received if "dropped" in received.batch
+        ]
+    assert [counts.get("spool_full") for counts in dropped] == [7]
 
 
 def test_what_the_disk_did_not_take_is_sent_from_memory(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_hardware_setup_reaches_from_the_allocation_to_the_process(tmp_path: Pat
         ),
     ],
 )
-def test_each_way_to_end_is_told_as_what_it_is(
+def test_each_way_to_end_is_recorded_as_what_it_is(
     tmp_path: Path, code: str, expected: dict[str, object]
 ) -> None:
     assert ending("ett.init()\n" + code, tmp_path) == expected
@@ -155,7 +155,7 @@ def test_a_life_that_nobody_wants_recorded_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_fork_that_says_nothing_sends_nothing(tmp_path: Path) -> None:
+def test_a_silent_fork_sends_nothing(tmp_path: Path) -> None:
     code = LIFE + "pid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)\nett.end()"
     with serving() as web:
         run_trainer("import os\n" + code, environment(tmp_path, web.url))
@@ -197,7 +197,7 @@ print(codes)
     assert len({event["id"] for event in events}) == len(events)
 
 
-def test_a_fork_that_begins_its_own_recording_tells_its_own_end(tmp_path: Path) -> None:
+def test_a_fork_with_its_own_recording_records_its_own_end(tmp_path: Path) -> None:
     code = """
 import os, sys
 ett.init()
@@ -210,7 +210,7 @@ ett.end()
 """
     run_trainer(code, environment(tmp_path))
     ended = [event for event in spooled(tmp_path) if event["type"] == "attempt_ended"]
-    assert {(one["job"], one["outcome"]) for one in ended} == {
+    assert {(event["job"], event["outcome"]) for event in ended} == {
         ("child", "failed"),
         ("j", "completed"),
     }
@@ -255,7 +255,7 @@ print(ett.flush(20))
     assert len(sent) == 102  # launcher_init is among them
 
 
-def test_a_broken_cycle_is_told_by_the_next_from_torchruns_error_files(tmp_path: Path) -> None:
+def test_a_broken_cycle_is_recorded_by_the_next_from_torchruns_error_files(tmp_path: Path) -> None:
     logs = tmp_path / "none_x"
     message = {"message": "ValueError: bad batch", "extraInfo": {"timestamp": "1795208354"}}
     (logs / "attempt_0" / "1").mkdir(parents=True)
@@ -272,7 +272,7 @@ def test_a_broken_cycle_is_told_by_the_next_from_torchruns_error_files(tmp_path:
         "LOCAL_WORLD_SIZE": "4",
     }
     run_trainer("ett.init()\nimport os; os._exit(0)", environment(tmp_path / "s", **torchrun))
-    (ended,) = [one for one in spooled(tmp_path / "s") if one["type"] == "attempt_ended"]
+    (ended,) = [event for event in spooled(tmp_path / "s") if event["type"] == "attempt_ended"]
     assert (ended["cycle"], ended["rank"], ended["exception"]) == (0, 9, "ValueError")
     assert (ended["message"], ended["at"]) == ("bad batch", "2026-11-20T20:59:14.000000Z")
 

@@ -202,8 +202,8 @@ def test_what_was_refused_outlives_its_spool(tmp_path: Path) -> None:
         backlog.refuse([(b'{"id":"x"}', "unknown_phase /events/0/phase")])
         backlog.discard()
 
-    (kept,) = (tmp_path / "p").iterdir()
-    refused = json.loads(kept.read_text())
+    (file,) = (tmp_path / "p").iterdir()
+    refused = json.loads(file.read_text())
     assert refused == {"reason": "unknown_phase /events/0/phase", "event": {"id": "x"}}
 
 
@@ -215,7 +215,7 @@ def test_spools_of_different_jobs_never_share_a_directory(tmp_path: Path) -> Non
     assert not any(directory.name.startswith(".") for directory in directories)
 
 
-def test_spools_lie_where_the_user_says_or_where_state_belongs() -> None:
+def test_spools_lie_where_the_user_chooses_or_where_state_belongs() -> None:
     assert default_root({"ETT_SPOOL": "/s", "HOME": "/h"}) == Path("/s")
     assert default_root({"XDG_STATE_HOME": "/x"}) == Path("/x/ett/spool")
     assert default_root({"HOME": "/h"}) == Path("/h/.local/state/ett/spool")
@@ -231,14 +231,14 @@ def test_spools_are_found_while_others_come_and_go(tmp_path: Path) -> None:
             for number in range(50):
                 (tmp_path / f"{number}").rmdir()
 
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    (kept / OWNER).touch()
+    spool = tmp_path / "kept"
+    spool.mkdir()
+    (spool / OWNER).touch()
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(come_and_go)
         try:
-            found = [spools(tmp_path) for _ in range(500)]
+            listings = [spools(tmp_path) for _ in range(500)]
         finally:
             done.set()
     coming.result()
-    assert found == [[kept]] * 500
+    assert listings == [[spool]] * 500

@@ -1,4 +1,4 @@
-"""Real PyTorch: what its own hooks tell, on the CPU."""
+"""Real PyTorch: what its own hooks record, on the CPU."""
 
 import json
 import os
@@ -94,7 +94,7 @@ def test_the_stages_of_a_compile_lie_inside_it(trained: list[dict[str, Any]]) ->
         assert any(begin <= span["mono_us"] <= end for begin, end in compiles)
 
 
-def test_the_caches_of_a_compile_are_told(trained: list[dict[str, Any]]) -> None:
+def test_the_caches_of_a_compile_are_recorded(trained: list[dict[str, Any]]) -> None:
     if BACKEND != "inductor":
         pytest.skip("without a C++ compiler there is no inductor cache")
     cold, *_, warm = [span["attributes"] for span in stage_spans(trained)]
@@ -121,7 +121,7 @@ def test_the_process_group_and_the_first_batch_are_stages_of_the_launch(
         assert len(intervals(trained, "launcher_init", stage)) == 1
 
 
-def test_the_attempt_says_which_hooks_were_found(trained: list[dict[str, Any]]) -> None:
+def test_the_attempt_records_which_hooks_were_found(trained: list[dict[str, Any]]) -> None:
     (started,) = [event for event in trained if event["type"] == "attempt_started"]
     hooks = started["attributes"]["hooks"]
     assert hooks["process_group"] == "ok"
@@ -146,7 +146,7 @@ def test_stages_never_leave_their_compile() -> None:
     assert laid_out([("a", 5), ("b", 0), ("c", 9)], 100, 110) == [("a", 100, 105), ("c", 105, 110)]
 
 
-def test_of_a_recompile_the_first_line_of_its_reason_is_told() -> None:
+def test_the_first_line_of_the_reason_of_a_recompile_is_recorded() -> None:
     record = {"compile_id": "0/1", "is_forward": True, "recompile_reason": "0/0: x\nhttps://y"}
     assert facts_of(record) == {
         "compile_id": "0/1",
@@ -170,7 +170,9 @@ def test_of_a_recompile_the_first_line_of_its_reason_is_told() -> None:
         ({"aotautograd_local_cache_miss_count": 0}, None),
     ],
 )
-def test_the_state_of_the_compile_cache_is_told(counts: dict[str, int], state: str | None) -> None:
+def test_the_state_of_the_compile_cache_is_recorded(
+    counts: dict[str, int], state: str | None
+) -> None:
     assert facts_of(counts).get("compile_cache") == state
 
 
@@ -186,7 +188,7 @@ ett.end()
 """
 
 
-def test_a_worker_killed_under_torchrun_is_told_of_with_its_signal(tmp_path: Path) -> None:
+def test_a_worker_killed_under_torchrun_is_recorded_with_its_signal(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "crashing.py"
     script.write_text(CRASHING)

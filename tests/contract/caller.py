@@ -61,7 +61,7 @@ def main() -> None:
         if child == 0:
             try:
                 _in_child(folder, variables, calls)
-            except Exception:  # noqa: BLE001 -- told by the exit code
+            except Exception:  # noqa: BLE001 -- the exit code reports it
                 traceback.print_exc()
                 os._exit(3)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

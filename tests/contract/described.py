@@ -1,4 +1,4 @@
-"""Answers of a running service, each held to what its own OpenAPI page says."""
+"""Answers of a running service, each checked against its own OpenAPI page."""
 
 import copy
 import json
@@ -43,15 +43,15 @@ class Described:
         operations = next((held for fits, held in self._paths if fits.fullmatch(path)), None)
         assert operations is not None, f"{path} is not described"
         operation = operations[request.method.lower()]
-        said = f"{request.method} {path} answered {answer.status_code}"
+        answered = f"{request.method} {path} answered {answer.status_code}"
         declared = operation["responses"].get(str(answer.status_code))
-        assert declared is not None, f"{said}, which is not declared"
+        assert declared is not None, f"{answered}, which is not declared"
         content = declared.get("content")
         if content is None:
-            assert answer.content == b"", said
+            assert answer.content == b"", answered
             return
         media = answer.headers["content-type"].partition(";")[0]
-        assert media in content, f"{said} as {media}"
+        assert media in content, f"{answered} as {media}"
         if media.endswith("json"):
             schema = {**content[media]["schema"], "components": self.page["components"]}
             jsonschema.Draft202012Validator(schema).validate(answer.json())
@@ -95,9 +95,9 @@ class Service:
         """Send one batch, of which every event must stand."""
         answer = self.ask("POST", "/v1/events", json={**batch, "events": events})
         assert answer.status_code == 200, answer.text
-        said: Json = answer.json()
-        assert said["rejected"] == 0, answer.text
-        return said
+        summary: Json = answer.json()
+        assert summary["rejected"] == 0, answer.text
+        return summary
 
     def read(self, path: str) -> Json:
         """Read what must be there."""
@@ -108,8 +108,8 @@ class Service:
 
     def project(self, name: str) -> "Service":
         """Return the same service with a key for a project of its own."""
-        wanted = {"project": name, "name": "test", "scopes": ["read", "write"]}
-        answer = self.ask("POST", "/v1/keys", json=wanted)
+        body = {"project": name, "name": "test", "scopes": ["read", "write"]}
+        answer = self.ask("POST", "/v1/keys", json=body)
         assert answer.status_code < 300, answer.text
         return Service(self.url, answer.json()["key"], self.described)
 

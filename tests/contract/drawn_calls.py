@@ -75,7 +75,7 @@ calls: st.SearchStrategy[list[Call]] = st.lists(
         _call("durable_when", steps),
         _call("restored", steps, size=totals),
         _call("data", st.just([1, 2])),
-        st.builds(lambda said: ("init", (), said), facts),
+        st.builds(lambda members: ("init", (), members), facts),
         ends,
     ),
     max_size=12,

@@ -87,22 +87,22 @@ def test_every_public_call_writes_what_ingest_takes(made: Made) -> None:
     batch = made(everything(), {})
 
     assert batch.refusals == ()
-    assert {each.event.type for each in batch.arrivals} == {
+    assert {arrival.event.type for arrival in batch.arrivals} == {
         "job", "attempt_started", "attempt_ended", "phase_started", "phase_ended", "progress",
         "checkpoint_saved", "checkpoint_restored", "job_ended",
     }  # fmt: skip
 
 
-@given(job=st.just("llm-70b") | drawn_calls.texts, said=drawn_calls.facts,
+@given(job=st.just("llm-70b") | drawn_calls.texts, members=drawn_calls.facts,
        calls=drawn_calls.calls, variables=drawn_calls.variables)  # fmt: skip
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 def test_no_call_raises_or_writes_what_is_refused(
     made: Made,
     job: str,
-    said: dict[str, object],
+    members: dict[str, object],
     calls: list[Call],
     variables: dict[str, str],
 ) -> None:
-    batch = made([("init", (job,), said), *calls], variables)
+    batch = made([("init", (job,), members), *calls], variables)
 
     assert batch.refusals == ()

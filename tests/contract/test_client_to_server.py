@@ -1,4 +1,4 @@
-"""A trainer beside a real server: what can be read is the fold of what the trainer said."""
+"""A trainer beside a real server: the ledger that is read is the fold of the spool."""
 
 import time
 from pathlib import Path
@@ -38,11 +38,13 @@ def test_the_ledger_that_is_read_is_the_fold_of_the_spool(served: Service, tmp_p
         assert (run.returncode, run.stderr) == (0, "")
         wait_for(lambda: service.knows("e2e"))
         wait_for(lambda: service.read("/v1/jobs/e2e")["state"] == "finished")
-        told = in_microseconds(service.read("/v1/jobs/e2e"), service.read("/v1/jobs/e2e/ledger"))
+        answered = in_microseconds(
+            service.read("/v1/jobs/e2e"), service.read("/v1/jobs/e2e/ledger")
+        )
         page = service.read("/v1/jobs/e2e/events?limit=1000")
 
-    said = spooled(spool.with_name("spool.copy"))
-    ledger = fold([event(each) for each in said], {}, time.time_ns() // 1000)
-    assert told == plain(ledger)
-    assert told["categories_us"]["effective_training"] > 0
-    assert {each["id"] for each in page["events"]} == {each["id"] for each in said}
+    events = spooled(spool.with_name("spool.copy"))
+    ledger = fold([event(sent) for sent in events], {}, time.time_ns() // 1000)
+    assert answered == plain(ledger)
+    assert answered["categories_us"]["effective_training"] > 0
+    assert {sent["id"] for sent in page["events"]} == {sent["id"] for sent in events}

@@ -69,7 +69,7 @@ def test_a_verdict_and_an_exclusion_show_in_the_job_as_declared(served: Service)
         wait_for(lambda: service.read(OF_JOB)["attempts"][0]["verdict"] is not None)
         job = service.read(OF_JOB)
     assert job["attempts"][0]["cause"] == "network"
-    assert [one["why"] for one in job["exclusions"]] == ["a drill"]
+    assert [exclusion["why"] for exclusion in job["exclusions"]] == ["a drill"]
 
 
 @pytest.mark.parametrize(

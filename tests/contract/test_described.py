@@ -1,4 +1,4 @@
-"""Whatever is asked, the answer is one that the published description allows for."""
+"""Every answer is one that the published description allows."""
 
 import gzip
 import json
@@ -61,32 +61,34 @@ def test_an_attempt_that_an_exemplar_names_is_answered_as_declared(
 
     def of_this_project() -> list[str]:
         page = served.ask("GET", "/metrics", headers=openmetrics).text
-        paths = [f"/v1/attempts/{each}" for each in re.findall(r'attempt_id="([^"]+)"', page)]
+        paths = [
+            f"/v1/attempts/{attempt_id}" for attempt_id in re.findall(r'attempt_id="([^"]+)"', page)
+        ]
         return [path for path in paths if service.ask("GET", path).status_code == 200]
 
     wait_for(lambda: bool(of_this_project()))
-    found = of_this_project()[0]
-    assert service.read(found)["job"] == JOB
+    address = of_this_project()[0]
+    assert service.read(address)["job"] == JOB
     assert service.ask("GET", "/v1/attempts/0-0").status_code == 404
-    assert service.ask("GET", f"{found}?unheard=of").status_code == 422
-    assert service.ask("GET", found, headers={"Authorization": ""}).status_code == 401
+    assert service.ask("GET", f"{address}?unheard=of").status_code == 422
+    assert service.ask("GET", address, headers={"Authorization": ""}).status_code == 401
 
 
 def test_keys_are_answered_as_declared(served: Service) -> None:
-    wanted = {"project": "keys", "name": "one", "scopes": ["read"]}
-    made = served.ask("POST", "/v1/keys", json=wanted)
-    assert made.status_code == 201
+    body = {"project": "keys", "name": "one", "scopes": ["read"]}
+    created = served.ask("POST", "/v1/keys", json=body)
+    assert created.status_code == 201
     assert served.ask("GET", "/v1/keys").status_code == 200
-    prefix = made.json()["prefix"]
+    prefix = created.json()["prefix"]
     assert served.ask("DELETE", f"/v1/keys/{prefix}").status_code == 204
     assert served.ask("GET", "/metrics").status_code == 200
-    for asked, status in (
+    for request, status in (
         ({"content": b"{", "headers": JSON}, 400),
         ({"json": {"project": "a"}}, 422),
         ({"content": b"{}", "headers": {"Content-Type": "text/plain"}}, 415),
         ({"content": b" " * 100_000, "headers": JSON}, 413),
     ):
-        options: dict[str, Any] = dict(asked)
+        options: dict[str, Any] = dict(request)
         assert served.ask("POST", "/v1/keys", **options).status_code == status
     assert served.ask("DELETE", "/v1/keys/ett_nothing0").status_code == 404
 
@@ -95,21 +97,21 @@ def test_keys_are_answered_as_declared(served: Service) -> None:
                                   "/{job}/trace"])  # fmt: skip
 def test_each_refusal_to_read_is_declared(service: Service, served: Service, path: str) -> None:
     address = "/v1/jobs" + path
-    known, missing = (address.format(job=quoted(job)) for job in (JOB, "no such job"))
+    present, missing = (address.format(job=quoted(job)) for job in (JOB, "no such job"))
 
-    assert service.ask("GET", known, headers={"Authorization": ""}).status_code == 401
-    assert service.ask("GET", f"{known}?unheard=of").status_code == 422
-    assert service.ask("GET", f"{known}?project=another").status_code == 404
+    assert service.ask("GET", present, headers={"Authorization": ""}).status_code == 401
+    assert service.ask("GET", f"{present}?unheard=of").status_code == 422
+    assert service.ask("GET", f"{present}?project=another").status_code == 404
     if path:
         assert service.ask("GET", missing).status_code == 404
-        foreign, none = (served.ask("GET", each) for each in (known, missing))
+        foreign, none = (served.ask("GET", url) for url in (present, missing))
         assert same_but_for_the_request(foreign) == same_but_for_the_request(none)
 
 
 def same_but_for_the_request(answer: httpx2.Response) -> Json:
     """Return a problem without the id of its request."""
-    told: Json = answer.json()
-    return {name: value for name, value in told.items() if name != "instance"}
+    problem: Json = answer.json()
+    return {name: value for name, value in problem.items() if name != "instance"}
 
 
 @pytest.mark.parametrize(
@@ -152,8 +154,8 @@ def test_a_key_without_the_scope_is_forbidden_as_declared(served: Service) -> No
         ("write", "GET", "/v1/keys"),
         ("read", "DELETE", "/v1/keys/ett_nothing0"),
     ):
-        wanted = {"project": "scopes", "name": scope, "scopes": [scope]}
-        key = served.ask("POST", "/v1/keys", json=wanted).json()["key"]
+        body = {"project": "scopes", "name": scope, "scopes": [scope]}
+        key = served.ask("POST", "/v1/keys", json=body).json()["key"]
         headers = {"Authorization": f"Bearer {key}"}
         answer = served.ask(method, path, headers=headers)
         assert answer.status_code == 403, (scope, method, path)

@@ -25,7 +25,7 @@ def test_the_imported_logs_are_answered_to_the_millisecond(served: Service, corp
 
         jobs = [service.read(f"/v1/jobs/{quoted(job['job'])}") for job in listed(service)]
 
-    assert sorted(attempt_ms(a) for job in jobs for a in job["attempts"]) == known(corpus)
+    assert sorted(attempt_ms(a) for job in jobs for a in job["attempts"]) == reference_ms(corpus)
     assert {job["state"] for job in jobs} <= {"finished", "interrupted"}
 
 
@@ -39,7 +39,7 @@ def attempt_ms(attempt: Json) -> tuple[int, ...]:
     """Return what each part of one run took, in milliseconds."""
     spent = {name: us(seconds) for name, seconds in attempt["categories"].items()}
     evaluation = spent.get("evaluation", 0)
-    told = {
+    by_part = {
         "hardware_setup": spent.get("hardware_setup", 0),
         "launcher_init": spent.get("launcher_init", 0),
         "train_loop": spent.get("effective_training", 0) + evaluation,
@@ -47,11 +47,11 @@ def attempt_ms(attempt: Json) -> tuple[int, ...]:
         "shutdown": spent.get("shutdown", 0),
         "e2e": instant(attempt["ended_at"]) - instant(attempt["started_at"]),
     }
-    assert not any(part % 1000 for part in told.values())
-    return tuple(told[part] // 1000 for part in PARTS)
+    assert not any(part % 1000 for part in by_part.values())
+    return tuple(by_part[part] // 1000 for part in PARTS)
 
 
-def known(corpus: Path) -> list[tuple[int, ...]]:
+def reference_ms(corpus: Path) -> list[tuple[int, ...]]:
     """Return the same of every run of the reference."""
     reference = json.loads((corpus / "mlperf" / "reference.json").read_text())
     runs = [run for system in reference.values() for run in system["runs"].values()]

@@ -18,7 +18,7 @@ def in_an_hour() -> str:
 
 def test_regressions_are_answered_as_declared(served: Service) -> None:
     (row,) = served.read(f"/v1/regressions?{OF}&verdict=regression&where=cluster:a")["regressions"]
-    one, mutes = f"/v1/regressions/{row['id']}", "/v1/regressions/mutes"
+    regression, mutes = f"/v1/regressions/{row['id']}", "/v1/regressions/mutes"
     until = {**MUTE, "until": in_an_hour()}
 
     requests: list[tuple[str, str, Any, int]] = [
@@ -28,19 +28,19 @@ def test_regressions_are_answered_as_declared(served: Service) -> None:
         ("GET", "/v1/regressions?sort=luck", None, 422),
         ("GET", "/v1/regressions?where=colour:red", None, 422),
         ("GET", "/v1/regressions?project=nobody", None, 404),
-        ("GET", one, None, 200),
-        ("GET", f"{one}?project=default", None, 404),
+        ("GET", regression, None, 200),
+        ("GET", f"{regression}?project=default", None, 404),
         ("GET", "/v1/regressions/nothing", None, 404),
         ("GET", "/v1/regressions/power", None, 200),
         ("GET", "/v1/regressions/power?format=csv&where=model:rare", None, 200),
-        ("POST", f"{one}/triage?{OF}", {"verdict": "real", **WHY}, 200),
-        ("POST", f"{one}/triage?{OF}", {"verdict": "perhaps", **WHY}, 422),
-        ("POST", f"{one}/triage", {"verdict": "real", **WHY}, 404),
-        ("POST", f"{one}/acknowledge?{OF}", {}, 200),
-        ("POST", f"{one}/mute?{OF}", until, 201),
-        ("POST", f"{one}/mute?{OF}", MUTE, 422),
-        ("POST", f"{one}/accept?{OF}", WHY, 200),
-        ("POST", f"{one}/accept?{OF}", [], 422),
+        ("POST", f"{regression}/triage?{OF}", {"verdict": "real", **WHY}, 200),
+        ("POST", f"{regression}/triage?{OF}", {"verdict": "perhaps", **WHY}, 422),
+        ("POST", f"{regression}/triage", {"verdict": "real", **WHY}, 404),
+        ("POST", f"{regression}/acknowledge?{OF}", {}, 200),
+        ("POST", f"{regression}/mute?{OF}", until, 201),
+        ("POST", f"{regression}/mute?{OF}", MUTE, 422),
+        ("POST", f"{regression}/accept?{OF}", WHY, 200),
+        ("POST", f"{regression}/accept?{OF}", [], 422),
         ("POST", mutes, {**until, "cohort": {"cluster": "a"}}, 201),
         ("POST", mutes, {**until, "phase": "lunch"}, 422),
         ("GET", mutes, None, 200),

@@ -60,8 +60,8 @@ def timelines(corpus: Path) -> Iterator[Timeline]:
                 )
 
 
-def kept(conn: Connection, timeline: Timeline) -> JobLedger:
-    """Take a job in, in a project of its own, fold it and read what is stored of it."""
+def folded_ledger(conn: Connection, timeline: Timeline) -> JobLedger:
+    """Accept a job in a project of its own, fold it and read the stored ledger."""
     project_id = create_project(conn, timeline.name, timeline.as_of)
     body = json.dumps({"events": timeline.events}).encode()
     now_us = timeline.as_of
@@ -77,7 +77,7 @@ def kept(conn: Connection, timeline: Timeline) -> JobLedger:
 
 def test_each_stored_ledger_is_the_expected_one(store: Store, corpus: Path) -> None:
     for timeline in sample(list(timelines(corpus)), STORED):
-        ledger = store.write(partial(kept, timeline=timeline))
+        ledger = store.write(partial(folded_ledger, timeline=timeline))
 
         assert plain(ledger) == timeline.expected, timeline.name
 
@@ -118,18 +118,18 @@ def in_microseconds(job: Json, ledger: Json) -> Json:
         "categories_us": {str(name): us(job["categories"][name]) for name in Category},
         "periods_us": {str(name): us(job["periods"][name]) for name in Period},
         "time_to_start_us": maybe_us(job["time_to_start_seconds"]),
-        "recoveries": [_recovery(each) for each in job["recoveries"]],
+        "recoveries": [_recovery(recovery) for recovery in job["recoveries"]],
         "failures": job["failures"],
         "infra_failures": job["infra_failures"],
         "unsaved_training_us": us(job["unsaved_training_seconds"]),
-        "attempts": [_attempt(each) for each in job["attempts"]],
+        "attempts": [_attempt(attempt) for attempt in job["attempts"]],
         "gpu_us": _sums(job["gpu_seconds"]),
         "weighted_us": _sums(job["weighted_seconds"]),
         "gpus_unknown": job["quality"]["gpus_unknown"],
         "segments": [
-            [instant(each["start"]), instant(each["end"]), each["category"], each["period"],
-             each["number"]]
-            for each in ledger["segments"]
+            [instant(segment["start"]), instant(segment["end"]),
+             segment["category"], segment["period"], segment["number"]]
+            for segment in ledger["segments"]
         ],
     }  # fmt: skip
 

@@ -15,7 +15,7 @@ Fold = Callable[[Iterable[Event], Mapping[str, int], int, Limits], JobLedger]
 
 
 def of(fold: Fold, timeline: Timeline) -> JobLedger:
-    """What a fold makes of a timeline."""
+    """The ledger that a fold makes of a timeline."""
     return fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
 
 
@@ -23,8 +23,8 @@ def check_conservation(ledger: JobLedger) -> None:
     """Law 1: no overlap, no hole, and the lengths sum to E2E in integers."""
     segments = ledger.segments
     assert all(segment.start_at < segment.end_at for segment in segments)
-    assert all(one.end_at == two.start_at for one, two in pairwise(segments))
-    assert all(one[2:] != two[2:] for one, two in pairwise(segments)), "not maximal"
+    assert all(before.end_at == after.start_at for before, after in pairwise(segments))
+    assert all(before[2:] != after[2:] for before, after in pairwise(segments)), "not maximal"
     if segments:
         assert (segments[0].start_at, segments[-1].end_at) == (ledger.started_at, ledger.ended_at)
     assert sum(segment.end_at - segment.start_at for segment in segments) == ledger.e2e_us

@@ -37,30 +37,30 @@ def answer(
 ) -> dict[str, Any]:
     """All numbers of one job, in the shape of the conformance suite."""
     limits = limits or Limits()
-    told = corrected(events, offsets)
-    facts = [e for e in told if isinstance(e, JobFacts)]
-    endings = [e for e in told if isinstance(e, JobEnded)]
-    lives = lives_of(told)
-    as_of = max([as_of, *(e.at for e in told if not isinstance(e, JobFacts))])
+    stream = corrected(events, offsets)
+    facts = [e for e in stream if isinstance(e, JobFacts)]
+    endings = [e for e in stream if isinstance(e, JobEnded)]
+    lives = lives_of(stream)
+    as_of = max([as_of, *(e.at for e in stream if not isinstance(e, JobFacts))])
     first = _first_instant(lives, endings, as_of, limits)
     bound = bounds(lives, endings, first or 0, as_of, limits)
-    state = _state(bound, told, as_of, limits)
+    state = _state(bound, stream, as_of, limits)
     moves = state in (JobState.RUNNING, JobState.QUEUED)
     last = max(
         (as_of if life.end is None else life.end for life in bound.lives), default=first or 0
     )
-    horizon = as_of if moves else max([last, *(e.at for e in told)])
+    horizon = as_of if moves else max([last, *(e.at for e in stream)])
     for life in bound.queuing:
         life.end = horizon if bound.job_end is None else max(bound.job_end, life.heard)
     for life in bound.lives:
         life.end = as_of if life.end is None else life.end
-    picture = painted(bound, first, as_of if moves else last, ticks)
+    ownership = painted(bound, first, as_of if moves else last, ticks)
     return {
         "state": state.value,
         "provisional": state is not JobState.FINISHED,
         "queue_wait_us": _queue_wait(lives, first),
-        **_numbers(picture),
-        **_accelerators(picture, facts),
+        **_numbers(ownership),
+        **_accelerators(ownership, facts),
     }
 
 
@@ -87,14 +87,14 @@ def _exists(begin: int, life: Life, as_of: int) -> bool:
     return begin < (as_of if life.end is None else life.end)
 
 
-def _state(bound: Bounds, told: list[Event], as_of: int, limits: Limits) -> JobState:
+def _state(bound: Bounds, stream: list[Event], as_of: int, limits: Limits) -> JobState:
     if any(life.end is None for life in bound.lives):
         return JobState.RUNNING
     if bound.job_end is not None:
         return JobState.FINISHED
     latest_end = max((life.over_at for life in bound.lives), default=None)
     waits = latest_end is None or any(life.heard >= latest_end for life in bound.queuing)
-    signs = any(as_of - e.at < limits.queue_lost_after_us for e in told)
+    signs = any(as_of - e.at < limits.queue_lost_after_us for e in stream)
     if waits and signs:
         return JobState.QUEUED
     ended_last = max(bound.lives, key=lambda x: (x.over_at, x.number or 0), default=None)
@@ -114,20 +114,20 @@ def _queue_wait(lives: list[Life], first: int | None) -> int:
     return sum(b - a for a, b in pairwise(edges) if any(begin <= a < end for begin, end in waits))
 
 
-def _numbers(picture: Painting) -> dict[str, Any]:
-    pieces, loops = picture.pieces, picture.loops
-    failed = [life for life in picture.lives if life.outcome in FAILURES]
+def _numbers(ownership: Painting) -> dict[str, Any]:
+    pieces, loops = ownership.pieces, ownership.loops
+    failed = [life for life in ownership.lives if life.outcome in FAILURES]
     periods = _sums(pieces, "period", Period)
     return {
-        "e2e_us": picture.end - picture.first,
+        "e2e_us": ownership.end - ownership.first,
         "categories_us": _sums(pieces, "category", Category),
         "periods_us": periods,
         "time_to_start_us": periods["starting"] if loops else None,
-        "recoveries": _recoveries(picture),
+        "recoveries": _recoveries(ownership),
         "failures": len(failed),
         "infra_failures": sum(life.origin in _INFRA for life in failed),
-        "unsaved_training_us": sum(_unsaved(life, picture) for life in failed),
-        "attempts": [_attempt(life, picture) for life in picture.lives],
+        "unsaved_training_us": sum(_unsaved(life, ownership) for life in failed),
+        "attempts": [_attempt(life, ownership) for life in ownership.lives],
         "segments": _segments(pieces),
     }
 
@@ -140,51 +140,51 @@ def _sums(pieces: Iterable[Piece], name: str, words: Iterable[str] = ()) -> dict
     return sums
 
 
-def _recoveries(picture: Painting) -> list[dict[str, Any]]:
+def _recoveries(ownership: Painting) -> list[dict[str, Any]]:
     gaps = [
-        (one[2], one[1], two[2], two[0])
-        for one, two in pairwise(picture.loops)
-        if one[2] is not two[2]
+        (before[2], before[1], after[2], after[0])
+        for before, after in pairwise(ownership.loops)
+        if before[2] is not after[2]
     ]
-    found = [_recovery(picture, *gap) for gap in gaps]
-    if picture.pieces and picture.pieces[-1].period is Period.RECOVERING:
-        _, end, life = picture.loops[-1]
-        found.append(_recovery(picture, life, end, None, picture.end))
-    return found
+    recoveries = [_recovery(ownership, *gap) for gap in gaps]
+    if ownership.pieces and ownership.pieces[-1].period is Period.RECOVERING:
+        _, end, life = ownership.loops[-1]
+        recoveries.append(_recovery(ownership, life, end, None, ownership.end))
+    return recoveries
 
 
 def _recovery(
-    picture: Painting, interrupted: Life, begin: int, resumed: Life | None, end: int
+    ownership: Painting, interrupted: Life, begin: int, resumed: Life | None, end: int
 ) -> dict[str, Any]:
-    between = [piece for piece in picture.pieces if begin <= piece.begin < end]
+    between = [piece for piece in ownership.pieces if begin <= piece.begin < end]
     return {
         "interrupted": interrupted.number,
         "resumed": None if resumed is None else resumed.number,
         "us": end - begin,
         "parts_us": _sums(between, "category"),
-        "stalled_us": _silent(interrupted, picture),
-        "repeated_us": 0 if resumed is None else _repeated(resumed, picture),
+        "stalled_us": _silent(interrupted, ownership),
+        "repeated_us": 0 if resumed is None else _repeated(resumed, ownership),
     }
 
 
-def _silent(life: Life, picture: Painting) -> int:
-    return sum(p.us for p in picture.loop_time(life) if p.category is Category.STALLED)
+def _silent(life: Life, ownership: Painting) -> int:
+    return sum(p.us for p in ownership.loop_time(life) if p.category is Category.STALLED)
 
 
-def _repeated(life: Life, picture: Painting) -> int:
-    return sum(p.us for p in picture.loop_time(life) if p.category is Category.REPEATED_TRAINING)
+def _repeated(life: Life, ownership: Painting) -> int:
+    return sum(p.us for p in ownership.loop_time(life) if p.category is Category.REPEATED_TRAINING)
 
 
-def _unsaved(life: Life, picture: Painting) -> int:
+def _unsaved(life: Life, ownership: Painting) -> int:
     saves = [e.at for e in life.stream if isinstance(e, CheckpointSaved)]
     return sum(
         piece.us
-        for piece in picture.loop_time(life)
+        for piece in ownership.loop_time(life)
         if piece.category is not Category.STALLED and (not saves or piece.begin >= max(saves))
     )
 
 
-def _attempt(life: Life, picture: Painting) -> dict[str, Any]:
+def _attempt(life: Life, ownership: Painting) -> dict[str, Any]:
     return {
         "number": life.number,
         "launch": life.launch,
@@ -193,8 +193,8 @@ def _attempt(life: Life, picture: Painting) -> dict[str, Any]:
         "started_us": life.begin,
         "ended_us": life.end,
         "outcome": str(life.outcome),
-        "basis": str(picture.basis[id(life)]),
-        "categories_us": _sums((p for p in picture.pieces if p.life is life), "category"),
+        "basis": str(ownership.basis[id(life)]),
+        "categories_us": _sums((p for p in ownership.pieces if p.life is life), "category"),
     }
 
 
@@ -213,54 +213,54 @@ def _segments(pieces: list[Piece]) -> list[list[Any]]:
     return segments
 
 
-def _accelerators(picture: Painting, facts: list[JobFacts]) -> dict[str, Any]:
-    told = [(e.at, e.gpus) for e in facts if e.gpus is not None]
-    job_gpus = max(told)[1] if told else None
-    sizes = {id(life): _size(life, picture, job_gpus) for life in picture.lives}
+def _accelerators(ownership: Painting, facts: list[JobFacts]) -> dict[str, Any]:
+    timed_sizes = [(e.at, e.gpus) for e in facts if e.gpus is not None]
+    job_gpus = max(timed_sizes)[1] if timed_sizes else None
+    sizes = {id(life): _size(life, ownership, job_gpus) for life in ownership.lives}
     if None in sizes.values():
         return {"gpus_unknown": True, "weighted_us": None, "gpu_us": None}
     weighted: dict[str, int] = {}
     held: dict[str, int] = {}
-    for piece in picture.pieces:
-        gpus = sizes[id(piece.life or _ended_last(piece.begin, picture))] or 0
+    for piece in ownership.pieces:
+        gpus = sizes[id(piece.life or _ended_last(piece.begin, ownership))] or 0
         word = str(piece.category)
         weighted[word] = weighted.get(word, 0) + piece.us * gpus
-        if _is_held(piece, picture):
+        if _is_held(piece, ownership):
             held[word] = held.get(word, 0) + piece.us * gpus
     return {"gpus_unknown": False, "weighted_us": _not_zero(weighted), "gpu_us": _not_zero(held)}
 
 
-def _ended_last(at: int, picture: Painting) -> Life:
-    over = [life for life in picture.lives if life.over_at <= at]
+def _ended_last(at: int, ownership: Painting) -> Life:
+    over = [life for life in ownership.lives if life.over_at <= at]
     return max(over, key=lambda life: (life.over_at, life.number or 0))
 
 
-def _size(life: Life, picture: Painting, job_gpus: int | None) -> int | None:
+def _size(life: Life, ownership: Painting, job_gpus: int | None) -> int | None:
     own_and_earlier = [
         x
-        for x in picture.lives
+        for x in ownership.lives
         if (x.launch, x.attempt) == (life.launch, life.attempt) and x.cycle <= life.cycle
     ]
     for x in reversed(own_and_earlier):
-        told = [
+        timed_sizes = [
             (e.at, e.gpus) for e in x.stream if isinstance(e, AttemptStarted) and e.gpus is not None
         ]
-        if told:
-            return max(told)[1]
+        if timed_sizes:
+            return max(timed_sizes)[1]
     return job_gpus
 
 
-def _is_held(piece: Piece, picture: Painting) -> bool:
+def _is_held(piece: Piece, ownership: Painting) -> bool:
     if piece.life is not None:
         return piece.category not in _NOT_HELD
     return any(
-        (one.launch, one.attempt) == (two.launch, two.attempt)
-        and one.over_at <= piece.begin < two.begin
+        (before.launch, before.attempt) == (after.launch, after.attempt)
+        and before.over_at <= piece.begin < after.begin
         and not any(
             span.phase is Phase.QUEUED and span.begin <= piece.begin < span.end
-            for span in picture.spans[id(two)]
+            for span in ownership.spans[id(after)]
         )
-        for one, two in pairwise(picture.lives)
+        for before, after in pairwise(ownership.lives)
     )
 
 

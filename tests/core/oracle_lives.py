@@ -103,12 +103,12 @@ def _retimed(event: Event, unique: list[Event], offsets: Mapping[str, int]) -> E
         return event
     at = event.at
     if event.mono_us is not None:
-        told = [
+        clock_pairs = [
             (e.mono_us, e.at)
             for e in unique
             if e.producer == event.producer and e.mono_us is not None
         ]
-        first_mono, first_at = min(told)
+        first_mono, first_at = min(clock_pairs)
         at = first_at + event.mono_us - first_mono
     offset = offsets.get(event.producer, 0)
     if abs(offset) > _OFFSET_LEFT_ALONE_US:
@@ -132,8 +132,8 @@ def lives_of(events: list[Event]) -> list[Life]:
     for event in own:
         if event not in cycleless:
             add(event, event.cycle or 0)
-    found = [(event, _cycle_ended_by(event, list(lives.values()))) for event in cycleless]
-    for event, cycle in found:
+    ended_cycles = [(event, _cycle_ended_by(event, list(lives.values()))) for event in cycleless]
+    for event, cycle in ended_cycles:
         add(event, cycle)
     ordered = sorted(
         lives.values(), key=lambda life: (order.index(life.launch), life.attempt, life.cycle)
@@ -176,8 +176,8 @@ def _with_launches(events: list[Event]) -> list[Event]:
     def launch_of(event: Event) -> str:
         if event.launch:
             return event.launch
-        known = [x for x in order if x in begun and begun[x] <= named(event)]
-        return known[-1] if known else order[0]
+        begun_before = [x for x in order if x in begun and begun[x] <= named(event)]
+        return begun_before[-1] if begun_before else order[0]
 
     return [replace(e, launch=launch_of(e)) for e in events]
 

@@ -24,8 +24,8 @@ def every_change(instants: Iterable[int]) -> list[int]:
 
 def every_microsecond(instants: Iterable[int]) -> list[int]:
     """Pieces of one microsecond."""
-    known = set(instants)
-    return list(range(min(known), max(known) + 1)) if known else []
+    changes = set(instants)
+    return list(range(min(changes), max(changes) + 1)) if changes else []
 
 
 @dataclass

@@ -8,23 +8,23 @@ from tests.core.oracle_lives import Life
 from tests.core.oracle_picture import Painting, Stretch, facts_of
 
 
-def repeats(life: Life, picture: Painting) -> tuple[Basis, list[Stretch]]:
-    earlier = picture.lives[: picture.lives.index(life)]
+def repeats(life: Life, ownership: Painting) -> tuple[Basis, list[Stretch]]:
+    earlier = ownership.lives[: ownership.lives.index(life)]
     saves = facts_of(earlier, CheckpointSaved)
     if facts_of([life], Progress):
-        return Basis.STEPS, _repeats_by_steps(life, earlier, picture)
+        return Basis.STEPS, _repeats_by_steps(life, earlier, ownership)
     if saves:
-        return Basis.CHECKPOINTS, _repeats_by_checkpoints(life, earlier, picture)
+        return Basis.CHECKPOINTS, _repeats_by_checkpoints(life, earlier, ownership)
     return Basis.NONE, []
 
 
-def _repeats_by_checkpoints(life: Life, earlier: list[Life], picture: Painting) -> list[Stretch]:
+def _repeats_by_checkpoints(life: Life, earlier: list[Life], ownership: Painting) -> list[Stretch]:
     last_save = max(e.at for e in facts_of(earlier, CheckpointSaved))
     left = sum(
-        piece.us for x in earlier for piece in picture.loop_time(x) if piece.begin >= last_save
+        piece.us for x in earlier for piece in ownership.loop_time(x) if piece.begin >= last_save
     )
     stretches = []
-    for piece in picture.loop_time(life):
+    for piece in ownership.loop_time(life):
         stretches.append((piece.begin, piece.begin + min(left, piece.us)))
         left -= min(left, piece.us)
     return stretches
@@ -65,17 +65,17 @@ def _points(life: Life, earlier: list[Life], loops: list[Stretch]) -> list[Point
     return sorted(points, key=lambda point: point.place)
 
 
-def _repeats_by_steps(life: Life, earlier: list[Life], picture: Painting) -> list[Stretch]:
-    points = _points(life, earlier, picture.loops_of(life))
-    known = [e.step for e in facts_of(earlier, Progress, CheckpointSaved)]
+def _repeats_by_steps(life: Life, earlier: list[Life], ownership: Painting) -> list[Stretch]:
+    points = _points(life, earlier, ownership.loops_of(life))
+    steps = [e.step for e in facts_of(earlier, Progress, CheckpointSaved)]
     stretches: list[Stretch] = []
-    if earlier and known:
+    if earlier and steps:
         stretches.append((life.begin, points[0].at))
     for i, point in enumerate(points):
         own = [p.step for p in points[: i + 1] if not p.is_implied and not p.is_restored]
-        if not known + own:
+        if not steps + own:
             continue
-        mark = max(known + own)
+        mark = max(steps + own)
         if i + 1 == len(points):
             if point.step < mark:
                 stretches.append((point.at, life.over_at))

@@ -10,7 +10,7 @@ from tests.core.oracle_lives import Life, named
 
 @dataclass
 class Span:
-    """A phase over ``[begin, end)``; ``own_end`` is what a sender said, cut or not."""
+    """A phase over ``[begin, end)``; ``own_end`` is the end that was sent, cut or not."""
 
     phase: Phase
     begin: int
@@ -23,23 +23,23 @@ def spans_of(life: Life, end: int, loops: Iterable[tuple[int, int]] = ()) -> lis
 
     ``loops`` are the attempt's: they decide whether a compile began inside one.
     """
-    found = [
+    spans = [
         Span(e.phase, named(e), e.at, e.at)
         for e in life.stream
         if isinstance(e, SpanOver) and e.stage is None
     ]
     for (phase, _), edges in _edges(life).items():
-        found += _paired(phase, edges)
-    begins = [(span.begin, span.phase) for span in found]
+        spans += _paired(phase, edges)
+    begins = [(span.begin, span.phase) for span in spans]
     progress = [e.at for e in life.stream if isinstance(e, Progress)]
-    for span in found:
+    for span in spans:
         if span.own_end is None:
             signs = [b for b, phase in begins if _closes(phase, span.phase)]
             if _stops_for_progress(span, loops):
                 signs += progress
             span.end = min([t for t in signs if t > span.begin], default=end)
         span.end = min(span.end, end)
-    return [span for span in found if span.begin < end]
+    return [span for span in spans if span.begin < end]
 
 
 def _edges(life: Life) -> dict[tuple[Phase, int | None], list[PhaseStarted | PhaseEnded]]:

@@ -12,9 +12,9 @@ def simulated_ratio(
     save holds, and the run is back after a restart that may fail as well. Seconds throughout.
     """
     gaps = np.random.default_rng(seed).exponential(mtbf, failures)
-    kept = 0.0
+    trained = 0.0
     for gap in gaps.tolist():
         clock = restart
         while (clock := clock + interval + save) <= gap:
-            kept += interval
-    return kept / float(gaps.sum())
+            trained += interval
+    return trained / float(gaps.sum())

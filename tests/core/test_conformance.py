@@ -37,15 +37,15 @@ def test_a_shuffled_and_duplicated_copy_gives_the_same_answers(file: str) -> Non
 def test_folding_forward_batch_by_batch_gives_the_same_answers(file: str) -> None:
     for case in cases(file):
         chance = random.Random(case.name)
-        kept = JobFold()
+        job_fold = JobFold()
         seen: list[Event] = []
         for batch in in_batches(sorted(case.events, key=lambda event: event.at), chance):
             seen += batch
-            if not kept.add(batch, {}):
-                kept = JobFold()
-                kept.add(seen, {})
-            kept.ledger(max((event.at for event in seen), default=case.as_of))
-        assert plain(kept.ledger(case.as_of)) == case.expected, case.name
+            if not job_fold.add(batch, {}):
+                job_fold = JobFold()
+                job_fold.add(seen, {})
+            job_fold.ledger(max((event.at for event in seen), default=case.as_of))
+        assert plain(job_fold.ledger(case.as_of)) == case.expected, case.name
 
 
 def shuffled_and_duplicated(events: Sequence[Event], chance: random.Random) -> list[Event]:

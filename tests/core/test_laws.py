@@ -35,19 +35,19 @@ _chances = st.integers(0, 2**32).map(Random)
 
 
 def folded_forward(batches: Sequence[Sequence[Event]], timeline: Timeline) -> JobLedger:
-    """Add batch after batch and read a ledger after each; the clocks are told with the last."""
-    kept = JobFold(timeline.limits)
+    """Add batch after batch and read a ledger after each; the clocks come with the last."""
+    job_fold = JobFold(timeline.limits)
     seen: list[Event] = []
-    ledger = kept.ledger(timeline.as_of)
+    ledger = job_fold.ledger(timeline.as_of)
     for left, batch in zip(range(len(batches))[::-1], batches, strict=True):
         offsets = {} if left else timeline.offsets
         seen += batch
-        if not kept.add(batch, offsets):
-            kept = JobFold(timeline.limits)
-            kept.add(seen, offsets)
-            kept.ledger(timeline.as_of)
-        ledger = kept.ledger(timeline.as_of)
-    assert kept.event_count == len(timeline.events)
+        if not job_fold.add(batch, offsets):
+            job_fold = JobFold(timeline.limits)
+            job_fold.add(seen, offsets)
+            job_fold.ledger(timeline.as_of)
+        ledger = job_fold.ledger(timeline.as_of)
+    assert job_fold.event_count == len(timeline.events)
     return ledger
 
 
@@ -88,16 +88,16 @@ def test_both_views_sum_to_e2e_and_effective_time_lies_in_training(timeline: Tim
 def test_folding_forward_event_by_event_equals_folding_again(
     timeline: Timeline, chance: Random
 ) -> None:
-    kept, before = JobFold(timeline.limits), None
+    job_fold, before = JobFold(timeline.limits), None
     seen: list[Event] = []
     for event in sorted(timeline.events, key=lambda event: event.at):
         seen.append(event)
-        if not kept.add([event], timeline.offsets):
-            kept, before = JobFold(timeline.limits), None
-            kept.add(seen, timeline.offsets)
+        if not job_fold.add([event], timeline.offsets):
+            job_fold, before = JobFold(timeline.limits), None
+            job_fold.add(seen, timeline.offsets)
         as_of = event.at + chance.choice([0, 0, 5, 1200 * SECOND])
-        ledger = kept.ledger(as_of)
-        check_unchanged_before(kept.changed_from, before, ledger)
+        ledger = job_fold.ledger(as_of)
+        check_unchanged_before(job_fold.changed_from, before, ledger)
         if chance.random() < _LOOKED_AT:
             assert ledger == fold(seen, timeline.offsets, as_of, timeline.limits)
         before = ledger

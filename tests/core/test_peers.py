@@ -27,8 +27,8 @@ def ett_ratio(ledger: JobLedger) -> float:
 def steps(start_s: int, end_s: int, first: int, attempt: int = 0) -> list[Event]:
     """One step every 10 s, the first done at once."""
     return [
-        progress(at_s, first + place, attempt)
-        for place, at_s in enumerate(range(start_s, end_s + 1, 10))
+        progress(at_s, first + step, attempt)
+        for step, at_s in enumerate(range(start_s, end_s + 1, 10))
     ]
 
 

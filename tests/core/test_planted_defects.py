@@ -63,10 +63,10 @@ def double_counted_overlap(
 def arrival_order(
     events: Iterable[Event], offsets: Mapping[str, int], as_of: int, limits: Limits
 ) -> JobLedger:
-    """Believe that nothing happened before what was heard of last."""
+    """Assume that nothing happened before the event that arrived last."""
     heard: list[Event] = []
     for event in {event.id: event for event in events}.values():
-        latest = max((known.at for known in heard), default=event.at)
+        latest = max((earlier.at for earlier in heard), default=event.at)
         heard.append(replace(event, at=max(event.at, latest)))
     return fold(heard, offsets, as_of, limits)
 

@@ -125,18 +125,18 @@ def _compiled() -> tuple[dict[str, int], dict[str | None, int]]:
     None is the phase as a whole.
     """
     ends = [round(1000 * end) for end in accumulate(COMPILE.values())]
-    told: list[tuple[str | None, int, int]] = [(None, 0, round(1000 * COMPILE_TOTAL))]
-    told += zip(COMPILE, [0, *ends], ends, strict=False)
+    stages: list[tuple[str | None, int, int]] = [(None, 0, round(1000 * COMPILE_TOTAL))]
+    stages += zip(COMPILE, [0, *ends], ends, strict=False)
     wait_from = ends[1] + 100_000
-    told.append(("async_compile_wait", wait_from, wait_from + round(1000 * ASYNC_COMPILE_WAIT)))
+    stages.append(("async_compile_wait", wait_from, wait_from + round(1000 * ASYNC_COMPILE_WAIT)))
     compile_ = Phase.PT2_COMPILE
     events = [
         *(
             SpanOver(id=f"{stage}", at=end * _MILLISECOND, phase=compile_, stage=stage,
                      start=start * _MILLISECOND)
-            for stage, start, end in told
+            for stage, start, end in stages
         ),
-        AttemptEnded(id="end", at=told[0][2] * _MILLISECOND, outcome=Outcome.COMPLETED),
+        AttemptEnded(id="end", at=stages[0][2] * _MILLISECOND, outcome=Outcome.COMPLETED),
     ]  # fmt: skip
     ledger = fold(events, {}, as_of=events[-1].at)
     times = stage_times(rank_spans(events, {}, ledger), ledger)

@@ -28,7 +28,7 @@ def test_only_new_data_is_effective_and_it_is_not_wasted() -> None:
 
 
 def test_known_stages_are_of_one_phase_each() -> None:
-    stages = [stage for known in KNOWN_STAGES.values() for stage in known]
+    stages = [stage for of_phase in KNOWN_STAGES.values() for stage in of_phase]
     assert len(stages) == len(set(stages))
 
 

@@ -22,14 +22,14 @@ def span(phase: Phase, start_s: float, end_s: float, attempt: int = 0) -> Event:
 
 
 def started(at_s: float, attempt: int = 0, gpus: int | None = None) -> Event:
-    """An attempt exists."""
+    """Return the start of an attempt."""
     return AttemptStarted(
         id=f"start-{at_s}-{attempt}", at=int(at_s * SECOND), attempt=attempt, gpus=gpus
     )
 
 
 def ended(at_s: float, outcome: Outcome, attempt: int = 0, origin: Origin | None = None) -> Event:
-    """An attempt is over."""
+    """Return the end of an attempt."""
     return AttemptEnded(
         id=f"end-{at_s}-{attempt}",
         at=int(at_s * SECOND),
@@ -41,14 +41,14 @@ def ended(at_s: float, outcome: Outcome, attempt: int = 0, origin: Origin | None
 
 
 def progress(at_s: float, step: int, attempt: int = 0) -> Event:
-    """A step is done."""
+    """Return a report that a step is done."""
     return Progress(
         id=f"step-{at_s}-{step}-{attempt}", at=int(at_s * SECOND), step=step, attempt=attempt
     )
 
 
 def saved(at_s: float, step: int, attempt: int = 0) -> Event:
-    """A step is durable."""
+    """Return a checkpoint that is durable."""
     return CheckpointSaved(
         id=f"save-{at_s}-{step}-{attempt}", at=int(at_s * SECOND), step=step, attempt=attempt
     )

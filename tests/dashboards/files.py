@@ -1,4 +1,4 @@
-"""The dashboards as Grafana loads them, read from the files that are kept."""
+"""The dashboards as Grafana loads them, read from the committed files."""
 
 import json
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2] / "dashboards"
 @cache
 def written(uid: str) -> dict[str, Any]:
     """Return the file of a dashboard."""
-    (path,) = (ROOT / pack.folder / f"{uid}.json" for pack in PACKS for one in pack.dashboards
-               if one.uid == uid)  # fmt: skip
+    (path,) = (ROOT / pack.folder / f"{uid}.json" for pack in PACKS for dashboard in pack.dashboards
+               if dashboard.uid == uid)  # fmt: skip
     content: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return content
 

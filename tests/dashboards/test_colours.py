@@ -18,11 +18,13 @@ def painted(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _coloured(content: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for override in (one for found in within(content, "overrides") for one in found):
-        for told in override["properties"]:
-            if told["id"] == "color":
-                yield override["matcher"]["options"], told["value"]["fixedColor"]
-    for mapping in (one for found in within(content, "mappings") for one in found):
+    for override in (
+        override for overrides in within(content, "overrides") for override in overrides
+    ):
+        for setting in override["properties"]:
+            if setting["id"] == "color":
+                yield override["matcher"]["options"], setting["value"]["fixedColor"]
+    for mapping in (mapping for mappings in within(content, "mappings") for mapping in mappings):
         for value, result in mapping["options"].items():
             yield value, result["color"]
 
@@ -40,7 +42,9 @@ def unpainted(content: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("uid", UIDS)
 def test_categories_are_painted_as_everywhere(uid: str) -> None:
     content = written(uid)
-    assert [(name, found) for name, found in painted(content) if found != PHASE_COLOURS[name]] == []
+    assert [
+        (name, colour) for name, colour in painted(content) if colour != PHASE_COLOURS[name]
+    ] == []
     assert unpainted(content) == []
 
 

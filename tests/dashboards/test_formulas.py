@@ -22,14 +22,14 @@ DEDUCTED = "cluster_cohort_phase_category:ett_deducted_weighted_seconds_total:ma
 
 
 def panel(uid: str, title: str) -> Panel:
-    (found,) = (
+    (titled,) = (
         panel
         for dashboard in PROMETHEUS.dashboards
         if dashboard.uid == uid
         for panel in dashboard.panels
         if panel.title == title
     )
-    return found
+    return titled
 
 
 def growing(per_hour: float) -> str:
@@ -42,7 +42,7 @@ def check(
 ) -> subprocess.CompletedProcess[str]:
     """Let promtool evaluate a query at the end of *series*, given an hour apart."""
     promtool = needed("promtool", "prometheus")
-    asked = {
+    expectation = {
         "expr": filled(query, CHOSEN),
         "eval_time": f"{HOURS}h",
         "exp_samples": [{"labels": labels, "value": value} for labels, value in answer.items()],
@@ -50,7 +50,7 @@ def check(
     test = {
         "interval": "1h",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "promql_expr_test": [asked],
+        "promql_expr_test": [expectation],
     }
     path = folder / "test.yml"
     path.write_text(json.dumps({"tests": [test]}))
@@ -71,7 +71,7 @@ CHECKPOINTS = {
 
 
 @pytest.mark.parametrize(
-    ("title", "place", "answer"),
+    ("title", "query_index", "answer"),
     [
         ("Interval and optimum", 0, 600),
         ("Interval and optimum", 1, (2 * DAY_S * 15 / 3) ** 0.5),
@@ -80,9 +80,9 @@ CHECKPOINTS = {
     ],
 )
 def test_the_interval_is_held_against_the_best_one(
-    title: str, place: int, answer: float, tmp_path: Path
+    title: str, query_index: int, answer: float, tmp_path: Path
 ) -> None:
-    query = panel("ett-checkpoints", title).queries[place]
+    query = panel("ett-checkpoints", title).queries[query_index]
     rounded = f"round({query.text}, 0.0000001)"
     expected = {'{cluster="east"}': round(answer, 7)}
     done = check(tmp_path, CHECKPOINTS, rounded, expected)
@@ -129,9 +129,9 @@ def test_ratios_are_of_sums_whatever_the_number_of_replicas(tmp_path: Path) -> N
         f"{name}{{job='ett',instance='{instance}',cluster='{cluster}',cohort='m',window='7d'{more}}}":
             f"{value}x{HOURS}"
         for instance in ("a", "b")
-        for cluster, told, weight in (("east", 0.9, 300), ("west", 0.5, 100))
+        for cluster, ratio, weight in (("east", 0.9, 300), ("west", 0.5, 100))
         for name, more, value in (
-            ("ett_window_ratio", ",weighting='accelerators'", told),
+            ("ett_window_ratio", ",weighting='accelerators'", ratio),
             ("ett_window_weighted_seconds", "", weight),
         )
     }  # fmt: skip

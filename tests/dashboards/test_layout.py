@@ -11,22 +11,22 @@ def panel(width: int, height: int) -> Panel:
     return Panel(title="t", description="d", queries=(), unit="s", width=width, height=height)
 
 
-def overlapping(found: list[Place]) -> list[tuple[Place, Place]]:
+def overlapping(taken: list[Place]) -> list[tuple[Place, Place]]:
     return [
-        (one, other)
-        for at, one in enumerate(found)
-        for other in found[at + 1 :]
-        if one.x < other.x + other.width
-        and other.x < one.x + one.width
-        and one.y < other.y + other.height
-        and other.y < one.y + one.height
+        (place, other)
+        for at, place in enumerate(taken)
+        for other in taken[at + 1 :]
+        if place.x < other.x + other.width
+        and other.x < place.x + place.width
+        and place.y < other.y + other.height
+        and other.y < place.y + place.height
     ]
 
 
 def test_a_line_that_is_full_ends_under_its_highest_panel() -> None:
     row = Row("r", (panel(10, 4), panel(14, 8), panel(6, 3)))
-    found = [place for _, place in places([row, Row("s", (panel(24, 2),))])]
-    assert found == [
+    placed = [place for _, place in places([row, Row("s", (panel(24, 2),))])]
+    assert placed == [
         Place(0, 0, 24, 1), Place(0, 1, 10, 4), Place(10, 1, 14, 8), Place(0, 9, 6, 3),
         Place(0, 12, 24, 1), Place(0, 13, 24, 2),
     ]  # fmt: skip
@@ -44,9 +44,9 @@ def test_an_overlap_would_be_seen() -> None:
 
 @pytest.mark.parametrize("uid", UIDS)
 def test_no_panel_lies_over_another_or_over_the_edge(uid: str) -> None:
-    found = [
+    placed = [
         Place(grid["x"], grid["y"], grid["w"], grid["h"])
         for grid in (panel["gridPos"] for panel in written(uid)["panels"])
     ]
-    assert overlapping(found) == []
-    assert all(place.x + place.width <= COLUMNS for place in found)
+    assert overlapping(placed) == []
+    assert all(place.x + place.width <= COLUMNS for place in placed)

@@ -1,4 +1,4 @@
-"""Every way onwards leads somewhere, and takes along what is understood there."""
+"""Every link leads somewhere, with the variables that are understood there."""
 
 import json
 import re
@@ -17,12 +17,12 @@ PLACES = re.compile(r"\{[^{}]*\}")
 
 def links(content: dict[str, Any]) -> Iterator[str]:
     """Yield the address of each link, of the dashboard and of values."""
-    for found in within(content, "links"):
-        yield from (link["url"] for link in found if link.get("url"))
+    for group in within(content, "links"):
+        yield from (link["url"] for link in group if link.get("url"))
     for properties in within(content, "properties"):
-        for one in properties:
-            if one["id"] == "links":
-                yield from (link["url"] for link in one["value"])
+        for setting in properties:
+            if setting["id"] == "links":
+                yield from (link["url"] for link in setting["value"])
 
 
 def variables(content: dict[str, Any]) -> set[str]:
@@ -37,19 +37,19 @@ def faults(content: dict[str, Any]) -> Iterator[str]:
         if not used <= variables(content):
             yield f"{url} uses a variable that is not there"
         if path.startswith("/d/"):
-            yield from _untaken(path.removeprefix("/d/"), query)
+            yield from _link_faults(path.removeprefix("/d/"), query)
         elif not path.startswith("${ett_url}/"):
             yield f"{url} leads out"
         elif _shape(path.removeprefix("${ett_url}")) not in set(map(_shape, ROUTES)):
             yield f"{url} is no route of the service"
 
 
-def _untaken(uid: str, query: str) -> Iterator[str]:
+def _link_faults(uid: str, query: str) -> Iterator[str]:
     if uid not in UIDS:
         yield f"there is no {uid}"
         return
     given = re.findall(r"var-(\w+)=|\$\{(\w+):queryparam\}", query)
-    taken = {name or kept for name, kept in given}
+    taken = {name or field for name, field in given}
     if not taken <= variables(written(uid)):
         yield f"{uid} has not all of {sorted(taken)}"
     if not re.search(r"\$\{__url_time_range\}|\bfrom=.*\bto=", query):
@@ -61,7 +61,7 @@ def _shape(path: str) -> str:
 
 
 @pytest.mark.parametrize("uid", UIDS)
-def test_every_link_leads_where_it_says(uid: str) -> None:
+def test_every_link_has_its_target(uid: str) -> None:
     assert list(faults(written(uid))) == []
 
 
@@ -92,6 +92,8 @@ def test_dashboards_of_a_pack_lead_to_each_other_with_all_that_was_chosen(uid: s
 
 @pytest.mark.parametrize("uid", UIDS)
 def test_the_service_is_not_sent_what_it_would_refuse(uid: str) -> None:
-    outside = [one for one in written(uid)["links"] if one.get("url", "").startswith("${ett_url}")]
+    outside = [
+        link for link in written(uid)["links"] if link.get("url", "").startswith("${ett_url}")
+    ]
 
-    assert not any(one["keepTime"] or one["includeVars"] for one in outside)
+    assert not any(link["keepTime"] or link["includeVars"] for link in outside)

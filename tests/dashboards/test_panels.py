@@ -1,4 +1,4 @@
-"""What Grafana loads says of itself what a reader needs, and names nothing of one installation."""
+"""Panels explain themselves to a reader, and name nothing of one installation."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -33,10 +33,10 @@ def faults(content: dict[str, Any], uid: str) -> Iterator[str]:
 
 
 def foreign(content: dict[str, Any], source: str) -> Iterator[str]:
-    """Yield what is asked of a datasource other than the reader's."""
-    for found in within(content, "datasource"):
-        if found != {"type": source, "uid": "${datasource}"}:
-            yield f"it asks {found}"
+    """Yield each use of a datasource other than the reader's."""
+    for datasource in within(content, "datasource"):
+        if datasource != {"type": source, "uid": "${datasource}"}:
+            yield f"it asks {datasource}"
     if not any(
         variable["name"] == "datasource" and variable["query"] == source
         for variable in content["templating"]["list"]
@@ -45,12 +45,12 @@ def foreign(content: dict[str, Any], source: str) -> Iterator[str]:
 
 
 def unexplained(panel: dict[str, Any]) -> Iterator[str]:
-    """Yield what a reader of a panel is not told."""
+    """Yield what a panel does not explain to its reader."""
     defaults = panel["fieldConfig"]["defaults"]
-    said = {"title": panel.get("title"), "description": panel.get("description")}
-    said["unit"] = defaults.get("unit")
-    said["query"] = panel.get("targets")
-    yield from (f"{panel.get('title')!r} has no {name}" for name, text in said.items() if not text)
+    texts = {"title": panel.get("title"), "description": panel.get("description")}
+    texts["unit"] = defaults.get("unit")
+    texts["query"] = panel.get("targets")
+    yield from (f"{panel.get('title')!r} has no {name}" for name, text in texts.items() if not text)
     if not (panel.get("description") or ".").endswith("."):
         yield f"{panel['title']!r} is not described in sentences"
     if any("datasource" not in target for target in panel.get("targets", ())):
@@ -81,7 +81,7 @@ def _planted() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "annotation", broken
 
 
-@pytest.mark.parametrize("broken", [pytest.param(one, id=name) for name, one in _planted()])
+@pytest.mark.parametrize("broken", [pytest.param(mark, id=name) for name, mark in _planted()])
 def test_a_fault_would_be_seen(broken: dict[str, Any]) -> None:
     if broken["panels"][1].get("targets") is None:
         broken["panels"][1]["targets"] = []
@@ -99,7 +99,9 @@ def test_both_kinds_of_datasource_have_dashboards() -> None:
 
 
 def test_nine_panels_of_ten_need_data_and_the_others_say_why_not() -> None:
-    panels = [panel for pack in PACKS for one in pack.dashboards for panel in one.panels]
+    panels = [
+        panel for pack in PACKS for dashboard in pack.dashboards for panel in dashboard.panels
+    ]
     excused = [panel.may_be_empty for panel in panels if not panel.needs_data]
     assert len(excused) <= 0.1 * len(panels)
     assert [reason for reason in excused if not reason.endswith(".")] == []

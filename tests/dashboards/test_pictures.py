@@ -1,4 +1,4 @@
-"""Pictures show what the panels' queries answer, as Grafana would arrange it."""
+"""Images show what the panels' queries answer, as Grafana would arrange it."""
 
 import re
 import subprocess
@@ -56,18 +56,18 @@ class Looking:
         return text
 
 
-@pytest.mark.parametrize("dashboard", EVERY, ids=lambda each: each.uid)
+@pytest.mark.parametrize("dashboard", EVERY, ids=lambda dashboard: dashboard.uid)
 def test_every_dashboard_has_a_picture_that_its_page_shows(dashboard: Dashboard) -> None:
     file = PICTURES / f"{dashboard.uid}.png"
     assert file.stat().st_size <= MOST_BYTES
-    with Image.open(file) as picture:
-        assert picture.width == WIDTH_PX
+    with Image.open(file) as image:
+        assert image.width == WIDTH_PX
     shown_at = (ROOT / "docs" / "howto" / "dashboards.md").read_text("utf-8")
     assert f"(../pictures/{dashboard.uid}.png)" in shown_at
 
 
 def test_no_picture_is_left_of_a_dashboard_that_is_gone() -> None:
-    assert {path.stem for path in PICTURES.iterdir()} == {each.uid for each in EVERY}
+    assert {path.stem for path in PICTURES.iterdir()} == {dashboard.uid for dashboard in EVERY}
 
 
 def test_pages_become_one_text_that_prometheus_takes(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_a_rule_comes_after_those_that_it_reads() -> None:
 
 
 def test_answers_of_several_queries_become_one_table() -> None:
-    asked = Query("q", format=Format.TABLE)
+    query = Query("q", format=Format.TABLE)
     first, second = (
-        of_samples(asked, [Sample({"cohort": "a"}, [(1.0, value)])], letter)
+        of_samples(query, [Sample({"cohort": "a"}, [(1.0, value)])], letter)
         for value, letter in ((2.0, " #A"), (3.0, " #B"))
     )
     steps = (
@@ -114,10 +114,10 @@ def test_answers_of_several_queries_become_one_table() -> None:
 
 def test_a_column_of_words_becomes_columns() -> None:
     rows = [("this", "a", 1.0), ("this", "b", 2.0), ("last", "a", 3.0)]
-    (made,) = of_rows(Query("q", format=Format.TABLE), ["week", "category", "Value"], rows)
+    (line,) = of_rows(Query("q", format=Format.TABLE), ["week", "category", "Value"], rows)
     options = {"rowField": "week", "columnField": "category", "valueField": "Value"}
     step = Transformation("groupingToMatrix", options)
-    (table,) = transformed(panel(Kind.BAR_CHART, step), [made])
+    (table,) = transformed(panel(Kind.BAR_CHART, step), [line])
     assert isinstance(table, Table)
     assert table.columns == ["week\\category", "a", "b"]
     assert [row.get("b") for row in table.rows] == [2.0, None]
@@ -125,8 +125,8 @@ def test_a_column_of_words_becomes_columns() -> None:
 
 def test_rows_of_one_name_become_one_series() -> None:
     rows = [(1.0, "a", 10.0), (1.0, "b", 20.0), (2.0, "a", 30.0)]
-    found = of_rows(Query("q"), ["time", "metric", "value"], rows)
-    assert found == [Line("a", [(1.0, 10.0), (2.0, 30.0)]), Line("b", [(1.0, 20.0)])]
+    series = of_rows(Query("q"), ["time", "metric", "value"], rows)
+    assert series == [Line("a", [(1.0, 10.0), (2.0, 30.0)]), Line("b", [(1.0, 20.0)])]
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def _drawn(shown_panel: Panel, frames: Sequence[Frame], folder: Path) -> Path:
 
 
 def _inked(file: Path) -> int:
-    with Image.open(file) as picture:
+    with Image.open(file) as image:
         return sum(
             count
-            for count, colour in picture.convert("RGB").getcolors(1 << 24) or []
+            for count, colour in image.convert("RGB").getcolors(1 << 24) or []
             if colour != (255, 255, 255)
         )

@@ -1,4 +1,4 @@
-"""What the dashboards ask of Prometheus is there, is asked rightly, and is read everywhere."""
+"""The dashboards' queries of Prometheus name what exists, use it rightly, and cover all metrics."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from dashboards.build.variables import filled, variables_in
 from ett_service.metrics import families
 from ett_service.metrics.families import Family, Kind
 from tests.builders.servers.programs import needed
-from tests.dashboards.asked import FOLLOWING, Asked, selectors
+from tests.dashboards.selectors import FOLLOWING, Selector, selectors
 
 DASHBOARDS = [
     dashboard
@@ -30,17 +30,17 @@ PANELS = [(dashboard, panel) for dashboard in DASHBOARDS for panel in dashboard.
 RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "recording.yaml"
 
 OF_PROMETHEUS = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
-"""What Prometheus itself tells of a scrape."""
+"""The series that Prometheus itself adds to a scrape."""
 
 IN_WORDS = {timedelta(days=1): "day", timedelta(days=7): "7 days"}
 GRAFANAS = {"__rate_interval", "__interval"}
 
 
-def _samples(told: Iterable[Family]) -> dict[str, bool]:
-    """Return the name of every sample of *told*, and whether it only counts up."""
+def _samples(described: Iterable[Family]) -> dict[str, bool]:
+    """Return the name of every sample of *described*, and whether it only counts up."""
     return {
         f"{family.name}{ending}": family.kind in {Kind.COUNTER, Kind.HISTOGRAM}
-        for family in told
+        for family in described
         for ending in (("_bucket", "_count", "_sum") if family.kind is Kind.HISTOGRAM else ("",))
     }
 
@@ -66,53 +66,53 @@ SAMPLES = {**_samples((*families.COUNTERS, *families.GAUGES)), **OWN, **_recorde
 
 def faults(dashboard: Dashboard, panel: Panel) -> Iterator[str]:
     """Yield what is wrong with the queries of a panel."""
-    known = GRAFANAS | {variable.name for variable in dashboard.variables}
+    declared = GRAFANAS | {variable.name for variable in dashboard.variables}
     takes_all = False
     for query in panel.queries:
-        if not variables_in(query.text) <= known:
+        if not variables_in(query.text) <= declared:
             yield f"a variable is not there: {query.text}"
-        asked = selectors(query.text)
-        takes_all |= any("instance" not in one.matchers for one in asked)
-        for one in asked:
-            yield from _misasked(one)
-        yield from _unsaid(panel, query, asked)
-        if query.exemplars and not any(one.name.startswith("ett_") for one in asked):
+        in_query = selectors(query.text)
+        takes_all |= any("instance" not in selector.matchers for selector in in_query)
+        for selector in in_query:
+            yield from _selector_faults(selector)
+        yield from _unexplained_windows(panel, query, in_query)
+        if query.exemplars and not any(selector.name.startswith("ett_") for selector in in_query):
             yield f"exemplars lie on no series of {query.text}"
     if takes_all != bool(panel.unmatched):
         yield "it takes all instances without saying why, or says so in vain"
 
 
-def _misasked(asked: Asked) -> Iterator[str]:
+def _selector_faults(selector: Selector) -> Iterator[str]:
     """Yield what is wrong with one selector."""
-    if asked.name not in SAMPLES:
-        yield f"there is no {asked.name}"
+    if selector.name not in SAMPLES:
+        yield f"there is no {selector.name}"
         return
-    if SAMPLES[asked.name] != (asked.function in {"rate", "increase"}):
-        yield f"{asked.name} is a counter without a rate, or no counter under one"
-    if asked.matchers.get("job") != "$job":
-        yield f"{asked.name} is taken of every service there is"
-    if asked.matchers.get("instance") not in {None, "$instance"}:
-        yield f"{asked.name} is taken of one instance"
-    if asked.name not in OWN and ":" not in asked.name and not asked.is_merged:
-        yield f"{asked.name} is counted once for each replica"
+    if SAMPLES[selector.name] != (selector.function in {"rate", "increase"}):
+        yield f"{selector.name} is a counter without a rate, or no counter under one"
+    if selector.matchers.get("job") != "$job":
+        yield f"{selector.name} is taken of every service there is"
+    if selector.matchers.get("instance") not in {None, "$instance"}:
+        yield f"{selector.name} is taken of one instance"
+    if selector.name not in OWN and ":" not in selector.name and not selector.is_merged:
+        yield f"{selector.name} is counted once for each replica"
 
 
-def _unsaid(panel: Panel, query: Query, asked: list[Asked]) -> Iterator[str]:
-    """Yield windows that do not follow the range and of which the reader is not told."""
-    windows = {one.window for one in asked} - {None, FOLLOWING}
-    if any(one.name.endswith("1d") for one in asked):
+def _unexplained_windows(panel: Panel, query: Query, in_query: list[Selector]) -> Iterator[str]:
+    """Yield windows that neither follow the range nor stand in the words of the panel."""
+    windows = {selector.window for selector in in_query} - {None, FOLLOWING}
+    if any(selector.name.endswith("1d") for selector in in_query):
         windows.add(timedelta(days=1))
-    said = f"{panel.title} {panel.description}"
-    if not all(IN_WORDS.get(window, "?") in said for window in windows if window):
+    words = f"{panel.title} {panel.description}"
+    if not all(IN_WORDS.get(window, "?") in words for window in windows if window):
         yield f"{panel.title!r} does not say of how long it is"
-    if windows and not query.instant and "before each point" not in said:
+    if windows and not query.instant and "before each point" not in words:
         yield f"{panel.title!r} does not say that points look back"
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.uid)
 def test_every_query_asks_rightly_for_what_there_is(dashboard: Dashboard) -> None:
-    found = {panel.title: list(faults(dashboard, panel)) for panel in dashboard.panels}
-    assert {title: wrong for title, wrong in found.items() if wrong} == {}
+    by_title = {panel.title: list(faults(dashboard, panel)) for panel in dashboard.panels}
+    assert {title: wrong for title, wrong in by_title.items() if wrong} == {}
 
 
 COUNTER = clusters("ett_failures_total")
@@ -168,21 +168,21 @@ def test_an_exception_without_a_reason_or_a_need_would_be_seen() -> None:
 
 
 def test_what_readers_choose_from_is_there() -> None:
-    asked = [
+    queries = [
         variable.query
         for dashboard in DASHBOARDS
         for variable in dashboard.variables
         if variable.kind is VariableKind.QUERY
     ]
-    found = [re.fullmatch(r"label_values\((.+), (\w+)\)", query) for query in asked]
-    names = {one.name for hit in found if hit for one in selectors(hit[1])}
-    assert None not in found
+    matches = [re.fullmatch(r"label_values\((.+), (\w+)\)", query) for query in queries]
+    names = {selector.name for hit in matches if hit for selector in selectors(hit[1])}
+    assert None not in matches
     assert names <= SAMPLES.keys()
 
 
-def test_what_happened_is_asked_for_by_names_that_there_are() -> None:
-    asked = {one.query for dashboard in DASHBOARDS for one in dashboard.annotations}
-    names = {one.name for query in asked for one in selectors(query)}
+def test_annotations_query_names_that_exist() -> None:
+    queries = {annotation.query for dashboard in DASHBOARDS for annotation in dashboard.annotations}
+    names = {selector.name for query in queries for selector in selectors(query)}
     assert names
     assert names <= SAMPLES.keys()
 

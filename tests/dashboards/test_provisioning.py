@@ -30,20 +30,22 @@ def grafana() -> Any:
 
 def test_compose_gives_the_datasources_all_that_they_ask_for() -> None:
     text = (PROVISIONING / "datasources" / "ett.yaml").read_text("utf-8")
-    asked = set(ENVIRONMENT.findall(text.partition("apiVersion")[2]))
-    told = set(re.findall(r"^# ([A-Z][A-Z_]+)\b", text, re.MULTILINE))
+    used = set(ENVIRONMENT.findall(text.partition("apiVersion")[2]))
+    documented = set(re.findall(r"^# ([A-Z][A-Z_]+)\b", text, re.MULTILINE))
 
-    assert asked == told
-    assert asked <= grafana()["environment"].keys()
+    assert used == documented
+    assert used <= grafana()["environment"].keys()
 
 
 def test_the_datasources_are_those_that_the_dashboards_ask() -> None:
-    found = read(PROVISIONING / "datasources" / "ett.yaml")["datasources"]
+    datasources = read(PROVISIONING / "datasources" / "ett.yaml")["datasources"]
 
-    assert {one["type"] for one in found} == {source.value for source in Source}
-    assert len({one["uid"] for one in found}) == len(found)
-    assert not any(one["editable"] for one in found)
-    assert [one["name"] for one in found if one.get("isDefault")] == ["ETT Prometheus"]
+    assert {datasource["type"] for datasource in datasources} == {source.value for source in Source}
+    assert len({datasource["uid"] for datasource in datasources}) == len(datasources)
+    assert not any(datasource["editable"] for datasource in datasources)
+    assert [datasource["name"] for datasource in datasources if datasource.get("isDefault")] == [
+        "ETT Prometheus"
+    ]
 
 
 def test_postgresql_is_read_by_a_role_that_may_do_nothing_else() -> None:
@@ -60,9 +62,9 @@ def test_every_pack_is_mounted_where_its_folder_is_looked_for() -> None:
         for outside, inside, *_ in (volume.split(":") for volume in grafana()["volumes"])
     }
 
-    looked_for = {mounts[one["options"]["path"]] for one in providers}
+    looked_for = {mounts[provider["options"]["path"]] for provider in providers}
     assert looked_for == {f"./dashboards/{pack.folder}" for pack in PACKS}
-    assert len({one["folderUid"] for one in providers}) == len(providers)
+    assert len({provider["folderUid"] for provider in providers}) == len(providers)
     for folder in ("datasources", "dashboards"):
         assert mounts[f"/etc/grafana/provisioning/{folder}"] == (
             f"./dashboards/provisioning/{folder}"
@@ -96,15 +98,15 @@ def test_every_alert_of_the_rules_is_in_the_copy_and_asks_what_it_asks() -> None
         query, *rest = rule["data"]
         assert query["model"]["expr"] == alerts[rule["title"]].expr
         assert query["datasourceUid"] == DATASOURCE_UID
-        assert {one["datasourceUid"] for one in rest} == {EXPRESSIONS_UID}
+        assert {expression["datasourceUid"] for expression in rest} == {EXPRESSIONS_UID}
         assert rule["condition"] == rest[-1]["refId"]
         assert rule["labels"]["severity"] == alerts[rule["title"]].severity
         assert not any("$" in text for text in rule["annotations"].values())
 
 
 def test_the_copy_asks_a_datasource_that_is_provisioned() -> None:
-    found = read(PROVISIONING / "datasources" / "ett.yaml")["datasources"]
+    datasources = read(PROVISIONING / "datasources" / "ett.yaml")["datasources"]
 
     assert {"uid": DATASOURCE_UID, "type": Source.PROMETHEUS.value} in [
-        {"uid": one["uid"], "type": one["type"]} for one in found
+        {"uid": datasource["uid"], "type": datasource["type"]} for datasource in datasources
     ]

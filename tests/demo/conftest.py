@@ -25,7 +25,7 @@ DAYS = 60
 
 @dataclass(frozen=True)
 class Lived:
-    """A job, what was told of it and what the fold made of that."""
+    """A job, its events and the ledger that the fold makes of them."""
 
     story: Story
     ledger: JobLedger
@@ -45,14 +45,14 @@ class Judged:
 
     def attempts(self) -> Iterator[tuple[Job, AttemptLedger]]:
         """Return each attempt with its job."""
-        for one in self.lived.values():
-            for attempt in one.ledger.attempts:
-                yield one.job, attempt
+        for lived in self.lived.values():
+            for attempt in lived.ledger.attempts:
+                yield lived.job, attempt
 
     def effect(self, name: str) -> Mapping[str, Any]:
         """Return one planted effect from the truth, its instants in microseconds."""
-        (found,) = [one for one in self.fleet.truth["planted"] if one["name"] == name]
-        return {**found, "from": instant(found["from"]), "to": instant(found["to"])}
+        (effect,) = [effect for effect in self.fleet.truth["planted"] if effect["name"] == name]
+        return {**effect, "from": instant(effect["from"]), "to": instant(effect["to"])}
 
 
 def node_days(job: Job, attempt: AttemptLedger) -> float:
@@ -81,7 +81,7 @@ def decoded(events: list[WireEvent]) -> list[Any]:
         headers = {"content-type": "application/json"}
         batch = decode(body, headers, now_us=END_US, limits=Limits())
         assert batch.refusals == ()
-        arrivals += [one.event for one in batch.arrivals]
+        arrivals += [arrival.event for arrival in batch.arrivals]
     return arrivals
 
 

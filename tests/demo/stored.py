@@ -22,13 +22,13 @@ from ett_service.storage.schema import event, job
 from tests.demo.conftest import END_US, Judged, Lived, decoded, instant
 
 _HEAD = Head(1, FORMULA_VERSION, 1, END_US, None)
-_TELLING = frozenset({"attempt_started", "span"})
+_INFORMATIVE_TYPES = frozenset({"attempt_started", "span"})
 
 
 def stored(judged: Judged, folder: Path) -> str:
     """Store what was folded with the fleet's markers, and return the address of the database.
 
-    Of the events those are kept that tell more of an attempt than its ledger does.
+    Only events that say more of an attempt than its ledger are stored.
     """
     url = f"sqlite:///{folder / 'ett.db'}"
     migrate(url)
@@ -46,37 +46,37 @@ def _put(conn: Connection, judged: Judged) -> None:
         changes.compare_ledger(key, lived.ledger, _HEAD, LedgerRows())
         changes.compare_cells(key, contribution(lived.ledger), {})
     of_jobs = [{"project_id": project_id, "job": name} for name in judged.lived]
-    conn.execute(insert(job), [{**one, "received_us": END_US} for one in of_jobs])
+    conn.execute(insert(job), [{**row, "received_us": END_US} for row in of_jobs])
     conn.execute(insert(event), list(_events(project_id, judged)))
     changes.write(conn, {})
-    for number, told in enumerate(judged.fleet.markers):
-        made = Marker(
+    for number, marker in enumerate(judged.fleet.markers):
+        stored_marker = Marker(
             id=f"marker {number}",
-            at=instant(told["at"]),
-            kind=MarkerKind(told["kind"]),
-            title=told["title"],
-            end=instant(told["end"]) if "end" in told else None,
-            labels=told["labels"],
+            at=instant(marker["at"]),
+            kind=MarkerKind(marker["kind"]),
+            title=marker["title"],
+            end=instant(marker["end"]) if "end" in marker else None,
+            labels=marker["labels"],
         )
-        add_marker(conn, project_id, made, made_by="ett_demo", now_us=END_US)
+        add_marker(conn, project_id, stored_marker, made_by="ett_demo", now_us=END_US)
 
 
 def _events(project_id: int, judged: Judged) -> Iterator[dict[str, Any]]:
     for name, lived in judged.lived.items():
-        for one in decoded(list(_telling(lived))):
+        for fact in decoded(list(_informative_events(lived))):
             yield {
                 "project_id": project_id,
                 "job": name,
-                "id": one.id,
-                "type": one.type,
-                "at_us": one.at,
+                "id": fact.id,
+                "type": fact.type,
+                "at_us": fact.at,
                 "received_us": END_US,
                 "batch": 1,
-                "body": encode_body(one),
+                "body": encode_body(fact),
             }
 
 
-def _telling(lived: Lived) -> Iterator[WireEvent]:
-    for told in lived.story.events:
-        if told["type"] in _TELLING and (told["type"] != "span" or "attributes" in told):
-            yield told
+def _informative_events(lived: Lived) -> Iterator[WireEvent]:
+    for fact in lived.story.events:
+        if fact["type"] in _INFORMATIVE_TYPES and (fact["type"] != "span" or "attributes" in fact):
+            yield fact

@@ -1,4 +1,4 @@
-"""Draws depend on the seed and the name alone, and have the spread that is asked for."""
+"""Draws depend on the seed and the name alone, and have the requested spread."""
 
 from collections import Counter
 from math import log

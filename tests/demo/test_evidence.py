@@ -1,4 +1,4 @@
-"""The rules find every cause from what it leaves behind, without being told."""
+"""The rules infer every cause from its evidence."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,9 +34,9 @@ LEFT = [
 
 @pytest.mark.parametrize(("failure", "members"), LEFT)
 def test_the_rules_find_the_cause(failure: Failure, members: Members) -> None:
-    told: dict[str, Any] = dict(members)
-    assert not {"cause", "origin"} & set(told)
-    ending = AttemptEnded(id="e", at=0, outcome=Outcome.FAILED, **told)
+    end: dict[str, Any] = dict(members)
+    assert not {"cause", "origin"} & set(end)
+    ending = AttemptEnded(id="e", at=0, outcome=Outcome.FAILED, **end)
     verdict = classify(Outcome.FAILED, ending, [(0, ending)])
     assert verdict.cause is failure.cause
     assert verdict.evidence.rule not in ("reported", "none")

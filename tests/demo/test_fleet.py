@@ -1,4 +1,4 @@
-"""The fleet has the published figures that it is calibrated on, as the ledgers tell them."""
+"""The ledgers of the fleet have the published figures that it is calibrated on."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ LARGE = 128
 def weighted(judged: Judged) -> Mapping[Category, int]:
     """Sum accelerator time by category."""
     spent: Counter[Category] = Counter()
-    for one in judged.lived.values():
-        for share in one.ledger.shares:
+    for lived in judged.lived.values():
+        for share in lived.ledger.shares:
             spent[share.category] += share.weighted_us or 0
     return spent
 
@@ -34,8 +34,8 @@ def test_the_table_of_interruptions_sums_to_what_it_prints() -> None:
     assert pytest.approx(1825.58) == fleet.PT2_TOTAL_SECONDS
 
 
-def test_peak_rates_are_those_that_utilisation_is_told_by() -> None:
-    sheets = {(one.hardware, one.precision): one.teraflops for one in PEAK_RATES}
+def test_peak_rates_are_those_of_the_utilisation() -> None:
+    sheets = {(rate.hardware, rate.precision): rate.teraflops for rate in PEAK_RATES}
     assert {key: rate / 1e12 for key, rate in fleet.PEAK_FLOPS.items()} == {
         key: sheets[key] for key in fleet.PEAK_FLOPS
     }
@@ -67,7 +67,7 @@ def test_what_breaks_is_spread_as_published(judged: Judged) -> None:
     assert drawn > 200
     for row, count in fleet.LLAMA3_UNEXPECTED.items():
         expected = drawn * count / fleet.LLAMA3_INTERRUPTIONS
-        # What takes a node may be lost instead, which tells no cause.
+        # An attempt whose node fails may be lost instead, which has no cause.
         assert abs(rows.get(row, 0) - expected) < 3.5 * sqrt(expected) + 1, row
 
 
@@ -129,9 +129,11 @@ def test_attempts_end_about_as_published(judged: Judged) -> None:
 def test_a_save_of_a_large_model_blocks_as_published(judged: Judged) -> None:
     blocked = [
         length
-        for one in judged.lived.values()
-        if one.job.kind == "pretrain" and one.job.gpus >= 512 and one.job.model.cluster != "birch"
-        for _, length in spans(one.story, "checkpoint_blocking")
+        for lived in judged.lived.values()
+        if lived.job.kind == "pretrain"
+        and lived.job.gpus >= 512
+        and lived.job.model.cluster != "birch"
+        for _, length in spans(lived.story, "checkpoint_blocking")
     ]
     expected = fleet.CHECKPOINT_BLOCKING_SECONDS * SECOND
     assert median(blocked) == pytest.approx(expected, rel=0.05)
@@ -140,8 +142,8 @@ def test_a_save_of_a_large_model_blocks_as_published(judged: Judged) -> None:
 def test_recoveries_have_a_heavy_tail(judged: Judged) -> None:
     lengths = [
         recovery.us
-        for one in judged.lived.values()
-        for recovery in one.ledger.recoveries
+        for lived in judged.lived.values()
+        for recovery in lived.ledger.recoveries
         if recovery.resumed is not None and recovery.outcome in FAILURES
     ]
     assert len(lengths) > 500
@@ -150,29 +152,29 @@ def test_recoveries_have_a_heavy_tail(judged: Judged) -> None:
 
 def test_models_reach_the_published_utilisation(judged: Judged) -> None:
     low, high = fleet.MFU_BOUNDS
-    told = 0
-    for one in judged.lived.values():
-        job, last = one.job, one.ledger.produced
+    reporting = 0
+    for lived in judged.lived.values():
+        job, last = lived.job, lived.ledger.produced
         peak = fleet.PEAK_FLOPS[job.model.hardware, job.model.precision] * job.gpus / 1e12
         seconds = (
             sum(
                 share.us
-                for share in one.ledger.shares
+                for share in lived.ledger.shares
                 if share.category is Category.EFFECTIVE_TRAINING
             )
             / SECOND
         )
         if last.teraflops and job.kind == "pretrain" and "flops" in job.model.reports:
-            told += 1
+            reporting += 1
             assert low * 0.97 < last.teraflops / seconds / peak < high * 1.03, job.name
-    assert told > 10
+    assert reporting > 10
 
 
 def test_jobs_wait_longer_when_more_is_to_do(judged: Judged) -> None:
     waits: dict[str, list[int]] = defaultdict(list)
-    for one in judged.lived.values():
-        day = day_of(one.job.submitted_at)
+    for lived in judged.lived.values():
+        day = day_of(lived.job.submitted_at)
         kind = "month end" if is_month_end(day) else "weekend" if day.weekday() > 4 else "week"
-        waits[kind].append(one.ledger.queue_wait_us)
+        waits[kind].append(lived.ledger.queue_wait_us)
     assert median(waits["weekend"]) < 0.6 * median(waits["week"])
     assert median(waits["month end"]) > 1.3 * median(waits["week"])

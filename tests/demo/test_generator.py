@@ -18,29 +18,29 @@ SHORT = 6
 
 
 def digest(fleet: Fleet) -> str:
-    """Return a digest of all that is told, and of the truth about it."""
-    told = [[story.events for story in fleet.stories], list(fleet.markers), fleet.truth]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    """Return a digest of all events and markers, and of the truth about them."""
+    content = [[story.events for story in fleet.stories], list(fleet.markers), fleet.truth]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def test_the_fleet_is_as_large_as_it_is_said_to_be(fleet: Fleet) -> None:
+def test_the_fleet_is_as_large_as_documented(fleet: Fleet) -> None:
     counts = fleet.truth["counts"]
     assert counts["attempts"] >= 3_000
     assert 120_000 <= counts["events"] <= 200_000
-    assert counts["jobs"] == len(fleet.stories) == len({one.job.name for one in fleet.stories})
+    assert counts["jobs"] == len(fleet.stories) == len({story.job.name for story in fleet.stories})
     assert counts["events"] == sum(len(story.events) for story in fleet.stories)
     assert len(MODELS) == 20
     assert len(TEAMS) == 8
-    told = Counter(
+    counted = Counter(
         (event["team"], event["model"], event["cluster"], event["hardware"])
         for story in fleet.stories
         for event in story.events
         if event["type"] == "job"
     )
-    assert {team for team, *_ in told} == set(TEAMS)
-    assert {model for _, model, *_ in told} == {model.name for model in MODELS}
-    assert {cluster for *_, cluster, _ in told} == set(CLUSTERS)
-    assert {hardware for *_, hardware in told} == {"A100", "H100", "H200"}
+    assert {team for team, *_ in counted} == set(TEAMS)
+    assert {model for _, model, *_ in counted} == {model.name for model in MODELS}
+    assert {cluster for *_, cluster, _ in counted} == set(CLUSTERS)
+    assert {hardware for *_, hardware in counted} == {"A100", "H100", "H200"}
     gpus = {story.job.gpus for story in fleet.stories}
     assert (min(gpus), max(gpus)) == (8, 4096)
 
@@ -62,8 +62,8 @@ def test_another_process_makes_the_same_fleet_byte_for_byte() -> None:
 
 
 def test_another_seed_makes_another_fleet() -> None:
-    one, other = (generate(seed=seed, days=SHORT, end_us=END_US) for seed in (SEED, SEED + 1))
-    assert digest(one) != digest(other)
+    first, other = (generate(seed=seed, days=SHORT, end_us=END_US) for seed in (SEED, SEED + 1))
+    assert digest(first) != digest(other)
 
 
 def test_a_later_end_on_the_same_day_only_adds() -> None:
@@ -74,11 +74,11 @@ def test_a_later_end_on_the_same_day_only_adds() -> None:
         later = goes_on[story.job.name]
         cut_short = {event["type"] for event in story.events if event not in later}
         assert cut_short <= {"phase_started", "progress", "heartbeat"}
-        known = [event for event in later if instant(event["at"]) <= END_US]
-        assert [event for event in known if event not in story.events] == []
+        earlier = [event for event in later if instant(event["at"]) <= END_US]
+        assert [event for event in earlier if event not in story.events] == []
 
 
-def test_nothing_is_told_from_outside_of_the_fleets_time(fleet: Fleet) -> None:
+def test_no_event_lies_outside_of_the_fleets_time(fleet: Fleet) -> None:
     begin = instant(fleet.truth["from"])
     instants = [instant(event["at"]) for story in fleet.stories for event in story.events]
     assert begin <= min(instants)
@@ -96,7 +96,7 @@ def test_markers_tell_of_releases_launches_and_maintenance(fleet: Fleet) -> None
     kinds = Counter(marker["kind"] for marker in fleet.markers)
     assert kinds["deploy"] in (9, 10)
     assert (kinds["launch"], kinds["maintenance"]) == (2, 6)
-    assert all(("end" in one) == (one["kind"] == "maintenance") for one in fleet.markers)
+    assert all(("end" in marker) == (marker["kind"] == "maintenance") for marker in fleet.markers)
     assert fleet.truth["counts"]["markers"] == len(fleet.markers)
     assert max(instant(marker["at"]) for marker in fleet.markers) <= END_US
 
@@ -111,6 +111,6 @@ def test_a_length_that_makes_no_sense_is_refused(days: int) -> None:
 def test_short_fleets_hold_all_that_is_planted(days: int) -> None:
     fleet = generate(seed=SEED, days=days, end_us=END_US)
     planted = fleet.truth["planted"]
-    assert [one["kind"] for one in planted].count("regression") == 2
-    for one in planted:
-        assert instant(fleet.truth["from"]) <= instant(one["from"]) < END_US, one["name"]
+    assert [effect["kind"] for effect in planted].count("regression") == 2
+    for effect in planted:
+        assert instant(fleet.truth["from"]) <= instant(effect["from"]) < END_US, effect["name"]

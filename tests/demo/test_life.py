@@ -1,4 +1,4 @@
-"""What a job lives through is what its ledger says."""
+"""The ledger of a job agrees with its generated life."""
 
 from collections import Counter
 
@@ -18,7 +18,7 @@ def test_every_attempt_and_every_cause_is_found_again(judged: Judged) -> None:
     assert len([*judged.attempts()]) == truth["counts"]["attempts"]
 
 
-def test_no_cause_is_reported_but_all_are_told_from_evidence(judged: Judged) -> None:
+def test_no_cause_is_reported_and_all_are_inferred_from_evidence(judged: Judged) -> None:
     for _, attempt in judged.attempts():
         if attempt.outcome is Outcome.FAILED:
             assert attempt.evidence is not None
@@ -27,24 +27,24 @@ def test_no_cause_is_reported_but_all_are_told_from_evidence(judged: Judged) -> 
 
 def test_nothing_in_the_fleet_contradicts_itself(judged: Judged) -> None:
     whole = unattributed = 0
-    for one in judged.lived.values():
-        quality = one.ledger.quality
+    for lived in judged.lived.values():
+        quality = lived.ledger.quality
         assert quality.ends_without_begin == quality.clamped_spans == quality.clock_flags == 0
-        whole += one.ledger.e2e_us
+        whole += lived.ledger.e2e_us
         unattributed += quality.unattributed_us
     assert unattributed / whole < 0.001
 
 
 def test_few_jobs_tell_no_accelerators(judged: Judged) -> None:
-    unknown = [one for one in judged.lived.values() if one.ledger.quality.gpus_unknown]
+    unknown = [lived for lived in judged.lived.values() if lived.ledger.quality.gpus_unknown]
     assert 0.005 < len(unknown) / len(judged.lived) < 0.03
-    assert all(not one.job.tells_gpus for one in unknown)
+    assert all(not lived.job.tells_gpus for lived in unknown)
 
 
 def test_every_category_but_unattributed_time_has_its_share(judged: Judged) -> None:
     spent: Counter[Category] = Counter()
-    for one in judged.lived.values():
-        for share in one.ledger.shares:
+    for lived in judged.lived.values():
+        for share in lived.ledger.shares:
             spent[share.category] += share.us
     for category in set(Category) - {Category.UNATTRIBUTED}:
         assert spent[category] / spent.total() > 0.0002, category
@@ -61,7 +61,7 @@ def test_jobs_that_go_first_take_the_place_of_others(judged: Judged) -> None:
             assert taker.job.model.cluster == job.model.cluster
             assert attempt.ended_at - attempt.started_at >= 2 * HOUR
             (begun,) = [
-                each for each in taker.ledger.attempts if each.started_at == attempt.ended_at
+                later for later in taker.ledger.attempts if later.started_at == attempt.ended_at
             ]
             by["second" if begun.number and taker.job.kind == "pretrain" else "first"] += 1
     assert by["first"] > 20
@@ -70,9 +70,9 @@ def test_jobs_that_go_first_take_the_place_of_others(judged: Judged) -> None:
 
 def test_a_job_goes_on_after_its_last_durable_checkpoint(judged: Judged) -> None:
     resumed = 0
-    for one in judged.lived.values():
-        saved = {0} | {checkpoint.step for checkpoint in one.ledger.checkpoints}
-        for event in decoded(one.story.events) if len(one.ledger.attempts) > 1 else []:
+    for lived in judged.lived.values():
+        saved = {0} | {checkpoint.step for checkpoint in lived.ledger.checkpoints}
+        for event in decoded(lived.story.events) if len(lived.ledger.attempts) > 1 else []:
             if event.type == "checkpoint_restored":
                 assert event.step in saved
                 resumed += 1
@@ -80,20 +80,20 @@ def test_a_job_goes_on_after_its_last_durable_checkpoint(judged: Judged) -> None
 
 
 def test_what_runs_at_the_end_goes_on_while_the_fleet_is_served(judged: Judged) -> None:
-    alive = [one for one in judged.lived.values() if one.ledger.state is JobState.RUNNING]
+    alive = [lived for lived in judged.lived.values() if lived.ledger.state is JobState.RUNNING]
     assert len(alive) == judged.fleet.truth["counts"]["running"]
-    for one in alive:
-        running = one.story.running
+    for lived in alive:
+        running = lived.story.running
         assert running is not None
         sign = running.sign(END_US + 10 * MINUTE)
         assert sign["type"] == ("heartbeat" if running.step is None else "progress")
         if running.step is not None:
             assert sign["step"] > running.step
-            assert one.ledger.attempts[-1].last_step in (running.step, None)
+            assert lived.ledger.attempts[-1].last_step in (running.step, None)
         decoded([sign])
 
 
-def test_a_hang_is_told_apart_from_the_training_before_it(judged: Judged) -> None:
+def test_a_hang_is_separated_from_the_training_before_it(judged: Judged) -> None:
     hung = [
         (job, attempt)
         for job, attempt in judged.attempts()

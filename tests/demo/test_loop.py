@@ -16,7 +16,7 @@ def trained(until: int, step: int = 0) -> tuple[Trained, Tape]:
     return loop.run(BEGIN, step), tape
 
 
-def test_a_loop_that_is_cut_off_has_told_its_last_whole_step() -> None:
+def test_a_loop_that_is_cut_off_reports_its_last_whole_step() -> None:
     until = BEGIN + 10 * HOUR + 7 * MINUTE
     state, tape = trained(until)
     assert 0 <= until - state.at < 2 * job().step_us
@@ -36,7 +36,7 @@ def test_a_loop_that_reaches_its_last_step_ends() -> None:
     assert tape.events[-1]["type"] == "phase_ended"
 
 
-def test_a_loop_that_is_never_reached_tells_nothing() -> None:
+def test_a_loop_that_is_never_reached_has_no_events() -> None:
     state, tape = trained(BEGIN - 1, step=40)
     assert (state.step, state.durable, state.in_loop) == (40, 40, False)
     assert tape.events == []

@@ -24,20 +24,20 @@ def compiles(judged: Judged, models: Iterable[str], *, is_slow: bool) -> dict[st
     """Return lengths of compiles by model and cache, with code before or since the slow one."""
     version = judged.effect("slow_compile")["code_version"]
     lengths: dict[str, list[float]] = defaultdict(list)
-    for one in judged.lived.values():
-        if one.job.model.name not in models:
+    for lived in judged.lived.values():
+        if lived.job.model.name not in models:
             continue
-        for event, code in told_with_version(one):
+        for event, code in compiles_with_version(lived):
             if (code >= version) == is_slow:
-                key = f"{one.job.model.name} {event['attributes']['compile_cache']}"
+                key = f"{lived.job.model.name} {event['attributes']['compile_cache']}"
                 lengths[key].append(instant(str(event["at"])) - instant(str(event["start"])))
     return lengths
 
 
-def told_with_version(one: Lived) -> Iterable[tuple[dict[str, dict[str, str]], str]]:
+def compiles_with_version(lived: Lived) -> Iterable[tuple[dict[str, dict[str, str]], str]]:
     """Return each whole compile with the code version of its attempt."""
     version = ""
-    for event in one.story.events:
+    for event in lived.story.events:
         version = event.get("code_version", version)
         if event["type"] == "span" and "compile_cache" in event.get("attributes", {}):
             yield event, version
@@ -49,7 +49,7 @@ def test_compiles_of_one_family_take_longer_from_one_release_on(judged: Judged) 
     before, after = (compiles(judged, slow, is_slow=is_slow) for is_slow in (False, True))
     assert min(len(lengths) for lengths in after.values()) >= 8
     assert slowdown(before, after) == pytest.approx(effect["factor"], rel=0.06)
-    others = {one.job.model.name for one in judged.lived.values()} - set(slow)
+    others = {lived.job.model.name for lived in judged.lived.values()} - set(slow)
     unchanged = [compiles(judged, others, is_slow=is_slow) for is_slow in (False, True)]
     assert slowdown(*unchanged) == pytest.approx(1.0, abs=0.06)
 
@@ -59,9 +59,9 @@ def test_saves_on_one_cluster_block_longer_from_one_day_on(judged: Judged) -> No
     lengths: dict[tuple[bool, bool], dict[str, list[float]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for one in judged.lived.values():
-        model = one.job.model
-        for begin, length in spans(one.story, "checkpoint_blocking"):
+    for lived in judged.lived.values():
+        model = lived.job.model
+        for begin, length in spans(lived.story, "checkpoint_blocking"):
             here = model.cluster in effect["where"]["cluster"]
             lengths[here, begin >= effect["from"]][model.name].append(length)
     assert slowdown(lengths[True, False], lengths[True, True]) == pytest.approx(2.2, rel=0.05)
@@ -72,23 +72,23 @@ def test_a_launch_shortens_one_stage_and_another_launch_nothing(judged: Judged) 
     effect = judged.effect("train_module_creation")
     idle = judged.effect("launch_without_effect")
     by_time: dict[str, list[float]] = defaultdict(list)
-    for one in judged.lived.values():
-        for begin, length in spans(one.story, effect["phase"], effect["stage"]):
+    for lived in judged.lived.values():
+        for begin, length in spans(lived.story, effect["phase"], effect["stage"]):
             time = "early" if begin < effect["from"] else "late"
             time = "between" if effect["from"] <= begin < idle["from"] else time
-            by_time[time].append(length / one.job.model.init_s)
+            by_time[time].append(length / lived.job.model.init_s)
     assert median(by_time["late"]) / median(by_time["early"]) == pytest.approx(0.5, rel=0.05)
     assert median(by_time["late"]) / median(by_time["between"]) == pytest.approx(1.0, abs=0.06)
 
 
 def weighted(judged: Judged, since: int, until: int) -> dict[str, Counter[Category]]:
-    """Sum accelerator time by team and category within a stretch of time."""
+    """Sum accelerator time by team and category within a window."""
     spent: dict[str, Counter[Category]] = defaultdict(Counter)
-    for one in judged.lived.values():
-        for segment in one.ledger.segments:
+    for lived in judged.lived.values():
+        for segment in lived.ledger.segments:
             within = min(segment.end_at, until) - max(segment.start_at, since)
             if within > 0:
-                spent[one.job.model.team][segment.category] += within * one.job.gpus
+                spent[lived.job.model.team][segment.category] += within * lived.job.gpus
     return spent
 
 
@@ -104,7 +104,7 @@ def test_a_team_of_low_ett_grows_without_getting_worse(judged: Judged) -> None:
     before = weighted(judged, since - 14 * DAY, since)
     after = weighted(judged, since, END_US)
     share = [
-        spent[team].total() / sum(each.total() for each in spent.values())
+        spent[team].total() / sum(of_team.total() for of_team in spent.values())
         for spent in (before, after)
     ]
     assert share[1] / share[0] == pytest.approx(effect["factor"], rel=0.35)
@@ -112,7 +112,7 @@ def test_a_team_of_low_ett_grows_without_getting_worse(judged: Judged) -> None:
     whole = sum((before[name] for name in before if name != team), Counter[Category]())
     assert ratio(before[team]) < ratio(whole) - 0.1
     submitted = [
-        one.job.submitted_at for one in judged.lived.values() if one.job.model.team == team
+        lived.job.submitted_at for lived in judged.lived.values() if lived.job.model.team == team
     ]
     daily = [
         sum(begin <= at < end for at in submitted) / ((end - begin) / DAY)

@@ -1,4 +1,4 @@
-"""The search for regressions over sixty days of the fleet, held against the generator's truth."""
+"""The search for regressions over sixty days of the fleet, against the generator's truth."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -46,18 +46,22 @@ def observed(database_url: str) -> Observed:
 
 @pytest.fixture(scope="module")
 def courses(observed: Observed) -> Sequence[Course]:
-    """Return what the runs find, each knowing those before it."""
+    """Return the courses of all findings over the runs."""
     runs_at = [LAST_US - day * DAY_US for day in RUNS]
     return backtest(observed, runs_at, PLAN, StateRules()).courses
 
 
 def _cohort(model: str) -> Cohort:
-    [cluster] = [one.cluster for one in MODELS if one.name == model]
+    [cluster] = [spec.cluster for spec in MODELS if spec.name == model]
     return (("cluster", cluster), ("model", model))
 
 
 def _fired(courses: Sequence[Course], verdict: Verdict) -> list[Course]:
-    return [one for one in courses if one.standing.verdict is verdict and one.fired is not None]
+    return [
+        course
+        for course in courses
+        if course.standing.verdict is verdict and course.fired is not None
+    ]
 
 
 def _phase(course: Course) -> str:
@@ -68,69 +72,83 @@ def test_the_launch_that_helped_is_recorded_as_an_improvement(
     courses: Sequence[Course], judged: Judged
 ) -> None:
     effect = judged.effect("train_module_creation")
-    [found] = [
-        one for one in _fired(courses, Verdict.IMPROVEMENT) if _phase(one) == effect["phase"]
+    [improvement] = [
+        course
+        for course in _fired(courses, Verdict.IMPROVEMENT)
+        if _phase(course) == effect["phase"]
     ]
-    assert found.standing.finding.series.cohort == ()
-    assert abs(found.standing.onset_us - effect["from"]) <= 2 * DAY_US
-    assert not found.standing.alerts
+    assert improvement.standing.finding.series.cohort == ()
+    assert abs(improvement.standing.onset_us - effect["from"]) <= 2 * DAY_US
+    assert not improvement.standing.alerts
 
 
 def test_saves_that_became_slow_are_found_on_their_cluster_within_days(
     courses: Sequence[Course], judged: Judged
 ) -> None:
     effect = judged.effect("slow_storage")
-    found = [one for one in _fired(courses, Verdict.REGRESSION) if _phase(one) == effect["phase"]]
-    assert found
+    fired = [
+        course
+        for course in _fired(courses, Verdict.REGRESSION)
+        if _phase(course) == effect["phase"]
+    ]
+    assert fired
     [cluster] = effect["where"]["cluster"]
-    for one in found:
-        assert dict(one.standing.finding.series.cohort)["cluster"] == cluster
-        assert abs(one.standing.onset_us - effect["from"]) <= 3 * DAY_US
-        assert one.standing.state is State.FIRING
-    first = min(one.standing.firing_us or 0 for one in found)
+    for course in fired:
+        assert dict(course.standing.finding.series.cohort)["cluster"] == cluster
+        assert abs(course.standing.onset_us - effect["from"]) <= 3 * DAY_US
+        assert course.standing.state is State.FIRING
+    first = min(course.standing.firing_us or 0 for course in fired)
     assert first - effect["from"] <= 7 * DAY_US
-    assert found[0].latest.finding.ratio == pytest.approx(effect["factor"], rel=0.2)
+    assert fired[0].latest.finding.ratio == pytest.approx(effect["factor"], rel=0.2)
 
 
 def test_compiles_that_became_slow_are_found_for_each_model_and_for_no_other(
     courses: Sequence[Course], judged: Judged
 ) -> None:
     effect = judged.effect("slow_compile")
-    found = {
-        one.standing.finding.series.cohort: one
-        for one in _fired(courses, Verdict.REGRESSION)
-        if _phase(one) == effect["phase"]
+    fired = {
+        course.standing.finding.series.cohort: course
+        for course in _fired(courses, Verdict.REGRESSION)
+        if _phase(course) == effect["phase"]
     }
-    assert set(found) == {_cohort(model) for model in effect["where"]["model"]}
-    firing = sorted(one.standing.firing_us or 0 for one in found.values())
+    assert set(fired) == {_cohort(model) for model in effect["where"]["model"]}
+    firing = sorted(course.standing.firing_us or 0 for course in fired.values())
     assert firing[0] - effect["from"] <= 4 * DAY_US
     assert firing[-1] - effect["from"] <= 12 * DAY_US
-    for one in found.values():
-        assert one.latest.finding.low < effect["factor"] < one.latest.finding.high
+    for course in fired.values():
+        assert course.latest.finding.low < effect["factor"] < course.latest.finding.high
 
 
 def test_the_slow_compile_goes_with_its_release(
     courses: Sequence[Course], judged: Judged, observed: Observed, database_url: str
 ) -> None:
     effect = judged.effect("slow_compile")
-    found = [one for one in _fired(courses, Verdict.REGRESSION) if _phase(one) == effect["phase"]]
+    fired = [
+        course
+        for course in _fired(courses, Verdict.REGRESSION)
+        if _phase(course) == effect["phase"]
+    ]
     with closing(open_for_reading(database_url)) as store, store.reading() as conn:
-        told = [
-            attributed(conn, PROJECT, one.fired, observed).attribution
-            for one in found
-            if one.fired is not None
+        attributions = [
+            attributed(conn, PROJECT, course.fired, observed).attribution
+            for course in fired
+            if course.fired is not None
         ]
-    first = [(one.suspects[0].dimension, one.suspects[0].value) for one in told if one.suspects]
+    first = [
+        (attribution.suspects[0].dimension, attribution.suspects[0].value)
+        for attribution in attributions
+        if attribution.suspects
+    ]
     assert set(first) == {("code_version", effect["code_version"])}
-    assert _releases(told) >= {effect["code_version"]}
+    assert _releases(attributions) >= {effect["code_version"]}
 
 
-def _releases(told: Sequence[Attribution]) -> set[str]:
+def _releases(attributions: Sequence[Attribution]) -> set[str]:
     """Return the releases whose markers are named as near."""
     return {
         marker.title.removeprefix("Release ")
-        for one in told
-        for marker in one.markers
+        for attribution in attributions
+        for marker in attribution.markers
         if marker.kind == "deploy"
     }
 
@@ -140,40 +158,42 @@ def test_neither_the_outage_nor_another_mix_of_jobs_alerts(
 ) -> None:
     planted = {judged.effect(name)["phase"] for name in ("slow_storage", "slow_compile")}
     others = [
-        one.standing.finding.series
-        for one in _fired(courses, Verdict.REGRESSION)
-        if _phase(one) not in planted
+        course.standing.finding.series
+        for course in _fired(courses, Verdict.REGRESSION)
+        if _phase(course) not in planted
     ]
     slow = {_cohort(model) for model in judged.effect("slow_compile")["where"]["model"]}
     # A slow compile is part of the time to start, too.
     beside = {Metric.TIME_TO_START_SECONDS, Metric.TIME_TO_RECOVER_SECONDS}
     assert [
-        one for one in others if one.subject.metric not in beside or one.cohort not in slow
+        series
+        for series in others
+        if series.subject.metric not in beside or series.cohort not in slow
     ] == []
 
 
-def test_everything_that_lasts_is_told_with_what_it_costs(courses: Sequence[Course]) -> None:
-    lasting = [one for one in courses if one.fired and one.standing.verdict in LASTING]
-    for one in lasting:
-        impact = one.latest.finding.impact
+def test_everything_that_lasts_has_its_impact(courses: Sequence[Course]) -> None:
+    lasting = [course for course in courses if course.fired and course.standing.verdict in LASTING]
+    for course in lasting:
+        impact = course.latest.finding.impact
         assert impact.gpu_hours_per_week is not None
         assert impact.ett_points is not None
-        is_worse = one.standing.verdict is Verdict.REGRESSION
+        is_worse = course.standing.verdict is Verdict.REGRESSION
         assert (impact.gpu_hours_per_week > 0, impact.ett_points < 0) == (is_worse, is_worse)
 
 
 def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
     database_url: str, judged: Judged
 ) -> None:
-    asked = DetectionOptions(plan=PLAN, clock=lambda _conn: END_US + HOUR_US)
+    options = DetectionOptions(plan=PLAN, clock=lambda _conn: END_US + HOUR_US)
     with closing(open_store(database_url)) as store:
-        thread = DetectionThread(store, asked)
+        thread = DetectionThread(store, options)
         thread.lease.renew()
         assert thread.lease.epoch is not None
         thread.run_once(thread.lease.epoch)
         thread.lease.resign()
         with store.reading() as conn:
-            found = conn.execute(
+            rows = conn.execute(
                 select(regression).where(
                     regression.c.state == State.FIRING,
                     regression.c.verdict == Verdict.REGRESSION,
@@ -181,9 +201,9 @@ def test_the_first_search_lists_what_was_planted_last_as_it_would_have_fired(
             ).all()
     planted = [judged.effect(name) for name in ("slow_storage", "slow_compile")]
     began = {effect["phase"]: effect["from"] for effect in planted}
-    assert {one.phase for one in found} == set(began)
-    for one in found:
-        assert abs(one.onset_us - began[one.phase]) <= 7 * DAY_US
-        assert one.onset_us < one.firing_us < LAST_US
-    told = [findings.attribution_from_json(one.attribution) for one in found]
-    assert _releases(told) >= {judged.effect("slow_compile")["code_version"]}
+    assert {row.phase for row in rows} == set(began)
+    for row in rows:
+        assert abs(row.onset_us - began[row.phase]) <= 7 * DAY_US
+        assert row.onset_us < row.firing_us < LAST_US
+    attributions = [findings.attribution_from_json(row.attribution) for row in rows]
+    assert _releases(attributions) >= {judged.effect("slow_compile")["code_version"]}

@@ -45,9 +45,9 @@ def test_a_small_job_gives_way_after_two_hours_to_what_goes_first() -> None:
 
 
 def test_takings_yet_to_come_change_nothing_of_what_came_before() -> None:
-    known = [Taking(BEGIN + 3 * HOUR, "known")]
-    more = [*known, Taking(BEGIN + 8 * HOUR, "later")]
-    for before, after in zip(stops(ABLATION, known), stops(ABLATION, more), strict=True):
+    takings = [Taking(BEGIN + 3 * HOUR, "known")]
+    more = [*takings, Taking(BEGIN + 8 * HOUR, "later")]
+    for before, after in zip(stops(ABLATION, takings), stops(ABLATION, more), strict=True):
         assert before == after or after.at == BEGIN + 8 * HOUR
 
 

@@ -1,9 +1,9 @@
-"""A tape tells what happens up to its end, and leaves open what is cut off there."""
+"""A tape records what happens up to its end, and leaves open what is cut off there."""
 
 from ett_service.demo.calendar import Tape
 
 
-def test_what_would_come_too_late_is_not_told() -> None:
+def test_events_beyond_the_end_are_left_out() -> None:
     tape = Tape("j", 100)
     tape.tell("heartbeat", 100)
     tape.tell("heartbeat", 101)

@@ -1,4 +1,4 @@
-"""The stations before the loop follow on each other, and the compile hides the first batch."""
+"""The phases before the loop follow on each other, and the compile hides the first batch."""
 
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import Almanac, Draws, Tape, WireEvent
@@ -18,7 +18,7 @@ def job() -> Job:
 
 
 def started(*, step: int = 0, in_place: bool = False) -> tuple[list[WireEvent], int]:
-    """Return what an attempt tells before its loop, and when that begins."""
+    """Return the events of an attempt before its loop, and the begin of the loop."""
     tape = Tape("j", END_US)
     version = ALMANAC.code_version(BEGIN)
     start = Start(job(), step, version, is_warm=False, in_place=in_place)
@@ -27,7 +27,7 @@ def started(*, step: int = 0, in_place: bool = False) -> tuple[list[WireEvent], 
 
 
 def phases(events: list[WireEvent]) -> list[str]:
-    """Return the phases told as a whole, in the order of their begins."""
+    """Return the phases that were sent as spans, in the order of their begins."""
     whole = [event for event in events if event["type"] == "span" and "stage" not in event]
     return [event["phase"] for event in sorted(whole, key=lambda event: str(event["start"]))]
 

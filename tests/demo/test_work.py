@@ -9,20 +9,20 @@ from ett_service.demo.training import submit
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_what_a_step_consumes_fits_the_model(model: object) -> None:
-    (known,) = [each for each in MODELS if each is model]
-    draws = Draws(7, known.name)
-    job = submit(draws, known, "finetune", 64, 5.0, at=0, name="j", goes_first=False)
+    (spec,) = [candidate for candidate in MODELS if candidate is model]
+    draws = Draws(7, spec.name)
+    job = submit(draws, spec, "finetune", 64, 5.0, at=0, name="j", goes_first=False)
     seconds = job.step_us / SECOND
-    peak = 64 * PEAK_FLOPS[known.hardware, known.precision]
+    peak = 64 * PEAK_FLOPS[spec.hardware, spec.precision]
     low, high = MFU_BOUNDS
     assert low <= job.flops_a_step / seconds / peak <= high + 1e-9
     totals = job.totals(100)
-    assert set(totals) == set(known.reports)
+    assert set(totals) == set(spec.reports)
     if "tokens" in totals:
-        assert totals["tokens"] == round(100 * job.flops_a_step / 6 / known.parameters)
+        assert totals["tokens"] == round(100 * job.flops_a_step / 6 / spec.parameters)
 
 
-def test_facts_describe_the_job_and_leave_out_accelerators_that_nobody_tells() -> None:
+def test_facts_describe_the_job_and_may_leave_out_accelerators() -> None:
     drawn = [
         submit(Draws(7, str(number)), MODELS[0], "eval", 64, 1.0, at=0, name="j", goes_first=False)
         for number in range(600)

@@ -18,7 +18,7 @@ Parsed = dict[str, Any]
 
 
 class Composed(NamedTuple):
-    """What a run of Compose said."""
+    """The result of a run of Compose."""
 
     returncode: int
     stdout: str
@@ -28,11 +28,11 @@ class Composed(NamedTuple):
 def compose(
     *arguments: str, folder: Path = ROOT, variables: Mapping[str, str] | None = None
 ) -> Composed:
-    """Run Compose itself, as the wrapper that comes with it ends with 0 whatever it says."""
-    found = importlib.util.find_spec("compose")
-    assert found is not None
-    assert found.origin is not None
-    program = Path(found.origin).with_name("docker-compose")
+    """Run Compose itself, as the wrapper that comes with it always ends with 0."""
+    spec = importlib.util.find_spec("compose")
+    assert spec is not None
+    assert spec.origin is not None
+    program = Path(spec.origin).with_name("docker-compose")
     done = subprocess.run(
         [program, "--project-directory", folder, *arguments],
         cwd=folder,
@@ -48,41 +48,41 @@ def compose(
 @pytest.fixture(scope="session")
 def project() -> Parsed:
     """Return the Compose project as it is with `.env.example` as `.env`."""
-    told = compose("--env-file", ".env.example", "config", "--format", "json")
-    assert told.returncode == 0, told.stderr
-    parsed: Parsed = json.loads(told.stdout)
+    done = compose("--env-file", ".env.example", "config", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    parsed: Parsed = json.loads(done.stdout)
     return parsed
 
 
 @pytest.fixture(scope="session")
 def services(project: Parsed) -> Parsed:
     """Return the containers of the Compose project by name."""
-    found: Parsed = project["services"]
-    return found
+    by_name: Parsed = project["services"]
+    return by_name
 
 
 @pytest.fixture(scope="session")
 def objects() -> list[Parsed]:
     """Return every object that the Kubernetes example makes, without the generated ones."""
     return [
-        made
+        resource
         for path in sorted(KUBERNETES.glob("*.yaml"))
         if path.name != "kustomization.yaml"
-        for made in yaml.safe_load_all(path.read_text("utf-8"))
+        for resource in yaml.safe_load_all(path.read_text("utf-8"))
     ]
 
 
 def pods(objects: list[Parsed]) -> dict[str, Parsed]:
     """Return the pods that *objects* run, by the name of what runs them."""
     return {
-        made["metadata"]["name"]: made["spec"]["template"]["spec"]
-        for made in objects
-        if "template" in made.get("spec", {})
+        resource["metadata"]["name"]: resource["spec"]["template"]["spec"]
+        for resource in objects
+        if "template" in resource.get("spec", {})
     }
 
 
 def variables(path: Path) -> dict[str, str]:
     """Read a file of lines NAME=VALUE."""
     lines = (line.strip() for line in path.read_text("utf-8").splitlines())
-    told = (line.partition("=") for line in lines if line and not line.startswith("#"))
-    return {name: value for name, _, value in told}
+    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    return {name: value for name, _, value in pairs}

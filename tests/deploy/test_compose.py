@@ -15,7 +15,7 @@ ONCE = {"migrate", "scrape-key"}
 LASTING = {"postgres", "ett", "worker", "prometheus", "alertmanager", "grafana"}
 ETT = {"migrate", "scrape-key", "ett", "worker"}
 
-#: What the images have to ask themselves with; promtool and amtool come with their servers.
+#: The programs of health checks; promtool and amtool come with their servers.
 OWN_PROGRAMS = {
     "postgres": "pg_isready",
     "ett": "python",
@@ -43,21 +43,21 @@ def test_the_project_has_everything_that_runs_and_everything_that_runs_once(
 
 
 def test_the_example_sets_exactly_the_variables_that_the_project_reads() -> None:
-    told = compose("config", "--variables", "--format", "json")
-    assert told.returncode == 0, told.stderr
-    assert set(variables(ROOT / ".env.example")) == set(json.loads(told.stdout))
+    done = compose("config", "--variables", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert set(variables(ROOT / ".env.example")) == set(json.loads(done.stdout))
 
 
 def test_nothing_starts_without_passwords(tmp_path: Path) -> None:
     shutil.copy(ROOT / "docker-compose.yml", tmp_path)
     (tmp_path / ".env").write_text("")
-    told = compose("config", folder=tmp_path)
-    assert told.returncode != 0
-    assert "copy .env.example to .env" in told.stderr
+    done = compose("config", folder=tmp_path)
+    assert done.returncode != 0
+    assert "copy .env.example to .env" in done.stderr
     listed = json.loads(compose("config", "--variables", "--format", "json").stdout)
-    passwords = {name: each for name, each in listed.items() if name.endswith("PASSWORD")}
+    passwords = {name: variable for name, variable in listed.items() if name.endswith("PASSWORD")}
     assert len(passwords) == 4
-    assert all(each["Required"] for each in passwords.values())
+    assert all(variable["Required"] for variable in passwords.values())
 
 
 def test_no_secret_is_under_version_control() -> None:
@@ -97,7 +97,7 @@ def test_a_container_may_do_no_more_than_it_must(services: Parsed, name: str) ->
 
 
 @pytest.mark.parametrize("name", sorted(LASTING))
-def test_a_container_that_lasts_tells_how_it_is_with_a_program_that_it_has(
+def test_the_health_check_of_a_container_uses_a_program_that_it_has(
     services: Parsed, name: str
 ) -> None:
     kind, program, *_ = services[name]["healthcheck"]["test"]
@@ -168,20 +168,20 @@ def test_every_volume_is_used_and_written_by_one(project: Parsed, services: Pars
 @pytest.mark.parametrize("name", sorted(ETT))
 def test_the_service_is_given_settings_that_it_knows(services: Parsed, name: str) -> None:
     given: dict[str, Any] = services[name]["environment"]
-    known = {variable(field) for field in Settings.model_fields} | OTHER_VARIABLES
-    assert {key for key in given if key.startswith("ETT_")} <= known
+    accepted = {variable(field) for field in Settings.model_fields} | OTHER_VARIABLES
+    assert {key for key in given if key.startswith("ETT_")} <= accepted
     (settings,) = [
         Path(mount["source"])
         for mount in _mounts(services[name])
         if mount["target"] == given["ETT_CONFIG"]
     ]
-    loaded = load({key: given[key] for key in given if key in known}, settings).settings
+    loaded = load({key: given[key] for key in given if key in accepted}, settings).settings
     assert loaded.embedded_worker is False
     assert loaded.database_url.startswith("postgresql+psycopg://ett@postgres:")
 
 
-def test_health_is_asked_of_routes_that_the_service_has(services: Parsed) -> None:
+def test_health_checks_use_routes_of_the_service(services: Parsed) -> None:
     routes = json.loads(description())["paths"]
     command = services["ett"]["healthcheck"]["test"][-1]
-    (asked,) = re.findall(r"http://127\.0\.0\.1:8080(/\w+)", command)
-    assert asked in routes
+    (path,) = re.findall(r"http://127\.0\.0\.1:8080(/\w+)", command)
+    assert path in routes

@@ -22,12 +22,12 @@ def _instructions() -> list[tuple[str, str]]:
 
 
 def _of(word: str) -> list[str]:
-    return [rest for found, rest in _instructions() if found == word]
+    return [rest for instruction, rest in _instructions() if instruction == word]
 
 
 def _last_stage() -> list[tuple[str, str]]:
     instructions = _instructions()
-    begins = [place for place, (word, _) in enumerate(instructions) if word == "FROM"]
+    begins = [index for index, (word, _) in enumerate(instructions) if word == "FROM"]
     return instructions[begins[-1] :]
 
 
@@ -88,30 +88,30 @@ def test_the_image_is_labelled_with_the_version_that_it_holds() -> None:
 
 def test_the_image_asks_itself_what_compose_asks_it(services: Parsed) -> None:
     (check,) = _of("HEALTHCHECK")
-    asked = services["ett"]["healthcheck"]["test"][-1]
-    assert f'"{asked}"' in check
+    health_check = services["ett"]["healthcheck"]["test"][-1]
+    assert f'"{health_check}"' in check
     assert _of("ENTRYPOINT") == ['["ett"]']
     assert _of("CMD") == ['["serve"]']
 
 
 def _constrained() -> dict[str, str]:
     lines = [line for line in CONSTRAINTS.read_text().splitlines() if not line.startswith("#")]
-    told = [line.partition("==") for line in lines]
-    assert all(version for _, _, version in told)
-    return {canonicalize_name(name): version for name, _, version in told}
+    pairs = [line.partition("==") for line in lines]
+    assert all(version for _, _, version in pairs)
+    return {canonicalize_name(name): version for name, _, version in pairs}
 
 
-def _needed(name: str, extras: frozenset[str], found: dict[str, list[Requirement]]) -> None:
+def _needed(name: str, extras: frozenset[str], requirements: dict[str, list[Requirement]]) -> None:
     for text in distribution(name).requires or []:
         needed = Requirement(text)
         marker = needed.marker
         if marker and not any(marker.evaluate({"extra": extra}) for extra in (extras or {""})):
             continue
         canonical = canonicalize_name(needed.name)
-        known = canonical in found
-        found.setdefault(canonical, []).append(needed)
-        if not known or needed.extras:
-            _needed(needed.name, frozenset(needed.extras), found)
+        is_listed = canonical in requirements
+        requirements.setdefault(canonical, []).append(needed)
+        if not is_listed or needed.extras:
+            _needed(needed.name, frozenset(needed.extras), requirements)
 
 
 def test_every_package_in_the_image_has_one_version_that_all_who_need_it_take() -> None:
@@ -119,6 +119,6 @@ def test_every_package_in_the_image_has_one_version_that_all_who_need_it_take() 
     _needed("ett-service", frozenset({"server"}), needed)
     constrained = _constrained()
     assert set(needed) == set(constrained)
-    for name, asked in needed.items():
+    for name, requirements in needed.items():
         version = constrained[name]
-        assert all(one.specifier.contains(version) for one in asked), name
+        assert all(requirement.specifier.contains(version) for requirement in requirements), name

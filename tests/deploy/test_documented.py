@@ -1,4 +1,4 @@
-"""What docs/howto/deploy.md tells to type."""
+"""The commands and addresses of docs/howto/deploy.md."""
 
 import re
 import subprocess
@@ -18,22 +18,22 @@ def test_every_container_is_described(services: Parsed) -> None:
 
 
 def test_addresses_are_those_that_compose_publishes(services: Parsed) -> None:
-    told = set(re.findall(r"<http://([\d.:]+)>", PAGE))
+    documented = set(re.findall(r"<http://([\d.:]+)>", PAGE))
     published = {
         f"{port['host_ip']}:{port['published']}"
         for service in services.values()
         for port in service.get("ports", [])
     }
-    assert told == published
+    assert documented == published
 
 
 def test_several_replicas_take_several_ports() -> None:
     (ports,) = re.findall(r"ETT_PORT=(\d+-\d+)", PAGE)
-    told = compose(
+    done = compose(
         "--env-file", ".env.example", "config", "--format", "json", variables={"ETT_PORT": ports}
     )
-    assert told.returncode == 0, told.stderr
-    assert f'"published": "{ports}"' in told.stdout
+    assert done.returncode == 0, done.stderr
+    assert f'"published": "{ports}"' in done.stdout
 
 
 def test_the_rules_become_an_object_that_the_operator_looks_for() -> None:
@@ -43,11 +43,11 @@ def test_the_rules_become_an_object_that_the_operator_looks_for() -> None:
     done = subprocess.run(
         [kubectl, *label.split()], input=written.stdout, capture_output=True, check=True
     )
-    made = yaml.safe_load(done.stdout)
+    resource = yaml.safe_load(done.stdout)
     monitor = yaml.safe_load((KUBERNETES / "service-monitor.yaml").read_text())
-    assert made["kind"] == "PrometheusRule"
-    assert made["spec"] == yaml.safe_load(written.stdout)["spec"]
-    assert monitor["metadata"]["labels"].items() <= made["metadata"]["labels"].items()
+    assert resource["kind"] == "PrometheusRule"
+    assert resource["spec"] == yaml.safe_load(written.stdout)["spec"]
+    assert monitor["metadata"]["labels"].items() <= resource["metadata"]["labels"].items()
 
 
 def test_images_that_are_named_are_those_that_run(services: Parsed) -> None:

@@ -37,24 +37,24 @@ def built(tmp_path: Path) -> list[Parsed]:
 
 def _container(objects: list[Parsed], name: str) -> Parsed:
     (container,) = pods(objects)[name]["containers"]
-    found: Parsed = container
-    return found
+    typed: Parsed = container
+    return typed
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_every_object_is_one_that_kubernetes_takes(objects: list[Parsed], version: str) -> None:
-    own = [made for made in objects if made["kind"] != "ServiceMonitor"]
+    own = [resource for resource in objects if resource["kind"] != "ServiceMonitor"]
     assert len(own) == len(objects) - 1
-    for made in own:
-        kubernetes_validate.validate(made, version, strict=True)
+    for resource in own:
+        kubernetes_validate.validate(resource, version, strict=True)
 
 
 def test_the_monitor_waits_for_those_who_have_the_operator(objects: list[Parsed]) -> None:
     listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
     files = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
     assert files - set(listed) == {"service-monitor.yaml"}
-    (monitor,) = [made for made in objects if made["kind"] == "ServiceMonitor"]
-    (service,) = [made for made in objects if made["kind"] == "Service"]
+    (monitor,) = [resource for resource in objects if resource["kind"] == "ServiceMonitor"]
+    (service,) = [resource for resource in objects if resource["kind"] == "Service"]
     labels = service["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert labels[monitor["spec"]["jobLabel"]] == "ett"
@@ -64,14 +64,18 @@ def test_the_monitor_waits_for_those_who_have_the_operator(objects: list[Parsed]
 
 
 def test_it_is_built_into_objects_that_find_each_other(built: list[Parsed]) -> None:
-    named = {(made["kind"], made["metadata"]["name"]) for made in built}
+    named = {(resource["kind"], resource["metadata"]["name"]) for resource in built}
     for pod in pods(built).values():
         (container,) = pod["containers"]
         (source,) = container["envFrom"]
         assert ("Secret", source["secretRef"]["name"]) in named
         maps = [volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume]
         assert {("ConfigMap", name) for name in maps} <= named
-    spaces = {made["metadata"].get("namespace") for made in built if made["kind"] != "Namespace"}
+    spaces = {
+        resource["metadata"].get("namespace")
+        for resource in built
+        if resource["kind"] != "Namespace"
+    }
     assert spaces == {"ett"}
 
 
@@ -98,7 +102,7 @@ def test_a_pod_may_do_no_more_than_it_must(objects: list[Parsed], name: str) -> 
 
 
 def test_the_cluster_sets_no_variable_that_would_be_a_setting(objects: list[Parsed]) -> None:
-    (service,) = [made for made in objects if made["kind"] == "Service"]
+    (service,) = [resource for resource in objects if resource["kind"] == "Service"]
     linked = f"{service['metadata']['name'].upper()}_PORT"
     assert linked in {variable(name) for name in Settings.model_fields}
     assert [name for name, pod in pods(objects).items() if pod["enableServiceLinks"]] == []
@@ -111,16 +115,16 @@ def test_a_pod_does_what_the_container_of_compose_does(
     theirs = services[COMMANDS[name]]
     container = _container(objects, name)
     assert container["args"] == theirs["command"]
-    given = {each["name"]: each["value"] for each in container["env"]}
+    given = {variable["name"]: variable["value"] for variable in container["env"]}
     assert given["ETT_CONFIG"] == theirs["environment"]["ETT_CONFIG"]
     secret = variables(KUBERNETES / "secret.env.example")
     assert set(secret) == {"ETT_DATABASE_URL", "PGPASSWORD"} & set(theirs["environment"])
 
 
-def test_the_settings_are_known_and_leave_the_work_to_the_workers() -> None:
-    known = {variable(name) for name in Settings.model_fields} | OTHER_VARIABLES
+def test_the_settings_exist_and_leave_the_work_to_the_workers() -> None:
+    accepted = {variable(name) for name in Settings.model_fields} | OTHER_VARIABLES
     secret = variables(KUBERNETES / "secret.env.example")
-    given = {name: value for name, value in secret.items() if name in known}
+    given = {name: value for name, value in secret.items() if name in accepted}
     assert {name for name in secret if name.startswith("ETT_")} == set(given)
     loaded = load(given, KUBERNETES / "ett.toml").settings
     assert loaded.embedded_worker is False
@@ -145,7 +149,9 @@ def test_probes_ask_routes_on_the_port_that_the_service_listens_on(
 
 
 def test_one_replica_stays_while_nodes_are_drained(objects: list[Parsed]) -> None:
-    kinds = {made["kind"]: made for made in objects if made["metadata"]["name"] == "ett"}
+    kinds = {
+        resource["kind"]: resource for resource in objects if resource["metadata"]["name"] == "ett"
+    }
     assert kinds["Deployment"]["spec"]["replicas"] > 1
     budget, deployment = kinds["PodDisruptionBudget"]["spec"], kinds["Deployment"]["spec"]
     assert budget["maxUnavailable"] == 1

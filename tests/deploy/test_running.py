@@ -91,10 +91,10 @@ def deployment(services: Parsed, tmp_path_factory: pytest.TempPathFactory) -> It
     with postgres.server(programs) as url:
         socket = make_url(url).query["host"]
         assert isinstance(socket, str)
-        made = Deployment(services, socket, tmp_path_factory.mktemp("deployment"))
-        made.once("sh", str(ROOT / "deploy" / "roles.sh"), name="postgres", PGHOST=socket)
-        made.once("ett", *services["migrate"]["command"], name="migrate")
-        yield made
+        running = Deployment(services, socket, tmp_path_factory.mktemp("deployment"))
+        running.once("sh", str(ROOT / "deploy" / "roles.sh"), name="postgres", PGHOST=socket)
+        running.once("ett", *services["migrate"]["command"], name="migrate")
+        yield running
 
 
 def _as(deployment: Deployment, user: str) -> "psycopg.Connection[tuple[object, ...]]":
@@ -119,10 +119,10 @@ def test_migrations_run_again_and_change_nothing(deployment: Deployment) -> None
 
 def test_the_service_owns_its_tables_and_is_no_superuser(deployment: Deployment) -> None:
     with _as(deployment, "ett") as conn:
-        told = conn.execute(
+        rights = conn.execute(
             "SELECT rolsuper, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = 'ett'"
         ).fetchone()
-        assert told == (False, False, False)
+        assert rights == (False, False, False)
         owners = conn.execute("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname='public'")
         assert owners.fetchall() == [("ett",)]
 
@@ -140,15 +140,15 @@ def test_grafana_reads_the_views_and_nothing_else(deployment: Deployment) -> Non
 
 
 def test_roles_have_the_passwords_of_the_example(deployment: Deployment) -> None:
-    told = variables(ROOT / ".env.example")
+    example = variables(ROOT / ".env.example")
     environment = deployment.environment("postgres")
-    assert environment["SERVICE_PASSWORD"] == told["SERVICE_PASSWORD"]
-    assert deployment.environment("ett")["PGPASSWORD"] == told["SERVICE_PASSWORD"]
+    assert environment["SERVICE_PASSWORD"] == example["SERVICE_PASSWORD"]
+    assert deployment.environment("ett")["PGPASSWORD"] == example["SERVICE_PASSWORD"]
     with _as(deployment, "postgres") as conn:
-        kept = conn.execute(
+        stored = conn.execute(
             "SELECT rolname FROM pg_authid WHERE rolpassword LIKE 'SCRAM%' ORDER BY rolname"
         )
-        assert kept.fetchall() == [("ett",), ("grafana",)]
+        assert stored.fetchall() == [("ett",), ("grafana",)]
 
 
 def test_a_scrape_key_is_made_once_and_anew_when_it_was_revoked(

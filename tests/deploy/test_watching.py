@@ -67,10 +67,10 @@ def test_prometheus_starts_as_compose_starts_it(services: Parsed, mounted: Path)
 
 
 def test_the_scrape_asks_the_service_with_the_key_that_is_left_for_it(services: Parsed) -> None:
-    (scrape,) = [one for one in _prometheus()["scrape_configs"] if one["job_name"] == "ett"]
-    (found,) = scrape["dns_sd_configs"]
-    assert found["names"] == ["ett"]
-    assert found["port"] == services["ett"]["ports"][0]["target"]
+    (scrape,) = [job for job in _prometheus()["scrape_configs"] if job["job_name"] == "ett"]
+    (discovery,) = scrape["dns_sd_configs"]
+    assert discovery["names"] == ["ett"]
+    assert discovery["port"] == services["ett"]["ports"][0]["target"]
     assert "metrics_path" not in scrape
     assert '"/metrics"' in description()
     (left,) = services["scrape-key"]["command"]
@@ -116,7 +116,9 @@ def test_each_severity_reaches_its_receiver(severity: str, receiver: str) -> Non
     assert done.stdout.strip() == receiver
 
 
-def test_alertmanager_starts_and_is_asked_as_compose_does(services: Parsed, tmp_path: Path) -> None:
+def test_alertmanager_starts_and_passes_the_health_check_of_compose(
+    services: Parsed, tmp_path: Path
+) -> None:
     program = needed("prometheus-alertmanager", "prometheus-alertmanager")
     amtool = needed("amtool", "prometheus-alertmanager")
     url = f"http://127.0.0.1:{free_port()}"
@@ -126,8 +128,8 @@ def test_alertmanager_starts_and_is_asked_as_compose_does(services: Parsed, tmp_
     ]
     address = url.removeprefix("http://")
     server = Program([program, *command, f"--web.listen-address={address}"], tmp_path)
-    _, _, *asked = services["alertmanager"]["healthcheck"]["test"]
-    health = [amtool, *(part.replace("http://127.0.0.1:9093", url) for part in asked)]
+    _, _, *health_check = services["alertmanager"]["healthcheck"]["test"]
+    health = [amtool, *(part.replace("http://127.0.0.1:9093", url) for part in health_check)]
     try:
         server.ready(f"{url}/-/ready")
         assert subprocess.run(health, capture_output=True, check=False).returncode == 0

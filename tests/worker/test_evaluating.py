@@ -90,7 +90,7 @@ def test_of_the_runs_that_were_missed_the_latest_is_made_up_for(
 
 
 def test_what_fires_is_told_once_and_so_is_that_it_is_over(search: Search, store: Store) -> None:
-    search.script.found = {number: [COMPILE if number < 4 else QUIET] for number in range(8)}
+    search.script.findings = {number: [COMPILE if number < 4 else QUIET] for number in range(8)}
     for number in range(8):
         search.run_once(number, 1)
         search.run_once(number, 2)
@@ -104,7 +104,7 @@ def test_what_fires_is_told_once_and_so_is_that_it_is_over(search: Search, store
     "verdict", [Verdict.IMPROVEMENT, Verdict.INCIDENT, Verdict.MIX, Verdict.RELABELLING]
 )
 def test_only_regressions_are_told(search: Search, store: Store, verdict: Verdict) -> None:
-    search.script.found = {number: [finding(verdict=verdict)] for number in range(2)}
+    search.script.findings = {number: [finding(verdict=verdict)] for number in range(2)}
     search.run_once(0)
     search.run_once(1)
 
@@ -141,7 +141,7 @@ def test_a_mute_keeps_the_record_and_its_end_tells(
 def test_what_began_and_ended_while_it_was_muted_is_never_told(
     search: Search, store: Store, project_id: int
 ) -> None:
-    search.script.found = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
+    search.script.findings = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
     mute(store, project_id, MIDNIGHT + 5 * DAY_US)
     for number in range(7):
         search.run_once(number)
@@ -151,7 +151,7 @@ def test_what_began_and_ended_while_it_was_muted_is_never_told(
 def test_what_was_told_and_ended_while_it_was_muted_is_told_when_the_mute_ends(
     search: Search, store: Store, project_id: int
 ) -> None:
-    search.script.found = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
+    search.script.findings = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
     search.run_once(0)
     search.run_once(1)
     mute(store, project_id, MIDNIGHT + 5 * DAY_US)

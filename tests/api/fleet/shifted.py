@@ -1,4 +1,4 @@
-"""Stories told at other times, and their time added up by hand from what is answered of each."""
+"""Jobs moved in time, and their sums taken by hand from the ledgers that the API answers."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ def us(instant: str) -> int:
 
 @dataclass
 class Part:
-    """A stretch of a job, of one category and period."""
+    """A segment of a job, of one category and period."""
 
     job: str
     start: int
@@ -50,17 +50,17 @@ class Part:
 
 def parts_of(service: Service, *jobs: str, **query: Any) -> list[Part]:
     """Read the ledgers of jobs whose attempts all have the same accelerators."""
-    found = []
+    parts = []
     for job in jobs:
         attempts = service.get(f"/v1/jobs/{job}", **query)["attempts"]
         (gpus,) = {attempt["gpus"] for attempt in attempts}
-        for one in service.get(f"/v1/jobs/{job}/ledger", **query)["segments"]:
-            span = us(one["start"]), us(one["end"])
-            found.append(Part(job, *span, one["category"], one["period"], gpus))
-    return found
+        for segment in service.get(f"/v1/jobs/{job}/ledger", **query)["segments"]:
+            span = us(segment["start"]), us(segment["end"])
+            parts.append(Part(job, *span, segment["category"], segment["period"], gpus))
+    return parts
 
 
-def assert_holds(group: Json, parts: Sequence[Part], window: Window) -> None:
+def assert_adds_up(group: Json, parts: Sequence[Part], window: Window) -> None:
     """Hold a group's answer to the parts of ledgers that lie in a window."""
     wall, weighted, periods = Counter[str](), Counter[str](), Counter[str]()
     for part in parts:

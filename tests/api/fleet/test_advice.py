@@ -15,7 +15,7 @@ DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}
 
 
 def saving_job(job: str, every: int, team: str = "red") -> list[dict[str, Any]]:
-    """Tell 8 accelerators that train 4 hours, save for a minute each time, and fail at the end."""
+    """8 accelerators that train 4 hours, save for a minute each time, and fail at the end."""
     named = {"job": job}
     saves = range(every, 240, every)
     return [
@@ -73,7 +73,7 @@ def test_a_job_without_failures_gets_a_bound_and_the_reason(service: Service) ->
 
 
 @ON_ONE_ENGINE
-def test_a_job_that_only_queued_is_told_so(service: Service) -> None:
+def test_a_job_that_only_queued_is_reported_as_such(service: Service) -> None:
     _settled(service, [wire_event("phase_started", 0, phase="queued", job="a")])
     advice = service.get("/v1/jobs/a/checkpoint-advice")
 
@@ -110,7 +110,7 @@ def test_cohorts_are_advised_with_most_to_gain_first(service: Service) -> None:
     assert groups["red"]["best"] == alone["best"]
 
 
-def test_a_part_of_the_fleet_may_be_asked_about(service: Service) -> None:
+def test_advice_may_cover_a_part_of_the_fleet(service: Service) -> None:
     _settled(service, saving_job("a", 20), saving_job("b", 5, "blue"))
     advice = service.get("/v1/fleet/checkpoint-advice", where="team:blue", **DAY)
 

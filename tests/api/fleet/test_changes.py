@@ -14,7 +14,7 @@ DAY = 24 * 60
 
 
 def _job(name: str, start: int, compiling: int) -> list[Json]:
-    """Tell a job on 8 accelerators that begins so many minutes after noon and trains an hour."""
+    """Return a job on 8 accelerators that begins so many minutes after noon and trains an hour."""
     loop, end = start + compiling, start + compiling + 60
     return [
         wire_event("job", start, job=name, gpus=8),
@@ -28,8 +28,8 @@ def _job(name: str, start: int, compiling: int) -> list[Json]:
 def deployed(service: Service) -> Service:
     """Two jobs that compile for 20 and 22 minutes, a deploy, and two that compile for 8 and 10."""
     service.clock.now_us += 5 * 24 * 3_600_000_000
-    for place, minutes in enumerate((20, 22, 8, 10)):
-        service.ingest(_job(f"job-{place}", 100 + place * DAY // 2, minutes))
+    for index, minutes in enumerate((20, 22, 8, 10)):
+        service.ingest(_job(f"job-{index}", 100 + index * DAY // 2, minutes))
     answer = service.client.post(
         "/v1/markers",
         json={"at": "2026-03-02T12:00:00Z", "kind": "deploy", "title": "Cache", "id": "cache"},
@@ -74,18 +74,18 @@ def test_the_steps_of_the_waterfall_sum_to_its_change(deployed: Service) -> None
     assert waterfall["change_seconds"] == -720.0
 
 
-def test_fewer_markers_and_less_time_are_looked_at_where_that_is_asked(deployed: Service) -> None:
-    one = deployed.get("/v1/fleet/changes", marker="cache", reach_days=1, kind="deploy", **WINDOW)
+def test_markers_and_reach_are_narrowed_on_request(deployed: Service) -> None:
+    body = deployed.get("/v1/fleet/changes", marker="cache", reach_days=1, kind="deploy", **WINDOW)
     none = deployed.get("/v1/fleet/changes", kind="launch", **WINDOW)
 
-    assert one["changes"][0]["before"]["from"] == "2026-03-01T12:00:00.000000Z"
+    assert body["changes"][0]["before"]["from"] == "2026-03-01T12:00:00.000000Z"
     assert (none["changes"], len(none["waterfall"]["steps"])) == ([], 1)
     deployed.get("/v1/fleet/changes", status=404, marker="unknown", **WINDOW)
     deployed.get("/v1/fleet/changes", status=422, reach_days=0)
     deployed.get("/v1/fleet/changes", status=422, kind="party")
 
 
-def test_more_markers_than_are_told_are_counted_out(deployed: Service) -> None:
+def test_markers_beyond_the_limit_are_left_out_and_flagged(deployed: Service) -> None:
     for minute in range(3):
         at = f"2026-03-02T13:0{minute}:00Z"
         answer = deployed.client.post(
@@ -100,7 +100,7 @@ def test_more_markers_than_are_told_are_counted_out(deployed: Service) -> None:
     assert len(answer["waterfall"]["steps"]) == 5
 
 
-def test_maintenance_is_a_step_only_where_it_is_asked_for(deployed: Service) -> None:
+def test_maintenance_is_a_step_only_on_request(deployed: Service) -> None:
     planned = {"at": "2026-03-02T14:00:00Z", "kind": "maintenance", "title": "Racks"}
     assert deployed.client.post("/v1/markers", json=planned).status_code == 201
 

@@ -27,23 +27,27 @@ def priced(store: Store) -> Iterator[Service]:
 
 
 def test_hours_and_money_of_a_planned_run(priced: Service) -> None:
-    found = priced.get(PATH, **CLIMATE, discount=0.65, interval_seconds=1800)
+    estimate = priced.get(PATH, **CLIMATE, discount=0.65, interval_seconds=1800)
 
-    assert (found["peak_teraflops"], found["price_per_gpu_hour"]) == (312.0, 3.5)
-    assert (found["ett_ratio"], found["ett_from"], found["measured_jobs"]) == (1.0, "ideal", None)
-    assert found["on_demand"]["gpu_hours"] == pytest.approx(10_683.76, rel=1e-6)
-    assert found["on_demand"]["wall_hours"] == pytest.approx(166.934, rel=1e-5)
-    assert found["on_demand"]["cost"] == pytest.approx(37_393.16, rel=1e-6)
-    spot = found["spot"]
+    assert (estimate["peak_teraflops"], estimate["price_per_gpu_hour"]) == (312.0, 3.5)
+    assert (estimate["ett_ratio"], estimate["ett_from"], estimate["measured_jobs"]) == (
+        1.0,
+        "ideal",
+        None,
+    )
+    assert estimate["on_demand"]["gpu_hours"] == pytest.approx(10_683.76, rel=1e-6)
+    assert estimate["on_demand"]["wall_hours"] == pytest.approx(166.934, rel=1e-5)
+    assert estimate["on_demand"]["cost"] == pytest.approx(37_393.16, rel=1e-6)
+    spot = estimate["spot"]
     assert (spot["kept_ratio"], spot["seconds_between_interruptions"]) == (1.0, None)
     assert spot["cost"] == pytest.approx(13_087.61, rel=1e-6)
     assert spot["saved"] == pytest.approx(37_393.16 - 13_087.61, rel=1e-6)
 
 
 def test_without_a_price_there_is_no_money(service: Service) -> None:
-    found = service.get(PATH, **CLIMATE, discount=0.65, interval_seconds=1800)
+    estimate = service.get(PATH, **CLIMATE, discount=0.65, interval_seconds=1800)
 
-    assert (found["on_demand"]["cost"], found["spot"]["cost"], found["spot"]["saved"]) == (
+    assert (estimate["on_demand"]["cost"], estimate["spot"]["cost"], estimate["spot"]["saved"]) == (
         None,
     ) * 3
 
@@ -51,10 +55,10 @@ def test_without_a_price_there_is_no_money(service: Service) -> None:
 def test_the_share_that_trains_may_be_that_of_a_cohort(service: Service) -> None:
     service.clock.now_us += 10 * 3600 * 1_000_000
     service.ingest(failing_job())
-    found = service.get(PATH, **CLIMATE, measured=True, where="team:pretraining", **DAY)
+    estimate = service.get(PATH, **CLIMATE, measured=True, where="team:pretraining", **DAY)
 
-    assert (found["ett_from"], found["measured_jobs"]) == ("measured", 1)
-    assert found["ett_ratio"] == pytest.approx(34 / 62)
+    assert (estimate["ett_from"], estimate["measured_jobs"]) == ("measured", 1)
+    assert estimate["ett_ratio"] == pytest.approx(34 / 62)
     given = service.get(PATH, **CLIMATE, measured=True, ett=0.9, **DAY)
     assert (given["ett_from"], given["measured_jobs"]) == ("given", None)
     nobody = service.get(PATH, 422, **CLIMATE, measured=True, where="team:none", **DAY)
@@ -62,11 +66,11 @@ def test_the_share_that_trains_may_be_that_of_a_cohort(service: Service) -> None
 
 
 def test_a_run_that_never_ends_has_no_number(priced: Service) -> None:
-    found = priced.get(
+    estimate = priced.get(
         PATH, **CLIMATE, discount=0.5, interval_seconds=1e6, seconds_between_interruptions=1
     )
 
-    assert (found["spot"]["gpu_hours"], found["spot"]["cost"]) == (None, None)
+    assert (estimate["spot"]["gpu_hours"], estimate["spot"]["cost"]) == (None, None)
 
 
 def test_a_bad_question_is_refused_by_name(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""Why ETT% changed, asked over HTTP."""
+"""Why ETT% changed, over HTTP."""
 
 from decimal import Decimal
 from typing import Any
@@ -17,7 +17,7 @@ WINDOWS: Json = {"from": MIDDLE, "to": TO}
 def _job(
     name: str, start: int, compiling: int, training: int, **facts: Any
 ) -> list[dict[str, Any]]:
-    """Tell a job on 8 accelerators that begins so many minutes after noon."""
+    """Return a job on 8 accelerators that begins so many minutes after noon."""
     middle, end = start + compiling, start + compiling + training
     return [
         wire_event("job", start, job=name, **{"gpus": 8, **facts}),
@@ -145,10 +145,12 @@ REFUSED: list[tuple[Json, str, str]] = [
 ]
 
 
-def test_what_cannot_be_asked_is_named(service: Service) -> None:
+def test_an_impossible_query_is_named(service: Service) -> None:
     for query, pointer, code in REFUSED:
         refusal = service.get("/v1/fleet/explain", status=422, **WINDOWS | query)
-        assert [(one["pointer"], one["code"]) for one in refusal["errors"]] == [(pointer, code)]
+        assert [(error["pointer"], error["code"]) for error in refusal["errors"]] == [
+            (pointer, code)
+        ]
 
 
 def test_extreme_instants_are_answered(service: Service) -> None:

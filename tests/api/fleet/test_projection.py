@@ -29,10 +29,10 @@ def test_inputs_are_measured_in_the_window(service: Service) -> None:
     assert (inputs["save_seconds"]["value"], inputs["save_seconds"]["n"]) == (60.0, 1)
     assert (inputs["restart_seconds"]["value"], inputs["restart_seconds"]["n"]) == (300.0, 1)
     assert inputs["missing"] == []
-    one, two = answer["points"]
-    assert one["mtbf_seconds"] == pytest.approx(59 * 60) == 2 * two["mtbf_seconds"]
-    assert one["low"] < one["ett_ratio"] < one["high"]
-    assert two["ett_ratio"] < one["ett_ratio"]
+    first, second = answer["points"]
+    assert first["mtbf_seconds"] == pytest.approx(59 * 60) == 2 * second["mtbf_seconds"]
+    assert first["low"] < first["ett_ratio"] < first["high"]
+    assert second["ett_ratio"] < first["ett_ratio"]
 
 
 @ON_ONE_ENGINE
@@ -59,7 +59,7 @@ def test_scales_double_from_a_node_unless_they_are_named(service: Service) -> No
 
 
 @ON_ONE_ENGINE
-def test_a_window_without_jobs_says_what_to_give(service: Service) -> None:
+def test_a_window_without_jobs_names_the_missing_inputs(service: Service) -> None:
     answer = service.get(PATH, **DAY)
 
     assert answer["points"] == []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import rfc3339
-from tests.api.fleet.shifted import assert_holds, parts_of, shifted, us
+from tests.api.fleet.shifted import assert_adds_up, parts_of, shifted, us
 from tests.builders.clock import HOUR
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job, wire_event
@@ -34,11 +34,11 @@ def fleet(service: Service) -> Service:
     service.ingest(failing_job())
     service.ingest(shifted(failing_job("early", team="vision", gpus=8), 17.25 - 9 * DAY))
     service.ingest(shifted(failing_job("nightly", team="vision", model=None), 681.5 - 2 * DAY))
-    nothing_known = [
+    without_facts = [
         {name: value for name, value in event.items() if name != "gpus"}
         for event in failing_job("unknown")
     ]
-    service.ingest(shifted(nothing_known, 40 - DAY))
+    service.ingest(shifted(without_facts, 40 - DAY))
     return service
 
 
@@ -47,7 +47,7 @@ def test_a_window_is_what_the_ledgers_hold_in_it(fleet: Service) -> None:
     for window in WINDOWS:
         query: Query = {"from": window[0], "to": window[1]}
         answer = fleet.get("/v1/fleet/summary", **query)
-        assert_holds(answer["total"], parts, window)
+        assert_adds_up(answer["total"], parts, window)
         assert answer["groups"] == []
 
 
@@ -57,9 +57,9 @@ def test_groups_are_what_their_jobs_hold_and_add_up_to_the_whole(fleet: Service)
     by_group = {tuple(group["group"].values()): group for group in answer["groups"]}
     assert answer["group_count"] == len(by_group) == 3
     pretraining = parts_of(fleet, "llm-70b", "unknown")
-    assert_holds(by_group["pretraining", "llm-70b"], pretraining, ALL)
-    assert_holds(by_group["vision", "llm-70b"], parts_of(fleet, "early"), ALL)
-    assert_holds(by_group["vision", None], parts_of(fleet, "nightly"), ALL)
+    assert_adds_up(by_group["pretraining", "llm-70b"], pretraining, ALL)
+    assert_adds_up(by_group["vision", "llm-70b"], parts_of(fleet, "early"), ALL)
+    assert_adds_up(by_group["vision", None], parts_of(fleet, "nightly"), ALL)
     for name in ("jobs", "attempts", "e2e_seconds", "weighted_seconds", "gpu_seconds"):
         assert sum(group[name] for group in answer["groups"]) == answer["total"][name]
 
@@ -79,7 +79,7 @@ def test_conditions_choose_jobs(fleet: Service) -> None:
     for where, jobs in CONDITIONS:
         query: Query = {"from": ALL[0], "to": ALL[1], "where": where}
         answer = fleet.get("/v1/fleet/summary", **query)
-        assert_holds(answer["total"], parts_of(fleet, *jobs), ALL)
+        assert_adds_up(answer["total"], parts_of(fleet, *jobs), ALL)
 
 
 STEPS = (
@@ -96,7 +96,7 @@ def test_steps_are_what_the_ledgers_hold_in_each(fleet: Service) -> None:
         points = fleet.get("/v1/fleet/series", **query)["points"]
         for point in points:
             inside = max(point["start"], window[0]), min(point["end"], window[1])
-            assert_holds(point, parts, inside)
+            assert_adds_up(point, parts, inside)
             assert point["partial"] == (inside != (point["start"], point["end"]))
         starts = [us(point["start"]) for point in points]
         assert starts == [*range(starts[0], us(window[1]), hours * HOUR)]
@@ -173,7 +173,7 @@ def test_without_distributions_what_is_read_from_them_is_null(fleet: Service) ->
     assert plain == left
 
 
-def test_excluded_time_is_left_out_or_counted_as_asked(fleet: Service) -> None:
+def test_excluded_time_is_left_out_or_counted_on_request(fleet: Service) -> None:
     window: Query = {"from": "2026-03-01T12:20:00Z", "to": "2026-03-01T12:40:00Z", "why": "a drill"}
     path = "/v1/jobs/llm-70b/exclusion"
     assert fleet.client.put(path, json=window).status_code == 200
@@ -181,7 +181,7 @@ def test_excluded_time_is_left_out_or_counted_as_asked(fleet: Service) -> None:
     query: Query = {"from": ALL[0], "to": ALL[1]}
     parts = parts_of(fleet, *JOBS)
     counted = fleet.get("/v1/fleet/summary", exclusions="included", **query)["total"]
-    assert_holds(counted, parts, ALL)
+    assert_adds_up(counted, parts, ALL)
     left = fleet.get("/v1/fleet/summary", **query)["total"]
     for name, seconds in left["categories"].items():
         excluded = sum(
@@ -213,11 +213,11 @@ def test_the_jobs_that_lost_most_come_first_and_add_up(fleet: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_groups_are_sorted_and_cut_as_asked(fleet: Service) -> None:
+def test_groups_are_sorted_and_limited_on_request(fleet: Service) -> None:
     query: Query = {"from": ALL[0], "to": ALL[1], "group_by": "team"}
 
-    def teams(**asked: Any) -> list[str]:
-        answer = fleet.get("/v1/fleet/summary", **asked, **query)
+    def teams(**filters: Any) -> list[str]:
+        answer = fleet.get("/v1/fleet/summary", **filters, **query)
         assert answer["group_count"] == 2
         return [group["group"]["team"] for group in answer["groups"]]
 
@@ -234,9 +234,9 @@ def test_a_reading_key_sees_its_own_project_and_a_fleet_key_all(fleet: Service) 
     fleet.ingest(failing_job("theirs"))
     query: Query = {"from": ALL[0], "to": ALL[1]}
 
-    def jobs(key: str, status: int = 200, **asked: Any) -> Any:
+    def jobs(key: str, status: int = 200, **filters: Any) -> Any:
         fleet.client.headers["Authorization"] = f"Bearer {key}"
-        answer = fleet.get("/v1/fleet/summary", status, **asked, **query)
+        answer = fleet.get("/v1/fleet/summary", status, **filters, **query)
         return answer["total"]["jobs"] if status == 200 else answer["detail"]
 
     assert jobs(stranger) == jobs(stranger, project="strangers") == 1
@@ -250,8 +250,8 @@ def test_a_reading_key_sees_its_own_project_and_a_fleet_key_all(fleet: Service) 
     projects = []
     for key in (own, everybody):
         fleet.client.headers["Authorization"] = f"Bearer {key}"
-        found = fleet.get("/v1/fleet/jobs/top", **query)["jobs"]
-        projects.append({job["project"] for job in found})
+        top = fleet.get("/v1/fleet/jobs/top", **query)["jobs"]
+        projects.append({job["project"] for job in top})
     assert projects == [{"research"}, {"research", "strangers"}]
 
 
@@ -270,7 +270,7 @@ def test_an_empty_window_answers_with_zeros(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_an_answer_tells_what_was_asked_as_it_was_understood(service: Service) -> None:
+def test_an_answer_repeats_the_query_as_it_was_understood(service: Service) -> None:
     query: Query = {"from": "2026-03-01T12:10:00+01:00", "to": "2026-03-01T12:10:00Z"}
     where = ["team:b", "team:a", "model:"]
     answer = service.get("/v1/fleet/summary", where=where, group_by="model,team", **query)

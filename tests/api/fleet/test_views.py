@@ -1,4 +1,4 @@
-"""The API and the public views tell the same ETT%."""
+"""The API and the public views have the same ETT%."""
 
 from typing import Any
 
@@ -66,26 +66,26 @@ def test_a_job_has_the_same_ratios_in_both(service: Service) -> None:
     rows = {row["job"]: row for row in read(service, "SELECT * FROM ett_v_jobs")}
     jobs = service.get("/v1/jobs")["jobs"]
 
-    assert {one["job"] for one in jobs} == rows.keys() == {"twice", "large", "unknown"}
-    for one in jobs:
-        row = rows[one["job"]]
+    assert {job["job"] for job in jobs} == rows.keys() == {"twice", "large", "unknown"}
+    for job in jobs:
+        row = rows[job["job"]]
         for name in ("ett_ratio", "wasted_ratio", "e2e_seconds", "unsaved_training_seconds"):
-            assert row[name] == pytest.approx(one[name], abs=SAME), name
+            assert row[name] == pytest.approx(job[name], abs=SAME), name
 
 
 @pytest.mark.parametrize("view", ["ett_v_rollup_hourly", "ett_v_rollup_daily"])
 def test_the_fleet_has_the_same_ratios_in_both(service: Service, view: str) -> None:
-    asked = service.get("/v1/fleet/summary", group_by="team", **DAY)
+    answer = service.get("/v1/fleet/summary", group_by="team", **DAY)
     rows = read(service, BY_TEAM.replace("view", view))
-    told = {one["group"]["team"] or "": one for one in asked["groups"]}
+    groups = {group["group"]["team"] or "": group for group in answer["groups"]}
 
-    assert told.keys() == {row["team"] for row in rows} == {"nlp", "vision", ""}
+    assert groups.keys() == {row["team"] for row in rows} == {"nlp", "vision", ""}
     for row in rows:
-        one = told[row["team"]]
-        assert row["ett_ratio_wall"] == pytest.approx(one["ett_ratio_wall"], abs=SAME)
-        assert row["gpu"] == pytest.approx(one["gpu_seconds"], rel=SAME)
+        group = groups[row["team"]]
+        assert row["ett_ratio_wall"] == pytest.approx(group["ett_ratio_wall"], abs=SAME)
+        assert row["gpu"] == pytest.approx(group["gpu_seconds"], rel=SAME)
     whole = sum(row["effective"] for row in rows) / sum(row["weighted"] for row in rows)
-    assert whole == pytest.approx(asked["total"]["ett_ratio"], abs=SAME)
+    assert whole == pytest.approx(answer["total"]["ett_ratio"], abs=SAME)
 
 
 def test_jobs_that_lie_in_a_window_add_up_to_its_ratio(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""What the fleet would gain, asked over HTTP."""
+"""What the fleet would gain, over HTTP."""
 
 import json
 from typing import Any
@@ -16,13 +16,13 @@ TEXTS = ["cut pt2_compile by 50 %", "cut all failures by 100 %", "publish off th
 
 @pytest.fixture
 def fleet(service: Service) -> Service:
-    """One job, of which `tests.stories` tells: it fails at minute 30 and has caught up at 45."""
+    """One job of the builders: it fails at minute 30 and has caught up at 45."""
     service.clock.now_us += 24 * 3_600_000_000
     service.ingest(failing_job())
     return service
 
 
-def test_gains_are_told_the_largest_first_and_all_of_them_together(fleet: Service) -> None:
+def test_gains_are_listed_largest_first_with_their_total(fleet: Service) -> None:
     answer = fleet.get("/v1/what-if", scenario=TEXTS, **WINDOW)
 
     assert [gain["scenarios"] for gain in answer["gains"]] == [
@@ -46,7 +46,7 @@ def test_gains_are_told_the_largest_first_and_all_of_them_together(fleet: Servic
     assert "do not add up" in answer["note"]
 
 
-def test_what_cannot_be_known_is_null(fleet: Service) -> None:
+def test_unknown_values_are_null(fleet: Service) -> None:
     answer = fleet.get("/v1/what-if", scenario=TEXTS, **WINDOW)
 
     for gain in (*answer["gains"], answer["together"]):
@@ -54,15 +54,15 @@ def test_what_cannot_be_known_is_null(fleet: Service) -> None:
 
 
 def test_scenarios_in_a_body_are_answered_alike(fleet: Service) -> None:
-    asked = fleet.get("/v1/what-if", scenario=TEXTS, where="team:pretraining", **WINDOW)
+    expected = fleet.get("/v1/what-if", scenario=TEXTS, where="team:pretraining", **WINDOW)
     posted = fleet.client.post(
         "/v1/what-if", params={"where": "team:pretraining", **WINDOW}, json={"scenarios": TEXTS}
     )
 
     assert posted.status_code == 200, posted.text
-    assert posted.json() == asked
-    assert asked["where"] == {"team": ["pretraining"]}
-    assert asked["jobs"] == asked["jobs_read"] == 1
+    assert posted.json() == expected
+    assert expected["where"] == {"team": ["pretraining"]}
+    assert expected["jobs"] == expected["jobs_read"] == 1
 
 
 def test_a_window_without_data_answers_with_zeros(service: Service) -> None:
@@ -96,18 +96,18 @@ REFUSED_BODIES: list[tuple[bytes, int, list[tuple[str, str]] | None]] = [
 ]
 
 
-def _said(answer: Any) -> list[tuple[str, str]] | None:
+def _errors(answer: Any) -> list[tuple[str, str]] | None:
     errors = answer.get("errors")
-    return errors and [(one["pointer"], one["code"]) for one in errors]
+    return errors and [(error["pointer"], error["code"]) for error in errors]
 
 
-def test_what_cannot_be_asked_is_named(service: Service) -> None:
+def test_an_impossible_query_is_named(service: Service) -> None:
     for query, pointer, code in REFUSED:
         refusal = service.get("/v1/what-if", status=422, **WINDOW | query)
-        assert _said(refusal) == [(pointer, code)]
+        assert _errors(refusal) == [(pointer, code)]
 
 
-def test_a_refusal_tells_what_is_allowed_and_never_what_was_sent(service: Service) -> None:
+def test_a_refusal_lists_what_is_allowed_and_never_what_was_sent(service: Service) -> None:
     refusal = service.get("/v1/what-if", status=422, scenario=["halve cosmic failures"])
 
     assert "collective_timeout" in refusal["detail"]
@@ -119,7 +119,7 @@ def test_a_body_that_cannot_be_read_is_refused(service: Service) -> None:
         answer = service.client.post(
             "/v1/what-if", content=body, headers={"Content-Type": "application/json"}
         )
-        assert (answer.status_code, _said(answer.json())) == (status, errors), body[:40]
+        assert (answer.status_code, _errors(answer.json())) == (status, errors), body[:40]
     plain = service.client.post("/v1/what-if", content=b"{}", headers={"Content-Type": "text/csv"})
     assert plain.status_code == 415
 

@@ -31,9 +31,9 @@ def test_an_exemplar_leads_to_its_attempt_and_on_to_its_trace(service: Service) 
         "ett_time_to_recover_seconds_bucket",
         "ett_checkpoint_blocking_seconds_bucket",
     }
-    found = service.get(f"/v1/attempts/{exemplars['ett_time_to_recover_seconds_bucket']}")
-    links = found.pop("links")
-    assert found == {
+    attempt = service.get(f"/v1/attempts/{exemplars['ett_time_to_recover_seconds_bucket']}")
+    links = attempt.pop("links")
+    assert attempt == {
         "project": "research", "job": JOB, "number": 1, "launch": "", "attempt": 1, "cycle": 0,
     }  # fmt: skip
     assert service.get(links["job"])["job"] == JOB
@@ -45,14 +45,14 @@ def test_an_exemplar_leads_to_its_attempt_and_on_to_its_trace(service: Service) 
 def test_only_keys_that_may_read_the_project_learn_what_an_id_stands_for(service: Service) -> None:
     service.ingest(failing_job(JOB))
     path = f"/v1/attempts/{_exemplars(service)['ett_time_to_start_seconds_bucket']}"
-    told = {
+    statuses = {
         (project, scope): service.client.get(
             path, headers={"Authorization": f"Bearer {service.key({scope}, project)}"}
         ).status_code
         for project in ("research", "another")
         for scope in ("read", "fleet", "write")
     }
-    assert told == {
+    assert statuses == {
         ("research", "read"): 200,
         ("research", "fleet"): 200,
         ("research", "write"): 403,

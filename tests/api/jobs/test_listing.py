@@ -104,7 +104,7 @@ def test_gaps_are_named(service: Service) -> None:
     service.ingest(failing_job())
     quality = service.get(JOB)["quality"]
     assert quality["inferred_ends"] == 1
-    (gap,) = [each for each in quality["gaps"] if each["kind"] == "inferred_end"]
+    (gap,) = [gap for gap in quality["gaps"] if gap["kind"] == "inferred_end"]
     assert (gap["number"], gap["started_at"], gap["ended_at"]) == (0, at(10), at(30))
 
 
@@ -112,10 +112,12 @@ def test_segments_sum_to_e2e_to_the_microsecond(service: Service) -> None:
     service.ingest(failing_job())
     ledger = service.get(f"{JOB}/ledger")
     segments = ledger["segments"]
-    assert sum(each["microseconds"] for each in segments) == ledger["e2e_microseconds"]
+    assert sum(segment["microseconds"] for segment in segments) == ledger["e2e_microseconds"]
     assert ledger["e2e_microseconds"] == 62 * 60_000_000
-    assert [each["start"] for each in segments[1:]] == [each["end"] for each in segments[:-1]]
-    (wait,) = [each for each in segments if each["number"] is None]
+    assert [segment["start"] for segment in segments[1:]] == [
+        segment["end"] for segment in segments[:-1]
+    ]
+    (wait,) = [segment for segment in segments if segment["number"] is None]
     assert wait == {
         "start": at(30),
         "end": at(32),

@@ -29,7 +29,7 @@ def _train(service: Service, **facts: Any) -> None:
     )
 
 
-def test_a_job_tells_its_throughput_and_mfu(service: Service) -> None:
+def test_a_job_reports_its_throughput_and_mfu(service: Service) -> None:
     _train(service, parameters=10**9)
     produced = service.get("/v1/jobs/a")["productivity"]
 
@@ -44,15 +44,15 @@ def test_a_job_tells_its_throughput_and_mfu(service: Service) -> None:
 
 def test_throughput_over_time(service: Service) -> None:
     _train(service)
-    found = service.get(PATH, step="1h")
+    productivity = service.get(PATH, step="1h")
 
-    assert found["total"] == service.get("/v1/jobs/a")["productivity"]
-    assert [point["start"] for point in found["points"]] == [at(0), at(60)]
-    assert [point["tokens_per_second"] for point in found["points"]] == [10_000.0, 20_000.0]
+    assert productivity["total"] == service.get("/v1/jobs/a")["productivity"]
+    assert [point["start"] for point in productivity["points"]] == [at(0), at(60)]
+    assert [point["tokens_per_second"] for point in productivity["points"]] == [10_000.0, 20_000.0]
     (day,) = service.get(PATH)["points"]
     (week,) = service.get(PATH, step="1w")["points"]
     assert (day.pop("start"), week.pop("start")) == (at(-12 * 60), at(-6 * 24 * 60 - 12 * 60))
-    assert day == week == found["total"]
+    assert day == week == productivity["total"]
 
 
 @ON_ONE_ENGINE

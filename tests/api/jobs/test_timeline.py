@@ -1,4 +1,4 @@
-"""Time by stage, and the picture of a job."""
+"""Time by stage, and the timeline of a job."""
 
 from collections import defaultdict
 from typing import Any
@@ -14,7 +14,7 @@ Lane = tuple[int, int]
 
 def _slices(trace: dict[str, Any]) -> dict[Lane, list[tuple[dict[str, Any], int]]]:
     """Match each end to the begin that is open last on its lane: the begin, and its length."""
-    found: dict[Lane, list[tuple[dict[str, Any], int]]] = defaultdict(list)
+    slices: dict[Lane, list[tuple[dict[str, Any], int]]] = defaultdict(list)
     opened: dict[Lane, list[dict[str, Any]]] = defaultdict(list)
     for event in trace["traceEvents"]:
         lane = (event["pid"], event["tid"])
@@ -22,9 +22,9 @@ def _slices(trace: dict[str, Any]) -> dict[Lane, list[tuple[dict[str, Any], int]
             opened[lane].append(event)
         elif event["ph"] == "E":
             begin = opened[lane].pop()
-            found[lane].append((begin, event["ts"] - begin["ts"]))
+            slices[lane].append((begin, event["ts"] - begin["ts"]))
     assert not any(opened.values())
-    return found
+    return slices
 
 
 def _ranks(service: Service) -> None:
@@ -99,7 +99,7 @@ def test_checkpoints_and_ends_of_attempts_are_marked(service: Service) -> None:
     ]
 
 
-def test_a_phase_that_was_left_open_says_that_its_end_is_inferred(service: Service) -> None:
+def test_an_open_phase_is_marked_as_ending_by_inference(service: Service) -> None:
     service.ingest(failing_job())
     loops = [
         begin

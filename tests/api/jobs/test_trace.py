@@ -16,7 +16,7 @@ def slice_(start: int, end: int, name: str = "a") -> Slice:
 
 def lengths(events: Iterable[dict[str, Any]]) -> dict[str, int]:
     """Close each end against the begin that is open last, and sum the time by name."""
-    found: dict[str, int] = defaultdict(int)
+    lengths_by_name: dict[str, int] = defaultdict(int)
     open_begins: list[dict[str, Any]] = []
     at = None
     for event in events:
@@ -26,14 +26,14 @@ def lengths(events: Iterable[dict[str, Any]]) -> dict[str, int]:
             open_begins.append(event)
         else:
             begin = open_begins.pop()
-            found[begin["name"]] += event["ts"] - begin["ts"]
+            lengths_by_name[begin["name"]] += event["ts"] - begin["ts"]
     assert open_begins == []
-    return found
+    return lengths_by_name
 
 
 def test_a_slice_inside_another_is_drawn_inside_it() -> None:
     events = list(drawn(1, 0, [slice_(2, 3, "inner"), slice_(0, 9, "outer")]))
-    assert [(each["ph"], each["ts"]) for each in events] == [
+    assert [(event["ph"], event["ts"]) for event in events] == [
         ("B", 0),
         ("B", 2),
         ("E", 3),
@@ -44,12 +44,12 @@ def test_a_slice_inside_another_is_drawn_inside_it() -> None:
 def test_a_slice_that_outlasts_the_one_it_began_in_goes_on_beside_it() -> None:
     events = list(drawn(1, 0, [slice_(0, 10, "init"), slice_(5, 15, "compile")]))
     assert lengths(events) == {"init": 10, "compile": 10}
-    assert [each["args"] for each in events if each["ph"] == "B"][-1] == {"continued": True}
+    assert [event["args"] for event in events if event["ph"] == "B"][-1] == {"continued": True}
 
 
 def test_an_empty_slice_begins_and_ends() -> None:
     events = list(drawn(1, 0, [slice_(4, 4), slice_(4, 4)]))
-    assert [each["ph"] for each in events] == ["B", "E", "B", "E"]
+    assert [event["ph"] for event in events] == ["B", "E", "B", "E"]
 
 
 intervals = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted)
@@ -58,5 +58,5 @@ intervals = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted)
 @given(st.lists(intervals, max_size=12))
 def test_every_begin_has_its_end_and_no_length_is_lost(pairs: list[list[int]]) -> None:
     slices = [slice_(start, end, f"s{number}") for number, (start, end) in enumerate(pairs)]
-    found = lengths(drawn(1, 0, slices))
-    assert found == {each.name: each.end_at - each.start_at for each in slices}
+    drawn_lengths = lengths(drawn(1, 0, slices))
+    assert drawn_lengths == {span.name: span.end_at - span.start_at for span in slices}

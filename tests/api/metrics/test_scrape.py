@@ -55,7 +55,7 @@ def test_imported_events_are_counted_apart_and_move_no_other_counter(service: Se
 
 
 @ON_ONE_ENGINE
-def test_what_is_refused_or_known_is_counted_as_such(service: Service) -> None:
+def test_refused_and_duplicate_events_are_counted_as_such(service: Service) -> None:
     good, bad = wire_event("heartbeat", 1), {**wire_event("heartbeat", 2), "job": ""}
     service.send([good, bad])
     service.send([good])

@@ -1,4 +1,4 @@
-"""Receivers over HTTP: made, tried, rotated, replayed, and their secrets never shown."""
+"""Receivers over HTTP: created, tested, rotated, replayed, and their secrets never shown."""
 
 import json
 import logging
@@ -56,7 +56,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
 
 @dataclass
 class Desk:
-    """The application as one who administers receivers sees it."""
+    """The application as an administrator of receivers uses it."""
 
     client: TestClient
     store: Store
@@ -64,10 +64,10 @@ class Desk:
 
     def key(self, *scopes: str, project: str = "research") -> dict[str, str]:
         """Make a key, and return the header that names it."""
-        made = self.store.write(
+        secret = self.store.write(
             lambda conn: create_key(conn, project=project, name="test", scopes=scopes, now_us=1)
         )
-        return {"Authorization": f"Bearer {made}"}
+        return {"Authorization": f"Bearer {secret}"}
 
     def add(self, url: str, name: str = "oncall", **more: Any) -> Any:
         """Make a receiver."""
@@ -85,7 +85,7 @@ class Desk:
         """List the receivers by name."""
         answer = self.client.get("/v1/receivers", headers=headers)
         assert answer.status_code == 200, answer.text
-        return {one["name"]: one for one in answer.json()["receivers"]}
+        return {receiver["name"]: receiver for receiver in answer.json()["receivers"]}
 
 
 @pytest.fixture
@@ -117,10 +117,10 @@ def desk(open_desk: Callable[[Keyring], Desk]) -> Desk:
 
 
 def test_a_receiver_is_made_listed_and_deleted(desk: Desk) -> None:
-    made = desk.add("http://127.0.0.1:9/CANARYurl", where={"model": "llm-70b"})
-    assert made["secret"].startswith("whsec_")
-    told = desk.listed()["oncall"]
-    assert (told["host"], told["state"], told["where"]) == (
+    created = desk.add("http://127.0.0.1:9/CANARYurl", where={"model": "llm-70b"})
+    assert created["secret"].startswith("whsec_")
+    oncall = desk.listed()["oncall"]
+    assert (oncall["host"], oncall["state"], oncall["where"]) == (
         "127.0.0.1",
         "working",
         {"model": "llm-70b"},
@@ -130,22 +130,22 @@ def test_a_receiver_is_made_listed_and_deleted(desk: Desk) -> None:
     assert set(desk.listed()) == {"fleet"}
 
 
-def test_a_test_arrives_signed_and_says_that_it_is_one(desk: Desk) -> None:
+def test_a_test_message_arrives_signed_and_marked_as_a_test(desk: Desk) -> None:
     desk.clock.now_us = time.time_ns() // 1000  # the reference library looks at the real clock
     with receiving(reply(200, b"<b>thanks\x1b")) as hook:
         secret = desk.add(hook.url)["secret"]
-        told = desk.act("test")
+        verdict = desk.act("test")
     (request,) = hook.requests
     alert = Webhook(secret).verify(request.body, request.headers)["alerts"][0]
     assert alert["ett"]["test"] is True
     assert alert["annotations"]["summary"].startswith("Test: pt2_compile +65%")
-    assert told["delivered"] is True
-    assert told["outcome"].startswith("It answered 200 within ")
-    assert told["said"] == "<b>thanks\\x1b"
+    assert verdict["delivered"] is True
+    assert verdict["outcome"].startswith("It answered 200 within ")
+    assert verdict["said"] == "<b>thanks\\x1b"
 
 
 @ON_ONE_ENGINE
-def test_a_test_that_does_not_arrive_says_why(desk: Desk) -> None:
+def test_a_test_message_that_does_not_arrive_gives_the_reason(desk: Desk) -> None:
     with receiving(reply(302, Location="http://169.254.169.254/")) as hook:
         desk.add(hook.url)
         refused = desk.act("test")
@@ -174,12 +174,12 @@ def test_after_a_rotation_both_secrets_verify(desk: Desk) -> None:
 
 
 @ON_ONE_ENGINE
-def test_pagerduty_is_told_its_routing_key_and_is_not_signed_to(desk: Desk) -> None:
+def test_pagerduty_gets_its_routing_key_and_no_signature(desk: Desk) -> None:
     with receiving() as hook:
-        made = desk.add(hook.url, format="pagerduty", routing_key="CANARYrouting")
+        created = desk.add(hook.url, format="pagerduty", routing_key="CANARYrouting")
         desk.act("test")
     (request,) = hook.requests
-    assert made["secret"] is None
+    assert created["secret"] is None
     assert json.loads(request.body)["routing_key"] == "CANARYrouting"
     assert "webhook-signature" not in request.headers
     assert desk.act("rotate", status=409)["detail"].startswith("Messages of this format")
@@ -187,11 +187,11 @@ def test_pagerduty_is_told_its_routing_key_and_is_not_signed_to(desk: Desk) -> N
 
 @ON_ONE_ENGINE
 def test_a_receiver_that_cannot_be_is_refused(desk: Desk) -> None:
-    for asked, pointer in REFUSED:
+    for members, pointer in REFUSED:
         good = {"name": "oncall", "url": "http://127.0.0.1:9/"}
-        answer = desk.client.post("/v1/receivers", json={**good, **asked})
-        assert answer.status_code == 422, asked
-        assert [fault["pointer"] for fault in answer.json()["errors"]] == [pointer], asked
+        answer = desk.client.post("/v1/receivers", json={**good, **members})
+        assert answer.status_code == 422, members
+        assert [fault["pointer"] for fault in answer.json()["errors"]] == [pointer], members
         assert "CANARY" not in answer.text
     assert set(desk.listed()) == {"fleet"}
 
@@ -200,8 +200,8 @@ def test_a_receiver_that_cannot_be_is_refused(desk: Desk) -> None:
 def test_a_name_is_taken_once_and_those_of_the_settings_stay_theirs(desk: Desk) -> None:
     desk.add("http://127.0.0.1:9/")
     for name in ("oncall", "fleet"):
-        asked = {"name": name, "url": "http://127.0.0.1:9/"}
-        assert desk.client.post("/v1/receivers", json=asked).status_code == 409
+        body = {"name": name, "url": "http://127.0.0.1:9/"}
+        assert desk.client.post("/v1/receivers", json=body).status_code == 409
     assert desk.client.delete("/v1/receivers/fleet").status_code == 409
     assert "settings" in desk.act("rotate", status=409, name="fleet")["detail"]
 
@@ -246,8 +246,8 @@ def test_dead_letters_are_listed_and_sent_again(desk: Desk) -> None:
     assert desk.listed()["oncall"]["state"] == "disabled"
     assert desk.act("replay") == {"replayed": 1}
     assert desk.act("replay") == {"replayed": 0}
-    told = desk.listed()["oncall"]
-    assert (told["state"], told["waiting"], told["dead"]) == ("working", 1, 0)
+    oncall = desk.listed()["oncall"]
+    assert (oncall["state"], oncall["waiting"], oncall["dead"]) == ("working", 1, 0)
     (waits,) = desk.client.get(path).json()["deliveries"]
     assert (waits["id"], waits["state"]) == (dead["id"], "waiting")
 
@@ -256,23 +256,23 @@ def test_deliveries_come_a_page_at_a_time(desk: Desk) -> None:
     desk.add("http://127.0.0.1:9/")
     for version in range(3):
         _put(desk, DeliveryState.SENT, version)
-    path, found, cursor = "/v1/receivers/oncall/deliveries", [], None
+    path, versions, cursor = "/v1/receivers/oncall/deliveries", [], None
     while True:
-        asked = {"limit": 2} if cursor is None else {"limit": 2, "cursor": cursor}
-        page = desk.client.get(path, params=asked).json()
-        found += [one["state_version"] for one in page["deliveries"]]
+        query = {"limit": 2} if cursor is None else {"limit": 2, "cursor": cursor}
+        page = desk.client.get(path, params=query).json()
+        versions += [delivery["state_version"] for delivery in page["deliveries"]]
         cursor = page["next_cursor"]
         if cursor is None:
             break
-    assert found == [2, 1, 0]
+    assert versions == [2, 1, 0]
 
 
 def test_without_a_key_to_seal_with_a_receiver_is_refused_by_the_settings_name(
     open_desk: Callable[[Keyring], Desk],
 ) -> None:
     desk = open_desk(Keyring("", "postgresql+psycopg://ett@localhost/ett"))
-    asked = {"name": "oncall", "url": "http://127.0.0.1:9/"}
-    answer = desk.client.post("/v1/receivers", json=asked)
+    body = {"name": "oncall", "url": "http://127.0.0.1:9/"}
+    answer = desk.client.post("/v1/receivers", json=body)
     assert answer.status_code == 409
     assert "`secret_key`" in answer.json()["detail"]
 
@@ -283,8 +283,8 @@ def test_one_that_was_sealed_with_another_key_is_listed_as_unreadable(
 ) -> None:
     open_desk(Keyring("k" * 32)).add("http://127.0.0.1:9/")
     desk = open_desk(Keyring("o" * 32))
-    told = desk.listed()["oncall"]
-    assert (told["state"], told["host"]) == ("unreadable", None)
+    oncall = desk.listed()["oncall"]
+    assert (oncall["state"], oncall["host"]) == ("unreadable", None)
     assert "another key" in desk.act("test", status=409)["detail"]
 
 
@@ -293,15 +293,15 @@ def test_no_answer_and_no_line_of_the_log_holds_a_secret(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with receiving(reply(500, b"no")) as hook:
-        made = desk.add(f"{hook.url}CANARYurl")
+        created = desk.add(f"{hook.url}CANARYurl")
         rotated = desk.act("rotate")
         desk.add(hook.url + "CANARYurl", "pager", format="pagerduty", routing_key="CANARYkey")
-        said = [json.dumps(desk.act("test")), json.dumps(desk.act("test", name="pager"))]
-    said += [json.dumps(desk.listed()), json.dumps(desk.act("replay")), caplog.text]
-    said.append(desk.client.get("/v1/receivers/oncall/deliveries").text)
-    said.append(desk.client.get("/v1/receivers?format=csv").text)
+        texts = [json.dumps(desk.act("test")), json.dumps(desk.act("test", name="pager"))]
+    texts += [json.dumps(desk.listed()), json.dumps(desk.act("replay")), caplog.text]
+    texts.append(desk.client.get("/v1/receivers/oncall/deliveries").text)
+    texts.append(desk.client.get("/v1/receivers?format=csv").text)
     body = ReceiverRequest(name="a", url="https://CANARY", routing_key="CANARY")
-    said += [repr(NAMED), repr(body)]
-    for secret in ("CANARY", made["secret"], rotated["secret"]):
-        assert not [text for text in said if secret in text]
+    texts += [repr(NAMED), repr(body)]
+    for secret in ("CANARY", created["secret"], rotated["secret"]):
+        assert not [text for text in texts if secret in text]
     assert replace(NAMED, name="x").url  # the canary was there to be found

@@ -43,13 +43,13 @@ def test_a_verdict_shows_beside_what_the_rules_say_until_it_is_taken_back(
     ruled = first_attempt(service)
     assert ruled["verdict"] is None
 
-    made = put(service, OF_FIRST, VERDICT)
+    verdict = put(service, OF_FIRST, VERDICT)
 
     judged = first_attempt(service)
     assert (judged["origin"], judged["cause"]) == ("infra", "network")
     assert judged["verdict"] == {
         **VERDICT,
-        "made_by": made["made_by"],
+        "made_by": verdict["made_by"],
         "made_at": "2026-03-01T13:00:00.000000Z",
         "rules_origin": ruled["origin"],
         "rules_cause": ruled["cause"],
@@ -64,15 +64,15 @@ def test_a_verdict_shows_beside_what_the_rules_say_until_it_is_taken_back(
 
 def test_an_origin_left_out_is_the_one_that_the_cause_commonly_has(service: Service) -> None:
     service.ingest(failing_job())
-    made = put(service, OF_FIRST, {"cause": "data", "why": "a bad shard"})
-    assert (made["origin"], made["cause"]) == ("user", "data")
+    verdict = put(service, OF_FIRST, {"cause": "data", "why": "a bad shard"})
+    assert (verdict["origin"], verdict["cause"]) == ("user", "data")
 
 
 def test_an_attempt_that_did_not_fail_has_no_cause(service: Service) -> None:
     service.ingest(failing_job())
-    told = put(service, OF_SECOND, VERDICT, 409)
-    assert told["type"] == "urn:ett-service:problem:conflict"
-    assert told["detail"] == "Attempt 1 did not fail: its outcome is completed."
+    problem = put(service, OF_SECOND, VERDICT, 409)
+    assert problem["type"] == "urn:ett-service:problem:conflict"
+    assert problem["detail"] == "Attempt 1 did not fail: its outcome is completed."
     assert service.get(HISTORY)["corrections"] == []
 
 
@@ -87,23 +87,23 @@ def test_the_history_keeps_who_when_and_why_and_what_was_taken_back(service: Ser
 
     history = service.get(HISTORY)["corrections"]
 
-    assert [(one["id"], one["kind"], one["cause"]) for one in history] == [
+    assert [(entry["id"], entry["kind"], entry["cause"]) for entry in history] == [
         (1, "verdict", "network"),
         (2, "verdict", "storage"),
         (3, "exclusion", None),
     ]
-    assert [one["taken_back_at"] for one in history] == [
+    assert [entry["taken_back_at"] for entry in history] == [
         "2026-03-01T13:00:01.000000Z",
         None,
         "2026-03-01T13:00:01.000000Z",
     ]
-    assert {(one["made_by_name"], one["why"]) for one in history} == {
+    assert {(entry["made_by_name"], entry["why"]) for entry in history} == {
         ("test", "a switch was down"),
         ("test", "a drill"),
     }
     assert (history[0]["launch"], history[0]["attempt"], history[0]["cycle"]) == ("", 0, 0)
     assert (history[2]["from"], history[2]["to"]) == (None, "2026-03-01T12:30:00.000000Z")
-    assert [one["taken_back_by"] for one in history] == [
+    assert [entry["taken_back_by"] for entry in history] == [
         history[0]["made_by"],
         None,
         history[0]["made_by"],
@@ -117,18 +117,18 @@ def test_the_history_comes_a_page_at_a_time(service: Service) -> None:
         put(service, OF_FIRST, {**VERDICT, "cause": cause})
     page = service.get(HISTORY, limit=2)
     rest = service.get(HISTORY, limit=2, cursor=page["next_cursor"])
-    shown = [one["cause"] for one in page["corrections"] + rest["corrections"]]
-    assert shown == ["network", "storage", "host"]
+    causes = [entry["cause"] for entry in page["corrections"] + rest["corrections"]]
+    assert causes == ["network", "storage", "host"]
     assert rest["next_cursor"] is None
 
 
 @ON_ONE_ENGINE
-def test_the_history_is_a_table_where_one_is_asked_for(service: Service) -> None:
+def test_the_history_is_a_table_on_request(service: Service) -> None:
     service.ingest(failing_job())
     put(service, EXCLUSION, {**WHY, "from": AT})
     head, row = csv.reader(service.client.get(HISTORY, params={"format": "csv"}).text.splitlines())
-    shown = dict(zip(head, row, strict=True))
-    assert (shown["kind"], shown["from"], shown["to"], shown["why"]) == (
+    first_row = dict(zip(head, row, strict=True))
+    assert (first_row["kind"], first_row["from"], first_row["to"], first_row["why"]) == (
         "exclusion",
         "2026-03-01T12:00:00.000000Z",
         "",
@@ -158,12 +158,14 @@ def test_an_exclusion_shows_in_the_job_until_it_is_taken_back(
     assert was["exclusions"] == []
 
     put(service, EXCLUSION, {"why": "the last one is replaced"})
-    made = put(service, EXCLUSION, {**body, "why": "a drill"})
+    created = put(service, EXCLUSION, {**body, "why": "a drill"})
 
     job = service.get("/v1/jobs/llm-70b")
-    assert [(one["from"], one["to"]) for one in job["exclusions"]] == windows
-    assert {(one["why"], one["made_by_name"]) for one in job["exclusions"]} == {("a drill", "test")}
-    assert made == {"job": "llm-70b", "exclusions": job["exclusions"]}
+    assert [(exclusion["from"], exclusion["to"]) for exclusion in job["exclusions"]] == windows
+    assert {(exclusion["why"], exclusion["made_by_name"]) for exclusion in job["exclusions"]} == {
+        ("a drill", "test")
+    }
+    assert created == {"job": "llm-70b", "exclusions": job["exclusions"]}
     assert {**job, "exclusions": []} == was
 
     assert take_back(service, EXCLUSION) == 204
@@ -231,21 +233,21 @@ BAD_EXCLUSIONS: list[tuple[Any, str, str]] = [
 
 
 @ON_ONE_ENGINE
-def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
+def test_errors_are_named_by_code_and_pointer(service: Service) -> None:
     service.ingest(failing_job())
     cases = [(OF_FIRST, *case) for case in BAD_VERDICTS]
     cases += [(EXCLUSION, *case) for case in BAD_EXCLUSIONS]
     for path, body, code, pointer in cases:
-        told = put(service, path, body, 422)
-        assert told["errors"] == [{"code": code, "pointer": pointer}], body
+        problem = put(service, path, body, 422)
+        assert problem["errors"] == [{"code": code, "pointer": pointer}], body
     assert service.get(HISTORY)["corrections"] == []
 
 
 @ON_ONE_ENGINE
-def test_a_cause_that_is_none_is_told_which_there_are(service: Service) -> None:
+def test_an_unknown_cause_is_answered_with_the_known_ones(service: Service) -> None:
     service.ingest(failing_job())
-    told = put(service, OF_FIRST, {**VERDICT, "cause": "ghosts"}, 422)
-    assert told["detail"].startswith("cause is one of: gpu_hardware, gpu_memory, ")
+    problem = put(service, OF_FIRST, {**VERDICT, "cause": "ghosts"}, 422)
+    assert problem["detail"].startswith("cause is one of: gpu_hardware, gpu_memory, ")
 
 
 @ON_ONE_ENGINE
@@ -270,9 +272,9 @@ def test_another_projects_job_looks_like_a_missing_one(service: Service) -> None
     service.ingest(failing_job())
     foreign = service.key({"read", "write"}, project="other")
     for path, body in ((OF_FIRST, VERDICT), (EXCLUSION, WHY)):
-        told = put(service, path, body, 404, foreign)
+        problem = put(service, path, body, 404, foreign)
         missing = put(service, path.replace("llm-70b", "nothing"), body, 404, foreign)
-        assert told["detail"] == missing["detail"] == "No such job."
+        assert problem["detail"] == missing["detail"] == "No such job."
     assert service.get(HISTORY)["corrections"] == []
 
 
@@ -284,5 +286,5 @@ def test_an_administrator_corrects_in_the_project_that_it_names(service: Service
     assert service.get("/v1/jobs/llm-70b")["exclusions"] != []
 
     writer = service.key({"write"}, project="operators")
-    told = put(service, f"{EXCLUSION}?project=research", WHY, 404, writer)
-    assert told["detail"] == "No such project."
+    problem = put(service, f"{EXCLUSION}?project=research", WHY, 404, writer)
+    assert problem["detail"] == "No such project."

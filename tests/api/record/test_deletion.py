@@ -18,7 +18,7 @@ def test_a_deleted_job_is_gone_and_comes_again_anew(
     events = failing_job()
     service.ingest(events)
     service.ingest(failing_job("llm-7b"))
-    told = service.get(JOB)
+    before = service.get(JOB)
 
     with caplog.at_level(logging.WARNING):
         answer = service.client.delete(JOB)
@@ -39,12 +39,12 @@ def test_a_deleted_job_is_gone_and_comes_again_anew(
 
     service.clock.now_us += 1
     service.ingest(events)
-    assert service.get(JOB) == told
+    assert service.get(JOB) == before
     assert all(not verdict.differences for verdict in verify(service.store))
 
 
 @ON_ONE_ENGINE
-def test_a_dry_run_tells_what_would_go_and_leaves_it(service: Service) -> None:
+def test_a_dry_run_lists_what_would_be_deleted_and_keeps_it(service: Service) -> None:
     service.ingest(failing_job())
     answer = service.client.delete(JOB, params={"dry_run": True})
     assert (answer.json()["deleted"], answer.json()["attempts"]) == (False, 2)

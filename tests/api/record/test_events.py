@@ -1,4 +1,4 @@
-"""Events over HTTP: what is taken, every refusal with its status and code, and the list."""
+"""Events over HTTP: what is accepted, every refusal with its status and code, and the list."""
 
 import gzip
 import io
@@ -240,7 +240,7 @@ def test_text_that_holds_a_crash_log_is_mended_and_not_refused(service: Service)
 
 
 @ON_ONE_ENGINE
-def test_the_key_is_asked_for_before_the_body_is_read(service: Service) -> None:
+def test_the_key_is_checked_before_the_body_is_read(service: Service) -> None:
     huge = b"x" * (LIMITS.max_body_bytes + 1)
     answer = service.client.post(
         "/v1/events", content=huge, headers={"Authorization": "Bearer ett_wrong"}
@@ -272,7 +272,7 @@ def test_a_closed_store_is_503_with_a_time_to_wait(service: Service) -> None:
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
 
 
-def test_what_a_sender_had_to_drop_is_told_in_the_log(
+def test_events_that_a_sender_dropped_are_logged(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "ett_service.api.record.events"):

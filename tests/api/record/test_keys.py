@@ -70,7 +70,7 @@ NAMES = {"job": "llm-70b", "prefix": "ett_00000000", "number": 0, "marker_id": "
          "regression_id": "01JCXK7V4W", "mute_id": "01JCXK7V4W"}  # fmt: skip
 
 
-def _ask(service: Service, request: str, key: str | None) -> Response:
+def _request_with_key(service: Service, request: str, key: str | None) -> Response:
     method, path = request.split()
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     service.client.headers.pop("Authorization", None)
@@ -82,7 +82,7 @@ def _ask(service: Service, request: str, key: str | None) -> Response:
 def test_each_route_asks_for_its_scope(service: Service, request_line: str) -> None:
     service.ingest(failing_job())
     for scope in keys.SCOPES:
-        status = _ask(service, request_line, service.key({scope})).status_code
+        status = _request_with_key(service, request_line, service.key({scope})).status_code
         assert (status == 403) is (scope not in MAY[request_line]), scope
 
 
@@ -92,7 +92,7 @@ def test_a_route_without_a_good_key_is_401(service: Service, request_line: str) 
     good = service.key()
     bad = ("", good[:-1], good + "0", good.swapcase(), "ett_" + "0" * 36, "x" * 5000)
     for key in (None, *bad):
-        answer = _ask(service, request_line, key)
+        answer = _request_with_key(service, request_line, key)
         assert answer.status_code == 401, key
         assert answer.headers["www-authenticate"] == "Bearer"
         assert answer.json()["type"] == "urn:ett-service:problem:unauthorized"
@@ -149,10 +149,10 @@ def test_the_scope_fleet_reads_across_projects(service: Service, path: str) -> N
 
 
 def test_a_made_key_works_until_it_is_revoked(service: Service) -> None:
-    asked = {"project": "new", "name": "cluster b", "scopes": ["read"]}
-    made = service.client.post("/v1/keys", json=asked)
-    assert made.status_code == 201
-    key = made.json()["key"]
+    body = {"project": "new", "name": "cluster b", "scopes": ["read"]}
+    created = service.client.post("/v1/keys", json=body)
+    assert created.status_code == 201
+    key = created.json()["key"]
     headers = {"Authorization": f"Bearer {key}"}
     assert service.client.get("/v1/jobs", headers=headers).status_code == 200
     assert service.client.delete(f"/v1/keys/{key[:12]}").status_code == 204
@@ -167,8 +167,8 @@ def test_a_list_of_keys_holds_no_secret_and_a_reader_sees_its_own_project(
     service.key({"read"}, project="other")
     everything = service.client.get("/v1/keys")
     own = service.client.get("/v1/keys", headers={"Authorization": f"Bearer {key}"})
-    assert {each["project"] for each in everything.json()["keys"]} == {"research", "other"}
-    assert {each["project"] for each in own.json()["keys"]} == {"research"}
+    assert {key["project"] for key in everything.json()["keys"]} == {"research", "other"}
+    assert {key["project"] for key in own.json()["keys"]} == {"research"}
     assert key not in everything.text
     assert key[:12] in own.text
 

@@ -1,4 +1,4 @@
-"""Markers over HTTP: kept once, listed by what they are, forgotten."""
+"""Markers over HTTP: stored once, filtered, deleted."""
 
 import csv
 from typing import Any
@@ -35,13 +35,13 @@ def test_a_marker_is_kept_with_who_made_it_and_when(service: Service) -> None:
     answer = post(service, DEPLOY)
 
     assert answer.status_code == 201
-    made = answer.json()
-    assert made["at"] == "2026-03-01T08:00:00.000000Z"
-    assert (made["end"], made["project"], made["kind"]) == (None, "research", "deploy")
-    assert made["labels"] == DEPLOY["labels"]
-    assert made["made_by"].startswith("ett_")
-    assert (made["made_by_name"], made["made_at"]) == ("test", "2026-03-01T13:00:00.000000Z")
-    assert service.get("/v1/markers") == {"markers": [made], "next_cursor": None}
+    marker = answer.json()
+    assert marker["at"] == "2026-03-01T08:00:00.000000Z"
+    assert (marker["end"], marker["project"], marker["kind"]) == (None, "research", "deploy")
+    assert marker["labels"] == DEPLOY["labels"]
+    assert marker["made_by"].startswith("ett_")
+    assert (marker["made_by_name"], marker["made_at"]) == ("test", "2026-03-01T13:00:00.000000Z")
+    assert service.get("/v1/markers") == {"markers": [marker], "next_cursor": None}
 
 
 def test_the_same_again_is_the_same_marker(service: Service) -> None:
@@ -83,8 +83,8 @@ QUERIES: list[tuple[dict[str, Any], list[str]]] = [
 def test_a_query_finds_what_it_names(service: Service) -> None:
     post(service, DEPLOY)
     post(service, WINDOW)
-    found = [(query, titles(service, **query)) for query, _ in QUERIES]
-    assert found == QUERIES
+    answers = [(query, titles(service, **query)) for query, _ in QUERIES]
+    assert answers == QUERIES
 
 
 @ON_ONE_ENGINE
@@ -102,14 +102,14 @@ def test_pages_follow_each_other_without_a_gap(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_list_is_a_table_where_one_is_asked_for(service: Service) -> None:
+def test_a_list_is_a_table_on_request(service: Service) -> None:
     post(service, {**WINDOW, "title": "=1+1"})
     post(service, DEPLOY)
     answer = service.client.get("/v1/markers", params={"format": "csv", "limit": 1})
     assert "racks-5-9" in answer.text
     head, row = csv.reader(answer.text.splitlines())
-    shown = dict(zip(head, row, strict=True))
-    assert (shown["title"], shown["end"]) == ("'=1+1", "2026-03-02T10:00:00.000000Z")
+    first_row = dict(zip(head, row, strict=True))
+    assert (first_row["title"], first_row["end"]) == ("'=1+1", "2026-03-02T10:00:00.000000Z")
     rest = {"format": "csv", "cursor": answer.headers["ETT-Next-Cursor"]}
     assert "Trainer 4.2" in service.client.get("/v1/markers", params=rest).text
 
@@ -135,8 +135,8 @@ def test_a_project_sees_and_deletes_only_its_own(service: Service) -> None:
 @ON_ONE_ENGINE
 def test_an_administrator_names_the_project(service: Service) -> None:
     service.key({"read"}, project="other")
-    asked = service.client.post("/v1/markers", params={"project": "other"}, json=WINDOW)
-    assert asked.json()["project"] == "other"
+    answer = service.client.post("/v1/markers", params={"project": "other"}, json=WINDOW)
+    assert answer.json()["project"] == "other"
     assert titles(service, project="other") == ["Racks 5 to 9"]
 
     writer = {"Authorization": f"Bearer {service.key({'write'})}"}
@@ -177,7 +177,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 
 @ON_ONE_ENGINE
-def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
+def test_errors_are_named_by_code_and_pointer(service: Service) -> None:
     for changes, code, pointer in BAD:
         answer = post(service, {**DEPLOY, **changes})
         assert answer.status_code == 422, changes
@@ -186,14 +186,14 @@ def test_what_is_wrong_is_told_by_code_and_pointer(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_kind_that_is_none_is_told_which_there_are(service: Service) -> None:
-    told = post(service, {**DEPLOY, "kind": "party"}).json()
-    assert told["detail"] == "kind is one of: deploy, launch, maintenance, other."
-    assert "party" not in str(told)
+def test_an_unknown_kind_is_answered_with_the_known_ones(service: Service) -> None:
+    problem = post(service, {**DEPLOY, "kind": "party"}).json()
+    assert problem["detail"] == "kind is one of: deploy, launch, maintenance, other."
+    assert "party" not in str(problem)
 
 
 @ON_ONE_ENGINE
-def test_a_member_that_is_needed_is_asked_for(service: Service) -> None:
+def test_a_missing_member_is_named(service: Service) -> None:
     for member in ("at", "kind", "title"):
         without = {name: value for name, value in DEPLOY.items() if name != member}
         answer = post(service, without)

@@ -11,7 +11,7 @@ PATH = "/v1/regressions/compare"
 
 
 def _job(name: str, start: int, compiling: int, version: str) -> list[dict[str, Any]]:
-    """Tell a job on 8 accelerators that compiles and trains for 30 minutes."""
+    """Return a job on 8 accelerators that compiles and trains for 30 minutes."""
     middle, end = start + compiling, start + compiling + 30
     return [
         wire_event("job", start, job=name, gpus=8, code_version=version, model="llm"),
@@ -25,17 +25,17 @@ def _job(name: str, start: int, compiling: int, version: str) -> list[dict[str, 
 def rounds(service: Service) -> Service:
     """Eight jobs of each of two versions, the second of which compiles twice as long."""
     service.clock.now_us += 48 * 3_600_000_000
-    for place in range(8):
-        service.ingest(_job(f"old-{place}", 60 * place, 6 + place % 2, "1"))
-        service.ingest(_job(f"new-{place}", 60 * place, 13 + place % 2, "2"))
+    for index in range(8):
+        service.ingest(_job(f"old-{index}", 60 * index, 6 + index % 2, "1"))
+        service.ingest(_job(f"new-{index}", 60 * index, 13 + index % 2, "2"))
     return service
 
 
 def test_two_versions_are_compared_figure_by_figure(rounds: Service) -> None:
-    asked: dict[str, Any] = {"base": "code_version:1", "with": ["code_version:2", "job:new-*"]}
-    answer = rounds.get(PATH, **asked)
+    body: dict[str, Any] = {"base": "code_version:1", "with": ["code_version:2", "job:new-*"]}
+    answer = rounds.get(PATH, **body)
 
-    by_name = {one["figure"]: one for one in answer["compared"]}
+    by_name = {row["figure"]: row for row in answer["compared"]}
     compiles = by_name["pt2_compile"]
     assert (compiles["unit"], compiles["outcome"]) == ("seconds", "worse")
     assert (compiles["base"], compiles["with"]) == (
@@ -78,7 +78,7 @@ def test_a_set_may_be_a_stretch_of_time(rounds: Service) -> None:
         ({"basis": "model:a"}, "basis"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_by_name(
+def test_an_impossible_query_is_refused_by_name(
     service: Service, query: dict[str, Any], parameter: str
 ) -> None:
     problem = service.get(PATH, status=422, **query)
@@ -89,8 +89,8 @@ def test_what_cannot_be_asked_is_refused_by_name(
 def test_the_jobs_of_another_project_are_not_compared(rounds: Service) -> None:
     rounds.client.headers["Authorization"] = f"Bearer {rounds.key(['read'], 'elsewhere')}"
 
-    asked: dict[str, Any] = {"base": "code_version:1", "with": "code_version:2"}
-    answer = rounds.get(PATH, **asked)
+    body: dict[str, Any] = {"base": "code_version:1", "with": "code_version:2"}
+    answer = rounds.get(PATH, **body)
 
     assert (answer["base"]["attempts"], answer["with"]["attempts"]) == (0, 0)
     rounds.get(PATH, status=404, project="research")
@@ -103,6 +103,6 @@ def test_figures_come_as_a_table_too(rounds: Service) -> None:
     assert answer.text.splitlines()[0].startswith("figure,unit,")
 
 
-def test_who_has_no_key_is_told_nothing_of_what_may_be_asked(service: Service) -> None:
+def test_without_a_key_nothing_is_revealed_of_the_parameters(service: Service) -> None:
     service.client.headers.pop("Authorization")
     assert service.client.get(PATH, params={"base": "no such"}).status_code == 401

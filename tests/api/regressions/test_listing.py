@@ -1,4 +1,4 @@
-"""Regressions over HTTP: found by what they are, a page at a time, and explained."""
+"""Regressions over HTTP: filtered, a page at a time, and explained."""
 
 import csv
 import io
@@ -29,13 +29,13 @@ def _a_day_later(service: Service) -> None:
 
 @pytest.fixture
 def project_id(service: Service) -> int:
-    found: int = service.store.write(lambda conn: create_project(conn, "research", NOON))
-    return found
+    new_id: int = service.store.write(lambda conn: create_project(conn, "research", NOON))
+    return new_id
 
 
 @pytest.fixture
-def known(service: Service, project_id: int) -> list[str]:
-    """Return the ids of one that fires, of one that is pending and of an improvement."""
+def regression_ids(service: Service, project_id: int) -> list[str]:
+    """Return the ids of a firing and a pending regression and of an improvement."""
     ids = fires(service.store, project_id, finding(), BETTER)
     searched(service.store, project_id, NOON + HOUR_US, finding(), LATER, BETTER)
     (pending,) = (row["id"] for row in listed(service, state="pending"))
@@ -43,16 +43,16 @@ def known(service: Service, project_id: int) -> list[str]:
 
 
 def listed(service: Service, **query: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = service.get("/v1/regressions", **query)["regressions"]
-    return found
+    rows: list[dict[str, Any]] = service.get("/v1/regressions", **query)["regressions"]
+    return rows
 
 
 @ON_ONE_ENGINE
 def test_a_finding_is_listed_with_its_numbers_in_seconds(
-    service: Service, known: list[str]
+    service: Service, regression_ids: list[str]
 ) -> None:
     (row,) = listed(service, state="firing", verdict="regression")
-    assert row["id"] == known[0]
+    assert row["id"] == regression_ids[0]
     assert (row["metric"], row["phase"], row["stage"]) == ("phase_seconds", "pt2_compile", None)
     assert row["cohort"] == {"cluster": "a", "model": "llm-70b"}
     assert (row["unit"], row["ratio"]) == ("seconds", 1.65)
@@ -75,8 +75,8 @@ def test_a_finding_is_listed_with_its_numbers_in_seconds(
 def test_rates_and_ratios_are_not_divided(
     service: Service, project_id: int, metric: Metric, unit: str
 ) -> None:
-    found = replace(finding(Subject(metric), ()), ratio=float("inf"), high=float("inf"))
-    searched(service.store, project_id, NOON, found)
+    without_ratio = replace(finding(Subject(metric), ()), ratio=float("inf"), high=float("inf"))
+    searched(service.store, project_id, NOON, without_ratio)
     (row,) = listed(service)
     assert (row["unit"], row["before"]["median"]) == (unit, 486e6)
     assert (row["cohort"], row["phase"], row["ratio"], row["interval"]) == ({}, None, None, None)
@@ -102,18 +102,20 @@ QUERIES: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
-def test_a_query_finds_what_it_names(service: Service, known: list[str]) -> None:
-    order = {one: place for place, one in enumerate(known)}
+def test_a_query_finds_what_it_names(service: Service, regression_ids: list[str]) -> None:
+    order = {regression_id: index for index, regression_id in enumerate(regression_ids)}
     # Two are found at one instant: then their ids decide.
-    found = [
+    answers = [
         (query, [order[row["id"]] for row in listed(service, **query)]) for query, _ in QUERIES
     ]
-    for (query, places), (_, expected) in zip(found, QUERIES, strict=True):
+    for (query, places), (_, expected) in zip(answers, QUERIES, strict=True):
         exact = "sort" in query and "onset" not in query["sort"]
         assert (places if exact else sorted(places)) == (expected if exact else sorted(expected))
 
 
-def test_pages_follow_each_other_in_every_order(service: Service, known: list[str]) -> None:
+def test_pages_follow_each_other_in_every_order(
+    service: Service, regression_ids: list[str]
+) -> None:
     for sort in ("pending_at", "onset_at", "last_run_at", "ratio", "gpu_hours_per_week"):
         for sign in ("", "-"):
             whole = [row["id"] for row in listed(service, sort=sign + sort)]
@@ -125,33 +127,31 @@ def test_pages_follow_each_other_in_every_order(service: Service, known: list[st
                 read += [row["id"] for row in page["regressions"]]
                 cursor = page["next_cursor"]
             assert (read, cursor) == (whole, None)
-            assert sorted(read) == sorted(known)
+            assert sorted(read) == sorted(regression_ids)
 
 
 @ON_ONE_ENGINE
-def test_a_cursor_of_another_list_is_refused(service: Service, known: list[str]) -> None:
+def test_a_cursor_of_another_list_is_refused(service: Service, regression_ids: list[str]) -> None:
     cursor = service.get("/v1/regressions", limit=1)["next_cursor"]
     for query in ({"cursor": cursor, "sort": "ratio"}, {"cursor": "e30"}, {"where": "colour:red"}):
         assert service.get("/v1/regressions", 422, **query)["errors"]
-    assert known
+    assert regression_ids
 
 
-def test_what_lapsed_is_listed_only_where_it_is_asked_for(
-    service: Service, project_id: int
-) -> None:
-    for hour, found in enumerate(([LATER], [])):
-        searched(service.store, project_id, NOON + hour * HOUR_US, *found)
+def test_lapsed_regressions_are_listed_only_on_request(service: Service, project_id: int) -> None:
+    for hour, findings in enumerate(([LATER], [])):
+        searched(service.store, project_id, NOON + hour * HOUR_US, *findings)
     assert listed(service) == []
     assert [row["state"] for row in listed(service, state="inactive")] == ["inactive"]
 
 
 @ON_ONE_ENGINE
-def test_a_list_is_a_table_where_one_is_asked_for(service: Service, known: list[str]) -> None:
+def test_a_list_is_a_table_on_request(service: Service, regression_ids: list[str]) -> None:
     answer = service.client.get("/v1/regressions", params={"format": "csv", "sort": "-ratio"})
     rows = {row["id"]: row for row in csv.DictReader(io.StringIO(answer.text))}
-    assert rows[known[0]]["before.median"] == "486.0"
-    assert rows[known[0]]["cohort"] == '{"cluster":"a","model":"llm-70b"}'
-    assert rows[known[2]]["impact.gpu_hours_per_week"] == ""
+    assert rows[regression_ids[0]]["before.median"] == "486.0"
+    assert rows[regression_ids[0]]["cohort"] == '{"cluster":"a","model":"llm-70b"}'
+    assert rows[regression_ids[2]]["impact.gpu_hours_per_week"] == ""
     answer = service.client.get("/v1/regressions", params={"format": "parquet", "limit": 1})
     table = parquet.read_table(io.BytesIO(answer.content))
     assert table.num_rows == 1
@@ -159,52 +159,67 @@ def test_a_list_is_a_table_where_one_is_asked_for(service: Service, known: list[
     assert answer.headers["ETT-Next-Cursor"]
 
 
-def test_everything_is_told_of_one(service: Service, known: list[str]) -> None:
-    one = service.get(f"/v1/regressions/{known[0]}")
-    assert one["p"] == 3.1e-9
-    assert one["gates"][2] == {"name": "any_day", "value": None, "limit": 0.05, "passed": False}
-    attribution = one["attribution"]
+def test_one_regression_is_shown_in_full(service: Service, regression_ids: list[str]) -> None:
+    regression = service.get(f"/v1/regressions/{regression_ids[0]}")
+    assert regression["p"] == 3.1e-9
+    assert regression["gates"][2] == {
+        "name": "any_day",
+        "value": None,
+        "limit": 0.05,
+        "passed": False,
+    }
+    attribution = regression["attribution"]
     assert attribution["phase_shares"] == {"pt2_compile": 0.88, "launcher_init": 0.12}
     assert attribution["suspects"][0]["value"] == "trainer:2.14"
     assert attribution["markers"][0]["at"] == "2026-02-21T11:00:00.000000Z"
     assert attribution["examples"][1]["link"] == "/v1/jobs/run%2057?project=research"
-    assert (one["power"]["smallest"], one["power"]["recent"]) == (1.22, 68)
-    assert [step["what"] for step in one["history"]] == ["pending", "firing"]
-    assert {step["by"] for step in one["history"]} == {"detector"}
-    for link in one["links"].values():
+    assert (regression["power"]["smallest"], regression["power"]["recent"]) == (1.22, 68)
+    assert [step["what"] for step in regression["history"]] == ["pending", "firing"]
+    assert {step["by"] for step in regression["history"]} == {"detector"}
+    for link in regression["links"].values():
         assert service.client.get(link).status_code == 200, link
 
 
 @ON_ONE_ENGINE
-def test_its_clocks_are_held_to_what_is_promised(service: Service, known: list[str]) -> None:
-    sla = service.get(f"/v1/regressions/{known[0]}")["sla"]
+def test_its_clocks_are_held_to_what_is_promised(
+    service: Service, regression_ids: list[str]
+) -> None:
+    sla = service.get(f"/v1/regressions/{regression_ids[0]}")["sla"]
     assert sla["detect"] == {
         "seconds": 8 * 86_400.0, "limit_seconds": 96 * 3600.0, "runs": False, "breached": True,
     }  # fmt: skip
     assert (sla["acknowledge"]["seconds"], sla["acknowledge"]["runs"]) == (86_400.0, True)
     assert (sla["acknowledge"]["breached"], sla["resolve"]["breached"]) == (False, False)
     service.clock.now_us += 1
-    assert service.get(f"/v1/regressions/{known[0]}")["sla"]["acknowledge"]["breached"]
-    pending, improvement = (service.get(f"/v1/regressions/{one}")["sla"] for one in known[1:])
+    assert service.get(f"/v1/regressions/{regression_ids[0]}")["sla"]["acknowledge"]["breached"]
+    pending, improvement = (
+        service.get(f"/v1/regressions/{regression_id}")["sla"]
+        for regression_id in regression_ids[1:]
+    )
     assert (pending["detect"]["runs"], pending["resolve"], improvement) == (True, None, None)
 
 
 @ON_ONE_ENGINE
-def test_a_project_sees_its_own_and_a_fleet_key_all(service: Service, known: list[str]) -> None:
-    def asked(scopes: set[str], path: str = "", **query: str) -> Any:
+def test_a_project_sees_its_own_and_a_fleet_key_all(
+    service: Service, regression_ids: list[str]
+) -> None:
+    def answer_for(scopes: set[str], path: str = "", **query: str) -> Any:
         key = service.key(scopes, project="other")
         headers = {"Authorization": f"Bearer {key}"}
         return service.client.get(f"/v1/regressions{path}", params=query, headers=headers)
 
-    assert asked({"read"}).json()["regressions"] == []
-    foreign, missing = asked({"read"}, f"/{known[0]}"), asked({"read"}, "/nothing")
+    assert answer_for({"read"}).json()["regressions"] == []
+    foreign, missing = (
+        answer_for({"read"}, f"/{regression_ids[0]}"),
+        answer_for({"read"}, "/nothing"),
+    )
     assert (foreign.status_code, missing.status_code) == (404, 404)
     assert foreign.json()["detail"] == missing.json()["detail"] == "No such regression."
-    named, none = asked({"read"}, project="research"), asked({"read"}, project="nothing")
+    named, none = answer_for({"read"}, project="research"), answer_for({"read"}, project="nothing")
     assert (named.status_code, none.status_code) == (404, 404)
 
-    assert len(asked({"fleet"}).json()["regressions"]) == 3
-    assert asked({"fleet"}, f"/{known[0]}").json()["project"] == "research"
-    assert asked({"fleet"}, project="other").json()["regressions"] == []
-    assert asked({"admin", "write"}).status_code == 403
+    assert len(answer_for({"fleet"}).json()["regressions"]) == 3
+    assert answer_for({"fleet"}, f"/{regression_ids[0]}").json()["project"] == "research"
+    assert answer_for({"fleet"}, project="other").json()["regressions"] == []
+    assert answer_for({"admin", "write"}).status_code == 403
     assert service.client.get("/v1/regressions/%00").status_code == 404

@@ -1,4 +1,4 @@
-"""Mutes over HTTP: made, listed while they hold, taken back."""
+"""Mutes over HTTP: created, listed while they are active, ended."""
 
 from typing import Any
 
@@ -30,12 +30,12 @@ def whys(service: Service, **query: Any) -> list[str]:
 @ON_ONE_ENGINE
 def test_a_mute_holds_from_now_until_its_end(service: Service) -> None:
     service.clock.now_us = NOON
-    made = post(service, MUTE).json()
-    assert (made["from"], made["until"]) == (
+    mute = post(service, MUTE).json()
+    assert (mute["from"], mute["until"]) == (
         "2026-03-01T12:00:00.000000Z",
         "2026-03-02T12:00:00.000000Z",
     )
-    assert service.get("/v1/regressions/mutes") == {"mutes": [made], "next_cursor": None}
+    assert service.get("/v1/regressions/mutes") == {"mutes": [mute], "next_cursor": None}
     service.clock.now_us = NOON + DAY_US
     assert (whys(service), whys(service, over="true")) == ([], ["the cache moves"])
 
@@ -44,16 +44,19 @@ def test_it_mutes_what_it_covers_until_it_is_taken_back(service: Service) -> Non
     service.clock.now_us = NOON + HOUR_US
     project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
     ids = fires(service.store, project_id, finding(), finding(cohort=(("cluster", "b"),)))
-    made = post(service, MUTE).json()
+    mute = post(service, MUTE).json()
 
     def muted() -> list[dict[str, str]]:
         rows = service.get("/v1/regressions")["regressions"]
         return [row["cohort"] for row in rows if row["muted_until"]]
 
     assert muted() == [{"cluster": "a", "model": "llm-70b"}]
-    assert [service.get(f"/v1/regressions/{one}")["mutes"] for one in ids] == [[made], []]
+    assert [service.get(f"/v1/regressions/{regression_id}")["mutes"] for regression_id in ids] == [
+        [mute],
+        [],
+    ]
     service.clock.now_us += HOUR_US
-    path = f"/v1/regressions/mutes/{made['id']}"
+    path = f"/v1/regressions/mutes/{mute['id']}"
     assert [service.client.delete(path).status_code for _ in "12"] == [204, 404]
     assert muted() == []
     (over,) = service.get("/v1/regressions/mutes", over="true")["mutes"]
@@ -79,13 +82,13 @@ def test_a_mute_that_means_nothing_is_refused(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_mute_of_everything_is_made_where_it_is_asked_for(service: Service) -> None:
-    made = post(service, {"until": MUTE["until"], "why": "a drill"}).json()
-    assert (made["cohort"], made["phase"]) == ({}, None)
+def test_a_mute_of_everything_is_made_only_on_request(service: Service) -> None:
+    mute = post(service, {"until": MUTE["until"], "why": "a drill"}).json()
+    assert (mute["cohort"], mute["phase"]) == ({}, None)
 
 
 @ON_ONE_ENGINE
-def test_pages_follow_each_other_and_are_tables_where_asked_for(service: Service) -> None:
+def test_pages_follow_each_other_and_are_tables_on_request(service: Service) -> None:
     for number in range(3):
         post(service, {**MUTE, "why": f"{number}"})
         service.clock.now_us += 1
@@ -98,7 +101,7 @@ def test_pages_follow_each_other_and_are_tables_where_asked_for(service: Service
 
 @ON_ONE_ENGINE
 def test_only_who_administers_the_project_mutes_in_it(service: Service) -> None:
-    made = post(service, MUTE).json()
+    mute = post(service, MUTE).json()
 
     def by(scopes: set[str], method: str, path: str = "", **query: str) -> int:
         headers = {"Authorization": f"Bearer {service.key(scopes, 'other')}"}
@@ -112,8 +115,8 @@ def test_only_who_administers_the_project_mutes_in_it(service: Service) -> None:
         return answer.status_code
 
     assert by({"read", "write", "fleet"}, "POST") == 403
-    assert by({"read", "write", "fleet"}, "DELETE", f"/{made['id']}") == 403
-    assert by({"admin"}, "DELETE", f"/{made['id']}") == 404
+    assert by({"read", "write", "fleet"}, "DELETE", f"/{mute['id']}") == 403
+    assert by({"admin"}, "DELETE", f"/{mute['id']}") == 404
     assert by({"admin"}, "DELETE", "/%00") == 404
     assert by({"admin"}, "POST", project="nothing") == 404
-    assert by({"admin"}, "DELETE", f"/{made['id']}", project="research") == 204
+    assert by({"admin"}, "DELETE", f"/{mute['id']}", project="research") == 204

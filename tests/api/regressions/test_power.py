@@ -1,4 +1,4 @@
-"""What the last search could have seen is told, so that silence is not read as health."""
+"""The smallest detectable changes are listed, so that silence is not read as health."""
 
 import json
 from typing import Any
@@ -21,15 +21,17 @@ def searched_twice(service: Service, project: str = "research") -> None:
     searched(service.store, project_id, NOON)
 
 
-def test_the_smallest_change_of_the_last_search_is_told_by_series(service: Service) -> None:
+def test_the_smallest_detectable_change_of_the_last_search_is_listed_by_series(
+    service: Service,
+) -> None:
     assert power(service) == {"runs": [], "power": [], "next_cursor": None}
     searched_twice(service)
-    found = power(service)
-    assert found["runs"] == [
+    answer = power(service)
+    assert answer["runs"] == [
         {"project": "research", "at": "2026-03-01T12:00:00.000000Z", "took_seconds": 2.0,
          "series": 9}
     ]  # fmt: skip
-    assert sorted(row["recent"] for row in found["power"]) == [3, 14, 68]
+    assert sorted(row["recent"] for row in answer["power"]) == [3, 14, 68]
     (rare,) = power(service, where="model:rare")["power"]
     assert (rare["smallest"], rare["cohort"]) == (None, {"cluster": "a", "model": "rare"})
     (ett,) = power(service, metric="ett_ratio")["power"]

@@ -1,4 +1,4 @@
-"""What people say of a regression is kept with who said it, when and why."""
+"""Each step of triage is stored with its author, instant and reason."""
 
 from typing import Any
 
@@ -17,56 +17,64 @@ UNTIL = "2026-03-04T00:00:00Z"
 
 
 @pytest.fixture
-def known(service: Service) -> str:
-    """Return the id of one that fires."""
+def regression_id(service: Service) -> str:
+    """Return the id of a firing regression."""
     service.clock.now_us = NOON + HOUR_US
     project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
     return fires(service.store, project_id, finding())[0]
 
 
-def say(service: Service, known: str, act: str, body: dict[str, Any], **headers: str) -> Response:
-    return service.client.post(f"/v1/regressions/{known}/{act}", json=body, headers=headers)
+def post(
+    service: Service, regression_id: str, act: str, body: dict[str, Any], **headers: str
+) -> Response:
+    return service.client.post(f"/v1/regressions/{regression_id}/{act}", json=body, headers=headers)
 
 
-def said(service: Service, known: str) -> list[tuple[str, str, str]]:
-    history = service.get(f"/v1/regressions/{known}")["history"]
+def own_history(service: Service, regression_id: str) -> list[tuple[str, str, str]]:
+    history = service.get(f"/v1/regressions/{regression_id}")["history"]
     return [(step["what"], step["by_name"], step["why"]) for step in history][2:]
 
 
 @ON_ONE_ENGINE
-def test_the_last_word_of_triage_counts_and_each_is_kept(service: Service, known: str) -> None:
-    say(service, known, "triage", {"verdict": "noise", "why": "a slow day"})
+def test_the_last_word_of_triage_counts_and_each_is_kept(
+    service: Service, regression_id: str
+) -> None:
+    post(service, regression_id, "triage", {"verdict": "noise", "why": "a slow day"})
     service.clock.now_us += HOUR_US
-    answer = say(service, known, "triage", {"verdict": "real", "why": "it is the image"}).json()
+    answer = post(
+        service, regression_id, "triage", {"verdict": "real", "why": "it is the image"}
+    ).json()
 
     assert (answer["triage"], answer["triage_by_name"]) == ("real", "test")
     assert answer["triage_at"] == "2026-03-01T14:00:00.000000Z"
-    assert said(service, known) == [
+    assert own_history(service, regression_id) == [
         ("triaged_noise", "test", "a slow day"),
         ("triaged_real", "test", "it is the image"),
     ]
 
 
 @ON_ONE_ENGINE
-def test_the_first_to_acknowledge_stays(service: Service, known: str) -> None:
-    first = say(service, known, "acknowledge", {"why": "mine"}).json()
+def test_the_first_to_acknowledge_stays(service: Service, regression_id: str) -> None:
+    first = post(service, regression_id, "acknowledge", {"why": "mine"}).json()
     service.clock.now_us += HOUR_US
-    again = say(service, known, "acknowledge", {})
+    again = post(service, regression_id, "acknowledge", {})
 
     assert again.status_code == 200
     assert again.json()["acknowledged_at"] == first["acknowledged_at"]
     assert first["sla"]["acknowledge"] == {
         "seconds": 3600.0, "limit_seconds": 86_400.0, "runs": False, "breached": False,
     }  # fmt: skip
-    assert said(service, known) == [("acknowledged", "test", "mine")]
+    assert own_history(service, regression_id) == [("acknowledged", "test", "mine")]
 
 
 @ON_ONE_ENGINE
-def test_what_is_accepted_is_resolved_and_no_longer_found(service: Service, known: str) -> None:
-    answer = say(service, known, "accept", {"why": "larger batches"}).json()
+def test_what_is_accepted_is_resolved_and_no_longer_found(
+    service: Service, regression_id: str
+) -> None:
+    answer = post(service, regression_id, "accept", {"why": "larger batches"}).json()
     assert (answer["state"], answer["sla"]["resolve"]["runs"]) == ("resolved", False)
-    assert said(service, known) == [("accepted", "test", "larger batches")]
-    assert say(service, known, "acknowledge", {}).status_code == 409
+    assert own_history(service, regression_id) == [("accepted", "test", "larger batches")]
+    assert post(service, regression_id, "acknowledge", {}).status_code == 409
 
 
 @ON_ONE_ENGINE
@@ -74,24 +82,26 @@ def test_only_what_fires_can_be_acknowledged(service: Service) -> None:
     project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
     searched(service.store, project_id, NOON, finding())
     (row,) = service.get("/v1/regressions")["regressions"]
-    answer = say(service, row["id"], "acknowledge", {})
+    answer = post(service, row["id"], "acknowledge", {})
     assert answer.status_code == 409
     assert answer.json()["type"] == "urn:ett-service:problem:conflict"
 
 
 @ON_ONE_ENGINE
-def test_a_mute_of_a_regression_is_of_its_cohort_and_phase(service: Service, known: str) -> None:
-    answer = say(service, known, "mute", {"until": UNTIL, "why": "being mended"})
+def test_a_mute_of_a_regression_is_of_its_cohort_and_phase(
+    service: Service, regression_id: str
+) -> None:
+    answer = post(service, regression_id, "mute", {"until": UNTIL, "why": "being mended"})
     assert answer.status_code == 201
-    made = answer.json()
-    assert (made["cohort"], made["phase"]) == ({"cluster": "a", "model": "llm-70b"}, "pt2_compile")
-    assert (made["made_by_name"], made["from"]) == ("test", "2026-03-01T13:00:00.000000Z")
+    mute = answer.json()
+    assert (mute["cohort"], mute["phase"]) == ({"cluster": "a", "model": "llm-70b"}, "pt2_compile")
+    assert (mute["made_by_name"], mute["from"]) == ("test", "2026-03-01T13:00:00.000000Z")
 
-    whole = service.get(f"/v1/regressions/{known}")
+    whole = service.get(f"/v1/regressions/{regression_id}")
     assert whole["muted_until"] == "2026-03-04T00:00:00.000000Z"
-    assert whole["mutes"] == [made]
+    assert whole["mutes"] == [mute]
     service.clock.now_us = NOON + 3 * DAY_US
-    assert service.get(f"/v1/regressions/{known}")["muted_until"] is None
+    assert service.get(f"/v1/regressions/{regression_id}")["muted_until"] is None
 
 
 @ON_ONE_ENGINE
@@ -99,8 +109,8 @@ def test_one_of_everything_is_not_muted_by_accident(service: Service) -> None:
     project_id = service.store.write(lambda conn: create_project(conn, "research", NOON))
     everything = fires(service.store, project_id, finding(Subject(Metric.ETT_RATIO), ()))[0]
     body = {"until": UNTIL, "why": "quiet"}
-    assert say(service, everything, "mute", body).status_code == 409
-    assert say(service, everything, "mute", {**body, "until": "2026-03-01T12:00:00Z"}).json()[
+    assert post(service, everything, "mute", body).status_code == 409
+    assert post(service, everything, "mute", {**body, "until": "2026-03-01T12:00:00Z"}).json()[
         "errors"
     ] == [{"code": "bad_window", "pointer": "/until"}]
 
@@ -114,26 +124,30 @@ ACTS: dict[str, dict[str, Any]] = {
 
 
 @ON_ONE_ENGINE
-def test_only_who_administers_may_and_foreign_is_as_missing(service: Service, known: str) -> None:
+def test_only_who_administers_may_and_foreign_is_as_missing(
+    service: Service, regression_id: str
+) -> None:
     reader = {"Authorization": f"Bearer {service.key({'read', 'write', 'fleet'})}"}
     other = {"Authorization": f"Bearer {service.key({'admin'}, 'other')}"}
 
-    def asked(act: str, headers: dict[str, str], which: str = known, **query: str) -> Response:
+    def answer_for(
+        act: str, headers: dict[str, str], which: str = regression_id, **query: str
+    ) -> Response:
         path = f"/v1/regressions/{which}/{act}"
         return service.client.post(path, json=ACTS[act], params=query, headers=headers)
 
     for act in ACTS:
-        assert asked(act, reader).status_code == 403
-        foreign, missing = asked(act, other), asked(act, other, "nothing")
+        assert answer_for(act, reader).status_code == 403
+        foreign, missing = answer_for(act, other), answer_for(act, other, "nothing")
         assert (foreign.status_code, missing.status_code) == (404, 404)
         assert foreign.json()["detail"] == missing.json()["detail"]
-        assert asked(act, other, "%00").status_code == 404
+        assert answer_for(act, other, "%00").status_code == 404
     for act in ("triage", "acknowledge", "mute", "accept"):
-        assert asked(act, other, project="research").status_code in (200, 201)
+        assert answer_for(act, other, project="research").status_code in (200, 201)
 
 
 @ON_ONE_ENGINE
-def test_a_body_is_read_strictly(service: Service, known: str) -> None:
+def test_a_body_is_read_strictly(service: Service, regression_id: str) -> None:
     for act, body, fault in (
         ("triage", {"verdict": "perhaps", "why": "so"}, ("unknown_value", "/verdict")),
         ("triage", {"verdict": "real"}, ("missing_member", "/why")),
@@ -141,6 +155,6 @@ def test_a_body_is_read_strictly(service: Service, known: str) -> None:
         ("accept", {"why": ""}, ("bad_length", "/why")),
         ("mute", {"until": "tomorrow", "why": "so"}, ("bad_timestamp", "/until")),
     ):
-        answer = say(service, known, act, body)
+        answer = post(service, regression_id, act, body)
         (error,) = answer.json()["errors"]
         assert (answer.status_code, error["code"], error["pointer"]) == (422, *fault)

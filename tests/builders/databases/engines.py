@@ -16,7 +16,7 @@ from ett_service.storage.schema import metadata
 DIALECTS = ("sqlite", "postgresql")
 
 ON_ONE_ENGINE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-"""For what the engine has no part in."""
+"""Marks a test in which the engine has no part."""
 
 #: Names the tables that hold something, but for the one that names the store.
 _FILLED = union_all(

@@ -32,12 +32,12 @@ def recorded_statements(conn: Connection) -> Iterator[list[str]]:
 
 
 @contextmanager
-def before_statement(conn: Connection, place: int, act: Callable[[], None]) -> Iterator[None]:
-    """Call *act* just before the statement that comes at *place* on *conn*."""
+def before_statement(conn: Connection, statement: int, act: Callable[[], None]) -> Iterator[None]:
+    """Call *act* just before the statement that comes at *statement* on *conn*."""
     places = itertools.count()
 
     def before(*_: Any) -> None:
-        if next(places) == place:
+        if next(places) == statement:
             act()
 
     sql_event.listen(conn, "before_cursor_execute", before)

@@ -47,7 +47,7 @@ def heaped(chance: Random, birth: int, tick: int) -> tuple[Event, ...]:
     ranks: list[int | None] = chance.choice([[None], [None, 0, 1], [0, 1]])
     producers: list[str | None] = chance.choice([[None], [None], [None, "p", "q"]])
     events = []
-    for place, kind in enumerate(chance.choices([*_WEIGHTS], [*_WEIGHTS.values()], k=size)):
+    for index, kind in enumerate(chance.choices([*_WEIGHTS], [*_WEIGHTS.values()], k=size)):
         at = birth + chance.randrange(most + 1) * tick
         cycle = chance.choice([*cycles, None]) if kind is AttemptEnded else chance.choice(cycles)
         producer = chance.choice(producers)
@@ -56,7 +56,7 @@ def heaped(chance: Random, birth: int, tick: int) -> tuple[Event, ...]:
             members["start"] = at + tick * chance.randrange(-20, 3)
         events.append(
             kind(
-                id=f"h{place}",
+                id=f"h{index}",
                 at=at,
                 launch=chance.choice(launches),
                 attempt=chance.choice(attempts),

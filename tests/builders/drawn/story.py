@@ -26,7 +26,7 @@ _ENDINGS = (Outcome.FAILED, Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED
 
 @dataclass
 class Narrator:
-    """Where a story has come to, and what was sent so far."""
+    """How far a story is, and what was sent so far."""
 
     chance: Random
     now: int
@@ -39,9 +39,9 @@ class Narrator:
 
     def send(self, kind: type[Event], **members: Any) -> None:
         """Send one event that happens now."""
-        place = {"launch": self.launch, "attempt": self.attempt, "cycle": self.cycle}
+        source = {"launch": self.launch, "attempt": self.attempt, "cycle": self.cycle}
         name = f"e{len(self.events)}"
-        self.events.append(kind(**{"id": name, "at": self.now, **place, **members}))
+        self.events.append(kind(**{"id": name, "at": self.now, **source, **members}))
 
     def wait(self, most_s: int) -> int:
         """Let up to so many seconds pass; return when they began."""

@@ -112,8 +112,8 @@ def event_lists(draw: st.DrawFn, instants: Instants, clocks: Instants) -> tuple[
     kinds = draw(st.lists(_kinds, max_size=14))
     launches = draw(st.sampled_from([st.just(""), _launches]))
     return tuple(
-        draw(_events(kind, f"e{place}", launches, instants, clocks))
-        for place, kind in enumerate(kinds)
+        draw(_events(kind, f"e{index}", launches, instants, clocks))
+        for index, kind in enumerate(kinds)
     )
 
 

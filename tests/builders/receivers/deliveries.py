@@ -27,13 +27,13 @@ SIGNING = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def notice(status: Status = Status.FIRING, version: int = 1, project_id: int = 1) -> Notice:
-    """Return what is told of a regression."""
+    """Return the notice of a regression."""
     ends_us = NOON + DAY_US if status is Status.RESOLVED else None
     return replace(NOTICE, status=status, version=version, project_id=project_id, ends_us=ends_us)
 
 
 def named(name: str, url: str, owner: int = OF_SETTINGS, kind: str = "generic") -> Receiver:
-    """Return a receiver that is signed to."""
+    """Return a receiver of signed messages."""
     return Receiver(owner, name, url, FORMATS[kind], (SIGNING,))
 
 
@@ -47,7 +47,7 @@ def put(
     version: int = 1,
     status: Status = Status.FIRING,
 ) -> None:
-    """Have each of *receivers*, of the settings, told one thing."""
+    """Queue one notice for each of *receivers*, of the settings."""
     body = to_json(notice(status, version, project_id))
     messages = [Message(OF_SETTINGS, name, body) for name in receivers]
     store.write(
@@ -63,7 +63,7 @@ def put(
 
 
 def put_one(store: Store, project_id: int, name: str, fingerprint: str, version: int) -> None:
-    """Have a receiver told words that say which they are."""
+    """Queue one message for a receiver that names its fingerprint and version."""
     messages = [Message(OF_SETTINGS, name, f"{fingerprint} {version}")]
 
     def work(conn: Connection) -> None:
@@ -83,7 +83,7 @@ def delivering(
     schedule: Schedule | None = None,
     patience_seconds: float = 5.0,
 ) -> Iterator[DeliveryThread]:
-    """Send in the test's own thread, where the test says so, and end in time."""
+    """Send in the test's own thread, when the test calls it, and end in time."""
     directory = Directory(receivers, Keyring("", store.url))
     deliverer = DeliveryThread(
         store,
@@ -101,17 +101,17 @@ def delivering(
 
 
 def run_once(deliverer: DeliveryThread) -> int:
-    """Send what is due, wait for the end of it, and return how much that was."""
+    """Send what is due, wait for the end, and return the number of threads begun."""
     begun = deliverer.run_once()
     for thread in begun:
         thread.join()
     return len(begun)
 
 
-def deliveries_in(store: Store, **wanted: object) -> list[Delivery]:
-    """Read deliveries, the first of them first."""
+def deliveries_in(store: Store, **conditions: object) -> list[Delivery]:
+    """Read deliveries, oldest first."""
     with store.reading() as conn:
-        newest_first = deliveries.listing(conn, DeliveryFilter(**wanted), limit=1_000)  # type: ignore[arg-type]
+        newest_first = deliveries.listing(conn, DeliveryFilter(**conditions), limit=1_000)  # type: ignore[arg-type]
     return newest_first[::-1]
 
 

@@ -1,4 +1,4 @@
-"""Real little receivers on loopback, that take what they are sent and answer as badly as asked."""
+"""Small real receivers on loopback that answer as badly as a test needs."""
 
 import socket
 import socketserver
@@ -59,7 +59,7 @@ def reply(status: int, body: bytes = b"", **headers: str) -> Answer:
 
 
 def hang(until: threading.Event) -> Answer:
-    """Say nothing until *until*, or for two minutes."""
+    """Stay silent until *until*, or for two minutes."""
 
     def answer(_: Request, _sock: socket.socket) -> None:
         until.wait(120)

@@ -1,4 +1,4 @@
-"""Notices as they are told, and as hostile as names of jobs and labels allow."""
+"""Notices, ordinary and as hostile as names of jobs and labels allow."""
 
 from dataclasses import replace
 

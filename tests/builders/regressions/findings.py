@@ -1,4 +1,4 @@
-"""Findings of which a test names what matters to it."""
+"""Findings with defaults for what a test leaves open."""
 
 from typing import Any
 

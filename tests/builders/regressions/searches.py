@@ -1,4 +1,4 @@
-"""A search whose findings and instants a test says."""
+"""A search with scripted findings and instants."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,9 +29,9 @@ RECEIVER = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook", FORMATS["g
 
 @dataclass(slots=True)
 class Script:
-    """What each run finds, by the number of its day, and at which day and hour it is."""
+    """The findings of each run by the number of its day, and the current instant."""
 
-    found: Mapping[int, Sequence[Finding]] = field(default_factory=dict)
+    findings: Mapping[int, Sequence[Finding]] = field(default_factory=dict)
     now_us: int = NOON
     looked: list[tuple[int, int]] = field(default_factory=list)  #: project and day
     trouble: Callable[[int], None] = lambda _project_id: None
@@ -39,33 +39,33 @@ class Script:
     def evaluate(
         self, _conn: Connection, project_id: int, as_of_us: int, _plan: Plan, _memory: Memory
     ) -> RunResult:
-        """Say what was found."""
+        """Return the findings of the day."""
         number = as_of_us // DAY_US - NOON // DAY_US
         self.looked.append((project_id, number))
         self.trouble(project_id)
-        return evaluated(self.found.get(number, ()))
+        return evaluated(self.findings.get(number, ()))
 
     def clock(self, _conn: Connection) -> int:
-        """Tell the time."""
+        """Return the current instant."""
         return self.now_us
 
 
 def evaluated(findings: Sequence[Finding]) -> RunResult:
-    """Return what one run says."""
+    """Return the result of one run."""
     run_findings = tuple(RunFinding(finding, Severity.HIGH, ATTRIBUTION) for finding in findings)
     return RunResult(run_findings, (), series=7)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """An evaluator that leads, and goes on when it is told to."""
+    """An evaluator that leads, and advances when a test moves its clock."""
 
     script: Script
     thread: DetectionThread
     lease: LeaseThread
 
     def run_once(self, number: int | None = None, hours: int = 12) -> None:
-        """Go on, on a day, that many hours after it began."""
+        """Run once, so many hours into a day."""
         if number is not None:
             self.script.now_us = (NOON // DAY_US + number) * DAY_US + hours * 3_600_000_000
         self.lease.renew()
@@ -75,7 +75,7 @@ class Search:
 
 
 def detecting(script: Script, **options: object) -> DetectionOptions:
-    """Return options by which a thread finds what the script says."""
+    """Return options by which a thread finds what is scripted."""
     audience = Audience(Directory([RECEIVER]))
     defaults = DetectionOptions(
         rules=StateRules(), audience=audience, evaluate=script.evaluate, clock=script.clock

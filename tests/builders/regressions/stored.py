@@ -42,7 +42,7 @@ def finding(
     onset_us: int = ONSET,
     gpu_hours: float | None = 212.0,
 ) -> Finding:
-    """Return what one run says: 486 s became 804 s."""
+    """Return the finding of one run: 486 s became 804 s."""
     return Finding(
         series=Series(subject, cohort),
         verdict=verdict,
@@ -83,24 +83,24 @@ def searched(
     store: Store,
     project_id: int,
     at_us: int,
-    *found: Finding,
+    *detected: Finding,
     attribution: Attribution = ATTRIBUTION,
     power: Sequence[Power] = POWER,
 ) -> None:
-    """Store what one run of the search as of *at_us* found, and could have seen."""
-    stood = [RunFinding(one, Severity.HIGH, attribution) for one in found]
+    """Store the findings and the power of one run of the search as of *at_us*."""
+    run_findings = [RunFinding(finding, Severity.HIGH, attribution) for finding in detected]
     run = DetectionRun(project_id, at_us, 2 * SECOND_US, 0, 9, to_json({"power": power}))
 
     def write(conn: Connection) -> None:
-        findings.record(conn, project_id, at_us, stood, StateRules())
+        findings.record(conn, project_id, at_us, run_findings, StateRules())
         detection_runs.add(conn, run, at_us)
 
     store.write(write)
 
 
 def fires(store: Store, project_id: int, *findings: Finding, at_us: int = NOON) -> list[str]:
-    """Let two runs find the same, the second at *at_us*; return the ids, in the order given."""
+    """Store the same findings of two runs, the second at *at_us*; return the ids in their order."""
     for day in (1, 0):
         searched(store, project_id, at_us - day * DAY_US, *findings)
-    threads = [FindingKey(one.fingerprint, one.verdict) for one in findings]
+    threads = [FindingKey(finding.fingerprint, finding.verdict) for finding in findings]
     return [new_id(project_id, thread, at_us - DAY_US) for thread in threads]

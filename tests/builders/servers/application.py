@@ -21,7 +21,7 @@ from tests.builders.clock import RECEIVED_AT, Clock
 
 @dataclass
 class Service:
-    """The application, and what a test does with it."""
+    """The application with the helpers of a test."""
 
     client: TestClient
     store: Store
@@ -53,7 +53,7 @@ class Service:
             pass
 
     def get(self, path: str, status: int = 200, **query: Any) -> Any:
-        """Read an answer, which has this *status*."""
+        """Read an answer, which must have this *status*."""
         answer = self.client.get(path, params=query)
         assert answer.status_code == status, answer.text
         return answer.json()

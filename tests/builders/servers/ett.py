@@ -1,4 +1,4 @@
-"""A real service on a free port, and what it is told and asked."""
+"""A real service on a free port, and requests to it."""
 
 import copy
 import json
@@ -66,9 +66,9 @@ class Server:
 
     def project(self, name: str) -> Self:
         """Return the same server with a key for everything of a project of its own."""
-        wanted = {"project": name, "name": "test", "scopes": sorted(SCOPES)}
+        body = {"project": name, "name": "test", "scopes": sorted(SCOPES)}
         other = copy.copy(self)
-        other.key = self.ask("POST", "/v1/keys", wanted)["key"]
+        other.key = self.ask("POST", "/v1/keys", body)["key"]
         return other
 
     def send(self, events: Sequence[dict[str, Any]], **batch: Any) -> Response:
@@ -96,7 +96,7 @@ class Server:
         return self.get(f"/v1/jobs/{quote(job, safe='')}") is not None
 
     def reaches(self, path: str, is_there: Callable[[Any], bool]) -> Any:
-        """Wait until an answer is as it is to be."""
+        """Wait until an answer meets a condition."""
 
         def look() -> Any:
             answer = self.get(path)
@@ -130,12 +130,12 @@ def new_key(database_url: str) -> str:
 
 
 def address(process: Running) -> str:
-    """Return where a server says that it serves, as soon as it says so."""
+    """Wait for the address that a server logs, and return it."""
     return wait_for(lambda: _address_of(process), lambda: process.err)
 
 
 def address_in(log: str) -> str:
-    """Return where a server says in its log that it serves, or nothing where it does not."""
+    """Return the address in the log of a server, or an empty text."""
     match = _SERVING.search(log)
     return "" if match is None else match[1]
 

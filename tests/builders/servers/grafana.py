@@ -1,4 +1,4 @@
-"""Asks a panel's queries as Grafana does: variables chosen, intervals worked out, then PromQL."""
+"""Runs a panel's queries as Grafana does: variables chosen, intervals worked out, then PromQL."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from dashboards.build.variables import filled
 from tests.builders.servers.prometheus import Prometheus, Sample
 
 POINTS = 1000
-"""A panel's width: so many points Grafana asks for at most."""
+"""A panel's width: the most points that Grafana requests."""
 
 _SCRAPE_S = 1
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -20,7 +20,7 @@ _LABEL_VALUES = re.compile(r"label_values\((?:(?P<series>.+),\s*)?(?P<label>\w+)
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a reader looks at, in seconds since the Unix epoch."""
+    """The range of a dashboard, in seconds since the Unix epoch."""
 
     start_s: float
     end_s: float
@@ -28,9 +28,9 @@ class Range:
     @classmethod
     def of(cls, dashboard: Dashboard, end_s: float) -> "Range":
         """Return the range that a dashboard opens with."""
-        found = _SINCE.fullmatch(dashboard.since)
-        assert found is not None, dashboard.since
-        return cls(end_s - int(found["count"]) * _UNITS_S[found["unit"]], end_s)
+        since = _SINCE.fullmatch(dashboard.since)
+        assert since is not None, dashboard.since
+        return cls(end_s - int(since["count"]) * _UNITS_S[since["unit"]], end_s)
 
     @property
     def step_s(self) -> int:
@@ -57,7 +57,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Somebody who looks at a range of the data of *prometheus*."""
+    """A reader of a range of the data of *prometheus*."""
 
     prometheus: Prometheus
     range: Range
@@ -70,7 +70,7 @@ class Viewer:
         return values
 
     def ask(self, query: Query, chosen: Mapping[str, str]) -> Sequence[Sample]:
-        """Return what a query answers."""
+        """Return the samples of a query."""
         text = self.filled(query.text, chosen)
         if query.instant:
             return self.prometheus.query(text, self.range.end_s)
@@ -92,11 +92,11 @@ class Viewer:
     def _value(self, variable: Variable, values: Mapping[str, str], *, single: bool) -> str:
         match variable.kind:
             case VariableKind.QUERY:
-                found = self._label_values(filled(variable.query, values))
+                label_values = self._label_values(filled(variable.query, values))
                 if variable.several and not single:
-                    return variable.all_value or "|".join(map(re.escape, found))
-                assert found, f"${variable.name} has no values: {variable.query}"
-                return found[0]
+                    return variable.all_value or "|".join(map(re.escape, label_values))
+                assert label_values, f"${variable.name} has no values: {variable.query}"
+                return label_values[0]
             case VariableKind.CHOICE:
                 choices = [choice.strip() for choice in variable.query.split(",")]
                 return choices[0] if single or not variable.several else "|".join(choices)
@@ -104,10 +104,12 @@ class Viewer:
                 return variable.query
 
     def _label_values(self, query: str) -> list[str]:
-        found = _LABEL_VALUES.fullmatch(query)
-        assert found is not None, query
-        label: str = found["label"]
-        return sorted({one[label] for one in self._series(found["series"]) if label in one})
+        parts = _LABEL_VALUES.fullmatch(query)
+        assert parts is not None, query
+        label: str = parts["label"]
+        return sorted(
+            {labels[label] for labels in self._series(parts["series"]) if label in labels}
+        )
 
     def _series(self, selector: str | None) -> Iterator[Mapping[str, str]]:
         yield from self.prometheus.ask(

@@ -124,9 +124,9 @@ def _folder() -> str:
 def _forks() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     modules = [
-        found.name
+        module.name
         for name in _IMPORTED
-        for found in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}.")
+        for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}.")
     ]
     context.set_forkserver_preload(["pytest", *modules])
     return context

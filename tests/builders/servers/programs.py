@@ -57,9 +57,9 @@ class Program:
 
 def free_port() -> int:
     """Return a port of the loopback interface that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         return port
 
 
@@ -71,7 +71,7 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
 
 def needed(program: str, package: str) -> str:
     """Return where *program* lies, or skip the test and name Debian's package that has it."""
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         pytest.skip(f"{program} is not installed (Debian: apt install {package})")
-    return found
+    return path

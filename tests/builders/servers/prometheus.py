@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes often, keeps its own data and is asked in PromQL."""
+"""A real Prometheus that scrapes often, stores its own data and is queried in PromQL."""
 
 import json
 import time
@@ -89,10 +89,10 @@ class Prometheus:
 
     def over(self, expression: str, start: float, end: float, step_s: float) -> list[Sample]:
         """Evaluate *expression* at every step from *start* to *end*."""
-        found = self.ask(
+        answer = self.ask(
             "query_range", query=expression, start=f"{start:.3f}", end=f"{end:.3f}", step=step_s
         )
-        return [_sample(one) for one in found["result"]]
+        return [_sample(series) for series in answer["result"]]
 
     def ask(self, what: str, **parameters: Any) -> Any:
         """Read one answer of its API, which must be a success."""
@@ -101,16 +101,17 @@ class Prometheus:
         answer = request(
             "POST", f"{self.url}/api/v1/{what}", None, form, kind, answer_limit=_MOST_BYTES
         )
-        said = json.loads(answer.body)
-        assert said["status"] == "success", f"{said.get('error')}: {parameters.get('query')}"
-        return said["data"]
+        parsed = json.loads(answer.body)
+        assert parsed["status"] == "success", f"{parsed.get('error')}: {parameters.get('query')}"
+        return parsed["data"]
 
     def has_scraped(self, since: float | None = None) -> None:
         """Wait for a scrape that began after *since*, in seconds since the Unix epoch."""
         after = time.time() if since is None else since
         scraped = f'count(timestamp(up{{job="{SCRAPE_JOB}"}}) > {after})'
         wait_for(
-            lambda: any(one.value >= len(self.targets) for one in self.query(scraped)), self.logged
+            lambda: any(sample.value >= len(self.targets) for sample in self.query(scraped)),
+            self.logged,
         )
 
     def _config(self) -> dict[str, Any]:
@@ -119,7 +120,9 @@ class Prometheus:
             alerting = {"alertmanagers": [{"static_configs": [{"targets": [self.alertmanager]}]}]}
         scrape = {
             "job_name": SCRAPE_JOB,
-            "static_configs": [{"targets": [one.removeprefix("http://") for one in self.targets]}],
+            "static_configs": [
+                {"targets": [target.removeprefix("http://") for target in self.targets]}
+            ],
         }
         return {
             "global": {
@@ -142,10 +145,10 @@ def backfill(samples: Path, blocks: Path) -> None:
 
 
 def _sample(series: Mapping[str, Any]) -> Sample:
-    told = series.get("values") or [series["value"]]
-    return Sample(series["metric"], [_point(one) for one in told])
+    points = series.get("values") or [series["value"]]
+    return Sample(series["metric"], [_point(point) for point in points])
 
 
-def _point(told: Sequence[Any]) -> tuple[float, float]:
-    at, value = told
+def _point(point: Sequence[Any]) -> tuple[float, float]:
+    at, value = point
     return float(at), float(value)

@@ -1,4 +1,4 @@
-"""Waiting for what comes about in its own time."""
+"""Waiting for a condition."""
 
 import time
 from collections.abc import Callable
@@ -13,12 +13,15 @@ _LOOK_EVERY_S = 0.01
 
 
 def wait_for(
-    look: Callable[[], T | None], told: Callable[[], str] = str, *, patience_s: float = PATIENCE_S
+    look: Callable[[], T | None],
+    explain: Callable[[], str] = str,
+    *,
+    patience_s: float = PATIENCE_S,
 ) -> T:
-    """Look until there is something true to see, and return it; *told* says what else there was."""
+    """Poll *look* until it is true, and return its value; *explain* adds to the failure."""
     until = time.monotonic() + patience_s
     while time.monotonic() < until:
         if seen := look():
             return seen
         time.sleep(_LOOK_EVERY_S)
-    raise AssertionError(f"it did not come about in {patience_s} s\n{told()}")
+    raise AssertionError(f"still waiting after {patience_s} s\n{explain()}")

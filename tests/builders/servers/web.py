@@ -1,4 +1,4 @@
-"""A small real HTTP server that keeps what it was sent and answers as a test says."""
+"""A small real HTTP server that records requests and answers as scripted."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server says."""
+    """An answer of the server."""
 
     status: int = 200
     body: bytes = b""
@@ -76,9 +76,9 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
         def _answer(self) -> None:
             length = int(self.headers.get("content-length") or 0)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            one = Received(self.command, self.path, headers, self.rfile.read(length))
-            web.received.append(one)
-            reply = web.answer(one)
+            received = Received(self.command, self.path, headers, self.rfile.read(length))
+            web.received.append(received)
+            reply = web.answer(received)
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)

@@ -19,7 +19,7 @@ def running(worker: Worker) -> Iterator[Worker]:
 
 @contextmanager
 def without(store: Store, table: str) -> Iterator[None]:
-    """Have the database know nothing of *table*."""
+    """Hide *table* from the database."""
     rename = "ALTER TABLE {} RENAME TO {}".format
     store.write(lambda conn: conn.exec_driver_sql(rename(table, "gone")))
     try:

@@ -38,12 +38,12 @@ def test_the_fleet_is_loaded_and_kept_beside_its_truth(
 ) -> None:
     done = ett("demo", *SMALL, "--no-serve", "--json", "--directory", "kept")
     assert done.returncode == Exit.DONE, done.stderr
-    told = json.loads(done.stdout)
-    kept = tmp_path / "kept"
-    assert told["directory"] == str(kept)
-    assert told["counts"] == small.truth["counts"]
-    assert json.loads((kept / "truth.json").read_text()) == small.truth
-    with sqlite3.connect(told["database"]) as database:
+    answer = json.loads(done.stdout)
+    directory = tmp_path / "kept"
+    assert answer["directory"] == str(directory)
+    assert answer["counts"] == small.truth["counts"]
+    assert json.loads((directory / "truth.json").read_text()) == small.truth
+    with sqlite3.connect(answer["database"]) as database:
         counts = dict(database.execute("SELECT type, count(*) FROM event GROUP BY type"))
         (folded,) = database.execute("SELECT count(*) FROM job_ledger").fetchone()
         (markers,) = database.execute("SELECT count(*) FROM marker").fetchone()
@@ -56,8 +56,8 @@ def test_the_fleet_is_loaded_and_kept_beside_its_truth(
     assert "no regressions were found" in lines[3]
     assert lines[4].endswith(f"`ett detect --at {rfc3339(END_US)}` is as of the fleet's end")
     assert len(lines) == 5
-    assert told["regressions"] == []
-    with sqlite3.connect(told["database"]) as database:
+    assert answer["regressions"] == []
+    with sqlite3.connect(answer["database"]) as database:
         (runs,) = database.execute("SELECT count(*) FROM detection_run").fetchone()
     database.close()
     assert runs == RUNS
@@ -67,14 +67,14 @@ def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) ->
     environment = bare_environment() | {"TMPDIR": str(tmp_path)}
     process = Running("demo", *SMALL, folder=tmp_path, environment=environment)
     wait_for(lambda: "Ctrl-C ends the demo" in process.out, lambda: process.err)
-    said = process.out
-    (address,) = re.findall(r"^address +(\S+)/docs$", said, re.MULTILINE)
-    (key,) = re.findall(r"^read key +(\S+)$", said, re.MULTILINE)
-    (job,) = re.findall(r"^  ett job (\S+)$", said, re.MULTILINE)
-    (truth,) = re.findall(r"^truth +(\S+)$", said, re.MULTILINE)
+    printed = process.out
+    (address,) = re.findall(r"^address +(\S+)/docs$", printed, re.MULTILINE)
+    (key,) = re.findall(r"^read key +(\S+)$", printed, re.MULTILINE)
+    (job,) = re.findall(r"^  ett job (\S+)$", printed, re.MULTILINE)
+    (truth,) = re.findall(r"^truth +(\S+)$", printed, re.MULTILINE)
     assert json.loads(Path(truth).read_text())["seed"] == 7
     assert request("GET", f"{address}/v1/jobs/{job}", key).status == 200
-    assert "  ett regressions list\n" in said
+    assert "  ett regressions list\n" in printed
     searched = request("GET", f"{address}/v1/regressions/power", key)
     assert len(json.loads(searched.body)["runs"]) == 1
     assert request("POST", f"{address}/v1/events", key, b'{"events": []}').status == 403
@@ -125,7 +125,7 @@ def test_a_directory_in_use_is_left_alone(ett: Ett, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (("--days", "2"), "must be from 3 to 360"),
         (("--days", "many"), "invalid"),
@@ -136,15 +136,15 @@ def test_a_directory_in_use_is_left_alone(ett: Ett, tmp_path: Path) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(
-    ett: Ett, given: tuple[str, str], said: str
+    ett: Ett, given: tuple[str, str], message: str
 ) -> None:
     done = ett("demo", *given)
     assert done.returncode == Exit.USAGE
     assert given[0] in done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_a_port_in_use_is_told(ett: Ett) -> None:
+def test_a_port_that_cannot_be_used_is_reported(ett: Ett) -> None:
     done = ett("demo", *SMALL, "--no-serve", "--port", "70000")
     assert done.returncode == Exit.FAILED
     assert "did not start" in done.stderr

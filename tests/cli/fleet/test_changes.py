@@ -17,20 +17,20 @@ DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
 def deployed(served: Server) -> str:
     """A deploy on the day of the server's job, before it began."""
     deploy = {"at": "2026-03-01T01:00:00Z", "kind": "deploy", "title": "Cache", "id": "changes"}
-    found: str = served.ask("POST", "/v1/markers", deploy)["id"]
-    return found
+    marker_id: str = served.ask("POST", "/v1/markers", deploy)["id"]
+    return marker_id
 
 
-def test_each_marker_is_told_with_what_was_before_and_after_it(
+def test_each_marker_is_listed_with_the_numbers_before_and_after_it(
     deployed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["changes", "--marker", deployed, *DAY]) == 0
-    said = capsys.readouterr().out
-    assert "2026-03-01 01:00:00  deploy  Cache" in said
-    [start] = re.findall(r"^time_to_start +(.*)$", said, re.MULTILINE)
+    printed = capsys.readouterr().out
+    assert "2026-03-01 01:00:00  deploy  Cache" in printed
+    [start] = re.findall(r"^time_to_start +(.*)$", printed, re.MULTILINE)
     assert re.fullmatch(r"- +0 +\S.* +[1-9]\d* +- +-", start), start
-    assert re.search(r"^2026-03-01 01:00:00 .* Cache$", said, re.MULTILINE)
-    assert "not shown to be caused" in said
+    assert re.search(r"^2026-03-01 01:00:00 .* Cache$", printed, re.MULTILINE)
+    assert "not shown to be caused" in printed
 
 
 def test_the_way_of_the_time_to_start_is_drawn(

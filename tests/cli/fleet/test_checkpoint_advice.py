@@ -18,34 +18,34 @@ def at(minute: float) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _server_that_knows_of_saves(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tell of a job that saves every ten minutes for half a minute, and fails after two hours."""
+def _server_with_saving_job(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send a job that saves every ten minutes for half a minute, and fails after two hours."""
     monkeypatch.setenv("ETT_URL", served.url)
     monkeypatch.setenv("ETT_API_KEY", served.key)
-    told: list[dict[str, Any]] = [
+    facts: list[dict[str, Any]] = [
         {"type": "job", "at": BEGIN, "model": "saver", "gpus": 8},
         {"type": "attempt_started", "at": BEGIN, "gpus": 8},
         {"type": "phase_started", "phase": "train_loop", "at": BEGIN},
     ]
     for save in range(1, 13):
         stop = {"phase": "checkpoint_blocking", "start": at(10 * save - 0.5), "at": at(10 * save)}
-        told.append({"type": "span", **stop})
-        told.append({"type": "checkpoint_saved", "step": save, "at": at(10 * save)})
-    told.append({"type": "attempt_ended", "at": at(121), "outcome": "failed", "exit_code": 1})
-    events = [{"job": "saver", **event} for event in told]
+        facts.append({"type": "span", **stop})
+        facts.append({"type": "checkpoint_saved", "step": save, "at": at(10 * save)})
+    facts.append({"type": "attempt_ended", "at": at(121), "outcome": "failed", "exit_code": 1})
+    events = [{"job": "saver", **event} for event in facts]
     served.ask("POST", "/v1/events", {"history": True, "events": events})
     wait_for(lambda: served.knows("saver"))
 
 
-def test_a_job_is_told_how_often_to_save_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_advice_has_the_interval_and_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["checkpoint-advice", "saver"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     # One failure in 121 minutes, 30 s a save: sqrt(2 * 7260 * 30) s is 11 minutes.
-    assert "save every             11m 00s" in said
-    assert "now                    10m 00s" in said
-    assert "1 failures, 0 of them infra; 12 saves" in said
-    assert said.startswith("saver: keep\n")
-    assert "Assumed: " in said
+    assert "save every             11m 00s" in printed
+    assert "now                    10m 00s" in printed
+    assert "1 failures, 0 of them infra; 12 saves" in printed
+    assert printed.startswith("saver: keep\n")
+    assert "Assumed: " in printed
 
 
 def test_cohorts_are_advised_in_a_row_each(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,7 @@ def test_cohorts_are_advised_in_a_row_each(capsys: pytest.CaptureFixture[str]) -
     assert lines[-1].startswith("Assumed: ")
 
 
-def test_what_cannot_be_told_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_advice_has_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = ["--from", "2020-01-01T00:00:00Z", "--to", "2020-01-02T00:00:00Z"]
     assert main(["checkpoint-advice", *nowhere]) == 0
     assert capsys.readouterr().out.startswith("the fleet: Nothing trained.")

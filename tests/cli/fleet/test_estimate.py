@@ -13,7 +13,7 @@ ON_A100 = (*CLIMATE, "--hardware", "A100")
 PRICES = '[[prices]]\nhardware = "A100"\nfrom = 2020-01-01\nper_gpu_hour = 3.5\n'
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+def printed_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     """Run the verb for its JSON."""
     assert main([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -22,10 +22,10 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 def test_an_estimate_needs_no_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ON_A100, "--price", "3.5", "--discount", "65%", "--interval", "30m"]) == 0
 
-    said = capsys.readouterr().out
-    assert "on demand  10,684  6d 23h  USD 37,393" in said
-    assert "spot       10,684  6d 23h  USD 13,088" in said
-    assert "ETT 100.0% (nothing lost)" in said
+    printed = capsys.readouterr().out
+    assert "on demand  10,684  6d 23h  USD 37,393" in printed
+    assert "spot       10,684  6d 23h  USD 13,088" in printed
+    assert "ETT 100.0% (nothing lost)" in printed
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_the_page_shows_what_is_printed(more: str, capsys: pytest.CaptureFixture
 
 def test_the_price_is_that_of_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
     Path("ett.toml").write_text(PRICES)
-    found = told(capsys, *ON_A100, "--ett", "90%")
+    estimate = printed_json(capsys, *ON_A100, "--ett", "90%")
 
-    assert found["price_per_gpu_hour"] == 3.5
-    assert found["on_demand"]["cost"] == pytest.approx(37_393.16 / 0.9, rel=1e-6)
+    assert estimate["price_per_gpu_hour"] == 3.5
+    assert estimate["on_demand"]["cost"] == pytest.approx(37_393.16 / 0.9, rel=1e-6)
 
 
 def test_the_share_that_trains_may_be_measured(
@@ -61,28 +61,28 @@ def test_the_share_that_trains_may_be_measured(
 ) -> None:
     first, last = "2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"
     measured = ("--measured", "--from", first, "--to", last)
-    found = told(capsys, *ON_A100, *measured, "--url", served.url, "--key", served.key)
+    estimate = printed_json(capsys, *ON_A100, *measured, "--url", served.url, "--key", served.key)
 
     fleet = served.ask("GET", f"/v1/fleet/summary?from={first}&to={last}")["total"]
-    assert (found["ett_from"], found["measured_jobs"]) == ("measured", fleet["jobs"])
+    assert (estimate["ett_from"], estimate["measured_jobs"]) == ("measured", fleet["jobs"])
     assert fleet["jobs"] > 0
-    assert found["ett_ratio"] == pytest.approx(fleet["ett_ratio"])
+    assert estimate["ett_ratio"] == pytest.approx(fleet["ett_ratio"])
 
 
 def test_interruptions_take_time_from_spot_machines(capsys: pytest.CaptureFixture[str]) -> None:
     spot = ("--discount", "0.65", "--save", "15s", "--interrupted-every", "8h", "--restart", "10m")
     assert main([*ON_A100, *spot]) == 0
 
-    said = capsys.readouterr().out
-    assert "Interruptions every 8h 00m leave 94.8% of the time" in said
-    assert "with a checkpoint every 15m 20s." in said
-    assert "between interruptions on." in said
-    assert "No price is known. Give one with --price or in the settings." in said
+    printed = capsys.readouterr().out
+    assert "Interruptions every 8h 00m leave 94.8% of the time" in printed
+    assert "with a checkpoint every 15m 20s." in printed
+    assert "between interruptions on." in printed
+    assert "No price is known. Give one with --price or in the settings." in printed
 
 
 def test_other_scales_follow_from_the_rate_of_failures(capsys: pytest.CaptureFixture[str]) -> None:
     scale = ("--scale", "1024,16384", "--failures-per-node-day", "0.0038", "--save", "60")
-    small, large = told(capsys, *ON_A100, *scale, "--restart", "10m")["scales"]
+    small, large = printed_json(capsys, *ON_A100, *scale, "--restart", "10m")["scales"]
 
     assert (small["accelerators"], large["accelerators"]) == (1024, 16_384)
     assert large["ett_ratio"] == pytest.approx(0.8523, abs=1e-3)
@@ -94,13 +94,13 @@ def test_other_scales_follow_from_the_rate_of_failures(capsys: pytest.CaptureFix
 
 def test_a_scale_at_which_nothing_trains_has_no_hours(capsys: pytest.CaptureFixture[str]) -> None:
     scale = ("--scale", "1e6", "--failures-per-node-day", "1e6", "--interval", "1d")
-    (point,) = told(capsys, *ON_A100, *scale)["scales"]
+    (point,) = printed_json(capsys, *ON_A100, *scale)["scales"]
 
     assert point["on_demand"] == {"gpu_hours": None, "wall_hours": None, "cost": None}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("estimate", "--mfu", "0.4", "--accelerators", "8"), "--flops: Give it"),
         (CLIMATE, "--peak-teraflops: Give it"),
@@ -111,7 +111,7 @@ def test_a_scale_at_which_nothing_trains_has_no_hours(capsys: pytest.CaptureFixt
     ],
 )
 def test_what_is_missing_or_impossible_is_named_by_its_flag(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     assert main(arguments) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -17,9 +17,9 @@ BEFORE = ["--base-from", "2026-01-20T00:00:00Z", "--base-to", "2026-01-21T00:00:
 @pytest.fixture(autouse=True)
 def _earlier(served: Server) -> None:
     """A job of January, before the story of `tests/cli`."""
-    told = {"job": "earlier", "at": "2026-01-20T08:00:00Z", "model": "llm", "gpus": 8}
+    facts = {"job": "earlier", "at": "2026-01-20T08:00:00Z", "model": "llm", "gpus": 8}
     events = [
-        {**told, "type": "job"},
+        {**facts, "type": "job"},
         {"job": "earlier", "type": "attempt_started", "at": "2026-01-20T08:00:00Z", "gpus": 8},
         {"job": "earlier", "type": "span", "phase": "train_loop", "start": "2026-01-20T08:10:00Z",
          "at": "2026-01-20T09:40:00Z"},
@@ -34,16 +34,16 @@ def test_a_change_is_split_into_parts_that_sum_to_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["explain", *NOW, *BEFORE]) == 0
-    said = capsys.readouterr().out
-    assert "2026-01-20 00:00:00 to 2026-01-21 00:00:00 (UTC): ETT 90.0%, 1 jobs" in said
+    printed = capsys.readouterr().out
+    assert "2026-01-20 00:00:00 to 2026-01-21 00:00:00 (UTC): ETT 90.0%, 1 jobs" in printed
     # From 90 % to the 50 % that the story of `tests/cli` leaves.
-    assert "Change -40.0 pt: 0.0 pt by mix, -40.0 pt within cohorts" in said
+    assert "Change -40.0 pt: 0.0 pt by mix, -40.0 pt within cohorts" in printed
     parts = [
-        float(found) for found in re.findall(r"^llm .*? ([+-]?\d+\.\d) pt", said, re.MULTILINE)
+        float(points) for points in re.findall(r"^llm .*? ([+-]?\d+\.\d) pt", printed, re.MULTILINE)
     ]
     assert len(parts) > 3
     assert sum(parts) == pytest.approx(-40.0, abs=0.05 * len(parts))
-    assert "llm-7b" in said
+    assert "llm-7b" in printed
 
 
 def test_a_window_without_time_cannot_be_compared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,17 +13,17 @@ DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
 ONE = ["--where", "model:llm", *DAY]
 
 
-def test_the_fleet_is_told_in_one_line_and_then_by_category(
+def test_the_fleet_is_summed_up_in_one_line_and_then_by_category(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["fleet", *ONE]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     # 8 accelerators for 560 s, less 30 s in which they waited between the attempts.
-    assert said.startswith("ETT 50.0% of 1.2 GPU-hours, 2026-03-01 00:00:00 to ")
-    rows = dict(line.split(maxsplit=1) for line in said.splitlines() if "%" in line)
+    assert printed.startswith("ETT 50.0% of 1.2 GPU-hours, 2026-03-01 00:00:00 to ")
+    rows = dict(line.split(maxsplit=1) for line in printed.splitlines() if "%" in line)
     assert rows["effective_training"].split() == ["50.0%", "0.6", "-"]
     assert rows["all"].split()[0] == "100.0%"
-    assert "1 failures, " in said
+    assert "1 failures, " in printed
 
 
 def test_no_price_is_a_dash_and_never_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +63,7 @@ def test_the_fleet_over_time_has_a_row_a_step(capsys: pytest.CaptureFixture[str]
     assert rows[0].split()[2:4] == ["0", "-"]
 
 
-def test_csv_and_json_are_what_the_server_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_and_json_are_the_answers_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "--by", "team", "--csv", *ONE]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert row["group.team"] == "pretraining"
@@ -72,20 +72,22 @@ def test_csv_and_json_are_what_the_server_says(capsys: pytest.CaptureFixture[str
     assert [group["group"] for group in answer["groups"]] == [{"team": "pretraining"}]
 
 
-def test_a_time_without_jobs_says_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_window_without_jobs_suggests_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "--from", "2020-01-01T00:00:00Z", "--to", "2020-01-02T00:00:00Z"]) == 0
     assert "--from" in capsys.readouterr().out
 
 
 def test_a_dimension_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "--by", "colour"]) == 1
-    said = capsys.readouterr().err
-    assert "group_by" in said
-    assert "code_version" in said
+    message = capsys.readouterr().err
+    assert "group_by" in message
+    assert "code_version" in message
 
 
-def test_a_refused_parameter_says_what_it_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_parameter_is_named_with_what_is_allowed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["fleet", "--from", "2026-03-01T00:00:00"]) == 1
-    said = capsys.readouterr().err
-    assert "/query/from" in said
-    assert "RFC 3339 instant with an offset" in said
+    message = capsys.readouterr().err
+    assert "/query/from" in message
+    assert "RFC 3339 instant with an offset" in message

@@ -11,16 +11,18 @@ pytestmark = pytest.mark.usefixtures("in_environment")
 DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z", "--where", "model:llm"]
 
 
-def test_gains_are_ranked_and_said_not_to_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gains_are_ranked_with_a_note_that_they_do_not_add_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     scenarios = ["cut pt2_compile by 50 %", "cut all failures by 100 %"]
     assert main(["what-if", *scenarios, *DAY]) == 0
-    said = capsys.readouterr().out
-    rows = re.findall(r"^(cut .*?%|all together) +([+]\d+\.\d) pt", said, re.MULTILINE)
+    printed = capsys.readouterr().out
+    rows = re.findall(r"^(cut .*?%|all together) +([+]\d+\.\d) pt", printed, re.MULTILINE)
     assert [name for name, _ in rows] == [*reversed(scenarios), "all together"]
     # A compile of 60 s in 560: 280 / 530 instead of 280 / 560.
     assert dict(rows)[scenarios[0]] == "+2.8"
-    assert "not add up" in said
-    assert said.count("Assumed:") == 2
+    assert "not add up" in printed
+    assert printed.count("Assumed:") == 2
 
 
 def test_one_scenario_needs_no_sum(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,7 +30,7 @@ def test_one_scenario_needs_no_sum(capsys: pytest.CaptureFixture[str]) -> None:
     assert "together" not in capsys.readouterr().out
 
 
-def test_a_scenario_that_says_none_is_refused_with_what_may_be_said(
+def test_an_unreadable_scenario_is_refused_with_what_is_allowed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["what-if", "make it faster"]) == 1

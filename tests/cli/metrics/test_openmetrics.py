@@ -1,4 +1,4 @@
-"""The past of a fleet, in a real Prometheus: what it answers is what the service answers."""
+"""The past of a fleet in a real Prometheus, which answers as the service does."""
 
 import json
 import re
@@ -72,19 +72,19 @@ def exported(*arguments: str) -> int:
 
 
 def summary(server: Server, begins: str = BEGINS) -> dict[tuple[str, str], dict[str, Any]]:
-    """Ask the service for the numbers of each cluster and model that was sent as history."""
-    asked = f"from={begins}&to={ENDS}&group_by=cluster,model"
-    groups = server.get(f"/v1/fleet/summary?{asked}")["groups"]
+    """Read the numbers of each cluster and model that was sent as history."""
+    query = f"from={begins}&to={ENDS}&group_by=cluster,model"
+    groups = server.get(f"/v1/fleet/summary?{query}")["groups"]
     return {
-        (one["group"]["cluster"], one["group"]["model"]): one
-        for one in groups
-        if one["group"]["cluster"] != "a" and one["jobs"]
+        (group["group"]["cluster"], group["group"]["model"]): group
+        for group in groups
+        if group["group"]["cluster"] != "a" and group["jobs"]
     }
 
 
 def by_cohort(samples: list[Sample]) -> dict[tuple[str, str], float]:
     """Key an answer as the service's groups are keyed."""
-    return {(one.labels["cluster"], one.labels["cohort"]): one.value for one in samples}
+    return {(sample.labels["cluster"], sample.labels["cohort"]): sample.value for sample in samples}
 
 
 @pytest.mark.parametrize(
@@ -99,21 +99,23 @@ def by_cohort(samples: list[Sample]) -> dict[tuple[str, str], float]:
 def test_a_counter_stands_at_what_the_service_has_summed_up(
     past: Server, blocks: Prometheus, expression: str, member: str
 ) -> None:
-    found = by_cohort(blocks.query(f"sum by (cluster, cohort) ({expression})", ENDS_US / SECOND_US))
+    values = by_cohort(
+        blocks.query(f"sum by (cluster, cohort) ({expression})", ENDS_US / SECOND_US)
+    )
 
-    assert found == pytest.approx(
-        {cohort: one[member] for cohort, one in summary(past).items()}, rel=1e-9
+    assert values == pytest.approx(
+        {cohort: group[member] for cohort, group in summary(past).items()}, rel=1e-9
     )
 
 
-def test_what_a_day_adds_is_what_the_service_says_of_the_day(
+def test_what_a_day_adds_is_what_the_service_has_for_the_day(
     past: Server, blocks: Prometheus
 ) -> None:
     gross = 'ett_phase_weighted_seconds_total{phase="train_loop"}'
     deducted = 'ett_deducted_weighted_seconds_total{phase="train_loop"}'
     expected = {
-        cohort: one["weighted_categories"]["effective_training"]
-        for cohort, one in summary(past, "2026-03-04T00:00:00Z").items()
+        cohort: group["weighted_categories"]["effective_training"]
+        for cohort, group in summary(past, "2026-03-04T00:00:00Z").items()
     }
     assert sum(expected.values()) > 0
     for added, precision in (
@@ -122,9 +124,9 @@ def test_what_a_day_adds_is_what_the_service_says_of_the_day(
         ("sum by (cluster, cohort) (increase({0}[86401s]))", 1e-4),
     ):
         trained = f"{added.format(gross)} - {added.format(deducted)}"
-        found = by_cohort(blocks.query(trained, ENDS_US / SECOND_US))
+        values = by_cohort(blocks.query(trained, ENDS_US / SECOND_US))
         for cohort, seconds in expected.items():
-            assert found[cohort] == pytest.approx(seconds, rel=precision, abs=1e-3)
+            assert values[cohort] == pytest.approx(seconds, rel=precision, abs=1e-3)
 
 
 def test_histograms_count_what_the_service_counts(past: Server, blocks: Prometheus) -> None:
@@ -132,22 +134,24 @@ def test_histograms_count_what_the_service_counts(past: Server, blocks: Promethe
         counted = blocks.query(
             f"sum by (cluster, cohort) (ett_{name}_seconds_count)", ENDS_US / SECOND_US
         )
-        expected = {cohort: one[name]["count"] for cohort, one in summary(past).items()}
+        expected = {cohort: group[name]["count"] for cohort, group in summary(past).items()}
         assert by_cohort(counted) == expected
 
 
 def test_no_counter_ever_goes_down(blocks: Prometheus) -> None:
     at = ENDS_US / SECOND_US
     names = [
-        one.labels["__name__"]
-        for one in blocks.query('group by (__name__) ({__name__=~"ett_.+"})', at)
+        sample.labels["__name__"]
+        for sample in blocks.query('group by (__name__) ({__name__=~"ett_.+"})', at)
     ]
 
     assert len(names) == 6 + 3 * 4
-    assert {one.value for name in names for one in blocks.query(f"resets({name}[5d])", at)} == {0}
+    assert {
+        sample.value for name in names for sample in blocks.query(f"resets({name}[5d])", at)
+    } == {0}
 
 
-def test_every_sample_has_the_labels_that_were_asked_for(blocks: Prometheus) -> None:
+def test_every_sample_has_the_requested_labels(blocks: Prometheus) -> None:
     without = blocks.query('count({__name__=~"ett_.+", job!="ett"})', ENDS_US / SECOND_US)
 
     assert without == []
@@ -190,7 +194,7 @@ def test_what_cannot_be_is_refused(
     assert "export openmetrics: error" in capsys.readouterr().err
 
 
-def test_where_there_is_nothing_to_write_it_says_so(
+def test_an_empty_export_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'empty.db'}"

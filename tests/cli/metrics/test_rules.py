@@ -17,9 +17,9 @@ def test_rules_are_written_as_files_beside_a_table_of_when_they_fire(
         for path in Path("rules").rglob("*.yaml")
     }
     assert written == files(Objective(), Links())
-    told = " ".join(capsys.readouterr().out.split())
-    assert "EttBudgetBurnFast page 3x 6h 30m 30% ineffective 10d 2.5%" in told
-    assert "EttBudgetBurnSlow ticket 1.3x 3d 6h 13% ineffective 23.1d 13%" in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "EttBudgetBurnFast page 3x 6h 30m 30% ineffective 10d 2.5%" in printed
+    assert "EttBudgetBurnSlow ticket 1.3x 3d 6h 13% ineffective 23.1d 13%" in printed
 
 
 def test_without_a_folder_all_rules_are_printed_as_one_file(
@@ -29,7 +29,7 @@ def test_without_a_folder_all_rules_are_printed_as_one_file(
     assert capsys.readouterr().out == one_file(Objective(), Links())
 
 
-def test_links_lead_where_they_are_told_to(capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_lead_to_the_given_address(capsys: pytest.CaptureFixture[str]) -> None:
     links = ["--runbook-url", "https://docs.test/r/", "--dashboard-url", "https://g.test"]
     assert main(["rules", "--kubernetes", *links]) == 0
     groups = yaml.safe_load(capsys.readouterr().out)["spec"]["groups"]
@@ -44,10 +44,10 @@ def test_a_target_for_which_an_alert_could_never_fire_is_refused_and_nothing_is_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["rules", "--target", "0.6", "--output", "rules"]) == 1
-    said = capsys.readouterr()
-    assert "3 times a budget of 40% is 120% of all time" in said.err
-    assert "factor must be below 2.5; at this factor the target must be above 66.67%" in said.err
-    assert (said.out, Path("rules").exists()) == ("", False)
+    output = capsys.readouterr()
+    assert "3 times a budget of 40% is 120% of all time" in output.err
+    assert "factor must be below 2.5; at this factor the target must be above 66.67%" in output.err
+    assert (output.out, Path("rules").exists()) == ("", False)
 
 
 def test_the_factor_that_was_proposed_does(capsys: pytest.CaptureFixture[str]) -> None:

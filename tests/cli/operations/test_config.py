@@ -6,16 +6,16 @@ import pytest
 from ett_service.cli.main import main
 
 
-def test_show_tells_each_value_and_where_it_came_from(
+def test_show_prints_each_value_and_its_source(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("ett.toml").write_text("host = '0.0.0.0'\n")
     monkeypatch.setenv("ETT_PORT", "9001")
     assert main(["config", "show", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["port"] == {"value": 9001, "source": "ETT_PORT"}
-    assert shown["host"] == {"value": "0.0.0.0", "source": "ett.toml"}  # noqa: S104
-    assert shown["log_level"]["source"] == "default"
+    settings = json.loads(capsys.readouterr().out)
+    assert settings["port"] == {"value": 9001, "source": "ETT_PORT"}
+    assert settings["host"] == {"value": "0.0.0.0", "source": "ett.toml"}  # noqa: S104
+    assert settings["log_level"]["source"] == "default"
 
 
 def test_show_hides_the_password_of_the_database(
@@ -23,9 +23,9 @@ def test_show_hides_the_password_of_the_database(
 ) -> None:
     monkeypatch.setenv("ETT_DATABASE_URL", "postgresql+psycopg://ett:hunter2@db/ett")
     assert main(["config", "show"]) == 0
-    said = capsys.readouterr().out
-    assert "postgresql+psycopg://ett:***@db/ett" in said
-    assert "hunter2" not in said
+    printed = capsys.readouterr().out
+    assert "postgresql+psycopg://ett:***@db/ett" in printed
+    assert "hunter2" not in printed
 
 
 def test_a_named_file_is_the_one_that_is_read(

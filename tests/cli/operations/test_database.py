@@ -15,19 +15,19 @@ def copy(served: Server) -> Path:
     """Copy the server's database into the test's folder, where the settings look for it."""
     source = served.database_url.removeprefix("sqlite:///")
     with (
-        closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as kept,
+        closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as source_conn,
         closing(sqlite3.connect("ett.db")) as own,
     ):
-        kept.backup(own)
+        source_conn.backup(own)
     return Path("ett.db")
 
 
 @pytest.mark.usefixtures("copy")
 def test_what_a_server_stored_is_what_its_events_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["jobs"] >= 1
-    assert said["differences"] == []
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["jobs"] >= 1
+    assert answer["differences"] == []
 
 
 def test_a_stored_number_that_was_changed_is_found(
@@ -45,14 +45,14 @@ def test_the_rollups_of_a_server_are_the_sum_of_its_jobs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["verify", "--fleet", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["cells"] >= 2
-    assert said["differences"] == []
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["cells"] >= 2
+    assert answer["differences"] == []
     assert main(["verify", "--fleet"]) == 0
-    assert f"{said['cells']} cells of the rollups, no difference" in capsys.readouterr().out
+    assert f"{answer['cells']} cells of the rollups, no difference" in capsys.readouterr().out
 
 
-def test_a_cell_that_was_changed_is_found_when_the_rollups_are_asked_for(
+def test_a_changed_cell_is_found_when_rollups_are_verified(
     copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(sqlite3.connect(copy)) as conn, conn:
@@ -85,9 +85,9 @@ def test_numbers_that_were_changed_are_put_right(
 
     assert main(["recompute", "--json", "--processes", "1"]) == 0
 
-    said = json.loads(capsys.readouterr().out)
-    assert said["jobs"] >= 1
-    assert said["events"] >= said["jobs"]
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["jobs"] >= 1
+    assert answer["events"] >= answer["jobs"]
     assert main(["verify", "--fleet"]) == 0
 
 
@@ -98,10 +98,10 @@ def test_a_file_that_a_server_writes_is_left_to_it(
 
     assert main(["recompute"]) == 1
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "Another process is writing" in said.err
-    assert "Stop the other process" in said.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "Another process is writing" in output.err
+    assert "Stop the other process" in output.err
 
 
 def test_a_number_of_processes_is_one_or_more(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ def test_a_new_file_is_made_and_its_first_key_printed_once(tmp_path: Path) -> No
     assert keys[1] == ""
 
 
-def test_the_server_listens_on_loopback_unless_told_otherwise(served: Server) -> None:
+def test_the_server_listens_on_loopback_by_default(served: Server) -> None:
     port = int(served.url.rpartition(":")[2])
     assert served.url.startswith("http://127.0.0.1:")
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S):
@@ -46,7 +46,7 @@ def dialect() -> str:
 
 @contextmanager
 def _running(*arguments: str, **variables: str) -> Iterator[Running]:
-    """Run the command until the block ends, and see that it ends well when told to."""
+    """Run the command until the block ends, and see that it ends well on a signal."""
     process = Running(*arguments, environment=bare_environment() | variables)
     try:
         yield process

@@ -14,20 +14,20 @@ pytestmark = pytest.mark.usefixtures("in_environment")
 
 
 #: Without its facts: other tests list the jobs of that team.
-TOLD = [event for event in story() if event["type"] != "job"]
+EVENTS = [event for event in story() if event["type"] != "job"]
 
 
 @pytest.fixture
-def told(served: Server) -> Callable[[str], str]:
-    """Return a function that tells the story of a job of this name, and waits for its numbers."""
+def new_job(served: Server) -> Callable[[str], str]:
+    """Return a function that sends a job of a name, and waits for its numbers."""
 
-    def tell(job: str) -> str:
-        events = [{**event, "job": job} for event in TOLD]
+    def send(job: str) -> str:
+        events = [{**event, "job": job} for event in EVENTS]
         served.ask("POST", "/v1/events", {"history": True, "events": events})
         wait_for(lambda: served.knows(job))
         return job
 
-    return tell
+    return send
 
 
 def first_attempt(served: Server, job: str) -> dict[str, Any]:
@@ -36,9 +36,9 @@ def first_attempt(served: Server, job: str) -> dict[str, Any]:
 
 
 def test_a_verdict_is_shown_beside_the_rules_and_taken_back(
-    served: Server, told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+    served: Server, new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = told("judged")
+    job = new_job("judged")
     ruled = first_attempt(served, job)
     because = ("--why", "a switch was down")
 
@@ -59,21 +59,24 @@ def test_a_verdict_is_shown_beside_the_rules_and_taken_back(
 
 
 def test_an_exclusion_is_shown_with_its_window_and_taken_back(
-    told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+    new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = told("excluded")
+    job = new_job("excluded")
     window = ("--from", "2026-03-01T08:02:00Z", "--to", "2026-03-01T08:05:00Z")
 
     assert main(["jobs", "exclude", job, *window, "--why", "a drill"]) == 0
     assert capsys.readouterr().out == "excluded is excluded from the fleet's numbers.\n"
     main(["job", job])
-    shown = r"2026-03-01 08:02:00 +2026-03-01 08:05:00 +.+ +a drill\n"
-    assert re.search(shown, capsys.readouterr().out)
+    row = r"2026-03-01 08:02:00 +2026-03-01 08:05:00 +.+ +a drill\n"
+    assert re.search(row, capsys.readouterr().out)
 
     several = ("--window", "/2026-03-01T08:03:00Z", "--window", "2026-03-01T08:09:00Z/")
     assert main(["jobs", "exclude", job, *several, "--why", "two drills", "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)["exclusions"]
-    assert [(one["from"] or one["to"])[14:16] for one in made] == ["03", "09"]
+    exclusions = json.loads(capsys.readouterr().out)["exclusions"]
+    assert [(exclusion["from"] or exclusion["to"])[14:16] for exclusion in exclusions] == [
+        "03",
+        "09",
+    ]
 
     assert main(["jobs", "include", job]) == 0
     assert capsys.readouterr().out == "excluded counts again.\n"
@@ -81,19 +84,19 @@ def test_an_exclusion_is_shown_with_its_window_and_taken_back(
     assert "No exclusion is in force." in capsys.readouterr().err
     assert main(["jobs", "corrections", job, "--json"]) == 0
     history = json.loads(capsys.readouterr().out)
-    assert [one["why"] for one in history] == ["a drill", "two drills", "two drills"]
-    assert all(one["taken_back_at"] for one in history)
+    assert [entry["why"] for entry in history] == ["a drill", "two drills", "two drills"]
+    assert all(entry["taken_back_at"] for entry in history)
 
 
 def test_jobs_are_deleted_only_with_yes(
-    served: Server, told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+    served: Server, new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    doomed = [told("doomed-1"), told("doomed-2")]
+    doomed = [new_job("doomed-1"), new_job("doomed-2")]
 
     assert main(["jobs", "delete", *doomed]) == 2
-    said = capsys.readouterr()
-    assert re.search(rf"doomed-1 +{len(TOLD)} +2 +0\n", said.out)
-    assert "Nothing was deleted." in said.err
+    output = capsys.readouterr()
+    assert re.search(rf"doomed-1 +{len(EVENTS)} +2 +0\n", output.out)
+    assert "Nothing was deleted." in output.err
     assert all(served.knows(job) for job in doomed)
 
     assert main(["jobs", "delete", "doomed-1", "no such job", "--yes"]) == 1
@@ -101,21 +104,21 @@ def test_jobs_are_deleted_only_with_yes(
 
     capsys.readouterr()
     assert main(["jobs", "delete", *doomed, "--yes", "--json"]) == 0
-    assert [one["deleted"] for one in json.loads(capsys.readouterr().out)] == [True, True]
+    assert [job["deleted"] for job in json.loads(capsys.readouterr().out)] == [True, True]
     assert not any(served.knows(job) for job in doomed)
 
 
-def test_a_job_without_corrections_says_so(
-    told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+def test_a_job_without_corrections_is_reported_as_such(
+    new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["jobs", "corrections", told("untouched")]) == 0
+    assert main(["jobs", "corrections", new_job("untouched")]) == 0
     assert capsys.readouterr().out == "The record of untouched has no corrections.\n"
 
 
-def test_what_is_refused_is_told_in_one_line(
-    told: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+def test_a_refusal_is_printed_in_one_line(
+    new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = told("refused")
+    job = new_job("refused")
     assert main(["jobs", "verdict", job, "1", "--cause", "data", "--why", "x"]) == 1
     assert "Attempt 1 did not fail: its outcome is completed." in capsys.readouterr().err
     assert main(["jobs", "verdict", job, "0", "--cause", "data"]) == 1

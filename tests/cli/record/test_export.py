@@ -21,7 +21,7 @@ DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
 
 @pytest.fixture
 def several(served: Server, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Tell of more jobs than fit on a page."""
+    """Send more jobs than fit on a page."""
     monkeypatch.setitem(LISTS, "jobs", replace(LISTS["jobs"], page=2))
     names = [f"=paged-{number}" for number in range(5)]
     begun = [
@@ -91,12 +91,12 @@ def test_a_job_is_named_where_one_is_needed_and_only_there(
 
 
 def test_a_file_is_whole_or_not_there(ett: Ett, served: Server, tmp_path: Path) -> None:
-    kept = tmp_path / "events.csv"
-    kept.write_text("as it was")
+    file = tmp_path / "events.csv"
+    file.write_text("as it was")
     done = ett(
-        "export", "events", "--job", "nobody", "-o", str(kept),
+        "export", "events", "--job", "nobody", "-o", str(file),
         ETT_URL=served.url, ETT_API_KEY=served.key,
     )  # fmt: skip
     assert done.returncode == 1
-    assert kept.read_text() == "as it was"
+    assert file.read_text() == "as it was"
     assert list(tmp_path.glob("*.part")) == []

@@ -30,8 +30,8 @@ def test_a_dry_run_prints_the_events_and_needs_no_server(
 
     printed = capsys.readouterr()
     events = [json.loads(text) for text in printed.out.splitlines()]
-    assert [one["type"] for one in events][:2] == ["job", "attempt_started"]
-    assert len({one["id"] for one in events}) == len(events)
+    assert [event["type"] for event in events][:2] == ["job", "attempt_started"]
+    assert len({event["id"] for event in events}) == len(events)
     assert printed.err == ""
 
 
@@ -68,13 +68,13 @@ def test_the_summary_is_json_on_demand(log: Path, capsys: pytest.CaptureFixture[
         args = ["import", "mlperf", str(log), "--url", web.url, "--json", "--job", "mine"]
         assert main(args) == 0
 
-    told = json.loads(capsys.readouterr().out)
-    assert (told["files"], told["records"], told["skipped"]) == (1, 14, 0)
-    assert told["jobs"] == ["mine"]
-    assert told["accepted"] == told["events"] > 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["files"], summary["records"], summary["skipped"]) == (1, 14, 0)
+    assert summary["jobs"] == ["mine"]
+    assert summary["accepted"] == summary["events"] > 0
 
 
-def test_skipped_lines_are_told_with_their_numbers_and_the_rest_is_sent(
+def test_skipped_lines_are_listed_by_number_and_the_rest_is_sent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = written(tmp_path, *RUN[:6], line("init_stop", 30)[:50], *RUN[6:])
@@ -134,7 +134,7 @@ def test_refused_events_fail_the_command_with_their_codes(
     assert "the server refused 1 events: bad_job (1)" in capsys.readouterr().err
 
 
-def test_an_address_that_is_no_ett_server_is_said_to_be_none(
+def test_an_address_that_is_no_ett_server_is_reported_as_such(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(lambda _: Reply(body=b'{"hello": "world"}')) as web:
@@ -142,7 +142,7 @@ def test_an_address_that_is_no_ett_server_is_said_to_be_none(
     assert "not from an ett server" in capsys.readouterr().err
 
 
-def test_the_format_must_be_one_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["import", "punch-cards", "x"])
 
@@ -177,11 +177,11 @@ def test_on_a_terminal_a_long_import_shows_how_far_it_is_and_keeps_data_apart(
     assert len([json.loads(text) for text in printed.splitlines()]) > 5
 
 
-def read_until(terminal: int, wanted: bytes, seconds: float = PATIENCE_S) -> bytes:
-    """What a terminal showed until *wanted* was on it."""
+def read_until(terminal: int, expected: bytes, seconds: float = PATIENCE_S) -> bytes:
+    """What a terminal showed until *expected* was on it."""
     shown = b""
     deadline = monotonic() + seconds
-    while wanted not in shown and monotonic() < deadline:
+    while expected not in shown and monotonic() < deadline:
         if select.select([terminal], [], [], 0.1)[0]:
             shown += os.read(terminal, 4096)
     return shown

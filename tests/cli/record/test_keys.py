@@ -7,8 +7,8 @@ from tests.builders.servers.ett import Server
 
 
 def _made(capsys: pytest.CaptureFixture[str], *more: str) -> str:
-    asked = ["keys", "create", "--project", "research", "--name", "cluster a", *more]
-    assert main([*asked, "--scope", "write", "--scope", "read"]) == 0
+    command = ["keys", "create", "--project", "research", "--name", "cluster a", *more]
+    assert main([*command, "--scope", "write", "--scope", "read"]) == 0
     return capsys.readouterr().out.strip()
 
 
@@ -37,12 +37,12 @@ def test_the_list_as_a_table_shows_no_secret(capsys: pytest.CaptureFixture[str])
     capsys.readouterr()
     key = _made(capsys)
     assert main(["keys", "list"]) == 0
-    said = capsys.readouterr().out
-    assert key[:12] in said
-    assert key not in said
+    printed = capsys.readouterr().out
+    assert key[:12] in printed
+    assert key not in printed
 
 
-def test_a_running_server_is_asked_instead_of_its_file(
+def test_a_running_server_is_queried_instead_of_its_file(
     served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = ("--url", served.url, "--key", served.key)

@@ -16,8 +16,8 @@ def add(*arguments: str) -> int:
 def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
     capsys.readouterr()
     assert main(["markers", "list", "--json", *arguments]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return found
+    markers: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return markers
 
 
 def test_a_marker_is_kept_listed_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,9 +26,9 @@ def test_a_marker_is_kept_listed_and_deleted(capsys: pytest.CaptureFixture[str])
     assert add("Trainer 4.2", "--id", "trainer-4.2", *at, *labels) == 0
     assert capsys.readouterr().out == "trainer-4.2\n"
 
-    (found,) = listed(capsys, "--label", "image:registry/a:4.2")
-    assert (found["at"], found["kind"]) == ("2026-03-01T08:00:00.000000Z", "deploy")
-    assert found["labels"] == {"service": "trainer", "image": "registry/a:4.2"}
+    (marker,) = listed(capsys, "--label", "image:registry/a:4.2")
+    assert (marker["at"], marker["kind"]) == ("2026-03-01T08:00:00.000000Z", "deploy")
+    assert marker["labels"] == {"service": "trainer", "image": "registry/a:4.2"}
     assert listed(capsys, "--q", "TRAINER", "--to", "2026-03-01T08:00:00Z") == []
 
     assert main(["markers", "list", "--q", "trainer"]) == 0
@@ -45,10 +45,10 @@ def test_without_an_instant_it_is_now_and_json_is_the_answer(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert add("Now", "--json") == 0
-    made = json.loads(capsys.readouterr().out)
-    assert made["at"] <= made["made_at"]
-    assert made in listed(capsys, "--from", made["at"])
-    assert main(["markers", "delete", made["id"], "--json"]) == 0
+    marker = json.loads(capsys.readouterr().out)
+    assert marker["at"] <= marker["made_at"]
+    assert marker in listed(capsys, "--from", marker["at"])
+    assert main(["markers", "delete", marker["id"], "--json"]) == 0
 
 
 def test_a_list_longer_than_a_page_is_read_to_its_end(
@@ -61,7 +61,7 @@ def test_a_list_longer_than_a_page_is_read_to_its_end(
     assert titles == [f"Many {number}" for number in reversed(range(5))]
 
 
-def test_an_empty_list_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_explains_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["markers", "list", "--q", "no such title"]) == 0
     assert "ett markers add" in capsys.readouterr().out
 

@@ -12,12 +12,12 @@ from tests.builders.servers.waiting import wait_for
 SETS = ["--base", "code_version:1", "--with", "code_version:2"]
 
 
-def told(version: str, place: int, compiling: int) -> list[dict[str, Any]]:
-    """Tell a job that compiles for so many minutes and trains for 20."""
-    name = f"compared-{version}-{place}"
-    hour = f"2026-01-20T{place:02}"
+def events_of_job(version: str, index: int, compiling: int) -> list[dict[str, Any]]:
+    """Return a job that compiles for so many minutes and trains for 20."""
+    name = f"compared-{version}-{index}"
+    hour = f"2026-01-20T{index:02}"
     facts = {"job": name, "at": f"{hour}:00:00Z", "code_version": version, "gpus": 8}
-    ready = f"{hour}:{compiling:02}:0{place}Z"
+    ready = f"{hour}:{compiling:02}:0{index}Z"
     return [
         {**facts, "type": "job"},
         {**facts, "type": "attempt_started"},
@@ -34,10 +34,10 @@ def _two_versions(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETT_URL", served.url)
     monkeypatch.setenv("ETT_API_KEY", served.key)
     events = [
-        one
-        for place in range(8)
+        event
+        for index in range(8)
         for version, compiling in (("1", 5), ("2", 12))
-        for one in told(version, place, compiling)
+        for event in events_of_job(version, index, compiling)
     ]
     served.ask("POST", "/v1/events", {"history": True, "events": events})
     wait_for(lambda: served.knows("compared-2-7"))
@@ -45,13 +45,13 @@ def _two_versions(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_got_worse_is_printed_figure_by_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regressions", "compare", *SETS]) == 0
-    said = capsys.readouterr().out
-    assert "base  code_version:1: 8 attempts of 8 jobs" in said
-    (compiles,) = [line for line in said.splitlines() if line.startswith("pt2_compile")]
+    printed = capsys.readouterr().out
+    assert "base  code_version:1: 8 attempts of 8 jobs" in printed
+    (compiles,) = [line for line in printed.splitlines() if line.startswith("pt2_compile")]
     assert compiles.split()[1:8] == ["5m", "04s", "8", "12m", "04s", "8", "2.38x"]
     assert compiles.endswith("worse")
-    assert "Of the change of attempt_start: pt2_compile 100.0%" in said
-    assert "The sets differ in code_version: 1 against 2 (100.0% of the attempts)" in said
+    assert "Of the change of attempt_start: pt2_compile 100.0%" in printed
+    assert "The sets differ in code_version: 1 against 2 (100.0% of the attempts)" in printed
 
 
 def test_a_gate_is_not_met_by_what_is_surely_worse(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +79,7 @@ def test_a_gate_on_a_set_without_attempts_is_not_met(capsys: pytest.CaptureFixtu
     assert "The set with has no attempts." in capsys.readouterr().err
 
 
-def test_json_is_the_answer_with_the_figures_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_answer_with_the_requested_figures(capsys: pytest.CaptureFixture[str]) -> None:
     window = ["--with-from", "2026-01-20T04:00:00Z", "--with-to", "2026-01-21T00:00:00Z"]
     assert main(["regressions", "compare", *SETS, *window, "--only", "pt2_compile", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""``ett detect`` as its users meet it: the past replayed, offline and in any order of days."""
+"""``ett detect`` as its users meet it: a backtest, offline and in any order of days."""
 
 import json
 import math
@@ -67,50 +67,66 @@ def _hang(store: Store, project_id: int) -> None:
 
 
 @pytest.fixture
-def told(filled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def detect(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
     """Return a function that runs the command here and returns its answer by project."""
     monkeypatch.setenv("ETT_DATABASE_URL", f"sqlite:///{filled}")
 
     def run(*arguments: str) -> Mapping[str, Any]:
         assert main(["detect", *arguments, "--json"]) == Exit.DONE
-        return {one["project"]: one for one in json.loads(capsys.readouterr().out)["projects"]}
+        return {
+            project["project"]: project
+            for project in json.loads(capsys.readouterr().out)["projects"]
+        }
 
     return run
 
 
-def test_a_stretch_tells_what_would_have_been_pending_and_firing_when(told: Any) -> None:
-    answer = told("--at", LAST, "--from", "2026-02-24T00:00:00Z", "--project", "research")
+def test_a_backtest_lists_what_would_have_been_pending_and_firing_when(detect: Any) -> None:
+    answer = detect("--at", LAST, "--from", "2026-02-24T00:00:00Z", "--project", "research")
     assert answer.keys() == {"research"}
-    one = answer["research"]
-    assert (one["from"][:10], one["at"][:10], one["runs"]) == ("2026-02-24", LAST, 7)
-    [found] = [each for each in one["found"] if each["phase"] == "launcher_init"]
-    assert (found["verdict"], found["state"], found["cohort"]) == ("regression", "firing", SLOW)
-    assert (found["unit"], found["metric"]) == ("seconds", "phase_seconds")
-    assert found["before"]["median"] == pytest.approx(100, rel=0.1)
-    assert found["interval"]["low"] < found["ratio"] < found["interval"]["high"]
-    assert [step["what"] for step in found["steps"]] == ["pending", "firing"]
-    assert [step["at"] for step in found["steps"]] == [found["pending_at"], found["firing_at"]]
-    assert found["onset_at"] < found["pending_at"] < found["firing_at"]
-    assert found["resolved_at"] is None
-    assert found["attribution"]["suspects"][0]["value"] == NEW
-    assert all(gate["passed"] for gate in found["gates"])
-    assert {tuple(each["cohort"].items()) for each in one["found"]} == {tuple(SLOW.items())}
+    project = answer["research"]
+    assert (project["from"][:10], project["at"][:10], project["runs"]) == ("2026-02-24", LAST, 7)
+    [regression] = [row for row in project["found"] if row["phase"] == "launcher_init"]
+    assert (regression["verdict"], regression["state"], regression["cohort"]) == (
+        "regression",
+        "firing",
+        SLOW,
+    )
+    assert (regression["unit"], regression["metric"]) == ("seconds", "phase_seconds")
+    assert regression["before"]["median"] == pytest.approx(100, rel=0.1)
+    assert regression["interval"]["low"] < regression["ratio"] < regression["interval"]["high"]
+    assert [step["what"] for step in regression["steps"]] == ["pending", "firing"]
+    assert [step["at"] for step in regression["steps"]] == [
+        regression["pending_at"],
+        regression["firing_at"],
+    ]
+    assert regression["onset_at"] < regression["pending_at"] < regression["firing_at"]
+    assert regression["resolved_at"] is None
+    assert regression["attribution"]["suspects"][0]["value"] == NEW
+    assert all(gate["passed"] for gate in regression["gates"])
+    assert {tuple(row["cohort"].items()) for row in project["found"]} == {tuple(SLOW.items())}
 
 
-def test_one_day_alone_is_one_run_over_every_project(told: Any) -> None:
-    answer = told("--at", LAST)
+def test_one_day_alone_is_one_run_over_every_project(detect: Any) -> None:
+    answer = detect("--at", LAST)
     assert list(answer) == ["empty", "hanging", "research"]
     assert answer["empty"]["found"] == []
-    assert {each["state"] for each in answer["research"]["found"]} == {"pending"}
-    assert all(one["runs"] == 1 for one in answer.values())
-    before = told("--at", "2026-02-19")
+    assert {row["state"] for row in answer["research"]["found"]} == {"pending"}
+    assert all(project["runs"] == 1 for project in answer.values())
+    before = detect("--at", "2026-02-19")
     assert before["research"]["found"] == []
 
 
-def test_what_hangs_is_told_with_the_age_of_its_phase(told: Any) -> None:
-    [found] = told("--at", LAST, "--project", "hanging")["hanging"]["open_phases"]
-    assert (found["job"], found["phase"], found["stuck"]) == ("hangs", "stalled", True)
-    assert found["seconds"] == 3600
+def test_a_hanging_job_is_listed_with_the_age_of_its_phase(detect: Any) -> None:
+    [open_phase] = detect("--at", LAST, "--project", "hanging")["hanging"]["open_phases"]
+    assert (open_phase["job"], open_phase["phase"], open_phase["stuck"]) == (
+        "hangs",
+        "stalled",
+        True,
+    )
+    assert open_phase["seconds"] == 3600
 
 
 def test_tables_name_what_alerts_its_cause_and_what_cannot_be_seen(ett: Ett, filled: Path) -> None:
@@ -132,7 +148,7 @@ def test_tables_name_what_alerts_its_cause_and_what_cannot_be_seen(ett: Ett, fil
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--project", "nobody"), "no project 'nobody'"),
         (("--at", LAST, "--from", "2026-03-03"), "0 runs"),
@@ -142,11 +158,11 @@ def test_tables_name_what_alerts_its_cause_and_what_cannot_be_seen(ett: Ett, fil
     ],
 )
 def test_what_cannot_be_replayed_is_refused(
-    told: Any, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+    detect: Any, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises((AssertionError, SystemExit)):
-        told(*arguments)
-    assert said in capsys.readouterr().err
+        detect(*arguments)
+    assert message in capsys.readouterr().err
 
 
 def test_the_plan_is_that_of_the_settings() -> None:

@@ -1,4 +1,4 @@
-"""``ett regressions`` against a real server, into whose database a search wrote what it found."""
+"""``ett regressions`` against a real server, whose database holds the findings of a search."""
 
 import json
 import re
@@ -30,7 +30,7 @@ BETTER = finding(Subject(Metric.ETT_RATIO), (), verdict=Verdict.IMPROVEMENT)
 
 
 @dataclass(frozen=True)
-class Found:
+class Regressed:
     """A server, and the ids of what fires there: a slow compile, failures, an improvement."""
 
     server: Server
@@ -42,8 +42,8 @@ class Found:
 @pytest.fixture(scope="module", params=DIALECTS)
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Found]:
-    """Serve what three runs found, on each engine in turn."""
+) -> Iterator[Regressed]:
+    """Serve the findings of three runs, on each engine in turn."""
     folder: Path = tmp_path_factory.mktemp("regressions")
     with new_database(request, folder) as url:
         with closing(open_store(url)) as store:
@@ -52,29 +52,29 @@ def served(
             pending = finding(cohort=(*OF_B, ("model", "rare")))
             searched(store, project_id, NOON + DAY_US, finding(), FAILURES, BETTER, pending)
         with serving(url, folder, ETT_EMBEDDED_WORKER="false") as server:
-            yield Found(server, *ids)
+            yield Regressed(server, *ids)
 
 
 @pytest.fixture(autouse=True)
-def _server_in_the_environment(served: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+def _server_in_the_environment(served: Regressed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETT_URL", served.server.url)
     monkeypatch.setenv("ETT_API_KEY", served.server.key)
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
     capsys.readouterr()
     assert main(["regressions", *arguments]) == code
     return capsys.readouterr().out
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    return json.loads(said(capsys, *arguments, "--json"))
+def printed_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    return json.loads(printed(capsys, *arguments, "--json"))
 
 
 def test_findings_are_listed_in_words_and_as_json(
-    served: Found, capsys: pytest.CaptureFixture[str]
+    served: Regressed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = said(capsys, "list", "--state", "firing", "--verdict", "regression")
+    table = printed(capsys, "list", "--state", "firing", "--verdict", "regression")
     (row,) = [line for line in table.splitlines() if line.startswith(served.compiles)]
     assert re.search(
         r"regression +firing +high +pt2_compile +cluster:a model:llm-70b +8m 06s -> 13m 24s"
@@ -82,29 +82,33 @@ def test_findings_are_listed_in_words_and_as_json(
     )  # fmt: skip
     (row,) = [line for line in table.splitlines() if line.startswith(served.failures)]
     assert "failures_per_gpu_hour  cluster:b" in row
-    found = told(capsys, "list", "--where", "cluster:b", "--sort", "onset_at", "--limit", "10")
-    assert {one["state"] for one in found} == {"firing", "pending"}
-    assert "ett regressions power" in said(capsys, "list", "--phase", "shutdown")
+    rows = printed_json(
+        capsys, "list", "--where", "cluster:b", "--sort", "onset_at", "--limit", "10"
+    )
+    assert {row["state"] for row in rows} == {"firing", "pending"}
+    assert "ett regressions power" in printed(capsys, "list", "--phase", "shutdown")
 
 
 def test_a_list_is_a_gate_of_what_fires_and_is_not_muted(
-    served: Found, capsys: pytest.CaptureFixture[str]
+    served: Regressed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gate = ("list", "--limit", "1", "--fail-on")
-    said(capsys, *gate, "firing", code=3)
-    said(capsys, *gate, "firing", "--phase", "pt2_compile", "--where", "model:rare")
-    said(capsys, *gate, "pending", "--where", "model:rare", code=3)
+    printed(capsys, *gate, "firing", code=3)
+    printed(capsys, *gate, "firing", "--phase", "pt2_compile", "--where", "model:rare")
+    printed(capsys, *gate, "pending", "--where", "model:rare", code=3)
     only_failures = ("--metric", "failures_per_gpu_hour")
-    said(capsys, *gate, "firing", *only_failures, code=3)
-    made = told(capsys, "mute", served.failures, "--for", "6h", "--why", "a drill")
-    assert (made["cohort"], made["phase"]) == ({"cluster": "b"}, None)
-    said(capsys, *gate, "firing", *only_failures)
-    said(capsys, "unmute", made["id"])
-    said(capsys, *gate, "firing", *only_failures, code=3)
+    printed(capsys, *gate, "firing", *only_failures, code=3)
+    mute = printed_json(capsys, "mute", served.failures, "--for", "6h", "--why", "a drill")
+    assert (mute["cohort"], mute["phase"]) == ({"cluster": "b"}, None)
+    printed(capsys, *gate, "firing", *only_failures)
+    printed(capsys, "unmute", mute["id"])
+    printed(capsys, *gate, "firing", *only_failures, code=3)
 
 
-def test_one_is_explained_on_a_screen(served: Found, capsys: pytest.CaptureFixture[str]) -> None:
-    screen = said(capsys, "explain", served.compiles)
+def test_one_is_explained_on_a_screen(
+    served: Regressed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen = printed(capsys, "explain", served.compiles)
     for line in (
         r"pt2_compile in cluster:a model:llm-70b: 8m 06s -> 13m 24s \(x 1.65\)",
         r"regression, firing, since about 2026-02-21 12:00:00 \(UTC\).*, severity high",
@@ -123,61 +127,61 @@ def test_one_is_explained_on_a_screen(served: Found, capsys: pytest.CaptureFixtu
     ):
         assert re.search(f"(?m)^{line}", screen), line
     assert len(screen.splitlines()) <= 50
-    better = said(capsys, "explain", served.better)
+    better = printed(capsys, "explain", served.better)
     assert "improvement, " in better
     assert "to detect" not in better
-    assert told(capsys, "explain", served.compiles)["id"] == served.compiles
+    assert printed_json(capsys, "explain", served.compiles)["id"] == served.compiles
 
 
-def test_what_people_say_is_kept(served: Found, capsys: pytest.CaptureFixture[str]) -> None:
-    line = said(capsys, "acknowledge", served.failures, "--why", "mine")
+def test_what_people_say_is_kept(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
+    line = printed(capsys, "acknowledge", served.failures, "--why", "mine")
     assert line == f"{served.failures} is acknowledged by test.\n"
-    line = said(capsys, "triage", served.failures, "real", "--why", "bad cables")
+    line = printed(capsys, "triage", served.failures, "real", "--why", "bad cables")
     assert line == f"{served.failures} is real.\n"
-    screen = said(capsys, "explain", served.failures)
+    screen = printed(capsys, "explain", served.failures)
     assert "acknowledged by test, triaged as real by test" in screen
     assert re.search(r"triaged_real +test +bad cables", screen)
-    accepted = told(capsys, "accept", served.better, "--why", "larger batches")
+    accepted = printed_json(capsys, "accept", served.better, "--why", "larger batches")
     assert accepted["state"] == "resolved"
 
 
 def test_parts_of_a_project_are_muted_by_name(
-    served: Found, capsys: pytest.CaptureFixture[str]
+    served: Regressed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     until = ("--for", "3d", "--why", "the cache moves")
-    line = said(capsys, "mute", "--where", "cluster:a", "--phase", "pt2_compile", *until)
+    line = printed(capsys, "mute", "--where", "cluster:a", "--phase", "pt2_compile", *until)
     mute = line.split()[0]
     assert "mutes cluster:a, pt2_compile until" in line
-    assert mute in said(capsys, "mutes")
-    assert f"muted by test, {mute} until" in said(capsys, "explain", served.compiles)
-    assert said(capsys, "unmute", mute) == f"{mute} has ended.\n"
-    assert "No mutes." in said(capsys, "mutes")
-    assert told(capsys, "mutes", "--over")[0]["id"] == mute
-    said(capsys, "mute", *until, code=1)
-    said(capsys, "mute", served.compiles, "--all", *until, code=1)
+    assert mute in printed(capsys, "mutes")
+    assert f"muted by test, {mute} until" in printed(capsys, "explain", served.compiles)
+    assert printed(capsys, "unmute", mute) == f"{mute} has ended.\n"
+    assert "No mutes." in printed(capsys, "mutes")
+    assert printed_json(capsys, "mutes", "--over")[0]["id"] == mute
+    printed(capsys, "mute", *until, code=1)
+    printed(capsys, "mute", served.compiles, "--all", *until, code=1)
 
 
-def test_what_could_have_been_seen_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    table = said(capsys, "power")
+def test_the_smallest_detectable_changes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    table = printed(capsys, "power")
     assert table.startswith("research: searched up to 2026-03-02 12:00:00 (UTC), 9 series in 2.0s")
     rows = table.splitlines()[3:]
     assert re.match(r"\(all\) +ett_ratio +14 +28 +x 0.98", rows[0])
     assert re.match(r"cluster:a model:rare +pt2_compile +3 +9 +none", rows[2])
     assert rows[3] == "In 1 of 3 series no change can be detected."
-    assert len(told(capsys, "power", "--where", "model:llm-70b")["power"]) == 1
+    assert len(printed_json(capsys, "power", "--where", "model:llm-70b")["power"]) == 1
 
 
-def test_what_is_refused_says_so(served: Found, capsys: pytest.CaptureFixture[str]) -> None:
-    said(capsys, "explain", "nothing", code=1)
-    said(capsys, "list", "--where", "colour:red", code=1)
-    said(capsys, "triage", served.compiles, "real", "--why", "so", "--key", "ett_x", code=5)
-    said(capsys, "list", "--url", "http://127.0.0.1:1", code=4)
+def test_refusals_are_printed(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "explain", "nothing", code=1)
+    printed(capsys, "list", "--where", "colour:red", code=1)
+    printed(capsys, "triage", served.compiles, "real", "--why", "so", "--key", "ett_x", code=5)
+    printed(capsys, "list", "--url", "http://127.0.0.1:1", code=4)
     with pytest.raises(SystemExit, match="2"):
         main(["regressions", "triage", served.compiles, "perhaps", "--why", "so"])
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("subject", "words"),
     [
         (("stage_seconds", "launcher_init", "pre_train", ""), "launcher_init / pre_train"),
         (
@@ -187,10 +191,10 @@ def test_what_is_refused_says_so(served: Found, capsys: pytest.CaptureFixture[st
         (("failures_per_gpu_hour", "", "", "infra/gpu"), "failures_per_gpu_hour infra/gpu"),
     ],
 )
-def test_what_is_watched_is_named_once(found: tuple[str, ...], words: str) -> None:
-    named = dict(zip(("metric", "phase", "stage", "cause"), found, strict=True))
+def test_what_is_watched_is_named_once(subject: tuple[str, ...], words: str) -> None:
+    named = dict(zip(("metric", "phase", "stage", "cause"), subject, strict=True))
     assert units.subject(named) == words
 
 
-def test_rates_of_failures_are_told_for_a_thousand_gpu_hours() -> None:
+def test_failure_rates_are_shown_for_a_thousand_gpu_hours() -> None:
     assert units.value("failures_per_gpu_hour", 0.0025) == "2.50 per 1,000 GPU-h"

@@ -1,4 +1,4 @@
-"""Cohorts: sizes in powers of two, and what is known of each part of a job."""
+"""Cohorts: sizes in powers of two, and the dimensions of each part of a job."""
 
 import pytest
 
@@ -69,11 +69,11 @@ def test_a_job_of_more_accelerator_hours_than_sums_hold_is_unweighted() -> None:
     def weighs(ledger: JobLedger) -> tuple[bool, int, int]:
         """Return whether it weighs, its unsaved time, and how many jobs ended unweighted."""
         sums = [cell.sums for cell in contribution(ledger).values()]
-        unsaved_us = max(one.get("unsaved_weighted_us", 0) for one in sums)
+        unsaved_us = max(cell_sums.get("unsaved_weighted_us", 0) for cell_sums in sums)
         return (
             is_weighted(ledger),
             unsaved_us,
-            sum(one.get("jobs_ended_unweighted", 0) for one in sums),
+            sum(cell_sums.get("jobs_ended_unweighted", 0) for cell_sums in sums),
         )
 
     assert weighs(failed_after(most_us)) == (True, most_us * MOST_ACCELERATORS, 0)

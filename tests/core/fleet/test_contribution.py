@@ -47,7 +47,7 @@ def sums(cells: Cells) -> Totals:
 
 
 def within_reach(ledger: JobLedger) -> bool:
-    most = max([one.gpus or 0 for one in ledger.attempts], default=0)
+    most = max([attempt.gpus or 0 for attempt in ledger.attempts], default=0)
     return most <= MOST_ACCELERATORS and most * ledger.e2e_us <= MOST_WEIGHTED_US
 
 
@@ -97,8 +97,8 @@ def test_cells_before_the_first_difference_stay_as_they_were(
         if since is None:
             cells = whole
         else:
-            kept = {key: cell for key, cell in cells.items() if key[0] < hour_of(since)}
-            cells = kept | contribution(ledger, since=since)
+            unchanged = {key: cell for key, cell in cells.items() if key[0] < hour_of(since)}
+            cells = unchanged | contribution(ledger, since=since)
         assert cells == whole
         before = ledger
 
@@ -113,10 +113,10 @@ def test_time_lies_in_the_hour_in_which_it_passed(timeline: Timeline) -> None:
             stop = min(segment.end_at, hour_of(at) + HOUR_US)
             passed[hour_of(at)] += stop - at
             at = stop
-    found: Counter[int] = Counter()
+    by_hour: Counter[int] = Counter()
     for (hour, _), cell in contribution(ledger).items():
-        found[hour] += Totals(cell.sums).e2e_us
-    assert found == passed
+        by_hour[hour] += Totals(cell.sums).e2e_us
+    assert by_hour == passed
 
 
 def cells_of(*events: Event, exclusions: tuple[Exclusion, ...] = ()) -> Cells:
@@ -134,8 +134,8 @@ RUN = (
 
 
 def in_hour(cells: Cells, hour: int) -> Cell:
-    (found,) = [cell for (at, _), cell in cells.items() if at == hour * HOUR_US]
-    return found
+    (hour_cell,) = [cell for (at, _), cell in cells.items() if at == hour * HOUR_US]
+    return hour_cell
 
 
 def test_an_hour_gets_its_part_of_a_loop_with_its_accelerators() -> None:
@@ -193,7 +193,7 @@ def test_a_job_that_is_excluded_wholly_leaves_nothing_behind() -> None:
     assert all(cohort.excluded for _, cohort in cells)
 
 
-def test_unknown_accelerators_weigh_nothing_and_are_told() -> None:
+def test_unknown_accelerators_weigh_nothing_and_are_counted() -> None:
     cells = cells_of(started(0), *RUN[1:])
 
     total = sums(cells)
@@ -228,13 +228,13 @@ def test_tokens_lie_in_the_hour_in_which_they_raised_the_jobs_total() -> None:
 
 def test_what_goes_with_accelerators_leaves_out_those_that_are_unknown() -> None:
     report = Progress(id="p", at=1000 * SECOND, step=1, tokens=10, samples=20, flops=1e15)
-    known, unknown = (
+    measured, unknown = (
         sums(contribution(fold([begin, *RUN[1:], report], {}, 10 * HOUR_US)))
         for begin in (RUN[0], started(0))
     )
     measures = ("tokens", "samples", "tokens_known", "samples_known", "teraflops")
 
-    assert [known[name] for name in measures] == [10, 20, 10, 20, 1000]
+    assert [measured[name] for name in measures] == [10, 20, 10, 20, 1000]
     assert [unknown[name] for name in measures] == [10, 20, 0, 0, 0]
 
 
@@ -245,13 +245,18 @@ def test_operations_follow_from_parameters_and_tokens_where_none_are_reported() 
     assert fold([facts, *RUN, report], {}, 0).produced.teraflops == 6 * 10**3
 
 
-def test_a_checkpoint_is_told_with_its_size_and_attempt() -> None:
+def test_a_checkpoint_has_its_size_and_attempt() -> None:
     saved = CheckpointSaved(
         id="s", at=4000 * SECOND, step=7, bytes=12, duration_seconds=1.5, attempt=0
     )
-    (found,) = fold([*RUN, saved], {}, 0).checkpoints
+    (checkpoint,) = fold([*RUN, saved], {}, 0).checkpoints
 
-    assert (found.number, found.step, found.bytes, found.duration_us) == (0, 7, 12, 1_500_000)
+    assert (checkpoint.number, checkpoint.step, checkpoint.bytes, checkpoint.duration_us) == (
+        0,
+        7,
+        12,
+        1_500_000,
+    )
 
 
 def test_time_before_1970_counts_like_any_other() -> None:

@@ -34,8 +34,8 @@ HOURS = Steps(HOUR_US)
 
 def total(ledger: JobLedger, steps: Steps, *exclusions: Exclusion) -> dict[str, int]:
     """Sum up all steps."""
-    found = counter_steps(ledger, steps, exclusions)
-    sums = {key: sum(by_step.values()) for key, by_step in found.items()}
+    steps_by_key = counter_steps(ledger, steps, exclusions)
+    sums = {key: sum(by_step.values()) for key, by_step in steps_by_key.items()}
     return {key: amount for key, amount in sums.items() if amount}
 
 
@@ -53,11 +53,11 @@ def test_what_is_excluded_moves_no_counter(timeline: Timeline, exclusions: list[
     for (hour_at, cohort), cell in contribution(ledger, exclusions).items():
         if not cohort.excluded:
             fleet[hour_at + HOUR_US] += Totals(cell.sums).e2e_us
-    found: Counter[int] = Counter()
+    counted: Counter[int] = Counter()
     for key, by_step in counter_steps(ledger, HOURS, exclusions).items():
         if key.startswith("phase_seconds:"):
-            found.update(by_step)
-    assert +found == +fleet
+            counted.update(by_step)
+    assert +counted == +fleet
 
 
 @settings(max_examples=100)
@@ -85,11 +85,11 @@ def test_the_silent_tail_is_the_last_of_an_attempts_stalled_time() -> None:
         {},
         9000 * SECOND,
     )
-    found = counter_steps(ledger, HOURS)
+    by_key = counter_steps(ledger, HOURS)
 
-    assert found["phase_seconds:stalled"] == {HOUR_US: 200 * SECOND}
+    assert by_key["phase_seconds:stalled"] == {HOUR_US: 200 * SECOND}
     silent = {2 * HOUR_US: 3600 * SECOND, 3 * HOUR_US: 1800 * SECOND}
-    assert found["deducted_seconds:train_loop/stalled"] == silent
+    assert by_key["deducted_seconds:train_loop/stalled"] == silent
     weighted = {at: 4 * us for at, us in silent.items()}
-    assert found["deducted_weighted_seconds:train_loop/stalled"] == weighted
-    assert found["failures:unknown/unknown"] == {3 * HOUR_US: 1}
+    assert by_key["deducted_weighted_seconds:train_loop/stalled"] == weighted
+    assert by_key["failures:unknown/unknown"] == {3 * HOUR_US: 1}

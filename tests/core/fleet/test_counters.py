@@ -1,4 +1,4 @@
-"""What a job counts is its ledger said in other words."""
+"""The counters of a job follow from its ledger."""
 
 from hypothesis import given
 
@@ -13,17 +13,18 @@ from tests.builders.drawn.timelines import Timeline, timelines
 from tests.builders.record import event, progress
 
 
-def category_us(told: JobCounters, category: Category, weight: str = "") -> int:
+def category_us(counters: JobCounters, category: Category, weight: str = "") -> int:
     """Put a category together from gross time and deductions, as readers of /metrics do."""
     phase = "train_loop" if category is Category.EFFECTIVE_TRAINING else category.value
     gross = sum(
         us
-        for key, us in told.sums.items()
+        for key, us in counters.sums.items()
         if key == f"phase{weight}_seconds:{phase}"
         or key.startswith(f"phase{weight}_seconds:{phase}/")
     )
     deducted = {
-        pair: told.sums.get(f"deducted{weight}_seconds:{'/'.join(pair)}", 0) for pair in DEDUCTIONS
+        pair: counters.sums.get(f"deducted{weight}_seconds:{'/'.join(pair)}", 0)
+        for pair in DEDUCTIONS
     }
     out = sum(us for (source, _), us in deducted.items() if source == phase)
     into = sum(us for (_, target), us in deducted.items() if target == category)
@@ -31,34 +32,36 @@ def category_us(told: JobCounters, category: Category, weight: str = "") -> int:
 
 
 def without_running_tails(ledger: JobLedger) -> bool:
-    return not any(one.silent_tail_us for one in ledger.attempts if one.outcome is Outcome.RUNNING)
+    return not any(
+        attempt.silent_tail_us for attempt in ledger.attempts if attempt.outcome is Outcome.RUNNING
+    )
 
 
 @given(timelines)
 def test_gross_time_and_deductions_make_up_each_category(timeline: Timeline) -> None:
     ledger = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
-    told = job_counters(ledger)
-    if not told.sums:
+    counters = job_counters(ledger)
+    if not counters.sums:
         return
-    assert sum(told.sums.get(f"phase_seconds:{phase}", 0) for phase in PHASES) == ledger.e2e_us
+    assert sum(counters.sums.get(f"phase_seconds:{phase}", 0) for phase in PHASES) == ledger.e2e_us
     if not without_running_tails(ledger):
         return
     for category in Category:
         of_category = [share for share in ledger.shares if share.category is category]
-        assert category_us(told, category) == sum(share.us for share in of_category)
+        assert category_us(counters, category) == sum(share.us for share in of_category)
         if is_weighted(ledger):
             weighted_us = sum(share.weighted_us or 0 for share in of_category)
-            assert category_us(told, category, "_weighted") == weighted_us
+            assert category_us(counters, category, "_weighted") == weighted_us
 
 
 def hanging(as_of: int) -> JobLedger:
-    told: list[Event] = [
+    facts: list[Event] = [
         event(AttemptStarted, gpus=8),
         event(SpanOver, NOON + MINUTE, phase=Phase.LAUNCHER_INIT, start=NOON),
         event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
         *(progress(step, NOON + (step + 1) * MINUTE) for step in range(4)),
     ]
-    return fold(told, {}, as_of)
+    return fold(facts, {}, as_of)
 
 
 def test_a_running_silent_tail_is_not_deducted_but_open() -> None:
@@ -76,26 +79,26 @@ def test_an_attempt_that_was_lost_counts_up_to_its_last_sign() -> None:
 
 
 def test_what_is_open_began_where_its_stretch_did() -> None:
-    told = [event(AttemptStarted), event(PhaseStarted, NOON + MINUTE, phase=Phase.LAUNCHER_INIT)]
-    work = open_work(fold(told, {}, NOON + 5 * MINUTE))
+    facts = [event(AttemptStarted), event(PhaseStarted, NOON + MINUTE, phase=Phase.LAUNCHER_INIT)]
+    work = open_work(fold(facts, {}, NOON + 5 * MINUTE))
     assert work.open_since == {"launcher_init": NOON + MINUTE}
     assert work.heard == (NOON + MINUTE,)
 
 
 def test_a_job_that_is_left_out_of_the_fleet_counts_nothing() -> None:
-    told = [event(AttemptStarted, 0), event(AttemptStarted, NOON, attempt=1)]
-    assert job_counters(fold(told, {}, NOON)).sums == {}
+    facts = [event(AttemptStarted, 0), event(AttemptStarted, NOON, attempt=1)]
+    assert job_counters(fold(facts, {}, NOON)).sums == {}
 
 
 def test_a_compile_inside_the_loop_is_one_duration_however_long_it_goes_on() -> None:
-    told: list[Event] = [
+    facts: list[Event] = [
         event(PhaseStarted, phase=Phase.TRAIN_LOOP),
         event(PhaseStarted, NOON + MINUTE, phase=Phase.PT2_COMPILE),
     ]
     for minute in range(2, 9):
-        sums = job_counters(fold(told, {}, NOON + minute * MINUTE)).sums
+        sums = job_counters(fold(facts, {}, NOON + minute * MINUTE)).sums
         assert not any(key.startswith("phase_duration_seconds") for key in sums)
 
-    told.append(event(PhaseEnded, NOON + 9 * MINUTE, phase=Phase.PT2_COMPILE))
-    sums = job_counters(fold(told, {}, NOON + 10 * MINUTE)).sums
+    facts.append(event(PhaseEnded, NOON + 9 * MINUTE, phase=Phase.PT2_COMPILE))
+    sums = job_counters(fold(facts, {}, NOON + 10 * MINUTE)).sums
     assert sums["phase_duration_seconds:pt2_compile#us"] == 8 * MINUTE

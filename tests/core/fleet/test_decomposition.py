@@ -1,4 +1,4 @@
-"""The change of ETT% is told by parts that add up to it, whatever the two windows hold."""
+"""A change of ETT% is split into parts that add up to it, whatever the two windows hold."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -30,23 +30,23 @@ _window = st.dictionaries(st.sampled_from("abcd"), _times, max_size=4)
 windows = st.tuples(_window, _window)
 
 
-def _changes(found: Decomposition[str]) -> dict[tuple[str, Category | None], Fraction]:
-    return {(part.cohort, part.category): part.change for part in found.parts}
+def _changes(decomposition: Decomposition[str]) -> dict[tuple[str, Category | None], Fraction]:
+    return {(part.cohort, part.category): part.change for part in decomposition.parts}
 
 
 def _holds_time(window: Mapping[str, Mapping[Category, int]]) -> bool:
     return any(sum(times.values()) for times in window.values())
 
 
-def test_a_longer_compile_of_one_cohort_is_told_as_that() -> None:
+def test_a_longer_compile_of_one_cohort_is_one_part() -> None:
     base = {"a": {EFFECTIVE: 90, COMPILE: 10}, "b": {EFFECTIVE: 50, WAIT: 50}}
     current = {"a": {EFFECTIVE: 70, COMPILE: 30}, "b": {EFFECTIVE: 50, WAIT: 50}}
 
-    found = decompose(base, current)
+    decomposition = decompose(base, current)
 
     # a is half of the fleet, and 20 % of its time more went into compiling.
-    assert found.change == Fraction(-10, 100)
-    assert found.parts == (
+    assert decomposition.change == Fraction(-10, 100)
+    assert decomposition.parts == (
         ChangePart("a", COMPILE, Fraction(-1, 10), Fraction(10, 100), Fraction(30, 100)),
     )
 
@@ -55,12 +55,12 @@ def test_cohorts_that_only_change_their_size_change_the_mix_and_nothing_else() -
     base = {"a": {EFFECTIVE: 90, COMPILE: 10}, "b": {EFFECTIVE: 50, WAIT: 50}}
     current = {"a": {EFFECTIVE: 90, COMPILE: 10}, "b": {EFFECTIVE: 150, WAIT: 150}}
 
-    found = decompose(base, current)
+    decomposition = decompose(base, current)
 
     # From (90 + 50) / 200 to (90 + 150) / 400; the middle of the fleet is 0.65. A quarter of all
     # weight moved from a, which lies 0.25 above it, to b, which lies 0.15 below.
-    assert found.change == Fraction(-1, 10)
-    assert _changes(found) == {
+    assert decomposition.change == Fraction(-1, 10)
+    assert _changes(decomposition) == {
         ("a", None): Fraction(-1, 4) * Fraction(25, 100),
         ("b", None): Fraction(1, 4) * Fraction(-15, 100),
     }
@@ -70,14 +70,14 @@ def test_a_cohort_that_one_window_does_not_know_is_all_mix() -> None:
     base = {"a": {EFFECTIVE: 80, WAIT: 20}}
     current = {"a": {EFFECTIVE: 80, WAIT: 20}, "new": {EFFECTIVE: 40, COMPILE: 60}}
 
-    found = decompose(base, current)
+    decomposition = decompose(base, current)
 
     # From 0.8 to 0.6, in the middle 0.7: half of the weight moved to a cohort of 0.4.
-    assert _changes(found) == {
+    assert _changes(decomposition) == {
         ("a", None): Fraction(-1, 2) * Fraction(1, 10),
         ("new", None): Fraction(1, 2) * Fraction(-3, 10),
     }
-    assert found.change == Fraction(-2, 10)
+    assert decomposition.change == Fraction(-2, 10)
 
 
 def test_a_window_without_time_is_not_compared() -> None:
@@ -94,23 +94,23 @@ def test_the_parts_sum_to_the_change(drawn: Windows) -> None:
     base, current = drawn
     assume(_holds_time(base) and _holds_time(current))
 
-    found = decompose(base, current)
+    decomposition = decompose(base, current)
 
-    assert sum((part.change for part in found.parts), Fraction(0)) == found.change
+    assert sum((part.change for part in decomposition.parts), Fraction(0)) == decomposition.change
 
 
 @given(windows)
 def test_the_parts_as_they_are_printed_sum_to_the_printed_change(drawn: Windows) -> None:
     base, current = drawn
     assume(_holds_time(base) and _holds_time(current))
-    found = decompose(base, current)
+    decomposition = decompose(base, current)
 
-    told = in_units(found)
+    printed = in_units(decomposition)
 
-    assert sum(told.parts) == told.current - told.base
-    for units, part in zip(told.parts, found.parts, strict=True):
+    assert sum(printed.parts) == printed.current - printed.base
+    for units, part in zip(printed.parts, decomposition.parts, strict=True):
         assert abs(units - part.change * UNITS) < 1
-    assert abs(told.base - found.base * UNITS) <= Fraction(1, 2)
+    assert abs(printed.base - decomposition.base * UNITS) <= Fraction(1, 2)
 
 
 @settings(max_examples=30)
@@ -127,14 +127,14 @@ def test_the_order_of_cohorts_changes_nothing(drawn: Windows, chance: Random) ->
 @settings(max_examples=30)
 @given(windows, st.integers(1, 1000), st.integers(1, 1000))
 def test_how_much_time_a_window_holds_in_all_changes_nothing(
-    drawn: Windows, one: int, other: int
+    drawn: Windows, first: int, second: int
 ) -> None:
     scaled = [
         {
             cohort: {category: us * factor for category, us in times.items()}
             for cohort, times in window.items()
         }
-        for window, factor in zip(drawn, (one, other), strict=True)
+        for window, factor in zip(drawn, (first, second), strict=True)
     ]
 
     assert _changes(decompose(*scaled)) == _changes(decompose(*drawn))

@@ -57,10 +57,10 @@ def test_a_quantile_is_within_two_percent_of_the_nearest_rank(
 ) -> None:
     rank = max(1, -int(-q * len(durations) // 1))
     exact = sorted(durations)[rank - 1]
-    found = tally_of(durations).quantile(q)
+    estimate = tally_of(durations).quantile(q)
 
-    assert found is not None
-    assert abs(found - exact) <= 0.02 * exact
+    assert estimate is not None
+    assert abs(estimate - exact) <= 0.02 * exact
 
 
 def test_lognormal_durations_keep_their_quantiles() -> None:
@@ -75,11 +75,11 @@ def test_lognormal_durations_keep_their_quantiles() -> None:
 
 
 @given(st.lists(_durations), st.lists(_durations))
-def test_what_was_added_can_be_taken_out_again(one: list[int], other: list[int]) -> None:
-    both = tally_of(one) + tally_of(other)
+def test_what_was_added_can_be_taken_out_again(durations: list[int], other: list[int]) -> None:
+    both = tally_of(durations) + tally_of(other)
 
-    assert both == tally_of(one + other)
-    assert both - tally_of(other) == tally_of(one)
+    assert both == tally_of(durations + other)
+    assert both - tally_of(other) == tally_of(durations)
 
 
 def test_no_durations_have_no_quantile_and_no_mean() -> None:

@@ -21,9 +21,11 @@ FAILED_AND_RESUMED = (
 
 def counted(*events: Event) -> list[tuple[str, int, int]]:
     """Return name, instant and length, both in seconds, of all that is counted."""
-    found = [one for one in instant_amounts(fold(events, {}, 10**12)) if one.tally]
+    amounts = [amount for amount in instant_amounts(fold(events, {}, 10**12)) if amount.tally]
     return sorted(
-        (one.tally[0], one.at // SECOND, one.tally[2] // SECOND) for one in found if one.tally
+        (amount.tally[0], amount.at // SECOND, amount.tally[2] // SECOND)
+        for amount in amounts
+        if amount.tally
     )
 
 
@@ -50,7 +52,7 @@ def test_a_phase_that_is_not_over_is_not_counted() -> None:
     events = (started(0), span(Phase.LAUNCHER_INIT, 0, 60))
     ledger = fold(events, {}, 60 * SECOND)
 
-    tallies = [one.tally for one in instant_amounts(ledger) if one.tally]
+    tallies = [amount.tally for amount in instant_amounts(ledger) if amount.tally]
     assert [tally for tally in tallies if "phase" in tally[0]] == []
 
 

@@ -28,23 +28,23 @@ def _folded(timeline: Timeline) -> JobLedger:
 
 def _summed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
     sums: Sums = {}
-    for cohort, one in time_in_window(ledger, EVER, exclusions):
-        us = one.end_at - one.start_at
-        found = sums.setdefault(cohort, Counter())
-        found[f"{one.category}_us"] += us
-        found[f"{one.category}_weighted_us"] += us * one.gpus
-        found["gpu_us"] += us * one.gpus * one.held
-    return {cohort: +found for cohort, found in sums.items()}
+    for cohort, owned in time_in_window(ledger, EVER, exclusions):
+        us = owned.end_at - owned.start_at
+        cohort_sums = sums.setdefault(cohort, Counter())
+        cohort_sums[f"{owned.category}_us"] += us
+        cohort_sums[f"{owned.category}_weighted_us"] += us * owned.gpus
+        cohort_sums["gpu_us"] += us * owned.gpus * owned.held
+    return {cohort: +cohort_sums for cohort, cohort_sums in sums.items()}
 
 
 def _contributed(ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Sums:
-    names = [f"{each}{suffix}" for each in Category for suffix in ("_us", "_weighted_us")]
+    names = [f"{category}{suffix}" for category in Category for suffix in ("_us", "_weighted_us")]
     sums: Sums = {}
     for (_, cohort), cell in contribution(ledger, exclusions).items():
-        found = sums.setdefault(cohort, Counter())
-        found.update({name: cell.sums.get(name, 0) for name in names})
-        found["gpu_us"] += Totals(cell.sums).gpu_us
-    return {cohort: +found for cohort, found in sums.items() if +found}
+        cohort_sums = sums.setdefault(cohort, Counter())
+        cohort_sums.update({name: cell.sums.get(name, 0) for name in names})
+        cohort_sums["gpu_us"] += Totals(cell.sums).gpu_us
+    return {cohort: +cohort_sums for cohort, cohort_sums in sums.items() if +cohort_sums}
 
 
 @settings(max_examples=40, deadline=None)
@@ -68,7 +68,7 @@ def _queues(timeline: Timeline) -> bool:
 
 @settings(max_examples=40, deadline=None)
 @given(timeline=timelines)
-def test_waits_are_told_from_what_is_stored_as_the_fold_tells_them(timeline: Timeline) -> None:
+def test_waits_from_stored_rows_are_those_of_the_fold(timeline: Timeline) -> None:
     ledger = _folded(timeline)
 
     again = with_waits(replace(ledger, waits=())).waits
@@ -77,8 +77,8 @@ def test_waits_are_told_from_what_is_stored_as_the_fold_tells_them(timeline: Tim
         again = tuple(wait._replace(held=False) for wait in again)
     else:
         assert again == ledger.waits
-    assert sum(one.end_at - one.start_at for one in again) == sum(
-        one.end_at - one.start_at for one in ledger.waits
+    assert sum(wait.end_at - wait.start_at for wait in again) == sum(
+        wait.end_at - wait.start_at for wait in ledger.waits
     )
 
 
@@ -97,9 +97,9 @@ def test_a_window_cuts_what_lies_across_its_edges_and_waiting_holds_nothing() ->
         as_of=1_000 * SECOND,
     )
 
-    found = [one for _, one in time_in_window(ledger, (50 * SECOND, 200 * SECOND))]
+    owned = [part for _, part in time_in_window(ledger, (50 * SECOND, 200 * SECOND))]
 
-    assert sorted(found) == [
+    assert sorted(owned) == [
         (50 * SECOND, 100 * SECOND, Category.LAUNCHER_INIT, Period.STARTING, 0, 0, 8, True),
         (100 * SECOND, 160 * SECOND, Category.RESTART_WAIT, Period.STARTING, None, 0, 8, False),
         (160 * SECOND, 180 * SECOND, Category.SCHEDULING, Period.STARTING, 1, 1, 4, False),

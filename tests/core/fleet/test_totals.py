@@ -22,21 +22,21 @@ _totals = st.builds(
 
 
 @given(_totals, _totals, _totals)
-def test_the_order_of_adding_does_not_matter(one: Totals, two: Totals, three: Totals) -> None:
-    assert (one + two) + three == three + (two + one)
+def test_the_order_of_adding_does_not_matter(first: Totals, second: Totals, third: Totals) -> None:
+    assert (first + second) + third == third + (second + first)
 
 
 @given(_totals)
-def test_nothing_changes_nothing(one: Totals) -> None:
-    assert one + Totals.ZERO == one
+def test_nothing_changes_nothing(totals: Totals) -> None:
+    assert totals + Totals.ZERO == totals
 
 
 @given(_totals, _totals)
-def test_what_was_added_can_be_taken_out(one: Totals, two: Totals) -> None:
-    left = one + two - two
+def test_what_was_added_can_be_taken_out(first: Totals, second: Totals) -> None:
+    left = first + second - second
 
-    assert left.sums == one.sums
-    assert all(left.tally(name) == one.tally(name) for name in left.tallies)
+    assert left.sums == first.sums
+    assert all(left.tally(name) == first.tally(name) for name in left.tallies)
 
 
 def test_the_headline_weighs_by_accelerators_and_the_other_does_not() -> None:

@@ -1,4 +1,4 @@
-"""What one attempt's own events say, batch after batch."""
+"""The events of one attempt, batch after batch."""
 
 from ett_service.core.events import (
     AttemptEnded,

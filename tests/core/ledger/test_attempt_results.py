@@ -1,4 +1,4 @@
-"""What is said of one attempt."""
+"""The results of one attempt."""
 
 from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobEnded
 from ett_service.core.ledger.fold import fold

@@ -43,7 +43,7 @@ def test_without_a_restore_a_later_attempt_goes_on_from_the_last_checkpoint() ->
     assert ledger.attempts[1].basis is Basis.STEPS
 
 
-def test_a_restore_says_from_where_it_goes_on() -> None:
+def test_a_restore_names_the_step_from_which_training_goes_on() -> None:
     restored = CheckpointRestored(id="r", at=58 * SECOND, attempt=1, step=5)
     ledger = _ledger(
         *_first_attempt(), restored, span(LOOP, 60, 100, 1), progress(100, 7, 1),
@@ -68,8 +68,10 @@ def test_of_two_attempts_alive_the_later_owns_the_time() -> None:
         started(40, 1), span(Phase.EVALUATION, 40, 60, 1), ended(60, Outcome.COMPLETED, 1),
     )  # fmt: skip
 
-    assert [(one.start_at // SECOND, one.end_at // SECOND, one.number) for one in ledger.segments] \
-        == [(0, 40, 0), (40, 60, 1), (60, 100, 0)]  # fmt: skip
+    assert [
+        (segment.start_at // SECOND, segment.end_at // SECOND, segment.number)
+        for segment in ledger.segments
+    ] == [(0, 40, 0), (40, 60, 1), (60, 100, 0)]
 
 
 def test_a_running_loop_that_went_silent_stalls_after_twice_its_mean_gap() -> None:
@@ -99,16 +101,16 @@ def test_an_attempt_that_completed_has_no_silent_tail() -> None:
 @settings(max_examples=100, deadline=None)
 @given(timeline=timelines)
 def test_what_is_drawn_of_attempts_writes_nothing_into_them(timeline: Timeline) -> None:
-    clocks, roster = Clocks(), Attempts()
+    clocks, attempts = Clocks(), Attempts()
     clocks.admit(timeline.events, timeline.offsets)
-    roster.add(timeline.events, clocks)
-    tracks = roster.in_order()
+    attempts.add(timeline.events, clocks)
+    tracks = attempts.in_order()
     before = pickle.dumps(tracks)
 
-    as_of = max(timeline.as_of, roster.last_event_at)
-    bounds = lifetimes(tracks, roster.job_ends, as_of, roster.last_sign_at, timeline.limits)
-    picture = job_segments(bounds, defaultdict(AttemptSegments))
-    for part in picture.parts:
+    as_of = max(timeline.as_of, attempts.last_event_at)
+    bounds = lifetimes(tracks, attempts.job_ends, as_of, attempts.last_sign_at, timeline.limits)
+    ownership = job_segments(bounds, defaultdict(AttemptSegments))
+    for part in ownership.parts:
         gaps(part.own, part.painting)
 
     assert pickle.dumps(tracks) == before
@@ -122,6 +124,6 @@ def test_a_compile_left_open_ends_with_progress_only_inside_a_loop() -> None:
 
     assert _seconds(outside, Category.PT2_COMPILE, 0) == 40
     assert _seconds(inside, Category.RECOMPILE, 0) == 10
-    assert [one.end_at for one in inside.quality.gaps if one.event_id == steps[1].id] == [
+    assert [gap.end_at for gap in inside.quality.gaps if gap.event_id == steps[1].id] == [
         30 * SECOND
     ]

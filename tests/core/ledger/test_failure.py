@@ -92,7 +92,7 @@ def test_a_kill_from_outside_is_not_blamed_on_anyone() -> None:
         assert verdict.evidence.rule == "killed"
 
 
-def test_the_schedulers_word_tells_why_a_process_was_killed() -> None:
+def test_the_state_of_the_scheduler_explains_why_a_process_was_killed() -> None:
     verdict = judged(ended(1, rank=0, signal=9), ended(3, scheduler_state="OUT_OF_MEMORY"))
 
     assert (verdict.cause, verdict.evidence.rule) == (Cause.OOM, "slurm_out_of_memory")
@@ -100,10 +100,10 @@ def test_the_schedulers_word_tells_why_a_process_was_killed() -> None:
 
 
 def test_what_was_reported_stands_against_every_rule() -> None:
-    told = ended(
+    attempt_ended = ended(
         1, message="CUDA out of memory", origin=Origin.INFRA, cause=Cause.SCHEDULER_TIMEOUT
     )
-    verdict = judged(told)
+    verdict = judged(attempt_ended)
 
     assert (verdict.origin, verdict.cause) == (Origin.INFRA, Cause.SCHEDULER_TIMEOUT)
     assert verdict.evidence.rule == "reported"
@@ -126,7 +126,7 @@ def test_a_reported_origin_leaves_the_cause_to_the_rules() -> None:
     )
 
 
-def test_a_preempted_attempt_is_the_schedulers_whatever_else_was_said() -> None:
+def test_a_preempted_attempt_is_the_schedulers_whatever_else_was_reported() -> None:
     verdict = judged(
         ended(outcome=Outcome.PREEMPTED, origin=Origin.USER, cause=Cause.OOM, exit_code=1)
     )

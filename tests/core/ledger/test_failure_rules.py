@@ -1,4 +1,4 @@
-"""The table itself: its examples, its size, and that the page for people says the same."""
+"""The table itself: its examples, its size, and its documentation."""
 
 from pathlib import Path
 from time import process_time
@@ -14,15 +14,15 @@ PAGE = Path(__file__).parents[3] / "docs" / "howto" / "failure-rules.md"
 
 
 def matched(rule: Rule, seen: str) -> str | None:
-    """Name the rule that speaks where *seen* is what *rule* looks at."""
+    """Name the rule that matches *seen* in the field that *rule* reads."""
     number = int(seen) if rule.looks_at in ("signal", "exit") else None
-    found = first_match(
+    verdict = first_match(
         seen if rule.looks_at == "text" else "",
         seen if rule.looks_at == "state" else "",
         None,
         number,
     )
-    return None if found is None else RULES[found[0]].name
+    return None if verdict is None else RULES[verdict[0]].name
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -60,10 +60,10 @@ def test_rules_come_in_the_order_of_their_strength() -> None:
     ],
 )
 def test_exit_codes_are_read_as_the_signals_that_they_stand_for(code: int, rule: str) -> None:
-    found = first_match("", "", None, code)
+    verdict = first_match("", "", None, code)
 
-    assert found is not None
-    assert (RULES[found[0]].name, found[1]) == (rule, f"exit_code={code}")
+    assert verdict is not None
+    assert (RULES[verdict[0]].name, verdict[1]) == (rule, f"exit_code={code}")
 
 
 @pytest.mark.parametrize("code", [0, 3, 128, 200])
@@ -86,11 +86,11 @@ def test_other_exit_codes_say_nothing(code: int) -> None:
         ("CANCELLED+", "slurm_cancelled"),
     ],
 )
-def test_slurm_states_are_known_in_full_and_as_sacct_cuts_them(state: str, rule: str) -> None:
-    found = first_match("", state, None, None)
+def test_slurm_states_are_matched_in_full_and_as_sacct_cuts_them(state: str, rule: str) -> None:
+    verdict = first_match("", state, None, None)
 
-    assert found is not None
-    assert RULES[found[0]].name == rule
+    assert verdict is not None
+    assert RULES[verdict[0]].name == rule
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_each_xid_goes_to_who_can_mend_it(xid: int, rule: str | None) -> None:
         f"xid {xid}",
     )
     for line in lines:
-        found = first_match(line, "", None, None)
+        verdict = first_match(line, "", None, None)
 
-        assert (None if found is None else RULES[found[0]].name) == rule
+        assert (None if verdict is None else RULES[verdict[0]].name) == rule
 
 
 def test_no_message_however_long_keeps_a_fold_waiting() -> None:

@@ -13,7 +13,7 @@ from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.record import event
 
 FIRST, SECOND_TRY, LAST = (AttemptKey("8041", attempt, 0) for attempt in range(3))
-SAID = FailureVerdict(
+VERDICT = FailureVerdict(
     Origin.INFRA, Cause.NETWORK, "the switch was down", "ett_00000000", NOON + HOUR
 )
 
@@ -37,10 +37,10 @@ def thrice() -> JobLedger:
     return fold(events, {}, NOON + HOUR)
 
 
-def test_a_verdict_stands_in_place_of_the_rules_and_keeps_what_they_said() -> None:
+def test_a_verdict_outranks_the_rules_and_keeps_their_evidence() -> None:
     ledger = thrice()
 
-    judged = corrected(ledger, {FIRST: SAID})
+    judged = corrected(ledger, {FIRST: VERDICT})
 
     first, *others = judged.attempts
     assert (first.origin, first.cause) == (Origin.INFRA, Cause.NETWORK)
@@ -56,7 +56,7 @@ def test_a_verdict_on_what_did_not_fail_or_is_not_there_changes_nothing() -> Non
     ledger = thrice()
 
     for key in (SECOND_TRY, LAST, AttemptKey("", 0, 0)):
-        assert corrected(ledger, {key: SAID}) == ledger
+        assert corrected(ledger, {key: VERDICT}) == ledger
 
 
 def test_without_a_verdict_the_ledger_is_the_same_object() -> None:
@@ -85,10 +85,11 @@ def test_only_origins_causes_and_what_counts_them_ever_change(
     judged = corrected(ledger, verdicts)
 
     assert judged.infra_failures == sum(
-        one.outcome in FAILURES and one.origin in INFRA_ORIGINS for one in judged.attempts
+        attempt.outcome in FAILURES and attempt.origin in INFRA_ORIGINS
+        for attempt in judged.attempts
     )
     undone = tuple(
-        replace(one, verdict=None, origin=was.origin, cause=was.cause)
-        for one, was in zip(judged.attempts, ledger.attempts, strict=True)
+        replace(attempt, verdict=None, origin=was.origin, cause=was.cause)
+        for attempt, was in zip(judged.attempts, ledger.attempts, strict=True)
     )
     assert replace(judged, attempts=undone, infra_failures=ledger.infra_failures) == ledger

@@ -16,7 +16,7 @@ def test_a_job_of_no_events_has_no_time() -> None:
     assert ledger.started_at is None
 
 
-def test_a_finished_job_says_the_same_whoever_reads_it_and_when() -> None:
+def test_a_finished_job_reads_the_same_at_any_later_instant() -> None:
     events = [started(0), span(Phase.TRAIN_LOOP, 5, 50), ended(60, Outcome.COMPLETED)]
 
     assert fold(events, {}, 60 * SECOND) == fold(events, {}, 10**9 * SECOND)
@@ -44,8 +44,10 @@ def test_an_event_at_the_open_end_changes_only_the_open_end() -> None:
 
     assert forward.changed_from is not None
     assert forward.changed_from > 200 * SECOND
-    kept = [one for one in before.segments if one.start_at < forward.changed_from]
-    assert kept == [one for one in after.segments if one.start_at < forward.changed_from]
+    unchanged = [segment for segment in before.segments if segment.start_at < forward.changed_from]
+    assert unchanged == [
+        segment for segment in after.segments if segment.start_at < forward.changed_from
+    ]
     assert after == fold([started(0), loop, *saves, *steps, progress(400, 40)], {}, 0)
 
 
@@ -56,7 +58,7 @@ def test_an_older_fact_does_not_fold_forward() -> None:
     assert not forward.add([progress(15, 9)], {})
 
 
-def test_what_only_says_that_it_lives_always_folds_forward() -> None:
+def test_heartbeats_always_fold_forward() -> None:
     forward = JobFold()
     forward.add([started(0), progress(10, 1), progress(20, 2)], {})
 

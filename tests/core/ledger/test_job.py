@@ -35,7 +35,9 @@ def test_a_recovery_that_has_not_reached_a_loop_is_open() -> None:
     ledger = _ledger(started(0), span(LOOP, 0, 50), ended(50, Outcome.FAILED), started(60, 1),
                      as_of_s=65)  # fmt: skip
 
-    assert [(one.resumed, one.us) for one in ledger.recoveries] == [(None, 15 * SECOND)]
+    assert [(recovery.resumed, recovery.us) for recovery in ledger.recoveries] == [
+        (None, 15 * SECOND)
+    ]
 
 
 def test_repeated_time_stands_beside_the_recovery_not_in_it() -> None:

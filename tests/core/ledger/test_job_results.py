@@ -32,7 +32,7 @@ def test_a_cycle_without_a_size_has_that_of_the_cycle_before_not_the_jobs() -> N
     facts = JobFacts(id="j", at=0, gpus=64)
     ledger = _ledger(facts, _cycle(0, 0, 8), _end(10, 0), _cycle(10, 1), _end(20, 1))
 
-    assert [one.gpus for one in ledger.attempts] == [8, 8]
+    assert [attempt.gpus for attempt in ledger.attempts] == [8, 8]
 
 
 def test_the_wait_between_cycles_of_one_allocation_is_held() -> None:

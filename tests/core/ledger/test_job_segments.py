@@ -73,7 +73,7 @@ def test_the_checkpoint_that_outlasts_its_loop_ends_the_training_at_the_loops_en
     )  # fmt: skip
 
     assert [
-        (one.start_at // SECOND, one.period)
-        for one in ledger.segments
-        if one.category is Category.CHECKPOINT_BLOCKING
+        (segment.start_at // SECOND, segment.period)
+        for segment in ledger.segments
+        if segment.category is Category.CHECKPOINT_BLOCKING
     ] == [(15, Period.TRAINING), (20, Period.ENDING)]

@@ -30,13 +30,15 @@ def test_after_a_quarter_of_an_hour_of_silence_it_is_lost_where_it_was_last_hear
     ledger = _ledger(started(0), _beat(10), as_of_s=15 * MINUTE + 10)
 
     assert ledger.state is JobState.INTERRUPTED
-    assert [(one.outcome, one.ended_at) for one in ledger.attempts] == [(Outcome.LOST, 10 * SECOND)]
+    assert [(attempt.outcome, attempt.ended_at) for attempt in ledger.attempts] == [
+        (Outcome.LOST, 10 * SECOND)
+    ]
 
 
 def test_a_later_attempt_that_begins_ends_the_one_before_at_once() -> None:
     ledger = _ledger(started(0), _beat(10), started(20, attempt=1), as_of_s=30)
 
-    assert [one.outcome for one in ledger.attempts] == [Outcome.LOST, Outcome.RUNNING]
+    assert [attempt.outcome for attempt in ledger.attempts] == [Outcome.LOST, Outcome.RUNNING]
     assert ledger.attempts[0].ended_at == 10 * SECOND
 
 
@@ -45,7 +47,7 @@ def test_a_job_ended_ends_what_still_runs_with_its_outcome() -> None:
     ledger = _ledger(started(0), _beat(10), over)
 
     assert ledger.state is JobState.FINISHED
-    assert [(one.outcome, one.ended_at) for one in ledger.attempts] == [
+    assert [(attempt.outcome, attempt.ended_at) for attempt in ledger.attempts] == [
         (Outcome.CANCELLED, 50 * SECOND)
     ]
 
@@ -64,7 +66,9 @@ def test_a_rank_that_fails_while_the_stream_goes_on_gives_the_cause_but_not_the_
     )
     ledger = _ledger(started(0), failed, progress(12, 1), as_of_s=20 * MINUTE)
 
-    assert [(one.outcome, one.origin) for one in ledger.attempts] == [(Outcome.LOST, Origin.INFRA)]
+    assert [(attempt.outcome, attempt.origin) for attempt in ledger.attempts] == [
+        (Outcome.LOST, Origin.INFRA)
+    ]
 
 
 @pytest.mark.parametrize(("later_s", "outcome"), [(70, Outcome.PREEMPTED), (71, Outcome.FAILED)])
@@ -75,7 +79,7 @@ def test_a_preemption_within_a_minute_explains_the_failure(
         started(0), ended(10, Outcome.FAILED), ended(later_s, Outcome.PREEMPTED), as_of_s=90
     )
 
-    assert [one.outcome for one in ledger.attempts] == [outcome]
+    assert [attempt.outcome for attempt in ledger.attempts] == [outcome]
     assert ledger.attempts[0].ended_at == later_s * SECOND
 
 

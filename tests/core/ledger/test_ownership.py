@@ -1,11 +1,11 @@
-"""Painting spans into segments without holes, from the anchor on."""
+"""Ownership: spans become segments without holes, from the anchor on."""
 
 from ett_service.core.ledger.ownership import Ownership, OwnershipInputs
 from ett_service.core.ledger.spans import NEVER, Span
 from ett_service.core.words import Category, Phase
 
 
-def _scene(end: int, **changes: object) -> OwnershipInputs:
+def _inputs(end: int, **changes: object) -> OwnershipInputs:
     members: dict[str, object] = {
         "windows": [(0, end)],
         "loops": [(0, end)],
@@ -32,7 +32,7 @@ def _pieces(spans: list[Span], scene: OwnershipInputs) -> list[tuple[int, int, C
 def test_the_span_that_began_most_recently_owns_the_instant() -> None:
     loop, save = _span(Phase.TRAIN_LOOP, 0, None), _span(Phase.CHECKPOINT_BLOCKING, 10, 14)
 
-    assert _pieces([loop, save], _scene(20)) == [
+    assert _pieces([loop, save], _inputs(20)) == [
         (0, 10, Category.EFFECTIVE_TRAINING),
         (10, 14, Category.CHECKPOINT_BLOCKING),
         (14, 20, Category.EFFECTIVE_TRAINING),
@@ -40,7 +40,7 @@ def test_the_span_that_began_most_recently_owns_the_instant() -> None:
 
 
 def test_what_no_span_covers_is_unattributed() -> None:
-    assert _pieces([_span(Phase.SHUTDOWN, 5, 8)], _scene(10)) == [
+    assert _pieces([_span(Phase.SHUTDOWN, 5, 8)], _inputs(10)) == [
         (0, 5, Category.UNATTRIBUTED),
         (5, 8, Category.SHUTDOWN),
         (8, 10, Category.UNATTRIBUTED),
@@ -48,7 +48,7 @@ def test_what_no_span_covers_is_unattributed() -> None:
 
 
 def test_the_silent_tail_goes_before_what_is_repeated() -> None:
-    scene = _scene(20, repeats=[(0, 15)], stalled_from=12)
+    scene = _inputs(20, repeats=[(0, 15)], stalled_from=12)
 
     assert _pieces([_span(Phase.TRAIN_LOOP, 0, None)], scene) == [
         (0, 12, Category.REPEATED_TRAINING),
@@ -59,7 +59,7 @@ def test_the_silent_tail_goes_before_what_is_repeated() -> None:
 def test_without_steps_the_first_loop_time_is_repeated() -> None:
     loop, evaluation = _span(Phase.TRAIN_LOOP, 0, None), _span(Phase.EVALUATION, 4, 10)
 
-    assert _pieces([loop, evaluation], _scene(20, repeat_budget_us=6)) == [
+    assert _pieces([loop, evaluation], _inputs(20, repeat_budget_us=6)) == [
         (0, 4, Category.REPEATED_TRAINING),
         (4, 10, Category.EVALUATION),
         (10, 12, Category.REPEATED_TRAINING),
@@ -70,7 +70,7 @@ def test_without_steps_the_first_loop_time_is_repeated() -> None:
 def test_a_compile_after_the_first_progress_is_a_recompile() -> None:
     compiles = [_span(Phase.PT2_COMPILE, begin, begin + 2) for begin in (2, 12)]
 
-    painted = _pieces([_span(Phase.TRAIN_LOOP, 0, None), *compiles], _scene(20, first_progress=10))
+    painted = _pieces([_span(Phase.TRAIN_LOOP, 0, None), *compiles], _inputs(20, first_progress=10))
 
     assert [category for _, _, category in painted if "compile" in category] == [
         Category.PT2_COMPILE,
@@ -84,9 +84,9 @@ def test_painting_on_from_the_anchor_equals_painting_from_nothing() -> None:
     canvas, spans = Ownership(), [loop]
     for save in saves:
         spans.append(save)
-        canvas.paint(spans, _scene(save.begin + 5))
+        canvas.paint(spans, _inputs(save.begin + 5))
     fresh = Ownership()
-    fresh.paint(spans, _scene(1995))
+    fresh.paint(spans, _inputs(1995))
 
     assert canvas.anchored_at > 1700
     assert (canvas.pieces, canvas.totals) == (fresh.pieces, fresh.totals)

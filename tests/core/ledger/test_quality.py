@@ -16,7 +16,7 @@ def _begin(at_s: int, phase: Phase) -> Event:
     return PhaseStarted(id=f"b{at_s}", at=at_s * SECOND, phase=phase)
 
 
-def test_an_inferred_end_names_the_event_that_it_was_told_from() -> None:
+def test_an_inferred_end_names_the_event_that_it_rests_on() -> None:
     events = (_begin(0, Phase.SCHEDULING), _begin(10, Phase.HARDWARE_SETUP))
     quality = _ledger(*events, ended(20, Outcome.FAILED)).quality
     first, second = (gap for gap in quality.gaps if gap.kind == "inferred_end")

@@ -1,4 +1,4 @@
-"""Which stretches repeat what the job had done before."""
+"""Which time repeats what the job had done before."""
 
 from ett_service.core.ledger.ownership import RepeatedTraining, points
 from ett_service.core.ledger.spans import NEVER
@@ -46,12 +46,18 @@ def test_a_step_back_without_a_restore_repeats_the_whole_stretch() -> None:
 def test_a_restore_outside_a_loop_counts_at_the_start_of_the_next() -> None:
     loops = [(100, 200), (300, 400)]
 
-    found = points([], [(50, 7, "a"), (150, 8, "b"), (200, 9, "c"), (450, 10, "d")], None, loops)
+    restore_points = points(
+        [], [(50, 7, "a"), (150, 8, "b"), (200, 9, "c"), (450, 10, "d")], None, loops
+    )
 
-    assert [(at, step) for at, _, _, _, step in found] == [(100, 7), (150, 8), (300, 9)]
+    assert [(at, step) for at, _, _, _, step in restore_points] == [(100, 7), (150, 8), (300, 9)]
 
 
 def test_on_one_instant_the_implied_point_comes_first_and_progress_before_a_restore() -> None:
-    found = points([(100, 3, "p")], [(100, 1, "r")], (100, 2), [(100, 200)])
+    restore_points = points([(100, 3, "p")], [(100, 1, "r")], (100, 2), [(100, 200)])
 
-    assert [(step, restored) for *_, restored, step in found] == [(2, True), (3, False), (1, True)]
+    assert [(step, restored) for *_, restored, step in restore_points] == [
+        (2, True),
+        (3, False),
+        (1, True),
+    ]

@@ -86,7 +86,7 @@ def test_progress_ends_what_stops_the_loop_and_compiles_inside_it(
     track = AttemptEvents(("", 0, 0))
     began = PhaseStarted(id="s", at=10, phase=phase)
     steps = [Progress(id=name, at=at, step=at) for name, at in (("p", 10), ("q", 30))]
-    track.add([(each.at, True, each.id, each.at, each) for each in (began, *steps)])
+    track.add([(fact.at, True, fact.id, fact.at, fact) for fact in (began, *steps)])
 
     (span,) = track.loose
     assert (span.limit, track.in_loop.get(span)) == (limit, in_loop)

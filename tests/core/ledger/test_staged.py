@@ -58,12 +58,12 @@ def test_an_attempts_end_cuts_a_stage() -> None:
     assert sums(*RUN, late)[-1].inclusive_us == 10 * SECOND
 
 
-def test_stages_sum_as_the_page_of_stages_tells_them() -> None:
+def test_stages_sum_as_on_the_page_of_stages() -> None:
     ledger = fold(RUN, {}, 10**12)
-    told = stage_times(rank_spans(RUN, {}, ledger), ledger)
+    times = stage_times(rank_spans(RUN, {}, ledger), ledger)
 
-    assert [one.inclusive_us for one in told if one.stage] == [
-        one.inclusive_us for one in sums(*RUN)
+    assert [time.inclusive_us for time in times if time.stage] == [
+        total.inclusive_us for total in sums(*RUN)
     ]
 
 
@@ -95,7 +95,7 @@ def test_of_stages_over_the_same_time_the_last_by_name_owns_it_in_any_order_of_a
         for event in (started(0), *order):
             assert job.add([event], {})
 
-        owned = {one.stage: one.exclusive_us for one in job.ledger(10**9).attempts[0].stages}
+        owned = {stage.stage: stage.exclusive_us for stage in job.ledger(10**9).attempts[0].stages}
         assert owned == {"aot_dispatch": 0, "dynamo": 0, "inductor": 60 * SECOND}
 
 
@@ -111,7 +111,7 @@ def test_of_stages_over_the_same_time_the_last_by_name_owns_it_in_any_order_of_a
 def test_self_time_goes_to_what_began_last(
     spans: list[tuple[int, int, str]], expected: dict[str, int]
 ) -> None:
-    found: dict[str, int] = {}
+    by_key: dict[str, int] = {}
     for key, us in self_times(spans):
-        found[key] = found.get(key, 0) + us
-    assert found == expected
+        by_key[key] = by_key.get(key, 0) + us
+    assert by_key == expected

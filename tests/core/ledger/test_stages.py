@@ -18,7 +18,9 @@ def _edge(kind: type[Event], at_s: int, stage: str | None = None, rank: int | No
     )  # fmt: skip
 
 
-def _told(begin_s: int, end_s: int | None, stage: str | None = None, rank: int = 0) -> list[Event]:
+def _stage_events(
+    begin_s: int, end_s: int | None, stage: str | None = None, rank: int = 0
+) -> list[Event]:
     begin = [_edge(PhaseStarted, begin_s, stage, rank)]
     return begin if end_s is None else [*begin, _edge(PhaseEnded, end_s, stage, rank)]
 
@@ -31,12 +33,16 @@ def _spans(*events: Event) -> tuple[list[RankSpan], list[StageTime]]:
 
 
 def _seconds(times: list[StageTime]) -> dict[str | None, tuple[int, int]]:
-    return {one.stage: (one.inclusive_us // SECOND, one.exclusive_us // SECOND) for one in times}
+    return {
+        time.stage: (time.inclusive_us // SECOND, time.exclusive_us // SECOND) for time in times
+    }
 
 
 def test_a_stage_inside_another_takes_its_time_from_the_others_own() -> None:
     _, times = _spans(
-        *_told(0, 50), *_told(10, 40, "pre_train"), *_told(20, 25, "checkpoint_restore")
+        *_stage_events(0, 50),
+        *_stage_events(10, 40, "pre_train"),
+        *_stage_events(20, 25, "checkpoint_restore"),
     )
 
     assert _seconds(times) == {
@@ -61,33 +67,35 @@ def test_of_stages_over_the_same_time_the_last_by_name_owns_it_whatever_their_id
 
 
 def test_a_stage_left_open_ends_with_the_phase_in_which_it_began() -> None:
-    spans, times = _spans(*_told(0, 50), *_told(10, None, "pre_train"))
+    spans, times = _spans(*_stage_events(0, 50), *_stage_events(10, None, "pre_train"))
 
     assert _seconds(times)["pre_train"] == (40, 40)
     assert [span.ended for span in spans if span.stage] == [False]
 
 
 def test_a_stage_outside_its_phase_ends_with_the_attempt() -> None:
-    _, times = _spans(*_told(0, 50), *_told(60, None, "pre_train"))
+    _, times = _spans(*_stage_events(0, 50), *_stage_events(60, None, "pre_train"))
 
     assert _seconds(times)["pre_train"] == (40, 40)
 
 
 def test_skew_is_the_slowest_rank_less_the_median() -> None:
-    told = [event for rank in range(3) for event in _told(0, 10 * (rank + 1), "pre_train", rank)]
-    _, times = _spans(*told)
+    events = [
+        event for rank in range(3) for event in _stage_events(0, 10 * (rank + 1), "pre_train", rank)
+    ]
+    _, times = _spans(*events)
 
-    assert [one.skew_us for one in times] == [10 * SECOND]
+    assert [time.skew_us for time in times] == [10 * SECOND]
     assert _seconds(times)["pre_train"] == (10, 10)
 
 
 def test_with_one_rank_there_is_no_skew() -> None:
-    _, times = _spans(*_told(0, 50))
+    _, times = _spans(*_stage_events(0, 50))
 
-    assert [one.skew_us for one in times] == [None]
+    assert [time.skew_us for time in times] == [None]
 
 
 def test_a_span_is_cut_at_the_end_of_its_attempt() -> None:
-    spans, _ = _spans(*_told(0, None))
+    spans, _ = _spans(*_stage_events(0, None))
 
     assert [(span.start_at, span.end_at) for span in spans] == [(0, 100 * SECOND)]

@@ -117,7 +117,7 @@ def test_the_last_attempt_has_no_next_that_could_take_its_place() -> None:
 def test_a_failure_that_no_loop_followed_takes_all_of_its_open_recovery() -> None:
     ledger = _folded(_troubled()[:22])
 
-    assert [one.resumed for one in ledger.recoveries] == [None]
+    assert [recovery.resumed for recovery in ledger.recoveries] == [None]
     assert removals(ledger, ALL)[0].intervals == ((380 * SECOND, 500 * SECOND),)
 
 
@@ -140,13 +140,13 @@ def test_a_stage_is_cut_by_its_own_time_at_most_by_that_of_its_phase() -> None:
 
 def test_scenarios_that_come_true_together_do_not_add_up() -> None:
     ledger = _folded(_troubled())
-    one, other = "cut all failures by 100 %", "cut launcher_init by 40 %"
+    first, other = "cut all failures by 100 %", "cut launcher_init by 40 %"
 
-    together = _saved_s(ledger, one, other)
+    together = _saved_s(ledger, first, other)
 
     # Of 250 s of initialisation 150 go with the failures; 40 % of the rest are left to cut.
     assert together == 260 + 40
-    assert _saved_s(ledger, one) + _saved_s(ledger, other) == 260 + 100
+    assert _saved_s(ledger, first) + _saved_s(ledger, other) == 260 + 100
 
 
 def test_time_is_weighted_by_accelerators_and_counts_as_theirs_while_they_were_held() -> None:
@@ -158,7 +158,7 @@ def test_time_is_weighted_by_accelerators_and_counts_as_theirs_while_they_were_h
     assert gone == Saved(260 * SECOND, 2_600 * SECOND, 2_600 * SECOND - 10 * waits)
 
 
-def test_only_the_part_of_a_stretch_that_is_asked_for_counts() -> None:
+def test_only_the_requested_part_of_a_period_counts() -> None:
     ledger = _folded(_troubled())
     window = [
         OwnedTime(390 * SECOND, 450 * SECOND, Category.STALLED, Period.TRAINING, 0, 0, 1, held=True)
@@ -176,9 +176,9 @@ def test_no_scenario_takes_effective_training_or_more_than_there_is(
 ) -> None:
     ledger = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
     effective_us = sum(
-        one.end_at - one.start_at
-        for one in ledger.segments
-        if one.category is Category.EFFECTIVE_TRAINING
+        segment.end_at - segment.start_at
+        for segment in ledger.segments
+        if segment.category is Category.EFFECTIVE_TRAINING
     )
     scenarios: list[Scenario] = [parse(scenario), parse("cut all failures by 100 %")]
 

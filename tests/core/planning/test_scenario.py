@@ -1,4 +1,4 @@
-"""A scenario is read from one line, and a line that says none is told what it may say."""
+"""A scenario is read from one line; an unreadable line is refused with what is allowed."""
 
 from fractions import Fraction
 
@@ -48,12 +48,12 @@ def test_each_form_is_read(text: str, meant: Scenario) -> None:
 
 
 @given(_scenarios)
-def test_what_a_scenario_says_of_itself_reads_back_as_the_same(scenario: Scenario) -> None:
+def test_the_text_of_a_scenario_reads_back_as_the_same(scenario: Scenario) -> None:
     assert parse(scenario.text) == scenario
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "cut CATEGORY by N %"),
         ("make it faster", "publish off the GPUs"),
@@ -68,8 +68,8 @@ def test_what_a_scenario_says_of_itself_reads_back_as_the_same(scenario: Scenari
         ("halve cosmic failures", "gpu_memory"),
     ],
 )
-def test_a_line_that_says_none_is_told_what_is_allowed(text: str, told: str) -> None:
-    with pytest.raises(UnreadableScenario, match=told) as refused:
+def test_an_unreadable_line_is_refused_with_what_is_allowed(text: str, message: str) -> None:
+    with pytest.raises(UnreadableScenario, match=message) as refused:
         parse(text)
     assert "cosmic" not in str(refused.value)
 

@@ -17,20 +17,20 @@ def test_before_it_fires_only_its_detection_is_awaited() -> None:
 
 
 def test_while_it_fires_the_others_run_from_there() -> None:
-    found = clocks(Moments(at(10), firing_us=at(106)), SLA, at(131))
-    assert found == ResponseTimes(
+    times = clocks(Moments(at(10), firing_us=at(106)), SLA, at(131))
+    assert times == ResponseTimes(
         ResponseTime(at(96), SLA.detect_us, runs=False),
         ResponseTime(at(25), SLA.acknowledge_us, runs=True),
         ResponseTime(at(25), SLA.resolve_us, runs=True),
     )
-    assert (found.detect.breached, found.resolve and found.resolve.breached) == (False, False)
-    assert found.acknowledge is not None
-    assert found.acknowledge.breached
+    assert (times.detect.breached, times.resolve and times.resolve.breached) == (False, False)
+    assert times.acknowledge is not None
+    assert times.acknowledge.breached
 
 
 def test_each_clock_stops_at_its_own_moment() -> None:
-    found = clocks(Moments(0, at(1), acknowledged_us=at(3), resolved_us=at(8)), SLA, at(1000))
-    assert found == ResponseTimes(
+    times = clocks(Moments(0, at(1), acknowledged_us=at(3), resolved_us=at(8)), SLA, at(1000))
+    assert times == ResponseTimes(
         ResponseTime(at(1), SLA.detect_us, runs=False),
         ResponseTime(at(2), SLA.acknowledge_us, runs=False),
         ResponseTime(at(7), SLA.resolve_us, runs=False),
@@ -38,8 +38,8 @@ def test_each_clock_stops_at_its_own_moment() -> None:
 
 
 def test_being_resolved_ends_what_nobody_acknowledged() -> None:
-    found = clocks(Moments(0, at(1), resolved_us=at(8)), SLA, at(1000))
-    assert found.acknowledge == ResponseTime(at(7), SLA.acknowledge_us, runs=False)
+    times = clocks(Moments(0, at(1), resolved_us=at(8)), SLA, at(1000))
+    assert times.acknowledge == ResponseTime(at(7), SLA.acknowledge_us, runs=False)
     assert clocks(Moments(0, resolved_us=at(8)), SLA, at(1000)).detect == ResponseTime(
         at(8), SLA.detect_us, runs=False
     )
@@ -50,8 +50,8 @@ def test_an_onset_after_it_fired_takes_no_time() -> None:
 
 
 def test_nobody_is_late_before_the_run_that_fired_it_was_written() -> None:
-    found = clocks(Moments(0, at(24), written_us=at(240)), SLA, at(250))
-    assert found == ResponseTimes(
+    times = clocks(Moments(0, at(24), written_us=at(240)), SLA, at(250))
+    assert times == ResponseTimes(
         ResponseTime(at(24), SLA.detect_us, runs=False),
         ResponseTime(at(10), SLA.acknowledge_us, runs=True),
         ResponseTime(at(10), SLA.resolve_us, runs=True),

@@ -1,4 +1,4 @@
-"""From what runs find to where it stands, on examples and on drawn histories."""
+"""From the findings of runs to a state, on examples and on drawn histories."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -36,25 +36,27 @@ def day(number: int) -> int:
 
 
 def history(
-    found: Iterable[Finding | None], rules: StateRules = RULES, known: FindingState | None = None
+    findings: Iterable[Finding | None], rules: StateRules = RULES, state: FindingState | None = None
 ) -> list[FindingState | None]:
-    """Return where it stands after each of daily runs."""
-    stood = []
-    for number, one in enumerate(found):
-        known = step(known, one, day(number), rules)
-        stood.append(known)
-    return stood
+    """Return the state after each of daily runs."""
+    states = []
+    for number, result in enumerate(findings):
+        state = step(state, result, day(number), rules)
+        states.append(state)
+    return states
 
 
-def told(stood: Sequence[FindingState | None]) -> list[Transition | None]:
-    """Return what each run changed."""
-    return [transition(before, after) for before, after in zip([None, *stood], stood, strict=False)]
+def transitions(states: Sequence[FindingState | None]) -> list[Transition | None]:
+    """Return the transition of each run."""
+    return [
+        transition(before, after) for before, after in zip([None, *states], states, strict=False)
+    ]
 
 
-def last(stood: Sequence[FindingState | None]) -> FindingState:
-    """Return where it stands in the end."""
-    assert stood[-1] is not None
-    return stood[-1]
+def last(states: Sequence[FindingState | None]) -> FindingState:
+    """Return the last state."""
+    assert states[-1] is not None
+    return states[-1]
 
 
 FIRING = last(history([REGRESSION, REGRESSION]))
@@ -62,79 +64,79 @@ RESOLVED = last(history([REGRESSION, REGRESSION, QUIET, QUIET]))
 
 
 def test_it_fires_with_the_second_run_in_a_row_that_found_it() -> None:
-    stood = history([REGRESSION, None, REGRESSION, REGRESSION, REGRESSION])
+    states = history([REGRESSION, None, REGRESSION, REGRESSION, REGRESSION])
 
-    assert told(stood) == [
+    assert transitions(states) == [
         Transition.PENDING,
         Transition.LAPSED,
         Transition.PENDING,
         Transition.FIRING,
         None,
     ]
-    assert (last(stood).pending_us, last(stood).firing_us) == (day(2), day(3))
+    assert (last(states).pending_us, last(states).firing_us) == (day(2), day(3))
 
 
 def test_it_fires_with_the_first_where_one_run_is_enough() -> None:
-    stood = history([REGRESSION], StateRules(runs=1))
+    states = history([REGRESSION], StateRules(runs=1))
 
-    assert told(stood) == [Transition.FIRING]
-    assert last(stood).firing_us == day(0)
+    assert transitions(states) == [Transition.FIRING]
+    assert last(states).firing_us == day(0)
 
 
 def test_it_is_resolved_once_two_runs_in_a_row_say_that_it_holds_no_more() -> None:
-    stood = history([REGRESSION, REGRESSION, QUIET, REGRESSION, QUIET, QUIET])
+    states = history([REGRESSION, REGRESSION, QUIET, REGRESSION, QUIET, QUIET])
 
-    assert told(stood)[2:] == [None, None, None, Transition.RESOLVED]
-    assert (last(stood).firing_us, last(stood).resolved_us) == (day(1), day(5))
+    assert transitions(states)[2:] == [None, None, None, Transition.RESOLVED]
+    assert (last(states).firing_us, last(states).resolved_us) == (day(1), day(5))
 
 
 @pytest.mark.parametrize("verdict", [Verdict.REGRESSION, Verdict.IMPROVEMENT])
 def test_for_want_of_values_nothing_is_resolved(verdict: Verdict) -> None:
     seen = finding(verdict=verdict)
-    stood = history([seen, seen, *[None] * 30])
+    states = history([seen, seen, *[None] * 30])
 
-    assert stood[2:] == [stood[1]] * 30
-    assert last(stood).last_run_us == day(1)
+    assert states[2:] == [states[1]] * 30
+    assert last(states).last_run_us == day(1)
 
 
 def test_runs_that_saw_too_little_count_for_neither() -> None:
-    stood = history([REGRESSION, REGRESSION, QUIET, None, QUIET])
-    assert last(stood).state is State.RESOLVED
+    states = history([REGRESSION, REGRESSION, QUIET, None, QUIET])
+    assert last(states).state is State.RESOLVED
 
 
 @pytest.mark.parametrize("verdict", [Verdict.RELABELLING, Verdict.MIX])
 def test_what_only_moved_is_over_once_it_is_not_found(verdict: Verdict) -> None:
     seen = finding(verdict=verdict)
-    stood = history([seen, seen, None, None])
+    states = history([seen, seen, None, None])
 
-    assert last(stood).state is State.RESOLVED
-    assert not last(stood).alerts
+    assert last(states).state is State.RESOLVED
+    assert not last(states).alerts
 
 
 @pytest.mark.parametrize("verdict", [Verdict.RELABELLING, Verdict.MIX])
 def test_a_regression_that_turns_out_to_have_only_moved_is_resolved(verdict: Verdict) -> None:
     moved = finding(verdict=verdict)
-    known: dict[FindingKey, FindingState] = {}
+    states: dict[FindingKey, FindingState] = {}
     for number, seen in enumerate([REGRESSION, REGRESSION, moved, moved]):
-        known = advance(known, [seen], day(number), RULES)
+        states = advance(states, [seen], day(number), RULES)
 
-    assert {thread.verdict: one.state for thread, one in known.items()} == {
+    assert {thread.verdict: state.state for thread, state in states.items()} == {
         Verdict.REGRESSION: State.RESOLVED,
         verdict: State.FIRING,
     }
 
 
 def test_one_bad_day_does_not_end_what_outlived_others() -> None:
-    stood = history([REGRESSION, REGRESSION, INCIDENT, INCIDENT])
+    states = history([REGRESSION, REGRESSION, INCIDENT, INCIDENT])
 
-    assert last(stood).state is State.FIRING
-    assert last(stood).finding is REGRESSION
+    assert last(states).state is State.FIRING
+    assert last(states).finding is REGRESSION
 
 
 def test_an_incident_is_over_by_itself_and_its_day_makes_no_other() -> None:
-    stood = history([INCIDENT] * 14)
+    states = history([INCIDENT] * 14)
 
-    assert told(stood)[:6] == [
+    assert transitions(states)[:6] == [
         Transition.PENDING,
         Transition.FIRING,
         None,
@@ -142,14 +144,14 @@ def test_an_incident_is_over_by_itself_and_its_day_makes_no_other() -> None:
         Transition.RESOLVED,
         None,
     ]
-    assert set(told(stood)[5:]) == {None}
+    assert set(transitions(states)[5:]) == {None}
 
 
 def test_the_next_bad_day_is_another_incident() -> None:
-    stood = history([INCIDENT] * 5)
-    after = step(last(stood), replace(INCIDENT, onset_us=day(30)), day(31), RULES)
+    states = history([INCIDENT] * 5)
+    after = step(last(states), replace(INCIDENT, onset_us=day(30)), day(31), RULES)
 
-    assert transition(last(stood), after) is Transition.PENDING
+    assert transition(last(states), after) is Transition.PENDING
     assert after is not None
     assert after.pending_us == day(31)
 
@@ -173,8 +175,8 @@ def test_what_is_found_again_within_three_days_is_the_same_one(
 
 
 def test_found_again_once_only_it_stays_resolved() -> None:
-    stood = history([REGRESSION, REGRESSION, QUIET, QUIET, REGRESSION, None, REGRESSION])
-    assert told(stood)[4:] == [None, None, None]
+    states = history([REGRESSION, REGRESSION, QUIET, QUIET, REGRESSION, None, REGRESSION])
+    assert transitions(states)[4:] == [None, None, None]
 
 
 def test_a_run_that_was_at_work_when_somebody_accepted_it_does_not_reopen_it() -> None:
@@ -206,14 +208,14 @@ def test_the_conditions_that_it_was_found_by_stay_beside_those_of_later_runs() -
     effect, *others = REGRESSION.gates
     larger = replace(effect, value=2.0)
     latest = Gate("latest_effect", 2.0, 1.075, passed=True)
-    stood = history([REGRESSION, REGRESSION, replace(REGRESSION, gates=(latest, larger))])
+    states = history([REGRESSION, REGRESSION, replace(REGRESSION, gates=(latest, larger))])
 
-    assert last(stood).finding.gates == (latest, larger, *others)
+    assert last(states).finding.gates == (latest, larger, *others)
 
 
 def test_what_is_kept_of_a_resolved_one_is_what_held_last() -> None:
-    stood = history([REGRESSION, REGRESSION, replace(QUIET, ratio=1.01), QUIET])
-    assert last(stood).finding is REGRESSION
+    states = history([REGRESSION, REGRESSION, replace(QUIET, ratio=1.01), QUIET])
+    assert last(states).finding is REGRESSION
 
 
 def test_an_open_one_that_nobody_knows_and_that_holds_no_more_is_none() -> None:
@@ -222,8 +224,8 @@ def test_an_open_one_that_nobody_knows_and_that_holds_no_more_is_none() -> None:
 
 def test_worse_and_better_stand_beside_each_other() -> None:
     better = finding(verdict=Verdict.IMPROVEMENT)
-    known = advance({}, [REGRESSION, better], NOON, RULES)
-    assert len(known) == len({thread.fingerprint for thread in known}) == 2
+    states = advance({}, [REGRESSION, better], NOON, RULES)
+    assert len(states) == len({thread.fingerprint for thread in states}) == 2
 
 
 seen = st.sampled_from([REGRESSION, QUIET, INCIDENT, finding(verdict=Verdict.MIX), None])
@@ -232,73 +234,75 @@ rules = st.builds(StateRules, runs=st.integers(1, 4), quiet_runs=st.integers(1, 
 
 
 def walked(
-    told_runs: Sequence[tuple[Finding | None, int]], by: StateRules
+    results: Sequence[tuple[Finding | None, int]], by: StateRules
 ) -> list[dict[FindingKey, FindingState]]:
-    """Return all that stands before the first run and after each; the number is days between."""
-    known: dict[FindingKey, FindingState] = {}
-    walk = [known]
+    """Return the states before the first run and after each; the number is days between."""
+    states: dict[FindingKey, FindingState] = {}
+    walk = [states]
     number = 0
-    for one, days in told_runs:
+    for result, days in results:
         number += days
-        known = advance(known, [] if one is None else [one], day(number), by)
-        walk.append(known)
+        states = advance(states, [] if result is None else [result], day(number), by)
+        walk.append(states)
     return walk
 
 
 @given(runs, rules)
-def test_a_run_that_is_told_twice_changes_nothing(
-    told_runs: list[tuple[Finding | None, int]], by: StateRules
+def test_a_repeated_run_changes_nothing(
+    results: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    known: dict[FindingKey, FindingState] = {}
+    states: dict[FindingKey, FindingState] = {}
     number = 0
-    for one, days in told_runs:
+    for result, days in results:
         number += days
-        found = [] if one is None else [one]
-        known = advance(known, found, day(number), by)
-        assert advance(known, found, day(number), by) == known
-        assert advance(known, [], day(number) - 1, by) == known
+        findings = [] if result is None else [result]
+        states = advance(states, findings, day(number), by)
+        assert advance(states, findings, day(number), by) == states
+        assert advance(states, [], day(number) - 1, by) == states
 
 
 @given(runs, rules)
 def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
-    told_runs: list[tuple[Finding | None, int]], by: StateRules
+    results: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    walk = walked(told_runs, by)
+    walk = walked(results, by)
     for at, (before, after) in enumerate(pairwise(walk), start=1):
         for thread in {**before, **after}:
             what = transition(before.get(thread), after.get(thread))
             if what in {Transition.FIRING, Transition.REOPENED}:
-                enough = told_runs[at - by.runs : at]
+                enough = results[at - by.runs : at]
                 assert len(enough) == by.runs
-                assert {one.verdict for one, _ in enough if one and one.holds} == {thread.verdict}
-                assert None not in [one for one, _ in enough]
+                assert {result.verdict for result, _ in enough if result and result.holds} == {
+                    thread.verdict
+                }
+                assert None not in [result for result, _ in enough]
             if what is Transition.RESOLVED:
                 assert before[thread].state is State.FIRING
 
 
 @given(runs, rules)
-def test_versions_are_odd_while_it_fires_and_grow_by_one_with_each_step_told(
-    told_runs: list[tuple[Finding | None, int]], by: StateRules
+def test_versions_are_odd_while_it_fires_and_grow_with_each_notified_step(
+    results: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    walk = walked(told_runs, by)
+    walk = walked(results, by)
     for before, after in pairwise(walk):
         for thread, now in after.items():
             was = before.get(thread)
             what = transition(was, now)
             is_same = was is not None and was.pending_us == now.pending_us
-            known = was.version if was is not None and is_same else 0
-            assert now.version - known == (what is not None and what.notifies)
+            base = was.version if was is not None and is_same else 0
+            assert now.version - base == (what is not None and what.notifies)
             assert (now.version % 2 == 1) is (now.state is State.FIRING)
 
 
 @given(runs, rules)
 def test_instants_come_in_their_order(
-    told_runs: list[tuple[Finding | None, int]], by: StateRules
+    results: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
-    for known in walked(told_runs, by):
-        for one in known.values():
-            firing_us = one.pending_us if one.firing_us is None else one.firing_us
-            resolved_us = one.last_run_us if one.resolved_us is None else one.resolved_us
-            assert one.pending_us <= firing_us <= resolved_us <= one.last_run_us
-            assert (one.state is State.RESOLVED) is (one.resolved_us is not None)
-            assert (one.state is State.PENDING) is (one.firing_us is None)
+    for states in walked(results, by):
+        for state in states.values():
+            firing_us = state.pending_us if state.firing_us is None else state.firing_us
+            resolved_us = state.last_run_us if state.resolved_us is None else state.resolved_us
+            assert state.pending_us <= firing_us <= resolved_us <= state.last_run_us
+            assert (state.state is State.RESOLVED) is (state.resolved_us is not None)
+            assert (state.state is State.PENDING) is (state.firing_us is None)

@@ -1,4 +1,4 @@
-"""A made-up fleet on PostgreSQL: asked in SQL as Grafana does, and over the API."""
+"""A made-up fleet on PostgreSQL, read in SQL as by Grafana, and over the API."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -57,15 +57,15 @@ LONGEST_STORY = """
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query told."""
+    """The result of a query."""
 
     columns: Sequence[str]
     rows: Sequence[TupleRow]
 
     def column(self, name: str) -> list[Any]:
         """Return one column."""
-        place = self.columns.index(name)
-        return [row[place] for row in self.rows]
+        index = self.columns.index(name)
+        return [row[index] for row in self.rows]
 
     def dicts(self) -> list[dict[str, Any]]:
         """Return the rows by the names of their columns."""
@@ -73,8 +73,8 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The fleet, and two ways to ask for it."""
+class LoadedFleet:
+    """The fleet, and two ways to read it."""
 
     conn: psycopg.Connection
     client: TestClient
@@ -82,7 +82,7 @@ class Asked:
     job: str  #: one of many attempts
 
     def choices(self, uid: str) -> dict[str, Chosen]:
-        """Return what a reader of a dashboard has chosen at first, and a job."""
+        """Return the default variables of a dashboard, and a job."""
         of_sets = {f"{name}_{dimension}": ALL for name in SETS for dimension in DIMENSIONS}
         every = dict.fromkeys(("project", "team", "model", "cluster", "hardware"), ALL)
         chosen = every | of_sets | {"by": "team", "reach": "14", "kind": [*MarkerKind]}
@@ -97,15 +97,15 @@ class Asked:
         *,
         explain: bool = False,
     ) -> Answer:
-        """Ask PostgreSQL as the reader."""
+        """Run a query in PostgreSQL as the reader."""
         text = written_out(query, chosen, from_us, to_us)
         with self.conn.transaction(force_rollback=True):
             self.conn.execute(f"SET LOCAL ROLE {READER}")
             if explain:
                 self.conn.execute("SET LOCAL enable_seqscan = off")
-            found = self.conn.execute(f"{'EXPLAIN ' if explain else ''}{text}".encode())
-            names = [column.name for column in found.description or ()]
-            return Answer(names, found.fetchall())
+            cursor = self.conn.execute(f"{'EXPLAIN ' if explain else ''}{text}".encode())
+            names = [column.name for column in cursor.description or ()]
+            return Answer(names, cursor.fetchall())
 
     def settle(self) -> None:
         """Let the worker do what there is to do; what waited too long for a lock comes again."""
@@ -115,32 +115,32 @@ class Asked:
                 busy = self.worker.run_once() > 0
 
     def fleet_api(self, question: str, **query: Any) -> Any:
-        """Ask the API about the fleet, for the same range."""
+        """Read an answer about the fleet from the API, for the same range."""
         span = {"from": rfc3339(FROM_US), "to": rfc3339(END_US)}
         return self.api(f"/v1/fleet/{question}", **span, **query)
 
     def api(self, path: str, **query: Any) -> Any:
-        """Ask the API."""
+        """Read an answer of the API."""
         answer = self.client.get(path, params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
 
 @contextmanager
-def asked_fleet(server: str) -> Iterator[Asked]:
+def load_fleet(server: str) -> Iterator[LoadedFleet]:
     """Load a fleet into a new database of *server*, as anybody would: over the API."""
     with new_postgresql(server) as url:
         migrate(url)
         store = open_store(url)
         try:
             with _connected(url) as conn, _served(store) as (client, worker):
-                made = Asked(conn, client, worker, "")
+                loaded = LoadedFleet(conn, client, worker, "")
                 _load(client, generate(seed=7, days=DAYS, end_us=END_US))
-                made.settle()
+                loaded.settle()
                 store.write(_find_regression)
                 conn.execute("ANALYZE")
                 (job,) = conn.execute(LONGEST_STORY).fetchone() or ("",)
-                yield replace(made, job=job)
+                yield replace(loaded, job=job)
         finally:
             store.close()
 
@@ -167,9 +167,9 @@ def _served(store: Store) -> Iterator[tuple[TestClient, Worker]]:
 
 
 def _load(client: TestClient, fleet: Fleet) -> None:
-    told = [event for story in fleet.stories for event in story.events]
-    for begin in range(0, len(told), MOST_EVENTS):
-        batch = {"history": True, "events": told[begin : begin + MOST_EVENTS]}
+    events = [event for story in fleet.stories for event in story.events]
+    for begin in range(0, len(events), MOST_EVENTS):
+        batch = {"history": True, "events": events[begin : begin + MOST_EVENTS]}
         answer = client.post("/v1/events", json=batch)
         assert answer.json()["rejected"] == 0, answer.text
     for marker in fleet.markers:
@@ -177,7 +177,7 @@ def _load(client: TestClient, fleet: Fleet) -> None:
 
 
 def _find_regression(conn: Connection) -> None:
-    """Write down what two runs of a search found."""
+    """Store the same finding of two runs of a search."""
     before = Side(140, 28, 486e6, 702e6, FROM_US - 28 * DAY_US, FROM_US)
     after = Side(68, 6, 804e6, 1010e6, FROM_US, END_US)
     finding = Finding(
@@ -190,5 +190,5 @@ def _find_regression(conn: Connection) -> None:
     cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:2.14", 0.97, 68),))
     (project_id,) = conn.execute(select(project.c.id).where(project.c.name == PROJECT)).one()
     for at_us in (END_US - DAY_US, END_US):
-        found = RunFinding(finding, Severity.HIGH, cause)
-        findings.record(conn, project_id, at_us, [found], StateRules())
+        run_finding = RunFinding(finding, Severity.HIGH, cause)
+        findings.record(conn, project_id, at_us, [run_finding], StateRules())

@@ -1,4 +1,4 @@
-"""What a query in PromQL asks for: its selectors, and what is done with each."""
+"""The selectors of a query in PromQL, and what is done with each."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import promql_parser as promql
 from dashboards.build.variables import filled, variables_in
 
 FOLLOWING = timedelta(seconds=4321)
-"""A window that follows the range, told from every fixed one."""
+"""A window that follows the range, unlike every fixed one."""
 
 _GRAFANAS = {"__rate_interval": "4321s", "__interval": "4321s"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Selector:
     """A selector. Its matchers hold variables as ``$name``; *around* goes from the inside out."""
 
     name: str
@@ -32,7 +32,7 @@ class Asked:
     @property
     def is_merged(self) -> bool:
         """Whether replicas are made one before anything is summed."""
-        sums = (one for one in self.around if isinstance(one, promql.AggregateExpr))
+        sums = (expr for expr in self.around if isinstance(expr, promql.AggregateExpr))
         first = next(sums, None)
         if first is None or str(first.op) != "max" or first.modifier is None:
             return False
@@ -41,20 +41,20 @@ class Asked:
         return {"instance", "pod"} <= labels if excluded else not {"instance", "pod"} & labels
 
 
-def selectors(text: str) -> list[Asked]:
+def selectors(text: str) -> list[Selector]:
     """Return the selectors of a query, whose variables stand for themselves."""
     names = variables_in(text)
     values = {name: f"${name}" for name in names} | _GRAFANAS
     return list(_within(promql.parse(filled(text, values)), ()))
 
 
-def _within(expr: promql.Expr, around: tuple[promql.Expr, ...]) -> Iterator[Asked]:
+def _within(expr: promql.Expr, around: tuple[promql.Expr, ...]) -> Iterator[Selector]:
     if isinstance(expr, promql.VectorSelector):
         window = (
             around[0].range if around and isinstance(around[0], promql.MatrixSelector) else None
         )
-        matchers = {one.name: one.value for one in expr.matchers.matchers}
-        yield Asked(expr.name or "", matchers, window, around)
+        matchers = {matcher.name: matcher.value for matcher in expr.matchers.matchers}
+        yield Selector(expr.name or "", matchers, window, around)
         return
     for inner in _inside(expr):
         yield from _within(inner, (expr, *around))
