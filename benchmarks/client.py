@@ -145,17 +145,17 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         ns = measured(Path(folder), options.rounds, options.times)
-    found = ratios(ns)
+    costs = ratios(ns)
     if options.json:
-        print(json.dumps({"nanoseconds": ns, "ratios": found}))
+        print(json.dumps({"nanoseconds": ns, "ratios": costs}))
     else:
         for name, cost in ns.items():
             print(f"{name:36}{cost:8.0f} ns")
-        for name, ratio in found.items():
+        for name, ratio in costs.items():
             print(f"{name:36}{ratio:8.2f}  {CLAIMS[name][0]} {CLAIMS[name][1]:g}")
     holds = all(
         ratio <= bound if word == "at most" else ratio >= bound
-        for ratio, (word, bound) in ((found[name], CLAIMS[name]) for name in found)
+        for ratio, (word, bound) in ((costs[name], CLAIMS[name]) for name in costs)
     )
     return 0 if holds else 1
 

@@ -22,9 +22,9 @@ def main() -> int:
     floor = time.monotonic() - began
     command = [ETT, "demo", "--no-serve", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - ours
-    told = json.loads(done.stdout)
-    seconds = told["seconds"]
-    events = told["counts"]["events"]
+    printed = json.loads(done.stdout)
+    seconds = printed["seconds"]
+    events = printed["counts"]["events"]
     assert abs(events / made.truth["counts"]["events"] - 1) < 0.01  # noqa: PLR2004
     print(f"making {events:,} events alone    {floor:6.1f} s")
     print(

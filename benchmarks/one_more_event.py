@@ -261,7 +261,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         us = measured(Path(folder), arguments.rounds, arguments.many, arguments.open)
     floor, short, *long = list(us.values())[2:]
-    floors, growths = short / floor, [one / short for one in long]
+    floors, growths = short / floor, [seconds / short for seconds in long]
     if arguments.json:
         print(json.dumps({"microseconds": us, "floors": floors, "growths": growths}))
     else:

@@ -85,8 +85,8 @@ def server(port: int, secrets: Iterable[str], path: Path) -> HTTPServer:
                 self._answer(401)
                 return
             with closing(sqlite3.connect(path)) as database:
-                told = news(database, headers["webhook-id"], json.loads(body))
-            for alert in told:
+                alerts = news(database, headers["webhook-id"], json.loads(body))
+            for alert in alerts:
                 act(alert)
             self._answer(204)
 

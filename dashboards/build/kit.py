@@ -250,7 +250,7 @@ def ett_url(first: str = "http://127.0.0.1:8080") -> Variable:
     )
 
 
-def to_dashboard(uid: str, *kept: str, **chosen: str) -> str:
+def to_dashboard(uid: str, *carried: str, **chosen: str) -> str:
     """Return the path of a dashboard that keeps the time range and the variables *kept*.
 
     *chosen* sets others to what Grafana fills in: a label of the series as
@@ -258,7 +258,7 @@ def to_dashboard(uid: str, *kept: str, **chosen: str) -> str:
     """
     parts: Iterable[str] = (
         "${__url_time_range}",
-        *(f"${{{name}:queryparam}}" for name in kept),
+        *(f"${{{name}:queryparam}}" for name in carried),
         *(f"var-{name}=${{{value}:percentencode}}" for name, value in chosen.items()),
     )
     return f"/d/{uid}?{'&'.join(parts)}"

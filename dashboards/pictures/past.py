@@ -113,8 +113,8 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
 
     What was before the first is told at once. Instants are microseconds since the Unix epoch.
     """
-    told = sorted(_told(fleet), key=lambda each: each[0])
-    instants = [at for at, _ in told]
+    timed = sorted(_told(fleet), key=lambda each: each[0])
+    instants = [at for at, _ in timed]
     markers = sorted((parse_instant(each["at"]), each) for each in fleet.markers)
     clock, done, marked = _Clock(0), 0, 0
     signs = [_Signs(story) for story in fleet.stories]
@@ -122,8 +122,8 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
         for now_us in at_us:
             clock.us = now_us
             due = bisect_right(instants, now_us)
-            alive = (sign for one in signs if (sign := one.at(now_us)))
-            running.tell([*(event for _, event in told[done:due]), *alive])
+            alive = (sign for signal in signs if (sign := signal.at(now_us)))
+            running.tell([*(event for _, event in timed[done:due]), *alive])
             done = due
             while marked < len(markers) and markers[marked][0] <= now_us:
                 running.mark(markers[marked][1])

@@ -38,8 +38,8 @@ def _found(factor: float, a_day: float) -> float:
 
 def test_the_smallest_factor_is_within_a_fifth_of_what_is_found_in_eight_of_ten() -> None:
     for a_day in (2.0, 6.0):
-        told = [_power(seed, a_day).smallest for seed in range(8)]
-        smallest = float(np.median([each for each in told if each is not None]))
+        factors = [_power(seed, a_day).smallest for seed in range(8)]
+        smallest = float(np.median([each for each in factors if each is not None]))
         assert _found(smallest / 1.2, a_day) < 0.8 < _found(smallest * 1.2, a_day)
 
 

@@ -28,8 +28,8 @@ def _kept(store: Store, project_id: int, *rounds: str) -> int:
     latest = 0
     for name in rounds:
         jobs: defaultdict[str, list[Event]] = defaultdict(list)
-        for told in imported(RUNS / f"{name}__{SYSTEM}")[0]:
-            jobs[told["job"]].append(event(told))
+        for wire_event in imported(RUNS / f"{name}__{SYSTEM}")[0]:
+            jobs[wire_event["job"]].append(event(wire_event))
         for job, events in jobs.items():
             store_job(store, project_id, f"{name} {job}", events)
             latest = max(latest, *(each.at for each in events))

@@ -115,9 +115,9 @@ class Refusals(logging.Handler):
             say(Told(REFUSED, os.getpid(), 0))
 
 
-def say(told: Told) -> None:
+def say(line: Told) -> None:
     """Print a line at once, which no other process breaks."""
-    os.write(1, (json.dumps(told) + "\n").encode())
+    os.write(1, (json.dumps(line) + "\n").encode())
 
 
 def opened(database_url: str) -> Store:

@@ -64,7 +64,7 @@ class Children:
         assert commands is not None
         commands.write(json.dumps(self.order) + "\n")
         commands.flush()
-        child = self.wait(lambda told: told.what == BORN).child
+        child = self.wait(lambda line: line.what == BORN).child
         self.alive.add(child)
         return child
 
@@ -73,26 +73,26 @@ class Children:
         os.kill(child, signal.SIGKILL)
         self.alive.remove(child)
 
-    def wait(self, wanted: Callable[[Told], bool]) -> Told:
+    def wait(self, matches: Callable[[Told], bool]) -> Told:
         """Wait until one prints that; what others print meanwhile is kept."""
-        for told in self.kept:
-            if wanted(told):
-                self.kept.remove(told)
-                return told
-        while not wanted(told := self.program.told.get(timeout=PATIENCE_S)):
-            if told.child in self.alive:
-                self.kept.append(told)
-        return told
+        for line in self.kept:
+            if matches(line):
+                self.kept.remove(line)
+                return line
+        while not matches(line := self.program.told.get(timeout=PATIENCE_S)):
+            if line.child in self.alive:
+                self.kept.append(line)
+        return line
 
     def wait_for_look(self, tick: int, *, but: int = 0) -> int:
         """Wait until one looks at that tick, another than *but*, and return which."""
         return self.wait(
-            lambda told: told.what == LOOKS and told.tick == tick and told.child != but
+            lambda line: line.what == LOOKS and line.tick == tick and line.child != but
         ).child
 
     def wait_for_refusal(self, child: int) -> None:
         """Wait until that one could not write."""
-        self.wait(lambda told: told == Told(REFUSED, child, 0))
+        self.wait(lambda line: line == Told(REFUSED, child, 0))
 
 
 @pytest.fixture(scope="module")
@@ -147,12 +147,12 @@ class Reader:
     def wait_for_run(self, tick: int) -> None:
         """Wait until the run of that tick is written."""
         store = open_for_reading(self.database_url)
-        wanted = select(func.count()).where(detection_run.c.at_us == tick * HOUR_US)
+        runs = select(func.count()).where(detection_run.c.at_us == tick * HOUR_US)
         deadline = time.monotonic() + PATIENCE_S
         try:
             while time.monotonic() < deadline:
                 with store.reading() as conn:
-                    if conn.execute(wanted).scalar_one():
+                    if conn.execute(runs).scalar_one():
                         return
                 time.sleep(0.005)
         finally:
@@ -206,8 +206,8 @@ def test_of_two_evaluators_one_acts_whoever_is_paused(
     assert reader.rows(changes.order_by(regression_change.c.seq)) == [
         (tick * HOUR_US, tick) for tick in ticks
     ]
-    told = select(delivery.c.version).order_by(delivery.c.version)
-    assert reader.rows(told) == [(tick,) for tick in ticks]
+    versions = select(delivery.c.version).order_by(delivery.c.version)
+    assert reader.rows(versions) == [(tick,) for tick in ticks]
     epochs = reader.rows(select(detection_run.c.epoch).order_by(detection_run.c.at_us))
     assert epochs == sorted(set(epochs))
     assert median(takeovers) < takeover_seconds
@@ -235,8 +235,8 @@ def test_one_that_is_killed_at_every_tick_fires_at_the_same(
         reader.wait_for_run(tick)
         children.kill(child)
 
-    told = select(regression_change.c.at_us, regression_change.c.what)
-    assert reader.rows(told.order_by(regression_change.c.seq)) == [
+    changes = select(regression_change.c.at_us, regression_change.c.what)
+    assert reader.rows(changes.order_by(regression_change.c.seq)) == [
         (1 * HOUR_US, "pending"),
         (10 * HOUR_US, "firing"),
     ]

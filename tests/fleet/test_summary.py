@@ -50,9 +50,9 @@ def _favoured(job: str, *lives: tuple[float, float, str]) -> list[dict[str, Any]
     return [*events, wire_event("job_ended", lives[-1][1], job=job, outcome="completed")]
 
 
-def _found(service: Service, **asked: Any) -> Preemption:
+def _found(service: Service, **scope: Any) -> Preemption:
     with service.store.reading() as conn:
-        return summary(conn, Scope(**asked), WINDOW, Economy()).total.preemption
+        return summary(conn, Scope(**scope), WINDOW, Economy()).total.preemption
 
 
 #: Five minutes since the save and seven until it trains again, on four accelerators.
@@ -92,8 +92,8 @@ def test_a_preemption_has_the_order_that_the_favoured_job_gives_it(fleet: Servic
         fleet.ingest(_favoured(team, *lives))
     with fleet.store.reading() as conn:
         groups = summary(conn, Scope(group_by=("team",)), WINDOW, Economy()).groups
-    found = {group.labels["team"]: group.preemption for group in groups if group.labels["team"]}
-    assert found == {team: Preemption({order: ONE}) for team, (_, order) in FAVOURED.items()}
+    by_team = {group.labels["team"]: group.preemption for group in groups if group.labels["team"]}
+    assert by_team == {team: Preemption({order: ONE}) for team, (_, order) in FAVOURED.items()}
 
 
 def test_who_names_nobody_or_nobody_known_is_counted_as_unknown(fleet: Service) -> None:
@@ -152,8 +152,8 @@ def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Ser
     fleet.ingest(_preempted("made-room", None))
     other = (None, ("", "research", "1"))
     with fleet.store.reading() as conn:
-        found = preemptions(conn, Scope(group_by=("team", "project")), WINDOW, {other})
-    assert found == {other: Preemption({PreemptionOrder.UNKNOWN: ONE})}
+        by_group = preemptions(conn, Scope(group_by=("team", "project")), WINDOW, {other})
+    assert by_group == {other: Preemption({PreemptionOrder.UNKNOWN: ONE})}
 
 
 @ON_ONE_ENGINE
@@ -168,20 +168,20 @@ def test_the_answer_tells_the_ratio_and_the_losses(fleet: Service) -> None:
         "recovery_weighted_seconds": 4 * 7 * 60.0,
         "without_accelerators": 0,
     }
-    found = fleet.get("/v1/fleet/summary", **query)["total"]["preemption"]
-    assert (found["preempted"], found["attempts"], found["ratio"]) == (1, 4, 0.25)
-    assert found["second_order"] == told_loss
-    assert found["first_order"]["count"] == found["unknown"]["count"] == 0
+    preemption = fleet.get("/v1/fleet/summary", **query)["total"]["preemption"]
+    assert (preemption["preempted"], preemption["attempts"], preemption["ratio"]) == (1, 4, 0.25)
+    assert preemption["second_order"] == told_loss
+    assert preemption["first_order"]["count"] == preemption["unknown"]["count"] == 0
     (point,) = fleet.get("/v1/fleet/series", step="1w", **query)["points"]
-    assert point["preemption"] == found
+    assert point["preemption"] == preemption
 
 
 @ON_ONE_ENGINE
 def test_a_job_that_made_room_thousands_of_times_is_told_by_an_index(service: Service) -> None:
     plans: list[str] = []
 
-    def explain(_: Connection, cursor: DBAPICursor, text: str, asked: Any, *__: Any) -> None:
-        cursor.execute(f"EXPLAIN QUERY PLAN {text}", asked)
+    def explain(_: Connection, cursor: DBAPICursor, text: str, parameters: Any, *__: Any) -> None:
+        cursor.execute(f"EXPLAIN QUERY PLAN {text}", parameters)
         plans.extend(row[-1] for row in cursor.fetchall())
 
     with service.store.reading() as conn:

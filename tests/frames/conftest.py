@@ -38,7 +38,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session", params=DIALECTS)
-def told(
+def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Told]:
     """Serve a database of its own, on each engine in turn."""
@@ -65,24 +65,24 @@ def _found(store: Store) -> None:
     project_id = store.write(partial(create_project, name="research", now_us=NOON))
     quiet, lapsed = replace(finding(), holds=False), finding(cohort=())
     fires(store, project_id, finding(), at_us=NOON - 4 * DAY_US)
-    for days, found in ((3, quiet), (2, quiet), (1, lapsed)):
-        searched(store, project_id, NOON - days * DAY_US, found)
+    for days, last in ((3, quiet), (2, quiet), (1, lapsed)):
+        searched(store, project_id, NOON - days * DAY_US, last)
     better = finding(Subject(Metric.ETT_RATIO), (), verdict=Verdict.IMPROVEMENT, gpu_hours=None)
     fires(store, project_id, better, at_us=NOON + DAY_US)
 
 
 @pytest.fixture
-def over_http(told: Told) -> HttpSource:
+def over_http(served: Told) -> HttpSource:
     """Return the source that asks the server."""
-    source = frames.connect(told.server.url, told.server.key)
+    source = frames.connect(served.server.url, served.server.key)
     assert isinstance(source, HttpSource)
     return source
 
 
 @pytest.fixture
-def over_sql(told: Told) -> Iterator[SqlSource]:
+def over_sql(served: Told) -> Iterator[SqlSource]:
     """Return the source that reads the views of the server's database."""
-    source = frames.connect(told.database_url)
+    source = frames.connect(served.database_url)
     assert isinstance(source, SqlSource)
     with closing(source):
         yield source

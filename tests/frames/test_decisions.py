@@ -31,9 +31,9 @@ def test_changes_are_a_row_a_marker_and_measure(over_http: HttpSource) -> None:
     assert len(marked) > 0
     assert set(changes["marker"]) == set(marked["id"])
     assert len(changes) == 4 * len(marked)
-    known = changes.dropna(subset=["difference_seconds"])
-    difference = known["after_mean_seconds"] - known["before_mean_seconds"]
-    assert known["difference_seconds"].tolist() == pytest.approx(difference.tolist())
+    measured = changes.dropna(subset=["difference_seconds"])
+    difference = measured["after_mean_seconds"] - measured["before_mean_seconds"]
+    assert measured["difference_seconds"].tolist() == pytest.approx(difference.tolist())
 
 
 def test_advice_is_a_row_a_group(over_http: HttpSource) -> None:

@@ -19,11 +19,11 @@ def test_a_ledger_sums_to_its_e2e(over_http: HttpSource) -> None:
     assert ledger_frame({})["ratio"].sum() == 0.0
 
 
-def test_a_refusal_says_why(told: Told, over_http: HttpSource) -> None:
+def test_a_refusal_says_why(served: Told, over_http: HttpSource) -> None:
     with pytest.raises(FrameError, match="job"):
         over_http.attempts("nobody")
     with pytest.raises(FrameError, match=r"(?i)key"):
-        connect(told.server.url, "ett_wrong").jobs()
+        connect(served.server.url, "ett_wrong").jobs()
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

@@ -71,15 +71,15 @@ def history() -> list[Event]:
 
 def _short(job: str, model: str, at: datetime, init_s: float, version: str) -> Iterator[Event]:
     """Tell of a job of eight accelerators that compiles, trains for half an hour and ends."""
-    told = _Attempt(job, at)
+    attempt = _Attempt(job, at)
     facts = {"cluster": CLUSTER, "model": model, "team": "golden", "hardware": "H100", "gpus": 8}
-    yield told.event("job", 0, **facts, kind="finetune", code_version=version)
-    yield told.event("attempt_started", 0, gpus=8, **told.place)
-    yield told.span("launcher_init", 0, init_s)
-    yield told.event("phase_started", init_s, phase="train_loop", **told.place)
-    yield told.event("progress", init_s + 1800, step=100, **told.place)
-    yield told.event("attempt_ended", init_s + 1800, outcome="completed", **told.place)
-    yield told.event("job_ended", init_s + 1800, outcome="completed")
+    yield attempt.event("job", 0, **facts, kind="finetune", code_version=version)
+    yield attempt.event("attempt_started", 0, gpus=8, **attempt.place)
+    yield attempt.span("launcher_init", 0, init_s)
+    yield attempt.event("phase_started", init_s, phase="train_loop", **attempt.place)
+    yield attempt.event("progress", init_s + 1800, step=100, **attempt.place)
+    yield attempt.event("attempt_ended", init_s + 1800, outcome="completed", **attempt.place)
+    yield attempt.event("job_ended", init_s + 1800, outcome="completed")
 
 
 def recent() -> list[Event]:

@@ -62,7 +62,10 @@ class _Family:
         """Return what is recorded."""
         shape = {"type": self.kind, "samples": [*self.samples], "bounds": [*self.bounds]}
         if OF_THE_PROCESS.match(name):
-            return {**shape, "labels": sorted({re.sub(r"=[^,]*", "", one) for one in self.series})}
+            return {
+                **shape,
+                "labels": sorted({re.sub(r"=[^,]*", "", label) for label in self.series}),
+            }
         return {**shape, "series": self.series}
 
 

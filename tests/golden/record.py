@@ -163,8 +163,8 @@ def _remote(made: Stage) -> dict[str, str]:
 def _commands(made: Stage) -> Record:
     folder = made.server.folder
     (folder / LOG.name).write_bytes(LOG.read_bytes())
-    asked = [command.format(**made.ids) for command in commands.OF_THE_SERVER]
-    both = [command + form for command in asked for form in (" --json", "")]
+    formatted = [command.format(**made.ids) for command in commands.OF_THE_SERVER]
+    both = [command + form for command in formatted for form in (" --json", "")]
     printed = commands.run(folder, [*both, *commands.AS_THEY_ARE, *commands.FAIL], **_remote(made))
     return _printed(printed, made.drawn)
 

@@ -56,16 +56,16 @@ def tape(fleet: Fleet, clock: Clock, until_us: int) -> list[Told]:
     A trainer tells more often than the demo's does that it lives: without, 60 times faster, it
     would be taken for lost between two of its saves.
     """
-    told: list[Told] = []
+    events_due: list[Told] = []
     for story in fleet.stories:
-        events = sorted(map(clock.moved, story.events), key=lambda one: one.due_us)
-        told += events
-        told += _signs(story, events, clock.here_us, until_us)
-    return sorted(told, key=lambda one: one.due_us)
+        events = sorted(map(clock.moved, story.events), key=lambda event: event.due_us)
+        events_due += events
+        events_due += _signs(story, events, clock.here_us, until_us)
+    return sorted(events_due, key=lambda event: event.due_us)
 
 
 def _signs(story: Story, events: Sequence[Told], since_us: int, until_us: int) -> Iterator[Told]:
-    instants = [one.due_us for one in events]
+    instants = [event.due_us for event in events]
     for at in range(since_us, until_us, _SIGN_EVERY_US):
         before = bisect_right(instants, at)
         if not before:
@@ -110,7 +110,7 @@ class Player:
             at = 0
             while at < len(self._events) and not self._is_over.wait(_SEND_EVERY_S):
                 now_us = time.time_ns() // 1000
-                due = [one.event for one in self._events[at:] if one.due_us <= now_us]
+                due = [event.event for event in self._events[at:] if event.due_us <= now_us]
                 if due:
                     self._send(due)
                 at += len(due)

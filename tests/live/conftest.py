@@ -55,10 +55,10 @@ class Live:
 
     def endings(self) -> Iterator[WireEvent]:
         """Return an end for each job that has none."""
-        told = [one.event for one in self.tape if one.due_us <= self.ended_us]
-        over = {event["job"] for event in told if event["type"] == "job_ended"}
+        events = [due.event for due in self.tape if due.due_us <= self.ended_us]
+        over = {event["job"] for event in events if event["type"] == "job_ended"}
         ending = {"type": "job_ended", "at": rfc3339(self.ended_us), "outcome": "completed"}
-        return (ending | {"job": job} for job in {event["job"] for event in told} - over)
+        return (ending | {"job": job} for job in {event["job"] for event in events} - over)
 
 
 @dataclass
@@ -131,12 +131,12 @@ def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) 
         live_s = LIVE_S if is_long else SHORT_S
         ended_us = began_us + live_s * SECOND_US
         from_us = FLEET_ENDS_US - FASTER * live_s * SECOND_US
-        told = tape(fleet, Clock(from_us, began_us), ended_us)
-        send(server, [one.event for one in told if one.due_us <= began_us])
+        events = tape(fleet, Clock(from_us, began_us), ended_us)
+        send(server, [event.event for event in events if event.due_us <= began_us])
         settled(server)
         shows(server, "ett_window_ratio")
         prometheus.start()
-        to_come = [one for one in told if one.due_us > began_us]
+        to_come = [event for event in events if event.due_us > began_us]
         player = Player(to_come, lambda events: send(server, events))
         stack.callback(player.stop)
         player.start()
@@ -145,7 +145,7 @@ def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) 
         for _ in range(2):  # between two scrapes the rules are computed
             prometheus.has_scraped()
         looked_us = time.time_ns() // 1000
-        yield Live(server, prometheus, past_until_us, told, began_us, ended_us, looked_us)
+        yield Live(server, prometheus, past_until_us, events, began_us, ended_us, looked_us)
 
 
 def _make_past(server: Server, prometheus: Prometheus, fleet: Fleet, *, is_long: bool) -> int:

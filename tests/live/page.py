@@ -20,7 +20,7 @@ def read(url: str) -> dict[str, float]:
 
 def of(samples: Mapping[str, float], names: AbstractSet[str]) -> dict[str, float]:
     """Return the samples of these names."""
-    return {one: value for one, value in samples.items() if one.partition("{")[0] in names}
+    return {series: value for series, value in samples.items() if series.partition("{")[0] in names}
 
 
 def counted() -> AbstractSet[str]:

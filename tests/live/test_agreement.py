@@ -64,8 +64,8 @@ def _moved(events: Sequence[WireEvent]) -> Iterator[WireEvent]:
         yield {**clock.moved(event).event, "job": f"{CLUSTER}-{event['job']}", **cluster}
 
 
-def _by_cohort(found: Iterable[Sample]) -> dict[str, float]:
-    return {one.labels["cohort"]: one.value for one in found}
+def _by_cohort(samples: Iterable[Sample]) -> dict[str, float]:
+    return {sample.labels["cohort"]: sample.value for sample in samples}
 
 
 def _gauges(prometheus: Prometheus) -> dict[str, float]:
@@ -75,8 +75,8 @@ def _gauges(prometheus: Prometheus) -> dict[str, float]:
 
 def test_counters_in_promql_say_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
     assert len(quiet) >= 10
-    found = _by_cohort(live.prometheus.query(ETT_OF_COUNTERS.format(cluster=CLUSTER)))
-    assert found == pytest.approx(dict(quiet), rel=0, abs=1e-9)
+    of_counters = _by_cohort(live.prometheus.query(ETT_OF_COUNTERS.format(cluster=CLUSTER)))
+    assert of_counters == pytest.approx(dict(quiet), rel=0, abs=1e-9)
 
 
 def test_the_window_gauge_says_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
@@ -87,6 +87,6 @@ def test_the_window_gauge_says_what_the_api_says(live: Live, quiet: Mapping[str,
 def test_the_view_says_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
     path = live.server.folder / "ett.db"
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as conn:
-        found = dict(conn.execute(ETT_OF_VIEW, (CLUSTER,)).fetchall())
+        of_view = dict(conn.execute(ETT_OF_VIEW, (CLUSTER,)).fetchall())
     conn.close()
-    assert found == pytest.approx(dict(quiet), rel=0, abs=1e-9)
+    assert of_view == pytest.approx(dict(quiet), rel=0, abs=1e-9)

@@ -87,6 +87,6 @@ def _is_told_well(alert: Alert) -> None:
     name, annotations = alert["labels"]["alertname"], alert["annotations"]
     assert (RUNBOOKS / Path(annotations["runbook_url"]).name).exists()
     assert annotations["runbook_url"].endswith(f"/{name.lower()}.md")
-    for told in (annotations["summary"], annotations["description"], annotations["dashboard_url"]):
-        assert told
-        assert not re.search(r"<no value>|\{\{|NaN|Inf", told), told
+    for text in (annotations["summary"], annotations["description"], annotations["dashboard_url"]):
+        assert text
+        assert not re.search(r"<no value>|\{\{|NaN|Inf", text), text

@@ -93,6 +93,6 @@ def test_no_counter_goes_down_though_a_late_fact_takes_time_from_a_phase(quiet: 
     seen = 0
     for name in page.counted():
         resets = prometheus.query(f"resets({name}[{since_s}s])")
-        assert [one for one in resets if one.value] == []
+        assert [sample for sample in resets if sample.value] == []
         seen += len(resets)
     assert seen >= len(_fleets(quiet.after))

@@ -72,8 +72,8 @@ def without_worker(folder: Path) -> Iterator[Server]:
 
     Regressions were looked for at the beginning of the century.
     """
-    asked = {"every_seconds": 1e9, "settle_seconds": 1}
-    with serving(folder, ETT_DETECTION=json.dumps(asked)) as server:
+    detection = {"every_seconds": 1e9, "settle_seconds": 1}
+    with serving(folder, ETT_DETECTION=json.dumps(detection)) as server:
         send(server, _preempted("before all", _CENTURY_US), history=True)
         settled(server)
         shows(server, "ett_detection_last_run_timestamp_seconds")
@@ -85,11 +85,11 @@ def without_worker(folder: Path) -> Iterator[Server]:
 
 def rules(folder: Path, scale: int) -> list[Path]:
     """Write the rules for a clock *scale* times faster, and return where they lie."""
-    told = files(Objective(), Links(), Scale(scale))
+    texts = files(Objective(), Links(), Scale(scale))
     written = []
     for name in ("recording.yaml", "alerts.yaml"):
         path = folder / name
-        path.write_text(told[name])
+        path.write_text(texts[name])
         written.append(path)
     return written
 

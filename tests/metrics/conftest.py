@@ -28,7 +28,7 @@ _JSON = {"content-type": "application/json"}
 def tell(store: Store, project_id: int) -> Tell:
     """Return a function that takes wire events in, and publishes what the ledgers then say."""
 
-    def told(
+    def publish(
         events: Sequence[dict[str, Any]], *, now_us: int = RECEIVED_AT, history: bool = False
     ) -> None:
         body = json.dumps({"events": events, "history": history}).encode()
@@ -40,7 +40,7 @@ def tell(store: Store, project_id: int) -> Tell:
             pass
         MetricsThread(store, lambda: now_us).publish()
 
-    return told
+    return publish
 
 
 @pytest.fixture

@@ -40,11 +40,11 @@ def windows(service: Service, shown: ShownLabels = SHOWN, economy: Economy = ECO
         return fleet_gauges.windows(conn, shown, GaugeOptions(economy), service.clock.now_us)
 
 
-def current(service: Service, **asked: Any) -> Gauges:
+def current(service: Service, **options: Any) -> Gauges:
     with service.store.reading() as conn:
         before = counters.read(conn)
         return fleet_gauges.current(
-            conn, SHOWN, GaugeOptions(**asked), service.clock.now_us, before
+            conn, SHOWN, GaugeOptions(**options), service.clock.now_us, before
         )
 
 

@@ -68,10 +68,10 @@ def test_settings_api_and_command_line_know_a_format_from_its_file_alone(tmp_pat
         )  # fmt: skip
         return done.stdout
 
-    found = json.loads(run("-c", PROGRAM))
-    assert found["formats"] == found["answered"] == found["accepted"] == FORMATS
-    assert found["body"] == {"key": "key", "id": "01JCXK7V4W"}
-    assert "scratch needs its routing key as secret" in found["refused"]
+    printed = json.loads(run("-c", PROGRAM))
+    assert printed["formats"] == printed["answered"] == printed["accepted"] == FORMATS
+    assert printed["body"] == {"key": "key", "id": "01JCXK7V4W"}
+    assert "scratch needs its routing key as secret" in printed["refused"]
     assert "alertmanager,scratch" in run(
         "-c", "from ett_service.cli.main import main; main()", *ADD
     )

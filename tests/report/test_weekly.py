@@ -10,7 +10,7 @@ from ett_service.report.document import Report, html, markdown
 from ett_service.report.weekly import weekly
 from ett_service.storage.engine.store import open_store
 from tests.builders.databases.engines import DIALECTS, new_database
-from tests.report.golden import FOLDER, WRITERS, asked, report, serving
+from tests.report.golden import FOLDER, WRITERS, gathered, report, serving
 
 
 @pytest.fixture(scope="module", params=DIALECTS)
@@ -53,9 +53,9 @@ def _holds_what_was_told(made: Report) -> None:
 
 
 def _rows(made: Report, title: str) -> tuple[tuple[str, ...], ...]:
-    (found,) = [section.table for section in made.sections if section.title == title]
-    assert found is not None
-    return found.rows
+    (table,) = [section.table for section in made.sections if section.title == title]
+    assert table is not None
+    return table.rows
 
 
 def _is_one_small_file(written: str) -> None:
@@ -63,33 +63,33 @@ def _is_one_small_file(written: str) -> None:
     assert not re.search(r"<script|<link|src=", written)
     charts = re.findall(r"<svg.*?</svg>", written, re.DOTALL)
     assert len(charts) >= 5
-    identities = [found.get("id") for chart in charts for found in ET.fromstring(chart).iter()]  # noqa: S314 -- our own text
+    identities = [element.get("id") for chart in charts for element in ET.fromstring(chart).iter()]  # noqa: S314 -- our own text
     named = [identity for identity in identities if identity]
     assert len(set(named)) == len(named)
     assert "trainer 4.2 <b>" not in written
 
 
 def test_a_week_without_jobs_is_one_sentence(client: TestClient) -> None:
-    made = weekly(asked(client, "2025-W30"))
+    made = weekly(gathered(client, "2025-W30"))
     assert made.ett_ratio is None
     assert "No job ran in week 2025-W30." in markdown(made)
     assert "nan" not in html(made).lower()
 
 
 def test_a_week_after_none_has_nothing_to_compare_with(client: TestClient) -> None:
-    made = weekly(asked(client, "2026-W05"))
+    made = weekly(gathered(client, "2026-W05"))
     assert "vs last week" not in made.sentence
     assert "There is no second week to compare with." in markdown(made)
 
 
 def test_a_part_of_the_fleet_is_reported_alone(client: TestClient) -> None:
-    made = weekly(asked(client, where=["model:vision|v2"]))
+    made = weekly(gathered(client, where=["model:vision|v2"]))
     assert {row[0] for row in _rows(made, "Most GPU-hours lost, by model")} == {"vision|v2"}
     assert "vision\\|v2" in markdown(made)
 
 
 def test_jobs_of_unknown_accelerators_are_told_of_and_weigh_nothing(client: TestClient) -> None:
-    made = weekly(asked(client, where=["model:probe"]))
+    made = weekly(gathered(client, where=["model:probe"]))
     assert made.sentence == "ETT 93.7% by wall time: no job reports its accelerators."
     assert made.ett_ratio is None
     rests = {row[0]: row[1] for row in _rows(made, "Data quality")}
@@ -104,6 +104,6 @@ def test_a_key_that_may_read_may_have_the_report(client: TestClient, scope: str)
     everything = client.headers["Authorization"]
     try:
         client.headers.update(headers)
-        assert report(client).sentence == weekly(asked(client, project="research")).sentence
+        assert report(client).sentence == weekly(gathered(client, project="research")).sentence
     finally:
         client.headers["Authorization"] = everything

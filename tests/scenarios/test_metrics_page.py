@@ -70,8 +70,8 @@ def test_no_name_that_a_user_makes_up_breaks_the_page(server: Server) -> None:
 
     page = wait_for(shown)
     expected = {(label(name),) * 2 for name in TAKEN} | {("unknown", "unknown")}
-    found = {dict(labels)["cluster"] for labels in page["ett_failures_total"]}
-    assert found == {cluster for cluster, _ in expected}
+    clusters = {dict(labels)["cluster"] for labels in page["ett_failures_total"]}
+    assert clusters == {cluster for cluster, _ in expected}
     for cluster, cohort in expected:
         assert labelled(cluster=cluster, cohort=cohort) in page[RUNNING]
     text, plain = _scraped(server, TextFormat.PLAIN)

@@ -94,9 +94,9 @@ def test_what_would_go_is_told_and_stays(store: Store, project_id: int) -> None:
     key = JobKey(project_id, "stays")
     full_job(store, key)
     with store.reading() as conn:
-        told = deletion.holdings(conn, key)
-    assert told == Holdings(events=len(running_job()), attempts=1, corrections=1)
-    assert deleted(store, key) == told
+        holdings = deletion.holdings(conn, key)
+    assert holdings == Holdings(events=len(running_job()), attempts=1, corrections=1)
+    assert deleted(store, key) == holdings
 
 
 def test_a_job_that_is_sent_again_starts_anew(store: Store, project_id: int) -> None:
@@ -216,12 +216,12 @@ def test_events_that_come_amid_a_deletion_go_along_or_make_a_new_job(
         deliver(store, key, running_job())
 
         tell = partial(accept, key=key, events=[progress(5)])
-        told = amid(store, place, partial(delete_job, key=key), tell)
+        future = amid(store, place, partial(delete_job, key=key), tell)
 
-        if told is None:
+        if future is None:
             assert place >= FEWEST_STATEMENTS
             break
-        came = told.exception()
+        came = future.exception()
         assert came is None or isinstance(came, StorageUnavailable)
         assert count_events(store, key) == (0 if place == 0 or came else 1)
         refreshed(store, key, LATE_IN_IT)

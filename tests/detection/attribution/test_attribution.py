@@ -74,7 +74,7 @@ def fleet(store: Store, project_id: int) -> None:
         for place in range(A_DAY):
             is_new = day >= ONSET and place != 1
             on_bad_host = place == 2
-            told = [
+            jobs = [
                 job(
                     day,
                     place,
@@ -86,7 +86,7 @@ def fleet(store: Store, project_id: int) -> None:
                 ),
                 job(day, place, "vit"),
             ]
-            for name, events in told:
+            for name, events in jobs:
                 key = JobKey(project_id, name)
                 deliver(store, key, events)
                 refreshed(store, key, LATER)
@@ -120,15 +120,15 @@ def _add(conn: Connection, project_id: int, made: Marker) -> None:
 
 
 def attributed(
-    store: Store, project_id: int, asked: Sequence[tuple[Subject, Cohort]]
+    store: Store, project_id: int, series: Sequence[tuple[Subject, Cohort]]
 ) -> list[Attribution]:
     with store.reading() as conn:
         observed = observe(conn, project_id, START + DAYS * DAY_US, DAYS, Plan())
-        return [attribute(conn, project_id, finding(*each), observed) for each in asked]
+        return [attribute(conn, project_id, finding(*each), observed) for each in series]
 
 
 @pytest.fixture
-def told(store: Store, project_id: int) -> list[Attribution]:
+def attributions(store: Store, project_id: int) -> list[Attribution]:
     fleet(store, project_id)
     mark(store, project_id, "other", 1, code_version="1.9")
     mark(store, project_id, "release", -10, code_version="2")
@@ -146,8 +146,10 @@ def told(store: Store, project_id: int) -> list[Attribution]:
     )
 
 
-def test_findings_in_a_store_are_told_with_what_goes_with_them(told: list[Attribution]) -> None:
-    compiles, everywhere, starts, failures, ett, nothing = told
+def test_findings_in_a_store_are_told_with_what_goes_with_them(
+    attributions: list[Attribution],
+) -> None:
+    compiles, everywhere, starts, failures, ett, nothing = attributions
 
     first = compiles.suspects[0]
     assert (first.dimension, first.value, first.attempts) == ("code_version", "2", 21)

@@ -63,7 +63,7 @@ def test_two_who_make_the_key_at_once_have_the_same(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [Keyring("", _sqlite(tmp_path)).unseal(one) for one in sealed] == ["a"] * 8
+    assert [Keyring("", _sqlite(tmp_path)).unseal(text) for text in sealed] == ["a"] * 8
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ EVERYTHING = CohortFilter()
 
 
 def _found(
-    store: Store, kind: Kind, window: tuple[int, int], wanted: CohortFilter = EVERYTHING
+    store: Store, kind: Kind, window: tuple[int, int], cohorts: CohortFilter = EVERYTHING
 ) -> list[Occurrence]:
     with store.reading() as conn:
-        return list(occurrences(conn, wanted, kind, window))
+        return list(occurrences(conn, cohorts, kind, window))
 
 
 def _saving(start: int, minutes: int) -> SpanOver:
@@ -63,14 +63,16 @@ def test_only_wanted_cohorts_count(store: Store, project_id: int) -> None:
     store_job(store, project_id, "b", calm_job(NOON, compiling=2, training=2, model="b", gpus=64))
     window = (NOON, NOON + HOUR)
 
-    for wanted in (
+    for cohorts in (
         CohortFilter(where={"model": frozenset({"b"})}),
         CohortFilter((project_id,), {"size": frozenset({"64-127"})}),
     ):
-        [found] = _found(store, Kind.PT2_COMPILE, window, wanted)
-        assert found.job == "b"
+        [occurrence] = _found(store, Kind.PT2_COMPILE, window, cohorts)
+        assert occurrence.job == "b"
         with store.reading() as conn:
-            assert list(job_ett(conn, wanted, window)) == [JobEtt(64 * 2 * MINUTE, 64 * 4 * MINUTE)]
+            assert list(job_ett(conn, cohorts, window)) == [
+                JobEtt(64 * 2 * MINUTE, 64 * 4 * MINUTE)
+            ]
     assert _found(store, Kind.PT2_COMPILE, window, CohortFilter((project_id + 1,))) == []
 
 

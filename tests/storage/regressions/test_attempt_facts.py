@@ -50,9 +50,9 @@ def twice() -> Sequence[Event]:
 def test_an_attempt_has_its_jobs_facts_and_its_own(store: Store, project_id: int) -> None:
     store_job(store, project_id, "llm", twice())
     with store.reading() as conn:
-        found = attempt_facts(conn, project_id, [("llm", 0), ("llm", 1)])
+        facts = attempt_facts(conn, project_id, [("llm", 0), ("llm", 1)])
 
-    first, second = found["llm", 0], found["llm", 1]
+    first, second = facts["llm", 0], facts["llm", 1]
     assert dict(first.values) == {
         "code_version": "1",
         "image": "trainer:2",

@@ -27,8 +27,8 @@ def test_an_instant_is_kept_once(store: Store, project_id: int) -> None:
 
 def test_projects_are_behind_that_were_not_looked_at_since(store: Store, project_id: int) -> None:
     other = store.write(lambda conn: create_project(conn, "other", NOON))
-    for one in (project_id, other):
-        store_job(store, one, "job", calm_job(NOON - DAY_US, training=1))
+    for each in (project_id, other):
+        store_job(store, each, "job", calm_job(NOON - DAY_US, training=1))
     add(store, made(project_id, 1))
 
     with store.reading() as conn:
@@ -51,8 +51,8 @@ def test_what_there_is_is_told_of_a_project_that_was_never_searched(
     for hour in (1, 2):
         store_job(store, project_id, f"job {hour}", calm_job(NOON + hour * HOUR_US, training=1))
     with store.reading() as conn:
-        found = detection_runs.unsearched(conn, project_id, NOON + DAY_US)
-    assert found == (NOON + HOUR_US, RECEIVED_AT)
+        unsearched = detection_runs.unsearched(conn, project_id, NOON + DAY_US)
+    assert unsearched == (NOON + HOUR_US, RECEIVED_AT)
 
     add(store, made(project_id, 0))
     with store.reading() as conn:
