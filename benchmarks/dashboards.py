@@ -156,11 +156,11 @@ def raw(keys: str, where: str = "", **_: object) -> Callable[[Connection], objec
     """Return the query that gives an answer from segments and attempts."""
     statement = text(_RAW.format(keys=keys, where=where, day=DAY))
 
-    def answer(conn: Connection) -> object:
+    def run(conn: Connection) -> object:
         conn.execute(text(_LONG))
         return conn.execute(statement, {"from_us": FIRST_DAY[0], "to_us": FIRST_DAY[1]}).all()
 
-    return answer
+    return run
 
 
 def taken(store: Store, ask: Callable[[Connection], object], runs: int) -> Iterator[float]:

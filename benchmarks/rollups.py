@@ -68,7 +68,7 @@ SHAPES = (
 )
 
 
-class Told:
+class Side:
     """A database, and the jobs that it is told of."""
 
     def __init__(self, url: str, step: Callable[..., None]) -> None:
@@ -126,7 +126,7 @@ def rounds_of(shape: Shape, rounds: int) -> int:
 def measured(urls: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
     """Return by shape the median microseconds with and without the step, and its share."""
     whole = aggregation.roll_up
-    sides = [Told(urls[0], whole), Told(urls[1], nothing)]
+    sides = [Side(urls[0], whole), Side(urls[1], nothing)]
     results = {}
     for shape in SHAPES:
         turns = range(COLD_ROUNDS + rounds_of(shape, rounds))

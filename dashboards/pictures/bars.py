@@ -25,7 +25,7 @@ from dashboards.pictures.spot import (
 )
 from tests.builders.servers.grafana import Range
 
-Told = tuple[str, float | None]
+NamedValue = tuple[str, float | None]
 """A name and a value."""
 
 _TALLEST_PT = 24.0
@@ -33,9 +33,9 @@ _NAMES_PX = 130.0
 _BESIDE_NAMES = (112.0, 20.0, 36.0, 58.0)
 
 
-def latest(frames: Sequence[Frame]) -> list[Told]:
+def latest(frames: Sequence[Frame]) -> list[NamedValue]:
     """Return the last value of each series, or each number of a table."""
-    values: list[Told] = []
+    values: list[NamedValue] = []
     for frame in frames:
         if isinstance(frame, Line):
             values.append((frame.name, frame.points[-1][1] if frame.points else None))
@@ -108,7 +108,7 @@ def draw_states(spot: Spot, panel: Panel, table: Table, span: Range) -> None:
     spot.legend(list(colours.items()))
 
 
-def _draw_named_bars(spot: Spot, panel: Panel, bars: Sequence[Told]) -> None:
+def _draw_named_bars(spot: Spot, panel: Panel, bars: Sequence[NamedValue]) -> None:
     most = max((value or 0 for _, value in bars), default=0) or 1
     line = min(24.0, (spot.height - 46) / max(len(bars), 1))
     colours = colours_of(panel, (name for name, _ in bars))
@@ -123,16 +123,18 @@ def _draw_named_bars(spot: Spot, panel: Panel, bars: Sequence[Told]) -> None:
         spot.text(names_px + 16 + length, y, words, color=FAINT)
 
 
-def _draw_columns(spot: Spot, panel: Panel, bars: Sequence[Told]) -> None:
+def _draw_columns(spot: Spot, panel: Panel, bars: Sequence[NamedValue]) -> None:
     axes = spot.axes((MARGINS[0], MARGINS[1], MARGINS[2], 30))
-    axes.bar(range(len(bars)), [value or 0 for _, value in bars], 0.8, color=_one(panel, bars))
+    axes.bar(
+        range(len(bars)), [value or 0 for _, value in bars], 0.8, color=_bar_colours(panel, bars)
+    )
     widest = max(width_of(name) for name, _ in bars) + 8
     every = max(1, ceil(len(bars) * widest / (spot.width - MARGINS[0])))
     axes.set_xticks(range(0, len(bars), every), [name for name, _ in bars][::every])
     _numbers(axes, panel.unit)
 
 
-def _one(panel: Panel, bars: Sequence[Told]) -> list[str]:
+def _bar_colours(panel: Panel, bars: Sequence[NamedValue]) -> list[str]:
     colours = colours_of(panel, [name for name, _ in bars])
     if panel.paint or panel.value_colours:
         painted = [colours[name] for name, _ in bars]

@@ -69,15 +69,15 @@ def levels(rules: Path = RULES) -> list[list[dict[str, Any]]]:
         for group in yaml.safe_load(rules.read_text("utf-8"))["groups"]
         for rule in group["rules"]
     ]
-    levels_found = []
+    complete = []
     while waiting:
         names = {rule["record"] for rule in waiting}
         level = [rule for rule in waiting if not names & set(_names(rule["expr"]))]
         if not level:
             raise ValueError(f"These rules read each other: {', '.join(sorted(names))}")
         waiting = [rule for rule in waiting if rule not in level]
-        levels_found.append(level)
-    return levels_found
+        complete.append(level)
+    return complete
 
 
 def record(
@@ -102,12 +102,12 @@ def record(
 def _of_scrape(page: Page) -> Iterator[str]:
     """Yield what a Prometheus tells itself of a scrape."""
     samples = sum(not line.startswith("#") for line in page.text.splitlines())
-    samples_of = {
+    scrape = {
         "up": 1,
         "scrape_duration_seconds": page.took_s,
         "scrape_samples_scraped": samples,
     }
-    for name, value in samples_of.items():
+    for name, value in scrape.items():
         yield from (f"# TYPE {name} gauge", f"{name} {value}")
 
 

@@ -113,7 +113,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
 
     What was before the first is told at once. Instants are microseconds since the Unix epoch.
     """
-    timed = sorted(_told(fleet), key=lambda each: each[0])
+    timed = sorted(_timed_events(fleet), key=lambda each: each[0])
     instants = [at for at, _ in timed]
     markers = sorted((parse_instant(each["at"]), each) for each in fleet.markers)
     clock, done, marked = _Clock(0), 0, 0
@@ -122,7 +122,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
         for now_us in at_us:
             clock.us = now_us
             due = bisect_right(instants, now_us)
-            alive = (sign for signal in signs if (sign := signal.at(now_us)))
+            alive = (sign for story_signs in signs if (sign := story_signs.at(now_us)))
             running.tell([*(event for _, event in timed[done:due]), *alive])
             done = due
             while marked < len(markers) and markers[marked][0] <= now_us:
@@ -157,7 +157,7 @@ def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running
     detection.lease.join()
 
 
-def _told(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:
+def _timed_events(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:
     for story in fleet.stories:
         for event in story.events:
             if event["type"] == "span":

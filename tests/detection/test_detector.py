@@ -235,7 +235,7 @@ def test_other_units_change_nothing_but_the_sizes(factor: float) -> None:
             for subject, values in whole.durations.items()
         }
     )
-    assert _told(scan_of(scaled)) == _told(scan_of(whole))
+    assert _summary(scan_of(scaled)) == _summary(scan_of(whole))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -251,10 +251,10 @@ def test_the_order_of_rows_and_cohorts_changes_nothing(seed: int) -> None:
             values.us[rows_at] / 1e6, values.day[rows_at], place[values.cohort[rows_at]]
         )
     other = sample(shuffled, [COHORTS[each] for each in order])
-    assert _told(scan_of(other)) == _told(scan_of(whole))
+    assert _summary(scan_of(other)) == _summary(scan_of(whole))
 
 
-def _told(scan: Scan) -> list[tuple[Series, Verdict, float, int]]:
+def _summary(scan: Scan) -> list[tuple[Series, Verdict, float, int]]:
     return [
         (finding.series, finding.verdict, round(finding.ratio, 3), finding.onset_us)
         for finding in scan.findings

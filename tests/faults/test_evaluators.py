@@ -26,7 +26,7 @@ from ett_service.storage.schema import delivery, detection_run, regression, regr
 from tests.builders.clock import NOON
 from tests.builders.regressions.searches import searched_before
 from tests.builders.servers.waiting import PATIENCE_S
-from tests.faults.evaluators import BORN, FLAPS, HOLDS, LOOKS, REFUSED, Gate, Order, Told
+from tests.faults.evaluators import BORN, FLAPS, HOLDS, LOOKS, REFUSED, Gate, Message, Order
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +39,13 @@ class Program:
     """What forks evaluators, and what they print."""
 
     process: subprocess.Popen[str]
-    told: queue.SimpleQueue[Told] = field(default_factory=queue.SimpleQueue)
+    messages: queue.SimpleQueue[Message] = field(default_factory=queue.SimpleQueue)
 
     def read(self) -> None:
         """Take up what is printed, until the end."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.told.put(Told(*json.loads(line)))
+            self.messages.put(Message(*json.loads(line)))
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Children:
     order: Order
     gate: Gate
     alive: set[int] = field(default_factory=set)
-    kept: list[Told] = field(default_factory=list)
+    pending: list[Message] = field(default_factory=list)
 
     def fork(self) -> int:
         """Start one, and return its number."""
@@ -64,7 +64,7 @@ class Children:
         assert commands is not None
         commands.write(json.dumps(self.order) + "\n")
         commands.flush()
-        child = self.wait(lambda line: line.what == BORN).child
+        child = self.wait(lambda message: message.what == BORN).child
         self.alive.add(child)
         return child
 
@@ -73,26 +73,26 @@ class Children:
         os.kill(child, signal.SIGKILL)
         self.alive.remove(child)
 
-    def wait(self, matches: Callable[[Told], bool]) -> Told:
+    def wait(self, matches: Callable[[Message], bool]) -> Message:
         """Wait until one prints that; what others print meanwhile is kept."""
-        for line in self.kept:
-            if matches(line):
-                self.kept.remove(line)
-                return line
-        while not matches(line := self.program.told.get(timeout=PATIENCE_S)):
-            if line.child in self.alive:
-                self.kept.append(line)
-        return line
+        for message in self.pending:
+            if matches(message):
+                self.pending.remove(message)
+                return message
+        while not matches(message := self.program.messages.get(timeout=PATIENCE_S)):
+            if message.child in self.alive:
+                self.pending.append(message)
+        return message
 
     def wait_for_look(self, tick: int, *, but: int = 0) -> int:
         """Wait until one looks at that tick, another than *but*, and return which."""
         return self.wait(
-            lambda line: line.what == LOOKS and line.tick == tick and line.child != but
+            lambda message: message.what == LOOKS and message.tick == tick and message.child != but
         ).child
 
     def wait_for_refusal(self, child: int) -> None:
         """Wait until that one could not write."""
-        self.wait(lambda line: line == Told(REFUSED, child, 0))
+        self.wait(lambda message: message == Message(REFUSED, child, 0))
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def test_one_that_is_killed_at_every_tick_fires_at_the_same(
 ) -> None:
     rounds = rounds or pytestconfig.getoption("--rounds") // 10
     reader, chances = Reader(database_url), random.Random(5)
-    children.order = children.order._replace(found=HOLDS, runs=10, lease_seconds=0.05)
+    children.order = children.order._replace(behaviour=HOLDS, runs=10, lease_seconds=0.05)
     ticks = range(1, 10 * rounds + 1)
     for tick in ticks:
         children.gate.set_tick(tick)

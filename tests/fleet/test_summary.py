@@ -50,7 +50,7 @@ def _favoured(job: str, *lives: tuple[float, float, str]) -> list[dict[str, Any]
     return [*events, wire_event("job_ended", lives[-1][1], job=job, outcome="completed")]
 
 
-def _found(service: Service, **scope: Any) -> Preemption:
+def _preemption(service: Service, **scope: Any) -> Preemption:
     with service.store.reading() as conn:
         return summary(conn, Scope(**scope), WINDOW, Economy()).total.preemption
 
@@ -99,7 +99,7 @@ def test_a_preemption_has_the_order_that_the_favoured_job_gives_it(fleet: Servic
 def test_who_names_nobody_or_nobody_known_is_counted_as_unknown(fleet: Service) -> None:
     fleet.ingest(_preempted("one", None))
     fleet.ingest(_preempted("two", "somebody"))
-    assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE.plus(ONE)})
+    assert _preemption(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE.plus(ONE)})
 
 
 def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
@@ -110,12 +110,14 @@ def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
     fleet.client.headers["Authorization"] = f"Bearer {other}"
     for job in ("only elsewhere", "here too"):
         fleet.ingest(_favoured(job, (2, 18, "failed"), (19, 50, "completed")))
-    assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE, PreemptionOrder.FIRST: ONE})
+    assert _preemption(fleet) == Preemption(
+        {PreemptionOrder.UNKNOWN: ONE, PreemptionOrder.FIRST: ONE}
+    )
 
 
 def test_what_was_lost_on_unknown_accelerators_is_counted_apart(fleet: Service) -> None:
     fleet.ingest(_preempted("made-room", None, gpus=None))
-    assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: Loss(1, 0, 0, 1)})
+    assert _preemption(fleet) == Preemption({PreemptionOrder.UNKNOWN: Loss(1, 0, 0, 1)})
 
 
 def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
@@ -128,10 +130,10 @@ def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
         "project": "research",
     }
     for name, value in fits.items():
-        assert _found(fleet, where={name: frozenset({value})}) == Preemption(
+        assert _preemption(fleet, where={name: frozenset({value})}) == Preemption(
             {PreemptionOrder.UNKNOWN: ONE}
         )
-        assert _found(fleet, where={name: frozenset({"x"})}) == Preemption({})
+        assert _preemption(fleet, where={name: frozenset({"x"})}) == Preemption({})
     with fleet.store.reading() as conn:
         (group,) = summary(conn, Scope(group_by=tuple(fits)), WINDOW, Economy()).groups
     assert group.labels == fits
@@ -144,8 +146,8 @@ def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Serv
     answer = fleet.client.put("/v1/jobs/made-room/exclusion", json=sent)
     assert answer.status_code == 200
     fleet.settle()
-    assert _found(fleet) == Preemption({})
-    assert _found(fleet, exclusions="included") == Preemption({PreemptionOrder.UNKNOWN: ONE})
+    assert _preemption(fleet) == Preemption({})
+    assert _preemption(fleet, exclusions="included") == Preemption({PreemptionOrder.UNKNOWN: ONE})
 
 
 def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Service) -> None:

@@ -28,7 +28,7 @@ FREE = Economy()
 PRICED = Economy(prices=(Price("h200", NOON - 24 * HOUR, Fraction(3)),))
 
 
-def _asked(
+def _answer(
     store: Store,
     *scenarios: str,
     window: Window = WEEK,
@@ -56,7 +56,7 @@ def fleet(store: Store, project_id: int) -> Store:
 
 
 def test_what_was_before_is_what_the_rollups_say(fleet: Store) -> None:
-    answer = _asked(fleet, "halve evaluation")
+    answer = _answer(fleet, "halve evaluation")
 
     with fleet.reading() as conn:
         [rolled_up] = totals(conn, EVERYTHING.cohorts, WEEK).values()
@@ -74,7 +74,7 @@ def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
     categories = [each for each in Category if each is not Category.EFFECTIVE_TRAINING]
     window = Window(NOON + HOUR, NOON + 3 * HOUR)
 
-    answer = _asked(store, *(f"cut {each} by 100 %" for each in categories), window=window)
+    answer = _answer(store, *(f"cut {each} by 100 %" for each in categories), window=window)
 
     with store.reading() as conn:
         [rolled_up] = totals(conn, EVERYTHING.cohorts, window).values()
@@ -90,7 +90,7 @@ def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
 def test_a_failure_that_does_not_happen_takes_its_recovery_and_its_replay_along(
     fleet: Store,
 ) -> None:
-    answer = _asked(fleet, "cut infra failures by 100 %")
+    answer = _answer(fleet, "cut infra failures by 100 %")
     [gain] = answer.gains
 
     # 15 minutes of recovery, of which 5 held no accelerator, and 20 of repeated training.
@@ -101,7 +101,7 @@ def test_a_failure_that_does_not_happen_takes_its_recovery_and_its_replay_along(
 
 
 def test_half_of_the_failures_is_half_of_what_each_takes(fleet: Store) -> None:
-    answer = _asked(fleet, "halve all failures")
+    answer = _answer(fleet, "halve all failures")
 
     assert _minutes(answer.gains[0], answer) == 35
     assert (answer.gains[0].failures, answer.gains[0].jobs) == (2, 2)
@@ -110,7 +110,7 @@ def test_half_of_the_failures_is_half_of_what_each_takes(fleet: Store) -> None:
 def test_scenarios_are_ranked_by_what_they_gain_and_do_not_add_up(fleet: Store) -> None:
     texts = ["publish off the GPUs", "cut launcher_init by 50 %", "cut all failures by 100 %"]
 
-    answer = _asked(fleet, *texts)
+    answer = _answer(fleet, *texts)
 
     assert [gain.scenarios[0].text for gain in answer.gains] == [
         "cut all failures by 100 %",
@@ -128,10 +128,10 @@ def test_scenarios_are_ranked_by_what_they_gain_and_do_not_add_up(fleet: Store) 
 def test_only_time_inside_the_window_goes(fleet: Store) -> None:
     # The first job recovers from 13:00 to 13:15 and repeats until 13:35.
     window = Window(NOON + HOUR, NOON + 2 * HOUR)
-    answer = _asked(fleet, "cut infra failures by 100 %", window=window)
+    answer = _answer(fleet, "cut infra failures by 100 %", window=window)
     assert (_minutes(answer.gains[0], answer), answer.gains[0].failures) == (35, 1)
 
-    answer = _asked(fleet, "cut infra failures by 100 %", window=Window(NOON, NOON + HOUR))
+    answer = _answer(fleet, "cut infra failures by 100 %", window=Window(NOON, NOON + HOUR))
     assert (_minutes(answer.gains[0], answer), answer.gains[0].failures) == (0, 0)
 
 
@@ -140,20 +140,20 @@ def test_what_goes_has_the_price_of_its_hour(fleet: Store) -> None:
     scope = Scope(where={"model": frozenset({"a"})})
     both = replace(PRICED, prices=(*PRICED.prices, later))
 
-    answer = _asked(fleet, "cut infra failures by 100 %", scope=scope, economy=both)
+    answer = _answer(fleet, "cut infra failures by 100 %", scope=scope, economy=both)
 
     assert answer.gains[0].money == pytest.approx(3 * 8 * 30 / 60)
 
 
 def test_without_a_price_there_is_no_money(fleet: Store) -> None:
-    assert _asked(fleet, "halve infra failures").gains[0].money is None
+    assert _answer(fleet, "halve infra failures").gains[0].money is None
     # The other job's hardware is unknown.
-    assert _asked(fleet, "halve all failures", economy=PRICED).gains[0].money is None
-    assert _asked(fleet, "halve infra failures", economy=PRICED).gains[0].money is not None
+    assert _answer(fleet, "halve all failures", economy=PRICED).gains[0].money is None
+    assert _answer(fleet, "halve infra failures", economy=PRICED).gains[0].money is not None
 
 
 def test_only_the_cohorts_that_are_asked_for_change(fleet: Store) -> None:
-    answer = _asked(fleet, "halve all failures", scope=Scope(where={"model": frozenset({"b"})}))
+    answer = _answer(fleet, "halve all failures", scope=Scope(where={"model": frozenset({"b"})}))
 
     assert (answer.jobs, answer.before.us, answer.gains[0].failures) == (1, 8 * 115 * MINUTE, 1)
 
@@ -168,10 +168,10 @@ def test_excluded_time_is_left_out_unless_it_is_asked_for(fleet: Store, project_
     )
     refreshed(fleet, key, LATER)
 
-    answer = _asked(fleet, "cut infra failures by 100 %")
+    answer = _answer(fleet, "cut infra failures by 100 %")
     assert (_minutes(answer.gains[0], answer), answer.before.us) == (0, 8 * (330 - 55) * MINUTE)
 
-    answer = _asked(fleet, "cut infra failures by 100 %", scope=Scope(exclusions="included"))
+    answer = _answer(fleet, "cut infra failures by 100 %", scope=Scope(exclusions="included"))
     assert (_minutes(answer.gains[0], answer), answer.before.us) == (35, 8 * 330 * MINUTE)
 
 
@@ -183,7 +183,7 @@ def test_an_interval_covers_the_gain_and_is_the_same_every_time(
         job = failing_job(at) if place % 3 else calm_job(at, initialising=20, training=100)
         store_job(store, project_id, f"job-{place}", job)
 
-    answer = _asked(store, "halve infra failures")
+    answer = _answer(store, "halve infra failures")
 
     [gain] = answer.gains
     assert gain.ratio_interval is not None
@@ -191,20 +191,20 @@ def test_an_interval_covers_the_gain_and_is_the_same_every_time(
     low, high = gain.ratio_interval
     assert 0 < low < gain.ratio_gained(answer.before) < high
     assert gain.gpu_us_interval.low < gain.gpu_us < gain.gpu_us_interval.high
-    assert _asked(store, "halve infra failures") == answer
+    assert _answer(store, "halve infra failures") == answer
 
 
 def test_one_job_has_no_interval(store: Store, project_id: int) -> None:
     store_job(store, project_id, "only", failing_job(NOON))
 
-    assert _asked(store, "halve infra failures").gains[0].ratio_interval is None
+    assert _answer(store, "halve infra failures").gains[0].ratio_interval is None
 
 
 def test_of_too_many_jobs_a_sample_stands_for_the_rest(store: Store, project_id: int) -> None:
     for place in range(9):
         store_job(store, project_id, f"job-{place}", failing_job(NOON))
 
-    answer = _asked(store, "cut all failures by 100 %", most_jobs=4)
+    answer = _answer(store, "cut all failures by 100 %", most_jobs=4)
 
     assert (answer.jobs, answer.read) == (9, 4)
     assert answer.before.us == 9 * 8 * 115 * MINUTE
@@ -213,7 +213,7 @@ def test_of_too_many_jobs_a_sample_stands_for_the_rest(store: Store, project_id:
 
 
 def test_a_window_without_jobs_gains_nothing(store: Store) -> None:
-    answer = _asked(store, "halve infra failures", economy=PRICED)
+    answer = _answer(store, "halve infra failures", economy=PRICED)
 
     [gain] = answer.gains
     assert (answer.jobs, answer.before.ett_ratio, gain.ratio_gained(answer.before)) == (0, 0.0, 0.0)
@@ -225,6 +225,6 @@ def test_a_job_of_unknown_accelerators_is_told_and_weighs_nothing(
 ) -> None:
     store_job(store, project_id, "unknown", calm_job(NOON, compiling=10, gpus=None))
 
-    answer = _asked(store, "halve pt2_compile")
+    answer = _answer(store, "halve pt2_compile")
 
     assert (answer.jobs_without_accelerators, answer.before.us, answer.gains[0].jobs) == (1, 0, 1)

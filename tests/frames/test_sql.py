@@ -15,7 +15,7 @@ from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema.views import READER
 from tests.builders.clock import NOON
 from tests.builders.ledgers import LATE_IN_IT, deliver, refreshed, running_job
-from tests.frames.conftest import BEGIN, END, Told
+from tests.frames.conftest import BEGIN, END, Deployment
 
 
 def test_jobs_are_the_same_over_http_and_sql(over_http: HttpSource, over_sql: SqlSource) -> None:
@@ -94,9 +94,9 @@ def test_an_instant_without_a_zone_is_refused(over_sql: SqlSource, over_http: Ht
             source.summary(begin=naive)
 
 
-@pytest.mark.parametrize("served", ["postgresql"], indirect=True)
-def test_a_role_that_may_read_nothing_but_the_views_suffices(served: Told) -> None:
-    address = make_url(served.database_url).update_query_dict({"options": f"-crole={READER}"})
+@pytest.mark.parametrize("deployment", ["postgresql"], indirect=True)
+def test_a_role_that_may_read_nothing_but_the_views_suffices(deployment: Deployment) -> None:
+    address = make_url(deployment.database_url).update_query_dict({"options": f"-crole={READER}"})
     with closing(connect(address.render_as_string(hide_password=False))) as source:
         assert len(source.jobs()) == 3
         assert len(source.segments("llm-70b")) > 0
@@ -107,19 +107,19 @@ def test_a_role_that_may_read_nothing_but_the_views_suffices(served: Told) -> No
             source.read("SELECT * FROM job_ledger")
 
 
-def test_a_project_is_read_alone(served: Told, over_sql: SqlSource) -> None:
+def test_a_project_is_read_alone(deployment: Deployment, over_sql: SqlSource) -> None:
     query = {"step": None, "begin": BEGIN, "end": END}
     for project, jobs in (("research", 3), ("nobody", 0)):
-        with closing(SqlSource(served.database_url, project)) as source:
+        with closing(SqlSource(deployment.database_url, project)) as source:
             assert len(source.jobs()) == jobs
             assert source.rollups(**query)["jobs"].tolist() == [jobs]  # type: ignore[arg-type]
             assert len(source.markers()) == bool(jobs)
-    with closing(SqlSource(served.database_url, "nobody")) as source, pytest.raises(FrameError):
+    with closing(SqlSource(deployment.database_url, "nobody")) as source, pytest.raises(FrameError):
         source.attempts("llm-70b")
     assert len(over_sql.jobs(project="nobody")) == 0
-    assert len(HttpSource(served.server.url, served.server.key, "research").jobs()) == 3
+    assert len(HttpSource(deployment.server.url, deployment.server.key, "research").jobs()) == 3
     with pytest.raises(FrameError, match="No such project"):
-        HttpSource(served.server.url, served.server.key, "nobody").jobs()
+        HttpSource(deployment.server.url, deployment.server.key, "nobody").jobs()
 
 
 def test_a_job_of_two_projects_has_to_be_told_apart(store: Store, database_url: str) -> None:

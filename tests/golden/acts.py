@@ -162,10 +162,10 @@ def _acting(server: Server, ids: dict[str, str] | None = None) -> Callable[[str,
 
 def _wait_for_messages(server: Server, count: int) -> None:
     """Wait until each receiver was sent so many messages, and no other waits."""
-    wait_for(lambda: all(_is_told(server, name, count) for name in FORMATS))
+    wait_for(lambda: all(_has_messages(server, name, count) for name in FORMATS))
 
 
-def _is_told(server: Server, name: str, count: int) -> bool:
+def _has_messages(server: Server, name: str, count: int) -> bool:
     states = _states(server, name)
     return len(states) >= count and "waiting" not in states
 

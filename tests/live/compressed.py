@@ -22,7 +22,7 @@ _ENDINGS = frozenset({"attempt_ended", "job_ended", "job"})
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DueEvent:
     """An event, and the instant at which it is told, in microseconds since the Unix epoch."""
 
     due_us: int
@@ -41,22 +41,22 @@ class Clock:
         """Return when an instant of the fleet comes."""
         return self.here_us + (at_us - self.of_fleet_us) // self.faster
 
-    def moved(self, event: WireEvent) -> Told:
+    def moved(self, event: WireEvent) -> DueEvent:
         """Return the event with its instants mapped."""
         moved = dict(event)
         for name in _INSTANTS:
             if name in event:
                 moved[name] = rfc3339(self.here(instant(event[name])))
-        return Told(self.here(instant(event["at"])), moved)
+        return DueEvent(self.here(instant(event["at"])), moved)
 
 
-def tape(fleet: Fleet, clock: Clock, until_us: int) -> list[Told]:
+def tape(fleet: Fleet, clock: Clock, until_us: int) -> list[DueEvent]:
     """Return all that the fleet tells, in order, with signs of life of what runs from now on.
 
     A trainer tells more often than the demo's does that it lives: without, 60 times faster, it
     would be taken for lost between two of its saves.
     """
-    events_due: list[Told] = []
+    events_due: list[DueEvent] = []
     for story in fleet.stories:
         events = sorted(map(clock.moved, story.events), key=lambda event: event.due_us)
         events_due += events
@@ -64,7 +64,9 @@ def tape(fleet: Fleet, clock: Clock, until_us: int) -> list[Told]:
     return sorted(events_due, key=lambda event: event.due_us)
 
 
-def _signs(story: Story, events: Sequence[Told], since_us: int, until_us: int) -> Iterator[Told]:
+def _signs(
+    story: Story, events: Sequence[DueEvent], since_us: int, until_us: int
+) -> Iterator[DueEvent]:
     instants = [event.due_us for event in events]
     for at in range(since_us, until_us, _SIGN_EVERY_US):
         before = bisect_right(instants, at)
@@ -77,13 +79,13 @@ def _signs(story: Story, events: Sequence[Told], since_us: int, until_us: int) -
             name: last[name] for name in ("launch", "attempt", "cycle") if name in last
         }
         sign: WireEvent = {"type": "heartbeat", "at": rfc3339(at), "job": story.job.name, **named}
-        yield Told(at, sign)
+        yield DueEvent(at, sign)
 
 
 class Player:
     """Sends a tape in a thread of its own, each event when it is due."""
 
-    def __init__(self, events: Sequence[Told], send: Callable[[list[Any]], object]) -> None:
+    def __init__(self, events: Sequence[DueEvent], send: Callable[[list[Any]], object]) -> None:
         self._events = events
         self._send = send
         self._failed: Exception | None = None

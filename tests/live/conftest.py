@@ -15,7 +15,7 @@ from tests.builders.servers.ett import Server
 from tests.builders.servers.prometheus import Prometheus
 from tests.live import past, trouble
 from tests.live.alerting import Alert, Alertmanager, Receiver
-from tests.live.compressed import FASTER, Clock, Player, Told, tape
+from tests.live.compressed import FASTER, Clock, DueEvent, Player, tape
 from tests.live.serving import send, serving, settled, shows
 from tests.live.worsened import worsened
 
@@ -48,7 +48,7 @@ class Live:
     server: Server
     prometheus: Prometheus
     past_until_us: int
-    tape: list[Told]
+    tape: list[DueEvent]
     began_us: int
     ended_us: int
     looked_us: int  #: when Prometheus knew of all of it

@@ -15,7 +15,7 @@ from ett_service.metrics.rules.rule import Links, Objective, Scale
 from tests.builders.servers.ett import Server
 from tests.builders.servers.programs import free_port
 from tests.builders.servers.prometheus import SCRAPE_JOB, Prometheus, backfill
-from tests.live.compressed import FASTER, Told
+from tests.live.compressed import FASTER, DueEvent
 from tests.live.serving import send, serving, settled, shows
 
 CLUSTER = "troubled"
@@ -103,7 +103,7 @@ def before(now_us: int) -> list[WireEvent]:
     ]
 
 
-def tape(now_us: int) -> Iterator[Told]:
+def tape(now_us: int) -> Iterator[DueEvent]:
     """Yield what is told from now on, second by second.
 
     A job a second spends ten minutes on broken hardware and is preempted; another stays in its
@@ -111,11 +111,11 @@ def tape(now_us: int) -> Iterator[Told]:
     """
     stuck = _started("stuck", now_us - 20 * SECOND_US, "llm", "launcher_init")
     mute = _trained("mute", now_us - SECOND_US, "mute")
-    yield from (Told(now_us, event) for event in [*stuck, *mute])
+    yield from (DueEvent(now_us, event) for event in [*stuck, *mute])
     for second in range(LASTS_S):
         at = now_us + second * SECOND_US
         sign = {"type": "heartbeat", "at": rfc3339(at), "job": "stuck", "attempt": 0}
-        yield from (Told(at, event) for event in [sign, *_preempted(f"wasted-{second}", at)])
+        yield from (DueEvent(at, event) for event in [sign, *_preempted(f"wasted-{second}", at)])
 
 
 def tell(server: Server, events: list[WireEvent]) -> None:

@@ -24,7 +24,7 @@ EXAMPLE = ROOT / "examples" / "webhook_receiver.py"
 OLD, NEW = new_secret(), new_secret()
 
 
-class Told(NamedTuple):
+class Example(NamedTuple):
     """Where the example listens, and what it printed."""
 
     url: str
@@ -38,7 +38,7 @@ def sender() -> Sender:
 
 
 @pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
     """Run the example."""
     example = _example()
     printed: list[str] = []
@@ -46,7 +46,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     listening = example.server(0, [NEW, OLD], tmp_path / "told.db")
     thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield Told(f"http://127.0.0.1:{listening.server_port}/", printed)
+    yield Example(f"http://127.0.0.1:{listening.server_port}/", printed)
     listening.shutdown()
     listening.server_close()
     thread.join()
@@ -54,7 +54,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
 
 def send(
     sender: Sender,
-    example: Told,
+    example: Example,
     message: str = "msg_1",
     news: Notice | None = None,
     *,
@@ -68,13 +68,15 @@ def send(
     return sender.send(receiver, message, news or notice(), now_us).status
 
 
-def test_a_message_is_acted_on_once_however_often_it_comes(sender: Sender, example: Told) -> None:
+def test_a_message_is_acted_on_once_however_often_it_comes(
+    sender: Sender, example: Example
+) -> None:
     assert [send(sender, example) for _ in range(3)] == [204, 204, 204]
 
     assert example.printed == ["firing"]
 
 
-def test_an_old_state_that_comes_late_changes_nothing(sender: Sender, example: Told) -> None:
+def test_an_old_state_that_comes_late_changes_nothing(sender: Sender, example: Example) -> None:
     send(sender, example, "msg_2", notice(Status.RESOLVED, version=2))
     send(sender, example, "msg_1", notice(Status.FIRING, version=1))
 
@@ -82,7 +84,7 @@ def test_an_old_state_that_comes_late_changes_nothing(sender: Sender, example: T
 
 
 def test_either_secret_is_taken_while_it_is_rotated_and_no_other(
-    sender: Sender, example: Told
+    sender: Sender, example: Example
 ) -> None:
     assert send(sender, example, secret=OLD) == 204
     assert send(sender, example, "msg_2", secret=new_secret()) == 401
@@ -90,7 +92,7 @@ def test_either_secret_is_taken_while_it_is_rotated_and_no_other(
 
 
 def test_what_is_older_or_newer_than_five_minutes_is_not_taken(
-    sender: Sender, example: Told
+    sender: Sender, example: Example
 ) -> None:
     assert [send(sender, example, late_seconds=late) for late in (400, -400)] == [401, 401]
 

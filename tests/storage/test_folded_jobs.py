@@ -35,7 +35,7 @@ def head(revision: int) -> Head:
     return Head(revision, formula_version=1, event_count=0, folded_us=NOON, due_us=None)
 
 
-def said_by(timeline: Timeline) -> JobLedger:
+def ledger_of(timeline: Timeline) -> JobLedger:
     whole = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
     return replace(whole, waits=(), work=())
 
@@ -70,7 +70,7 @@ def test_what_is_read_is_what_was_written(
 ) -> None:
     key = JobKey(project_id, next(_names))
     deliver(store, key, [])
-    ledger, other, last = said_by(first), said_by(second), said_by(third)
+    ledger, other, last = ledger_of(first), ledger_of(second), ledger_of(third)
 
     write(store, key, ledger, head(1), LedgerRows())
     assert stored(store, key) == ledger
@@ -111,7 +111,7 @@ def test_the_same_is_written_whether_the_ledger_before_is_known_or_read(
 ) -> None:
     key = JobKey(project_id, next(_names))
     deliver(store, key, [])
-    ledger, other = said_by(before), said_by(after)
+    ledger, other = ledger_of(before), ledger_of(after)
     write(store, key, ledger, head(1), LedgerRows())
 
     read = changes_to(key, other, head(2), rows_of(store, key)).ledgers
