@@ -130,7 +130,7 @@ Question = tuple[Callable[[Connection], object], dict[str, Any]]
 
 
 def questions(project_id: int, window: tuple[int, int]) -> dict[str, Question]:
-    """Return by name how each answer is taken from rollups, and what the raw query is asked."""
+    """Return by name how each answer is taken from rollups, and the parameters of the raw query."""
 
     def rolled_up(cohorts: CohortFilter, *by: str, step: int | None = None) -> Callable[..., Any]:
         return lambda conn: totals(

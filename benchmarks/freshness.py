@@ -112,7 +112,7 @@ def serving(database_url: str, folder: Path, **settings: str) -> Iterator[Server
             stack.enter_context(process("worker", folder=folder, **variables))
         server = stack.enter_context(process("serve", "--port", "0", folder=folder, **variables))
         assert server.stdout is not None
-        # An embedded database tells its first key.
+        # An embedded database prints its first key.
         key = server.stdout.readline().strip() if embedded else new_key(folder, variables)
         yield Server(address(folder / "serve.log"), key)
 

@@ -3,7 +3,7 @@
 The floor does the same two transactions with bare ``sqlite3``, and knows beforehand what to write:
 insert the event and its mark; then delete the mark, read the event, and replace the rows of the
 numbers, the job's and the fleet's.
-The same is asked of jobs that are much longer, where it must not cost more.
+The same holds for jobs that are much longer, where it must not cost more.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """What keeping the rollups exact costs of a job's aggregation, by the shape of the job.
 
-Two databases of one engine are told the same. In one the worker's refresh is as it is; in the
+Two databases of one engine get the same events. In one the worker's refresh is as it is; in the
 other the step that carries a job's ledger into the rollups is left out. Both are measured in
 turns, from the lock on the job to the commit. The floor is a page kept on disk.
 """
@@ -36,7 +36,7 @@ from tests.builders.databases.engines import new_postgresql
 
 GOAL = 0.3  #: of the whole
 COLD_ROUNDS, FEWEST_ROUNDS = 3, 9
-EVENTS = 30_000  #: that are told of a shape of whole jobs, at most
+EVENTS = 30_000  #: that are sent of a shape of whole jobs, at most
 FACTS: Wire = {
     "type": "job",
     "team": "nlp",
@@ -69,7 +69,7 @@ SHAPES = (
 
 
 class Side:
-    """A database, and the jobs that it is told of."""
+    """A database, and the jobs that are sent to it."""
 
     def __init__(self, url: str, step: Callable[..., None]) -> None:
         migrate(url)
@@ -80,7 +80,7 @@ class Side:
         self.going_on: dict[Shape, Job] = {}
 
     def refreshed(self, shape: Shape) -> float:
-        """Tell a job of this shape something; return the microseconds of its aggregation."""
+        """Send events of a job of this shape; return the microseconds of its aggregation."""
         if shape.whole:
             job = self.new_job(shape)
         else:
@@ -92,19 +92,19 @@ class Side:
         return microseconds(job.refresh)
 
     def new_job(self, shape: Shape) -> Job:
-        """Tell of a job, and leave it to be folded."""
+        """Send a job, and leave it to be folded."""
         events = restarted(shape.attempts, shape.events)
         return Job(self.store, JobKey(self.project_id, next(self.names)), with_facts(events))
 
     def begun(self, shape: Shape) -> Job:
-        """Tell of a job, and fold it."""
+        """Send a job, and fold it."""
         job = self.new_job(shape)
         job.refresh()
         return job
 
 
 def with_facts(events: Iterator[tuple[int, Wire]]) -> Iterator[tuple[int, Wire]]:
-    """Tell first to which cohort a job belongs."""
+    """Yield first the facts that give a job its cohort."""
     yield START, FACTS
     yield from events
 
@@ -119,7 +119,7 @@ def nothing(*_: Any) -> None:
 
 
 def rounds_of(shape: Shape, rounds: int) -> int:
-    """Return how often to measure: telling of a whole job takes longer than to fold it."""
+    """Return how often to measure: sending a whole job takes longer than folding it."""
     return min(rounds, max(FEWEST_ROUNDS, EVENTS // shape.events)) if shape.whole else rounds
 
 

@@ -3,7 +3,7 @@
 Before every scrape the numbers are published anew, so that nothing is served from memory. Beside
 it stand the same page unchanged, `generate_latest` of prometheus_client over a registry of the same
 series in this process, with neither HTTP nor a database, and the floor: the smallest request to
-the same server. A real Prometheus, where it is installed, tells its own scrape duration.
+the same server. A real Prometheus, where it is installed, reports its own scrape duration.
 """
 
 import argparse

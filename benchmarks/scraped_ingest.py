@@ -36,7 +36,7 @@ LEAST_SERIES = 15_000  # the publisher works gauges out anew, and makes none up
 
 
 class Senders:
-    """Jobs that report their steps, from several connections; tells how long each request took."""
+    """Jobs that report their steps, from several connections, with the duration of each request."""
 
     def __init__(self, server: Server, every_s: float) -> None:
         self._server = server

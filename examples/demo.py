@@ -164,7 +164,7 @@ def show_regressions(server: Server) -> None:
 
 
 def train(server: Server, folder: Path, for_trainer: Sequence[str], tell: Teller) -> None:
-    """Run the training job to its end, telling what the trainer says. Raises ``Trouble``."""
+    """Run the training job to its end, and print what the trainer prints. Raises ``Trouble``."""
     log = folder / "training.log"
     torchrun = [str(PROGRAMS / "torchrun"), "--standalone", "--max-restarts=1", str(TRAINER)]
     torchrun += ["--folder", str(folder / "checkpoints"), *for_trainer]

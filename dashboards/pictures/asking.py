@@ -93,7 +93,7 @@ class OfPrometheus:
 
 
 class OfPostgres:
-    """Looks at a dashboard over PostgreSQL, with a *job* chosen where one is asked for."""
+    """Looks at a dashboard over PostgreSQL, with a *job* chosen where one is needed."""
 
     def __init__(
         self, conn: psycopg.Connection[Any], dashboard: Dashboard, end_s: float, chosen: Any

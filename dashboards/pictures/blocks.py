@@ -100,7 +100,7 @@ def record(
 
 
 def _of_scrape(page: Page) -> Iterator[str]:
-    """Yield what a Prometheus tells itself of a scrape."""
+    """Yield the samples that Prometheus adds to a scrape."""
     samples = sum(not line.startswith("#") for line in page.text.splitlines())
     scrape = {
         "up": 1,

@@ -27,7 +27,7 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
 
     def is_number(self, column: str) -> bool:
-        """Tell whether a column holds numbers."""
+        """Return whether a column holds numbers."""
         cells = [row.get(column) for row in self.rows]
         filled = [value for value in cells if value is not None]
         return bool(filled) and all(isinstance(value, int | float) for value in filled)

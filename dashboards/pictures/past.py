@@ -1,4 +1,4 @@
-"""The demo's fleet as it was told while it happened: the service runs along with a clock of ours.
+"""The demo's fleet as it reported while it ran: the service runs along with a clock of ours.
 
 The application, the worker and the publisher get the same instants, and at each the page that
 Prometheus would have read is kept.
@@ -109,9 +109,9 @@ class _Running:
 
 
 def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) -> Iterator[Page]:
-    """Tell *fleet* as it happens to *store*, and yield the page at each instant of *at_us*.
+    """Send *fleet* as it happens to *store*, and yield the page at each instant of *at_us*.
 
-    What was before the first is told at once. Instants are microseconds since the Unix epoch.
+    What was before the first is sent at once. Instants are microseconds since the Unix epoch.
     """
     timed = sorted(_timed_events(fleet), key=lambda each: each[0])
     instants = [at for at, _ in timed]
@@ -167,7 +167,7 @@ def _timed_events(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:
 
 
 def _as_it_happens(span: WireEvent) -> Iterator[tuple[int, WireEvent]]:
-    """Split what is told at its end in two, so that it is known while it lasts."""
+    """Split a span into its begin and its end, so that it shows while it lasts."""
     inside = {name: value for name, value in span.items() if name not in {"type", "start"}}
     yield (
         parse_instant(span["start"]),
@@ -186,7 +186,7 @@ class _Signs:
         self._running = story.running
 
     def at(self, now_us: int) -> WireEvent | None:
-        """Return what an attempt tells at an instant, if one runs."""
+        """Return the heartbeat of an attempt at an instant, if one runs."""
         before = bisect_right(self._instants, now_us)
         if not before:
             return None

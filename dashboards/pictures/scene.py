@@ -38,7 +38,7 @@ STEPS = Steps(long_s=7200, short_s=600)
 TWO_SETS: Mapping[str, Chosen] = {"a_cluster": ["alder"], "b_cluster": ["birch"]}
 
 _RECENT_US = 6 * HOUR_US
-_LOOKBACK = "--query.lookback-delta=1m"  #: whatever is asked is asked where samples lie
+_LOOKBACK = "--query.lookback-delta=1m"  #: every query is evaluated where samples lie
 _LABELS = {"job": SCRAPE_JOB, "instance": "ett:8080"}
 _STORY = """
     SELECT project, job FROM ett_v_attempts WHERE gpus >= 64
@@ -107,7 +107,7 @@ def lived(url: str, folder: Path) -> list[Page]:
 
 
 def fill(prometheus: Prometheus, promtool: str, pages: Sequence[Page]) -> None:
-    """Start *prometheus* on blocks of what was *told*, and of what the rules make of it."""
+    """Start *prometheus* on blocks of *pages*, and of what the rules make of them."""
     prometheus.blocks.mkdir(parents=True)
     import_text(promtool, openmetrics(pages, _LABELS), prometheus.blocks)
     prometheus.start()

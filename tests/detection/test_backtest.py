@@ -1,4 +1,4 @@
-"""What runs in a row would have said, each knowing only what was over by then."""
+"""What runs in a row would have found, each with only what was complete by then."""
 
 import pytest
 

@@ -68,7 +68,7 @@ class Gate:
         fresh.replace(self.folder / "tick")
 
     def tick(self) -> int:
-        """Tell which it is."""
+        """Return the current tick."""
         return int((self.folder / "tick").read_text())
 
     def open(self, child: int, tick: int) -> None:
@@ -92,7 +92,7 @@ class Looks:
     behaviour: str
 
     def clock(self, _conn: Connection) -> int:
-        """Tell the time: a tick is an hour."""
+        """Return the time: a tick is an hour."""
         return self.gate.tick() * HOUR_US
 
     def evaluate(

@@ -74,7 +74,7 @@ class Children:
         self.alive.remove(child)
 
     def wait(self, matches: Callable[[Message], bool]) -> Message:
-        """Wait until one prints that; what others print meanwhile is kept."""
+        """Wait for a message that matches; other messages stay pending."""
         for message in self.pending:
             if matches(message):
                 self.pending.remove(message)

@@ -22,7 +22,7 @@ EVERYTHING = Scope()
 
 
 def marked(store: Store, project_id: int, *made: Marker) -> list[KeptMarker]:
-    """Keep markers, and read them as they were kept, the latest first."""
+    """Store markers, and read them back, the latest first."""
     for marker in made:
         keep_one = partial(
             markers.add_marker,
@@ -37,14 +37,14 @@ def marked(store: Store, project_id: int, *made: Marker) -> list[KeptMarker]:
 
 
 def deploy(name: str, at: int, **members: Any) -> Marker:
-    """Tell of a deploy."""
+    """Return a deploy marker."""
     return Marker(name, at, MarkerKind.DEPLOY, f"Deploy {name}", **members)
 
 
 def associated(
     store: Store, chosen: list[KeptMarker], scope: Scope = EVERYTHING, now_us: int = LATER
 ) -> list[Change]:
-    """Tell what the markers are associated with."""
+    """Return the changes that the markers are associated with."""
     with store.reading() as conn:
         return list(changes(conn, scope, chosen, chosen, now_us))
 

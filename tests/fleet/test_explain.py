@@ -1,4 +1,4 @@
-"""Why ETT% changed: told from stored totals, with the jobs behind each part."""
+"""Why ETT% changed: from stored totals, with the jobs behind each part."""
 
 from functools import partial
 

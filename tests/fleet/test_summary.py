@@ -1,4 +1,4 @@
-"""Who made room for whom, told as events and folded into ledgers."""
+"""Which job made room for which: sent as events and folded into ledgers."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def _preempted(
 
 
 def _favoured(job: str, *lives: tuple[float, float, str]) -> list[dict[str, Any]]:
-    """Tell the lives of a job: begin, end and outcome of each."""
+    """Return the events of a job's attempts: begin, end and outcome of each."""
     events = [wire_event("job", lives[0][0], job=job, gpus=8)]
     for attempt, (start, end, outcome) in enumerate(lives):
         named: dict[str, Any] = {"job": job, "attempt": attempt}

@@ -1,4 +1,4 @@
-"""A real server on each engine, told of two jobs, and both ways to read it."""
+"""A real server on each engine with two jobs, and both ways to read it."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing

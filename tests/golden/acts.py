@@ -1,4 +1,4 @@
-"""How the recorded fleet comes about: loaded, corrected, searched, told of and acted upon."""
+"""How the recorded fleet comes about: loaded, corrected, searched, notified and acted upon."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.golden.server import FORMATS, Answer, Server, ett, serving, write_set
 DAYS = 3  #: of the demo's fleet
 SCOPES = ("write", "read", "fleet", "admin")
 
-_FIRING = 2  #: regressions that receivers are told of; one of them is accepted
+_FIRING = 2  #: regressions that receivers are notified of; one of them is accepted
 _DRAWN = ("mute", "other_mute")
 _SEARCHES_NOTHING = json.dumps({"enabled": False})
 _PUBLISHES_ONCE = json.dumps({"every_seconds": 3600.0, "jobs": ["live-*"]})

@@ -177,7 +177,7 @@ def _report(made: Stage) -> Record:
 
 
 def _changed(made: Stage) -> Record:
-    """Record what commands do that write; nothing else is asked meanwhile, or of metrics later."""
+    """Record what commands do that write; nothing else is read meanwhile, nor metrics later."""
     written = [f"{command.format(**made.ids)} --json" for command in commands.THAT_WRITE]
     printed = commands.run(made.server.folder, written, **_remote(made))
     made.server.settle()

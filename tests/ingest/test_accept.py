@@ -1,4 +1,4 @@
-"""A batch is kept once, whole, together with the marks that its jobs need."""
+"""A batch is stored once, whole, together with the marks that its jobs need."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Every body is either events that can be kept or refusals, whatever it holds."""
+"""Every body is either events that can be stored or refusals, whatever it holds."""
 
 import json
 from typing import Any

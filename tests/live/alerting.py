@@ -32,7 +32,7 @@ class Receiver:
         self._server.server_close()
 
     def firing(self, name: str, **labels: str) -> list[Alert]:
-        """Return the alerts of a name, with these labels, that it was told fire."""
+        """Return the firing alerts of a name, with these labels."""
         expected = {"alertname": name, **labels}
         return [
             alert
@@ -41,12 +41,12 @@ class Receiver:
         ]
 
     def names(self, stack: str) -> set[str]:
-        """Return the name of every alert that it was told of by one Prometheus."""
+        """Return the name of every alert that one Prometheus sent."""
         label_sets = (alert["labels"] for alert in tuple(self._alerts))
         return {labels["alertname"] for labels in label_sets if labels["stack"] == stack}
 
     def hears(self, name: str, patience_s: float, stack: str, **labels: str) -> Alert:
-        """Wait until it is told that an alert fires, and return it."""
+        """Wait until an alert fires, and return it."""
         alerts: list[Alert] = wait_for(
             lambda: self.firing(name, stack=stack, **labels),
             lambda: f"{name} did not fire; {sorted(self.names(stack))} came",
@@ -71,7 +71,7 @@ def _listening(alerts: list[Alert]) -> type[BaseHTTPRequestHandler]:
 
 @dataclass
 class Alertmanager:
-    """One that tells *receiver* of each alert at once."""
+    """One that sends *receiver* each alert at once."""
 
     folder: Path
     receiver: Receiver

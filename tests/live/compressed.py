@@ -23,7 +23,7 @@ _ENDINGS = frozenset({"attempt_ended", "job_ended", "job"})
 
 @dataclass(frozen=True, slots=True)
 class DueEvent:
-    """An event, and the instant at which it is told, in microseconds since the Unix epoch."""
+    """An event, and the instant at which it is due, in microseconds since the Unix epoch."""
 
     due_us: int
     event: WireEvent
@@ -51,9 +51,9 @@ class Clock:
 
 
 def tape(fleet: Fleet, clock: Clock, until_us: int) -> list[DueEvent]:
-    """Return all that the fleet tells, in order, with signs of life of what runs from now on.
+    """Return all events of the fleet, in order, with heartbeats of what runs from now on.
 
-    A trainer tells more often than the demo's does that it lives: without, 60 times faster, it
+    A trainer sends heartbeats more often than the demo's does: without them, 60 times faster, it
     would be taken for lost between two of its saves.
     """
     events_due: list[DueEvent] = []

@@ -40,7 +40,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @dataclass
 class Live:
-    """The fleet that is told: what was before *began_us* at once, then all as it happens.
+    """The fleet as it is sent: what was before *began_us* at once, then all as it happens.
 
     Up to *past_until_us* lie blocks of other jobs of it, in its own time.
     """
@@ -71,7 +71,7 @@ class Troubled:
     is_long: bool
 
     def hears(self, name: str, stack: str, **labels: str) -> Alert:
-        """Wait until who is called is told of an alert, and return it."""
+        """Wait until an alert reaches the receiver, and return it."""
         if not self.is_long and stack == "troubled":
             stack = "waited"
         return self.receiver.hears(name, _PATIENCE_S, stack=stack, **labels)
@@ -79,7 +79,7 @@ class Troubled:
 
 @pytest.fixture(scope="session")
 def is_long(pytestconfig: pytest.Config) -> bool:
-    """Tell whether the tests may take many minutes, as with ``--long``, in ``make live``."""
+    """Return whether the tests may take many minutes, as with ``--long``, in ``make live``."""
     return bool(pytestconfig.getoption("--long"))
 
 
@@ -118,7 +118,7 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="session")
 def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """Tell the fleet's last minutes as they happen; the days before lie in blocks."""
+    """Send the fleet's last minutes as they happen; the days before lie in blocks."""
     with ExitStack() as stack:
         _begun.append(stack)
         server = stack.enter_context(serving(tmp_path_factory.mktemp("served")))

@@ -33,5 +33,5 @@ def counted() -> AbstractSet[str]:
 
 
 def of_the_fleet() -> AbstractSet[str]:
-    """Return the names of the samples that every replica tells alike."""
+    """Return the names of the samples that are the same on every replica."""
     return counted() | {family.name for family in GAUGES}

@@ -1,4 +1,4 @@
-"""A real service with its clocks 60 times faster, and what it is told and asked."""
+"""A real service with its clocks 60 times faster, and requests to it."""
 
 import json
 import time

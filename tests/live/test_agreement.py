@@ -1,4 +1,4 @@
-"""One number, however it is asked for: the API, the view, a gauge and sums of counters."""
+"""One number, wherever it is read: the API, the view, a gauge and sums of counters."""
 
 import sqlite3
 import time
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 CLUSTER = "quiet"
 JOBS = 60
 
-#: Marks stand on the truth where a job is told whole, after its end.
+#: Marks are exact where a job is sent whole, after its end.
 ETT_OF_COUNTERS = """
   (
       sum by (cohort) (max without (instance, pod)
@@ -43,7 +43,7 @@ FROM ett_v_rollup_hourly WHERE cluster = ? AND NOT excluded GROUP BY model
 
 @pytest.fixture(scope="module")
 def quiet(live: Live, fleet: Fleet) -> Mapping[str, float]:
-    """Tell of jobs that have ended, and return the ETT% of each model as the API has it."""
+    """Send jobs that have ended, and return the ETT% of each model as the API has it."""
     ended = [story for story in fleet.stories if story.ended_at is not None][:JOBS]
     events = [event for story in ended for event in story.events]
     send(live.server, list(_moved(events)))

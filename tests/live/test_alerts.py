@@ -1,4 +1,4 @@
-"""Each alert is brought about by what a service is told, and arrives at who is called."""
+"""Each alert is brought about by events sent to a service, and arrives at its receiver."""
 
 import re
 import time
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.xdist_group("alerts"), pytest.mark.timeout(1800)]
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
-#: Where each alert is waited for, and the labels that tell what it is about.
+#: Where each alert is waited for, and the labels that say what it is about.
 EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "EttWatchdog": ("troubled", {"severity": "none"}),
     "EttBudgetBurnFast": ("waited", {"severity": "page", "cluster": "troubled"}),

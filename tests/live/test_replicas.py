@@ -1,4 +1,4 @@
-"""Two replicas on one PostgreSQL tell the same of the fleet."""
+"""Two replicas on one PostgreSQL report the same of the fleet."""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A service with its troubles: what each alert is to fire on, told to it through ingest."""
+"""A service with its troubles: what each alert is to fire on, sent through ingest."""
 
 import json
 import time
@@ -95,7 +95,7 @@ def rules(folder: Path, scale: int) -> list[Path]:
 
 
 def before(now_us: int) -> list[WireEvent]:
-    """Tell of jobs that came out of their launcher in a second: what a stuck one is held to."""
+    """Return jobs that left their launcher after a second: what a stuck one is held to."""
     return [
         event
         for number in range(20)
@@ -104,10 +104,10 @@ def before(now_us: int) -> list[WireEvent]:
 
 
 def tape(now_us: int) -> Iterator[DueEvent]:
-    """Yield what is told from now on, second by second.
+    """Yield what is sent from now on, second by second.
 
     A job a second spends ten minutes on broken hardware and is preempted; another stays in its
-    launcher and says that it lives; a third, of a cohort of its own, tells of a loop once.
+    launcher and says that it lives; a third, of a cohort of its own, reports a loop once.
     """
     stuck = _started("stuck", now_us - 20 * SECOND_US, "llm", "launcher_init")
     mute = _trained("mute", now_us - SECOND_US, "mute")
@@ -149,7 +149,7 @@ def _preempted(job: str, at_us: int) -> list[WireEvent]:
 def _make_quiet_week(prometheus: Prometheus, scale: int, now_s: float) -> None:
     """Make blocks of a week, *scale* times shorter, in which no attempt was preempted.
 
-    What is many failures is told by the week before.
+    How many failures are many depends on the week before.
     """
     labels = f'cluster="{CLUSTER}",origin="preemption",cause="preemption",job="{SCRAPE_JOB}"'
     week_s, day_s = 7 * 86_400 // scale, 86_400 // scale

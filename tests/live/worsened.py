@@ -16,7 +16,7 @@ _SLOWER = 2.5
 
 
 def worsened(now_us: int) -> list[WireEvent]:
-    """Tell of the jobs that ended before *now_us*; the same ones whenever that is."""
+    """Return the events of jobs that ended before *now_us*; the same ones whenever that is."""
     chance = Random(5)
     events: list[WireEvent] = []
     for days in range(_DAYS, 0, -1):

@@ -1,4 +1,4 @@
-"""Told events, published, and the page of metrics read back."""
+"""Events sent and published, and the page of metrics read back."""
 
 import json
 from collections.abc import Callable, Sequence

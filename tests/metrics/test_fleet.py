@@ -1,4 +1,4 @@
-"""The fleet's part of the page, from told events to parsed samples."""
+"""The fleet's part of the page, from sent events to parsed samples."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A database that an earlier release kept is brought to the newest schema and read."""
+"""A database of an earlier release is brought to the newest schema and read."""
 
 import sqlite3
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.migrations import first_schema
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    """Return a database as the first schema kept it."""
+    """Return a database in the first schema."""
     path = tmp_path / "kept.db"
     conn = sqlite3.connect(path)
     conn.executescript(first_schema.DUMP.read_text())

@@ -1,6 +1,6 @@
 """A program that sends to addresses it is given and prints where it connected to.
 
-Python itself tells of every connection that is tried, as strace would.
+Python itself reports every connection that is tried, as strace would.
 """
 
 import json

@@ -46,7 +46,7 @@ def always(answers: list[str]) -> Resolve:
 
 def test_no_address_has_the_server_connect_to_what_is_not_public_or_to_metadata() -> None:
     metadata = [f"{scheme}://{host}/" for scheme in ("http", "https") for host in METADATA]
-    with receiving(host=ALLOWED) as web:  # that the program tells of connections is seen by it
+    with receiving(host=ALLOWED) as web:  # shows that the program reports connections
         result = probed(by_api=[*URLS, web.url], of_settings=metadata, allowed=[f"{ALLOWED}/32"])
 
     assert len(URLS) >= 120
@@ -88,7 +88,7 @@ def test_mixed_answers_are_refused_as_a_whole() -> None:
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[list[object]]:
-    """Listen where nobody may come, and tell who came all the same."""
+    """Listen where nobody may connect, and record who did."""
     came: list[object] = []
     with socket.create_server((host, port)) as server:
         yield came

@@ -1,4 +1,4 @@
-"""Numbers are told as people read them."""
+"""Numbers are written as people read them."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
-"""The weekly report of four told weeks, and the files that hold what it says.
+"""The weekly report of four recorded weeks, and its golden files.
 
-``make golden`` writes the files anew; look at what changed in them before it is kept.
+``make golden`` writes the files anew; review what changed in them before committing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ DEPLOY = {
 
 @contextmanager
 def serving(store: Store) -> Iterator[TestClient]:
-    """Serve *store*, told of the four weeks, to a client whose key may do everything."""
+    """Serve *store*, filled with the four weeks, to a client whose key may do everything."""
 
     def now_us() -> int:
         return NOW_US

@@ -17,7 +17,7 @@ from tests.report.golden import FOLDER, WRITERS, gathered, report, serving
 def client(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestClient]:
-    """Return a client of a service that was told of four weeks, on each engine in turn."""
+    """Return a client of a service filled with four weeks, on each engine in turn."""
     with (
         new_database(request, tmp_path_factory.mktemp("report")) as url,
         closing(open_store(url)) as store,

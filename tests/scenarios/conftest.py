@@ -1,4 +1,4 @@
-"""Real processes: a server on a free port, a worker beside it, and what they are told."""
+"""Real processes: a server on a free port, a worker beside it, and what is sent to them."""
 
 import uuid
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Names that were made up to break the page of metrics, told to a real server and scraped."""
+"""Names made up to break the page of metrics, sent to a real server and scraped."""
 
 from collections.abc import Iterator
 from pathlib import Path

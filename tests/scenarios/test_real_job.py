@@ -1,4 +1,4 @@
-"""A real training job, killed once and resumed, told by the demo and asked for over HTTP."""
+"""A real training job, killed once and resumed, sent by the demo and read over HTTP."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""The worker keeps the cap, without being asked and without holding jobs up."""
+"""The worker keeps the cap, unprompted and without holding jobs up."""
 
 from ett_service.core.events import AttemptEnded, AttemptStarted, JobFacts
 from ett_service.core.words import Outcome

@@ -64,7 +64,7 @@ def ready_us(store: Store) -> int | None:
 def arrivals(
     store: Store, project_id: int, answer: Answer, sending: Sending = PATIENT
 ) -> list[int]:
-    """Tell one receiver until it is told or given up, and return when it was asked, in seconds."""
+    """Deliver to one receiver until it takes it or is given up; return the seconds of each try."""
     clock = Clock(NOON)
     seconds: list[int] = []
 

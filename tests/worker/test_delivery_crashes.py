@@ -1,4 +1,4 @@
-"""What is to be told arrives, whoever dies while telling it, and twice at most as the same."""
+"""A delivery arrives, whoever dies while sending it, and a repeat is the same message."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def program() -> Iterator[subprocess.Popen[str]]:
 
 
 class Killer:
-    """A receiver that kills who asks it, if it is told to."""
+    """A receiver that kills its sender, if the test wants that."""
 
     def __init__(self) -> None:
         self.child = 0

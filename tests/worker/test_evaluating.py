@@ -1,4 +1,4 @@
-"""Each instant is searched once, by who leads, and what follows is told with it or not at all."""
+"""Each instant is searched once, by the leader, and commits with its notices or not at all."""
 
 import json
 import threading

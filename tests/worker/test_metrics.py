@@ -62,7 +62,7 @@ def minutes(metrics: PublishedMetrics, labels: Labels, family: str) -> dict[str,
 
 
 def starting(job: str, model: str, minute: float = 0, **facts: Any) -> list[dict[str, Any]]:
-    """Tell a job that initialises for ten minutes and then ends."""
+    """Send a job that initialises for ten minutes and then ends."""
     return [
         wire_event("job", minute, job=job, model=model, cluster="a", gpus=8, **facts),
         wire_span("launcher_init", minute, minute + 10, job=job),

@@ -1,4 +1,4 @@
-"""Markers near an onset, the most telling first."""
+"""Markers near an onset, the highest score first."""
 
 from functools import partial
 

@@ -48,7 +48,7 @@ LLM: Cohort = (("model", "llm"),)
 
 
 def job(day: int, place: int, model: str, **facts: Any) -> tuple[str, list[Event]]:
-    """Tell a job of one attempt on 8 accelerators; of version 2 it compiles three times as long."""
+    """Return a job of one attempt on 8 accelerators; version 2 compiles three times as long."""
     at = START + day * DAY_US + place * 5 * HOUR + MINUTE
     wobble = (7 * day + 3 * place) % 11 * SECOND
     version = facts.pop("version", "1")

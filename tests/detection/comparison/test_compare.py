@@ -35,7 +35,7 @@ RUNS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf" 
 
 
 def run(place: int, version: str, compiling: int, *, fails: bool = False) -> list[Event]:
-    """Tell a job on 8 accelerators that initialises, compiles, saves twice and trains."""
+    """Return a job on 8 accelerators that initialises, compiles, saves twice and trains."""
     at = NOON + place * HOUR
     ready = at + 5 * MINUTE + place * 7 % 5 * SECOND
     begins = ready + compiling * MINUTE + place % 3 * SECOND

@@ -61,7 +61,7 @@ def test_each_alert_has_a_test_in_which_it_nearly_fires(alert: Alert) -> None:
 
 
 def test_every_group_of_rules_has_its_place_in_the_order_of_the_tests() -> None:
-    """Groups that are not named would run in any order, and see what others told a minute ago."""
+    """Groups that are not named would run in any order, and see what others wrote a minute ago."""
     names = [group.name for of_file in groups(Objective()).values() for group in of_file]
     for path in FILES:
         cases = yaml.safe_load(path.read_text("utf-8"))

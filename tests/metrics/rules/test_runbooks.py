@@ -1,4 +1,4 @@
-"""What the pages tell to type can be typed: queries parse, views have the columns, commands run."""
+"""The commands on the pages work: queries parse, views have the columns, commands run."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Durations by the instant at which they began, in the cohorts that are asked for."""
+"""Durations by the instant at which they began, in the requested cohorts."""
 
 from ett_service.core.events import AttemptStarted, SpanOver
 from ett_service.core.words import Phase

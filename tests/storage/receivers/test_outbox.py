@@ -1,4 +1,4 @@
-"""The outbox: it stands with what it tells of, and the latest state wins."""
+"""The outbox: it commits with the change that it announces, and the latest state wins."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Keys are shown once, told from mistyped ones without a look-up, and revoked."""
+"""Keys are shown once, mistyped ones are refused without a look-up, and keys are revoked."""
 
 import string
 

@@ -15,7 +15,7 @@ LAUNCH = Marker("l", NOON + HOUR, MarkerKind.LAUNCH, "100%_new", labels={"a'b\"c
 
 
 def keep(store: Store, project_id: int, *made: Marker) -> list[bool]:
-    """Keep the markers and tell which were new."""
+    """Store the markers and return which were new."""
     keep_one = partial(
         markers.add_marker, project_id=project_id, made_by="ett_00000000", now_us=RECEIVED_AT
     )

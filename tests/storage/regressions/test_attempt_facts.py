@@ -13,7 +13,7 @@ from tests.builders.record import event
 
 
 def compiled(start: int, cache: str, **members: Any) -> SpanOver:
-    """Tell a minute of compiling, and what its cache held."""
+    """Return a minute of compiling, with the state of its cache."""
     return event(
         SpanOver,
         start + MINUTE,
@@ -25,7 +25,7 @@ def compiled(start: int, cache: str, **members: Any) -> SpanOver:
 
 
 def twice() -> Sequence[Event]:
-    """Tell a job of two attempts, the second with other code on two hosts."""
+    """Return a job of two attempts, the second with other code on two hosts."""
     facts: Mapping[str, Any] = {
         "hardware": "H100",
         "image": "trainer:2",

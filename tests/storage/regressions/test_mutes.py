@@ -28,7 +28,7 @@ def add(store: Store, project_id: int, muted: Muted) -> Mute:
 
 
 def is_muted(store: Store, project_id: int, at_us: int, series: Series = SERIES) -> bool:
-    """Whether nobody is told of it."""
+    """Return whether nobody is notified of it."""
     with store.reading() as conn:
         return any(each.covers(series, at_us) for each in mutes.muted(conn, project_id, at_us))
 

@@ -1,4 +1,4 @@
-"""What is kept of regressions, how it is found again, and what people say of it."""
+"""How regressions are stored and listed, and what people decide about them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
