@@ -74,7 +74,7 @@ def spans(provider: TracerProvider) -> Callable[[int], None]:
     return begin_and_end
 
 
-def kept_spans(file: TextIO) -> Callable[[int], None]:
+def spans_to_file(file: TextIO) -> Callable[[int], None]:
     """Return the same, where each span is written to *file* as it ends."""
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=file)))
@@ -111,7 +111,7 @@ def measured(folder: Path, rounds: int, times: int) -> dict[str, float]:
             {"step": (steps, times * 20), "clock read": (clock_reads, times * 20)},
             {
                 "OpenTelemetry span": (spans(TracerProvider(shutdown_on_exit=False)), times),
-                "OpenTelemetry span on disk": (kept_spans(file), times),
+                "OpenTelemetry span on disk": (spans_to_file(file), times),
             },
         ]
         return {name: cost for pair in pairs for name, cost in medians(pair, rounds).items()}

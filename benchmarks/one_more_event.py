@@ -111,7 +111,7 @@ class Job:
 
         return work
 
-    def tell_one_more(self) -> None:
+    def send_one_more(self) -> None:
         """Take in that a step is done."""
         self._accept(self._next_step())
 

@@ -87,7 +87,7 @@ class Side:
             if shape not in self.going_on:
                 self.going_on[shape] = self.begun(shape)
             job = self.going_on[shape]
-            job.tell_one_more()
+            job.send_one_more()
         with_step(self.step)
         return microseconds(job.refresh)
 

@@ -106,25 +106,25 @@ def samples(family: Family) -> list[tuple[tuple[str, ...], float]]:
 def registry() -> CollectorRegistry:
     """Make the same series with the library's own counters, gauges and histograms."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    made = CollectorRegistry()
+    registry = CollectorRegistry()
     for family in (*COUNTERS, *GAUGES):
-        metric = _metric(family, made)
+        metric = _metric(family, registry)
         for labels in _series(family):
             _set(metric.labels(*labels) if labels else metric)
-    return made
+    return registry
 
 
 Metric = Counter | Gauge | Histogram
 
 
-def _metric(family: Family, made: CollectorRegistry) -> Metric:
+def _metric(family: Family, registry: CollectorRegistry) -> Metric:
     described = (family.name, family.text, family.labels)
     if family.kind is Kind.COUNTER:
-        return Counter(*described, registry=made)
+        return Counter(*described, registry=registry)
     if family.kind is Kind.GAUGE:
-        return Gauge(*described, registry=made)
+        return Gauge(*described, registry=registry)
     bounds = [bound_us / 1e6 for bound_us in family.bounds_us]
-    return Histogram(*described, buckets=bounds, registry=made)
+    return Histogram(*described, buckets=bounds, registry=registry)
 
 
 def _series(family: Family) -> list[tuple[str, ...]]:

@@ -74,7 +74,7 @@ class _Running:
         self._publishing = publishing
         self._detection = detection
 
-    def tell(self, events: Sequence[WireEvent]) -> None:
+    def send(self, events: Sequence[WireEvent]) -> None:
         """Send events, all of which must be taken, and work them in."""
         rest = iter(events)
         while part := list(islice(rest, _A_BATCH)):
@@ -123,7 +123,7 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
             clock.us = now_us
             due = bisect_right(instants, now_us)
             alive = (sign for story_signs in signs if (sign := story_signs.at(now_us)))
-            running.tell([*(event for _, event in timed[done:due]), *alive])
+            running.send([*(event for _, event in timed[done:due]), *alive])
             done = due
             while marked < len(markers) and markers[marked][0] <= now_us:
                 running.mark(markers[marked][1])

@@ -78,7 +78,7 @@ def scene() -> Iterator[Scene]:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="ett-pictures-")))
         server = stack.enter_context(postgres.server(programs))
         url = stack.enter_context(new_postgresql(server))
-        pages = lived(url, folder)
+        pages = run_fleet(url, folder)
         prometheus = Prometheus(folder, options=[_LOOKBACK])
         stack.callback(prometheus.stop)
         fill(prometheus, promtool, pages)
@@ -87,7 +87,7 @@ def scene() -> Iterator[Scene]:
         yield Scene(prometheus, stack.enter_context(conn))
 
 
-def lived(url: str, folder: Path) -> list[Page]:
+def run_fleet(url: str, folder: Path) -> list[Page]:
     """Let the fleet happen in the database at *url*, and return what was read meanwhile."""
     file = folder / "ett.toml"
     file.write_text(settings_text())

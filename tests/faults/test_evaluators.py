@@ -105,10 +105,10 @@ def program() -> Iterator[Program]:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        made = Program(process)
-        reader = threading.Thread(target=made.read, daemon=True)
+        program = Program(process)
+        reader = threading.Thread(target=program.read, daemon=True)
         reader.start()
-        yield made
+        yield program
         assert process.stdin is not None
         process.stdin.close()
         reader.join(PATIENCE_S)
@@ -123,9 +123,9 @@ def children(database_url: str, tmp_path: Path, program: Program) -> Iterator[Ch
     store.close()
     gate = Gate(tmp_path)
     gate.set_tick(0)
-    made = Children(program, Order(database_url, str(tmp_path), FLAPS, 1, 0.1), gate)
-    yield made
-    for child in made.alive:
+    children = Children(program, Order(database_url, str(tmp_path), FLAPS, 1, 0.1), gate)
+    yield children
+    for child in children.alive:
         os.kill(child, signal.SIGKILL)
 
 

@@ -21,9 +21,9 @@ DAY = 24 * HOUR
 EVERYTHING = Scope()
 
 
-def marked(store: Store, project_id: int, *made: Marker) -> list[KeptMarker]:
+def marked(store: Store, project_id: int, *chosen: Marker) -> list[KeptMarker]:
     """Store markers, and read them back, the latest first."""
-    for marker in made:
+    for marker in chosen:
         keep_one = partial(
             markers.add_marker,
             project_id=project_id,

@@ -65,10 +65,10 @@ def stage(folder: Path) -> Iterator[Stage]:
     with receiving() as receiver:
         write_settings(folder, receiver.url)
         scopes = [f"--scope={scope}" for scope in SCOPES]
-        made = ett(
+        printed = ett(
             folder, "keys", "create", "--project=research", "--name=golden", "--json", *scopes
         )
-        key = json.loads(made)["key"]
+        key = json.loads(printed)["key"]
         with serving(folder, key, ETT_DETECTION=_SEARCHES_NOTHING) as server:
             acts += _load(server)
         with serving(folder, key, ETT_METRICS=_PUBLISHES_ONCE) as server:

@@ -99,7 +99,9 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         stack.callback(manager.stop)
         manager.start()
         lagging = stack.enter_context(trouble.without_worker(tmp_path_factory.mktemp("lagging")))
-        server = stack.enter_context(trouble.unheard(tmp_path_factory.mktemp("troubled")))
+        server = stack.enter_context(
+            trouble.unreachable_receiver(tmp_path_factory.mktemp("troubled"))
+        )
         watch = trouble.Watch(tmp_path_factory.mktemp("watch"), manager.address, stack)
         watch.begin("without-worker", lagging, FASTER)
         send(server, trouble.before(time.time_ns() // 1000), history=True)
@@ -110,7 +112,7 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         prometheus = watch.begin("troubled", server, FASTER) if is_long else waited
         prometheus.has_scraped()
         tape = list(trouble.tape(time.time_ns() // 1000))
-        player = Player(tape, lambda events: trouble.tell(server, events))
+        player = Player(tape, lambda events: trouble.send_with_refusal(server, events))
         stack.callback(player.stop)
         player.start()
         yield Troubled(receiver, prometheus, lagging, is_long)

@@ -32,6 +32,6 @@ def counted() -> AbstractSet[str]:
     return names
 
 
-def of_the_fleet() -> AbstractSet[str]:
+def shared_samples() -> AbstractSet[str]:
     """Return the names of the samples that are the same on every replica."""
     return counted() | {family.name for family in GAUGES}

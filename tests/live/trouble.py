@@ -54,7 +54,7 @@ class Watch:
 
 
 @contextmanager
-def unheard(folder: Path) -> Iterator[Server]:
+def unreachable_receiver(folder: Path) -> Iterator[Server]:
     """Serve a fleet in which regressions are found, and a receiver that nothing reaches."""
     pager = {"name": "pager", "url": f"http://127.0.0.1:{free_port()}/"}
     with serving(
@@ -118,7 +118,7 @@ def tape(now_us: int) -> Iterator[DueEvent]:
         yield from (DueEvent(at, event) for event in [sign, *_preempted(f"wasted-{second}", at)])
 
 
-def tell(server: Server, events: list[WireEvent]) -> None:
+def send_with_refusal(server: Server, events: list[WireEvent]) -> None:
     """Send events, and one that no server may take."""
     send(server, events)
     answer = server.send([{"type": "no such type", "job": "stuck", "at": rfc3339(0)}])

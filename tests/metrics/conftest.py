@@ -18,14 +18,14 @@ from ett_service.worker.metrics import MetricsThread
 from tests.builders.clock import RECEIVED_AT
 from tests.builders.metrics import Page, parsed
 
-Tell = Callable[..., None]
+Ingest = Callable[..., None]
 Scrape = Callable[[], Page]
 
 _JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
-def tell(store: Store, project_id: int) -> Tell:
+def ingest(store: Store, project_id: int) -> Ingest:
     """Return a function that takes wire events in, and publishes what the ledgers then say."""
 
     def publish(

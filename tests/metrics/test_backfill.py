@@ -77,10 +77,10 @@ def past() -> Past:
         f"{STARTS}#us": {hour(1): 4 * SECOND_US},
         "failures:infra/network": {hour(3): 1},
     }
-    made = Past()
-    made.add(("a", 'llm "7b"'), of_llm)
-    made.add(("a", "recsys"), {TRAINED: {hour(3): 60 * SECOND_US}})
-    return made
+    past = Past()
+    past.add(("a", 'llm "7b"'), of_llm)
+    past.add(("a", "recsys"), {TRAINED: {hour(3): 60 * SECOND_US}})
+    return past
 
 
 def test_a_series_begins_at_0_one_step_before_anything_of_its_cohort(past: Past) -> None:

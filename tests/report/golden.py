@@ -129,9 +129,9 @@ def main() -> None:
         url = f"sqlite:///{folder}/ett.db"
         migrate(url)
         with closing(open_store(url)) as store, serving(store) as client:
-            made = report(client)
+            weekly_report = report(client)
     for name, write in WRITERS.items():
-        (FOLDER / name).write_text(write(made), "utf-8")
+        (FOLDER / name).write_text(write(weekly_report), "utf-8")
 
 
 if __name__ == "__main__":

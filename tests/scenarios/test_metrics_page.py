@@ -42,8 +42,8 @@ REFUSED = {
 
 @pytest.fixture
 def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
-    with serving(database_url, tmp_path, ETT_METRICS='{"every_seconds": 0.2}') as made:
-        yield made
+    with serving(database_url, tmp_path, ETT_METRICS='{"every_seconds": 0.2}') as server:
+        yield server
 
 
 def _scraped(server: Server, form: TextFormat) -> tuple[bytes, Page]:

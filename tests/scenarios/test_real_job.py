@@ -60,17 +60,17 @@ def server(demo: subprocess.CompletedProcess[str], folder: Path) -> Iterator[Ser
     """Serve what the demo left behind."""
     assert demo.stdout
     database_url = f"sqlite:///{folder / 'ett.db'}"
-    made = Server(database_url, folder)
-    made.key = subprocess.run(
+    server = Server(database_url, folder)
+    server.key = subprocess.run(
         [ETT, "keys", "create", "--project", FIRST_PROJECT, "--scope", "read"],
         env={"PATH": os.environ["PATH"], "ETT_DATABASE_URL": database_url},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.strip()
-    made.start()
-    yield made
-    made.stop()
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")

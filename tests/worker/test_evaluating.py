@@ -38,8 +38,8 @@ MIDNIGHT = NOON // DAY_US * DAY_US
 def search(store: Store, project_id: int) -> Iterator[Search]:
     """Return an evaluator under a clock that stands; it finds the same from day 0 on."""
     searched_before(store, project_id)
-    with searching(store, Script({number: [COMPILE] for number in range(30)})) as made:
-        yield made
+    with searching(store, Script({number: [COMPILE] for number in range(30)})) as search:
+        yield search
 
 
 def sent(store: Store) -> list[tuple[str, int, str]]:

@@ -25,8 +25,8 @@ def names(*markers: Marker, suspects: tuple[Suspect, ...] = (VERSION,)) -> list[
     return [each.id for each in ranked_markers(markers, NOON, COHORT, suspects)]
 
 
-def _add(conn: Connection, project_id: int, made: Marker) -> None:
-    add_marker(conn, project_id, made, made_by="k", now_us=NOON)
+def _add(conn: Connection, project_id: int, added: Marker) -> None:
+    add_marker(conn, project_id, added, made_by="k", now_us=NOON)
 
 
 def test_the_nearest_comes_first() -> None:
@@ -73,8 +73,8 @@ def test_what_takes_time_is_as_near_as_its_nearest_instant() -> None:
 
 def test_markers_within_three_days_are_read(store: Store, project_id: int) -> None:
     for place, hours in enumerate((-100, -70, -1, 0, 1, 2, 3, 71, 73)):
-        made = marker(f"m{place}", hours)
-        store.write(partial(_add, project_id=project_id, made=made))
+        added = marker(f"m{place}", hours)
+        store.write(partial(_add, project_id=project_id, added=added))
     with store.reading() as conn:
         markers = markers_near(conn, project_id, NOON, COHORT, ())
         nothing = markers_near(conn, project_id + 1, NOON, COHORT, ())

@@ -111,12 +111,12 @@ def finding(subject: Subject, cohort: Cohort) -> Finding:
 
 def mark(store: Store, project_id: int, name: str, hours: int, **labels: str) -> None:
     at = START + ONSET * DAY_US + hours * HOUR
-    made = Marker(id=name, at=at, kind=MarkerKind.DEPLOY, title=name, labels=labels)
-    store.write(partial(_add, project_id=project_id, made=made))
+    added = Marker(id=name, at=at, kind=MarkerKind.DEPLOY, title=name, labels=labels)
+    store.write(partial(_add, project_id=project_id, added=added))
 
 
-def _add(conn: Connection, project_id: int, made: Marker) -> None:
-    add_marker(conn, project_id, made, made_by="k", now_us=NOON)
+def _add(conn: Connection, project_id: int, added: Marker) -> None:
+    add_marker(conn, project_id, added, made_by="k", now_us=NOON)
 
 
 def attributed(

@@ -103,20 +103,20 @@ def test_an_excluded_job_is_alive_only_where_exclusions_are_included(
 
 
 @pytest.fixture
-def forty(store: Store, project_id: int) -> Store:
+def forty_jobs(store: Store, project_id: int) -> Store:
     for number in range(40):
         store_job(store, project_id, f"job-{number:02}", calm_job(NOON, training=5))
     return store
 
 
-def test_a_sample_is_the_same_every_time_in_order_and_says_of_how_many(forty: Store) -> None:
+def test_a_sample_is_the_same_every_time_in_order_and_says_of_how_many(forty_jobs: Store) -> None:
     window = (NOON, NOON + HOUR)
-    drawn, of = _alive(forty, window, most=10)
+    drawn, of = _alive(forty_jobs, window, most=10)
 
     assert (len(drawn), of) == (10, 40)
     assert drawn == sorted(drawn)
-    assert _alive(forty, window, most=10) == (drawn, 40)
+    assert _alive(forty_jobs, window, most=10) == (drawn, 40)
     # More of them are the same and others, and they are no first or last ones.
-    assert set(drawn) < set(_alive(forty, window, most=20)[0])
+    assert set(drawn) < set(_alive(forty_jobs, window, most=20)[0])
     assert drawn[0] < "job-15"
     assert drawn[-1] > "job-25"

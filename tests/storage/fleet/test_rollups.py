@@ -154,9 +154,9 @@ def fleet(store: Store) -> Fleet:
 
     def plant(conn: Connection) -> Fleet:
         ids = [create_project(conn, name, RECEIVED_AT) for name in ("p0", "p1")]
-        made = _drawn(7, ids, iter(range(1, 100)))
-        _plant(conn, made)
-        return made
+        planted = _drawn(7, ids, iter(range(1, 100)))
+        _plant(conn, planted)
+        return planted
 
     return store.write(plant)
 

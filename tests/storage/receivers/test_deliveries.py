@@ -12,7 +12,7 @@ from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import deliveries_in, put_one
 
 
-def bury(store: Store) -> None:
+def mark_dead(store: Store) -> None:
     dead = update(delivery).values(done=DeliveryState.DEAD.value, done_us=NOON, tries=10)
     store.write(lambda conn: conn.execute(dead))
 
@@ -55,7 +55,7 @@ def test_deliveries_are_found_by_whose_they_are_and_how_they_stand(
 def test_what_is_dead_is_sent_after_all_under_its_id(store: Store, project_id: int) -> None:
     put_one(store, project_id, "a", "f", 1)
     (before,) = deliveries_in(store)
-    bury(store)
+    mark_dead(store)
 
     assert replayed(store, DeliveryFilter(ids=(before.id,))) == 1
 
@@ -75,7 +75,7 @@ def test_of_dead_deliveries_of_one_alert_only_the_latest_is_sent_after_all(
     for version in (1, 2, 3):
         put_one(store, project_id, "a", "f", version)
     put_one(store, project_id, "a", "g", 1)
-    bury(store)
+    mark_dead(store)
 
     assert replayed(store, DeliveryFilter(receiver="a")) == 2
 

@@ -63,12 +63,12 @@ def key(store: Store, project_id: int) -> JobKey:
 @pytest.fixture
 def maker(store: Store) -> str:
     """Return the prefix of a key."""
-    made = store.write(
+    key = store.write(
         lambda conn: create_key(
             conn, project="research", name="on call", scopes=["write"], now_us=RECEIVED_AT
         )
     )
-    return made[:PREFIX_LENGTH]
+    return key[:PREFIX_LENGTH]
 
 
 def judge(

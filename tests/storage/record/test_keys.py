@@ -125,6 +125,6 @@ def test_a_key_that_cannot_be_made_is_refused(store: Store, wrong: dict[str, str
 
 
 def test_a_project_is_made_once(store: Store) -> None:
-    made = [store.write(lambda conn: create_project(conn, "again", NOON)) for _ in range(2)]
+    projects = [store.write(lambda conn: create_project(conn, "again", NOON)) for _ in range(2)]
 
-    assert made[0] == made[1]
+    assert projects[0] == projects[1]

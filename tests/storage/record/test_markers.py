@@ -14,12 +14,12 @@ WINDOW = Marker("m", NOON + HOUR, MarkerKind.MAINTENANCE, "Racks 5 to 9", NOON +
 LAUNCH = Marker("l", NOON + HOUR, MarkerKind.LAUNCH, "100%_new", labels={"a'b\"c": "it's {1}"})
 
 
-def keep(store: Store, project_id: int, *made: Marker) -> list[bool]:
+def keep(store: Store, project_id: int, *chosen: Marker) -> list[bool]:
     """Store the markers and return which were new."""
     keep_one = partial(
         markers.add_marker, project_id=project_id, made_by="ett_00000000", now_us=RECEIVED_AT
     )
-    return [store.write(partial(keep_one, made=marker))[1] for marker in made]
+    return [store.write(partial(keep_one, made=marker))[1] for marker in chosen]
 
 
 def ids_of(store: Store, project_id: int, **conditions: Any) -> list[str]:

@@ -24,7 +24,7 @@ def compiled(start: int, cache: str, **members: Any) -> SpanOver:
     )
 
 
-def twice() -> Sequence[Event]:
+def restarted_job() -> Sequence[Event]:
     """Return a job of two attempts, the second with other code on two hosts."""
     facts: Mapping[str, Any] = {
         "hardware": "H100",
@@ -48,7 +48,7 @@ def twice() -> Sequence[Event]:
 
 
 def test_an_attempt_has_its_jobs_facts_and_its_own(store: Store, project_id: int) -> None:
-    store_job(store, project_id, "llm", twice())
+    store_job(store, project_id, "llm", restarted_job())
     with store.reading() as conn:
         facts = attempt_facts(conn, project_id, [("llm", 0), ("llm", 1)])
 
@@ -81,7 +81,7 @@ def test_an_attempt_has_its_jobs_facts_and_its_own(store: Store, project_id: int
 def test_only_what_is_asked_for_is_told_and_only_of_ones_own_project(
     store: Store, project_id: int
 ) -> None:
-    store_job(store, project_id, "llm", twice())
+    store_job(store, project_id, "llm", restarted_job())
     with store.reading() as conn:
         assert set(attempt_facts(conn, project_id, [("llm", 1), ("llm", 9), ("no", 0)])) == {
             ("llm", 1)
