@@ -56,7 +56,7 @@ def test_a_frame_says_what_was_measured_and_assumed(over_http: HttpSource) -> No
     gains = over_http.what_if("halve infra failures", begin=BEGIN, end=END)
     advice = over_http.checkpoint_advice(begin=BEGIN, end=END)
 
-    assert "same chance" in gains["assumption"][0]
+    assert "same probability" in gains["assumption"][0]
     assert gains.attrs["additive"] is False
     assert "half an interval" in advice["assumption"][0]
 
