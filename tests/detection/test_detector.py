@@ -279,9 +279,9 @@ SUBJECTS = [COMPILE, Subject(Metric.UNSAVED_SECONDS), Subject(Metric.STAGE_SECON
     st.sampled_from(SUBJECTS),
 )
 def test_whatever_there_is_is_looked_at(
-    events: list[tuple[int, int, int, float]], days: int, subject: Subject
+    drawn: list[tuple[int, int, int, float]], days: int, subject: Subject
 ) -> None:
-    us, back, cohort, gpus = zip(*events, strict=True) if events else ((), (), (), ())
+    us, back, cohort, gpus = zip(*drawn, strict=True) if drawn else ((), (), (), ())
     day = np.array([days - 1 - each for each in back], dtype=np.int32)
     durations = Durations(
         us=np.array(us, dtype=np.int64),
