@@ -74,7 +74,7 @@ def spans(provider: TracerProvider) -> Callable[[int], None]:
     return begin_and_end
 
 
-def kept_spans(file: TextIO) -> Callable[[int], None]:
+def spans_to_file(file: TextIO) -> Callable[[int], None]:
     """Return the same, where each span is written to *file* as it ends."""
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=file)))
@@ -111,7 +111,7 @@ def measured(folder: Path, rounds: int, times: int) -> dict[str, float]:
             {"step": (steps, times * 20), "clock read": (clock_reads, times * 20)},
             {
                 "OpenTelemetry span": (spans(TracerProvider(shutdown_on_exit=False)), times),
-                "OpenTelemetry span on disk": (kept_spans(file), times),
+                "OpenTelemetry span on disk": (spans_to_file(file), times),
             },
         ]
         return {name: cost for pair in pairs for name, cost in medians(pair, rounds).items()}
@@ -145,17 +145,17 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         ns = measured(Path(folder), options.rounds, options.times)
-    found = ratios(ns)
+    costs = ratios(ns)
     if options.json:
-        print(json.dumps({"nanoseconds": ns, "ratios": found}))
+        print(json.dumps({"nanoseconds": ns, "ratios": costs}))
     else:
         for name, cost in ns.items():
             print(f"{name:36}{cost:8.0f} ns")
-        for name, ratio in found.items():
+        for name, ratio in costs.items():
             print(f"{name:36}{ratio:8.2f}  {CLAIMS[name][0]} {CLAIMS[name][1]:g}")
     holds = all(
         ratio <= bound if word == "at most" else ratio >= bound
-        for ratio, (word, bound) in ((found[name], CLAIMS[name]) for name in found)
+        for ratio, (word, bound) in ((costs[name], CLAIMS[name]) for name in costs)
     )
     return 0 if holds else 1
 

@@ -130,22 +130,24 @@ Question = tuple[Callable[[Connection], object], dict[str, Any]]
 
 
 def questions(project_id: int, window: tuple[int, int]) -> dict[str, Question]:
-    """Return by name how each answer is taken from rollups, and what the raw query is asked."""
+    """Return by name how each answer is taken from rollups, and the parameters of the raw query."""
 
-    def asked(wanted: CohortFilter, *by: str, step: int | None = None) -> Callable[..., Any]:
-        return lambda conn: totals(conn, wanted, window, by, step, measures=WEIGHTED, tallies=False)
+    def rolled_up(cohorts: CohortFilter, *by: str, step: int | None = None) -> Callable[..., Any]:
+        return lambda conn: totals(
+            conn, cohorts, window, by, step, measures=WEIGHTED, tallies=False
+        )
 
     def lost_most(conn: Connection) -> list[tuple[object, Totals]]:
-        found = asked(all_of_it, "team", "model")(conn)
-        return sorted(found.items(), key=lambda one: -one[1].lost_weighted_us)[:20]
+        sums = rolled_up(all_of_it, "team", "model")(conn)
+        return sorted(sums.items(), key=lambda group: -group[1].lost_weighted_us)[:20]
 
     all_of_it = CohortFilter((project_id,))
     of_team = CohortFilter((project_id,), {"team": frozenset({"team-3"})})
     team = "AND job_ledger.team = 'team-3'"
     return {
-        "trend": (asked(all_of_it, step=DAY), {"keys": "of_day.number", "by": ()}),
-        "by team": (asked(all_of_it, "team"), {"keys": "1", "by": ("team",)}),
-        "one team by model": (asked(of_team, "model"), {"keys": "1", "where": team}),
+        "trend": (rolled_up(all_of_it, step=DAY), {"keys": "of_day.number", "by": ()}),
+        "by team": (rolled_up(all_of_it, "team"), {"keys": "1", "by": ("team",)}),
+        "one team by model": (rolled_up(of_team, "model"), {"keys": "1", "where": team}),
         "top 20 by lost time": (lost_most, {"keys": "1"}),
     }
 
@@ -154,11 +156,11 @@ def raw(keys: str, where: str = "", **_: object) -> Callable[[Connection], objec
     """Return the query that gives an answer from segments and attempts."""
     statement = text(_RAW.format(keys=keys, where=where, day=DAY))
 
-    def asked(conn: Connection) -> object:
+    def run(conn: Connection) -> object:
         conn.execute(text(_LONG))
         return conn.execute(statement, {"from_us": FIRST_DAY[0], "to_us": FIRST_DAY[1]}).all()
 
-    return asked
+    return run
 
 
 def taken(store: Store, ask: Callable[[Connection], object], runs: int) -> Iterator[float]:
@@ -174,7 +176,7 @@ def measured(store: Store, jobs: int, runs: int) -> dict[str, dict[str, float]]:
     """Time every query beside the floor, and the raw one."""
     project_id = fill(store, jobs)
     settle()
-    found: dict[str, dict[str, float]] = {}
+    times: dict[str, dict[str, float]] = {}
     of_day = questions(project_id, FIRST_DAY)
     for name, (ask, of_raw) in questions(project_id, WINDOW).items():
         list(taken(store, ask, 3))
@@ -182,7 +184,7 @@ def measured(store: Store, jobs: int, runs: int) -> dict[str, dict[str, float]]:
         slow = min(taken(store, raw(**of_raw), 3))
         quick = statistics.median(taken(store, of_day[name][0], runs))
         floor = statistics.median(taken(store, lambda conn: conn.execute(text("SELECT 1")), runs))
-        found[name] = {
+        times[name] = {
             "p50_s": hundredths[49],
             "p99_s": hundredths[98],
             "floor_s": floor,
@@ -190,7 +192,7 @@ def measured(store: Store, jobs: int, runs: int) -> dict[str, dict[str, float]]:
             "day_p50_s": quick,
             "ratio": slow / quick,
         }
-    return found
+    return times
 
 
 def main() -> int:
@@ -208,20 +210,22 @@ def main() -> int:
         url = urlsplit(server)._replace(scheme="postgresql+psycopg").geturl()
         migrate(url)
         with closing(open_store(url)) as store:
-            found = measured(store, arguments.jobs, arguments.runs)
+            results = measured(store, arguments.jobs, arguments.runs)
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
     else:
         print(f"{DAYS} days, {COHORTS} cohorts; raw: {arguments.jobs} jobs of one day")
-        for name, one in found.items():
+        for name, row in results.items():
             print(
-                f"{name:20} p50 {one['p50_s'] * 1000:6.1f} ms  p99 {one['p99_s'] * 1000:6.1f} ms"
+                f"{name:20} p50 {row['p50_s'] * 1000:6.1f} ms  p99 {row['p99_s'] * 1000:6.1f} ms"
                 f"  (goal: p99 under {GOAL_SECONDS * 1000:.0f} ms)"
-                f"  floor {one['floor_s'] * 1000:.1f} ms"
-                f"  one day {one['day_p50_s'] * 1000:.1f} ms, from raw ledgers"
-                f" {one['day_raw_s']:.2f} s: {one['ratio']:.0f} times (goal {GOAL_RATIO:.0f})"
+                f"  floor {row['floor_s'] * 1000:.1f} ms"
+                f"  one day {row['day_p50_s'] * 1000:.1f} ms, from raw ledgers"
+                f" {row['day_raw_s']:.2f} s: {row['ratio']:.0f} times (goal {GOAL_RATIO:.0f})"
             )
-    met = all(one["p99_s"] < GOAL_SECONDS and one["ratio"] >= GOAL_RATIO for one in found.values())
+    met = all(
+        times["p99_s"] < GOAL_SECONDS and times["ratio"] >= GOAL_RATIO for times in results.values()
+    )
     return 0 if met else 3
 
 

@@ -18,14 +18,14 @@ ETT = str(Path(sys.executable).with_name("ett"))
 def main() -> int:
     """Measure, print, and return 1 if the goal is missed."""
     began = time.monotonic()
-    made = generate(seed=7, days=60, end_us=time.time_ns() // 1000)
+    generated = generate(seed=7, days=60, end_us=time.time_ns() // 1000)
     floor = time.monotonic() - began
     command = [ETT, "demo", "--no-serve", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - ours
-    told = json.loads(done.stdout)
-    seconds = told["seconds"]
-    events = told["counts"]["events"]
-    assert abs(events / made.truth["counts"]["events"] - 1) < 0.01  # noqa: PLR2004
+    printed = json.loads(done.stdout)
+    seconds = printed["seconds"]
+    events = printed["counts"]["events"]
+    assert abs(events / generated.truth["counts"]["events"] - 1) < 0.01  # noqa: PLR2004
     print(f"making {events:,} events alone    {floor:6.1f} s")
     print(
         f"ready to be looked at         {seconds:6.1f} s, {events / seconds:,.0f} events a second"

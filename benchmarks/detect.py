@@ -66,8 +66,8 @@ def fleet(draws: np.random.Generator) -> Sample:
     ]
     count = len(cohorts) * DAYS * PER_DAY
     day, cohort = (
-        one.ravel().astype(np.int32)
-        for one in np.meshgrid(np.arange(DAYS), np.arange(len(cohorts)), indexing="ij")
+        axis.ravel().astype(np.int32)
+        for axis in np.meshgrid(np.arange(DAYS), np.arange(len(cohorts)), indexing="ij")
     )
     day, cohort = np.repeat(day, PER_DAY), np.repeat(cohort, PER_DAY)
     rows = Rows(
@@ -141,14 +141,14 @@ def peak_mib() -> float:
 def scanned(rounds: int) -> dict[str, float]:
     """Time the scan of the large fleet, and its floor."""
     sample = fleet(np.random.default_rng(SEED))
-    values = sum(len(one.us) for one in sample.durations.values())
+    values = sum(len(rows.us) for rows in sample.durations.values())
     before = peak_mib()
-    found = scan(sample, Options(), Memory())
-    assert found.findings, "what was planted is not found"
+    result = scan(sample, Options(), Memory())
+    assert result.findings, "what was planted is not found"
     scans = [timed(lambda: scan(sample, Options(), Memory())) for _ in range(rounds)]
     return {
         "values": values,
-        "series": found.series,
+        "series": result.series,
         "scan_s": min(scans),
         "floor_s": min(timed(lambda: sorted_pass(sample)) for _ in range(rounds)),
         "sample_mib": before,
@@ -165,10 +165,10 @@ def read(jobs: int) -> dict[str, float]:
         recompute(url, lambda: START + 2 * DAY, lambda *_: None, processes=1)
         with closing(open_for_reading(url)) as store, store.reading() as conn:
             began = time.perf_counter()
-            found = observe(conn, 1, START + 2 * DAY, DAYS, Plan())
+            sample = observe(conn, 1, START + 2 * DAY, DAYS, Plan())
             seconds = time.perf_counter() - began
-    values = sum(len(one.us) for one in found.durations.values())
-    return {"attempts": len(found.attempts.unit), "values": values, "read_s": seconds}
+    values = sum(len(rows.us) for rows in sample.durations.values())
+    return {"attempts": len(sample.attempts.unit), "values": values, "read_s": seconds}
 
 
 def main() -> int:
@@ -179,12 +179,12 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    found = {"scan": scanned(arguments.rounds), "read": read(arguments.jobs)}
+    results = {"scan": scanned(arguments.rounds), "read": read(arguments.jobs)}
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
     else:
-        _print(found["scan"], found["read"])
-    met = found["scan"]["scan_s"] <= GOAL_S and found["scan"]["peak_mib"] <= GOAL_MIB
+        _print(results["scan"], results["read"])
+    met = results["scan"]["scan_s"] <= GOAL_S and results["scan"]["peak_mib"] <= GOAL_MIB
     return 0 if met else 3
 
 

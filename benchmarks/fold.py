@@ -44,12 +44,12 @@ _LIFE = (
 
 def attempt(number: int, at: int) -> Iterator[Event]:
     """Yield the 50 events of an attempt: its start, checkpoints among steps, and a crash."""
-    told = 0
+    count = 0
 
     def common() -> dict[str, Any]:
-        nonlocal told
-        told += 1
-        return {"id": f"{number}-{told}", "attempt": number, "rank": 0}
+        nonlocal count
+        count += 1
+        return {"id": f"{number}-{count}", "attempt": number, "rank": 0}
 
     yield AttemptStarted(at=at, gpus=64, **common())
     for phase, stage, seconds in _LIFE:
@@ -124,11 +124,11 @@ def measured(rounds: int) -> dict[str, float]:
     for _ in range(rounds):
         for name, program in programs.items():
             times[name].append(microseconds(program, events))
-    found = {f"{name}_us": statistics.median(values) for name, values in times.items()}
+    results = {f"{name}_us": statistics.median(values) for name, values in times.items()}
     for name in ("ledger", "answer"):
         ratios = (floor / own for floor, own in zip(times["floor"], times[name], strict=True))
-        found[f"{name}_ratio"] = statistics.median(ratios)
-    return found
+        results[f"{name}_ratio"] = statistics.median(ratios)
+    return results
 
 
 def main() -> int:
@@ -137,20 +137,20 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    found = measured(arguments.rounds)
+    results = measured(arguments.rounds)
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
     else:
         print(f"jobs of {EVENTS} events, medians of {arguments.rounds} rounds")
-        print(f"floor   {found['floor_us']:8.1f} us   a pass that sums durations")
+        print(f"floor   {results['floor_us']:8.1f} us   a pass that sums durations")
         for name, goal in (("ledger", LEDGER_GOAL), ("answer", ANSWER_GOAL)):
-            per_second = EVENTS / found[f"{name}_us"] * 1e6
-            ratio = found[f"{name}_ratio"]
+            per_second = EVENTS / results[f"{name}_us"] * 1e6
+            ratio = results[f"{name}_ratio"]
             print(
-                f"{name:<7} {found[f'{name}_us']:8.1f} us   {per_second:9,.0f} events/s"
+                f"{name:<7} {results[f'{name}_us']:8.1f} us   {per_second:9,.0f} events/s"
                 f"   ratio {ratio:.4f} (goal {goal})"
             )
-    met = found["ledger_ratio"] >= LEDGER_GOAL and found["answer_ratio"] >= ANSWER_GOAL
+    met = results["ledger_ratio"] >= LEDGER_GOAL and results["answer_ratio"] >= ANSWER_GOAL
     return 0 if met else 3
 
 

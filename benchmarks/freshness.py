@@ -112,7 +112,7 @@ def serving(database_url: str, folder: Path, **settings: str) -> Iterator[Server
             stack.enter_context(process("worker", folder=folder, **variables))
         server = stack.enter_context(process("serve", "--port", "0", folder=folder, **variables))
         assert server.stdout is not None
-        # An embedded database tells its first key.
+        # An embedded database prints its first key.
         key = server.stdout.readline().strip() if embedded else new_key(folder, variables)
         yield Server(address(folder / "serve.log"), key)
 
@@ -134,8 +134,8 @@ def new_key(folder: Path, variables: dict[str, str]) -> str:
 def address(log: Path) -> str:
     """Wait until the server says where it serves."""
     for _ in range(600):
-        if found := SERVING.search(log.read_text()):
-            return found.group(1)
+        if serving := SERVING.search(log.read_text()):
+            return serving.group(1)
         time.sleep(0.05)
     raise RuntimeError(f"The server did not start:\n{log.read_text()}")
 
@@ -209,9 +209,9 @@ def measured(database_url: str, tries: int, jobs: int, every_seconds: float) -> 
     with tempfile.TemporaryDirectory() as folder, serving(database_url, Path(folder)) as server:
         with senders(server, names, every_seconds):
             taken = tried(server, names, tries)
-        found = floors(server, names[0], Path(folder))
+        floor = floors(server, names[0], Path(folder))
     hundredths = statistics.quantiles(taken, n=100, method="inclusive")
-    return {"p50": hundredths[49], "p99": hundredths[98], "worst": max(taken), **found}
+    return {"p50": hundredths[49], "p99": hundredths[98], "worst": max(taken), **floor}
 
 
 @contextmanager
@@ -241,18 +241,18 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with databases(arguments.database) as urls:
-        found = {
+        results = {
             url.partition(":")[0]: measured(url, arguments.tries, arguments.jobs, arguments.every)
             for url in urls
         }
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
     else:
         print(f"{arguments.jobs} jobs sending every {arguments.every} s, {arguments.tries} tries")
-        for name, seconds in found.items():
+        for name, seconds in results.items():
             shown = "  ".join(f"{what} {value * 1000:.1f} ms" for what, value in seconds.items())
             print(f"{name:20} {shown}  (goal: p99 under {GOAL_SECONDS} s)")
-    return 0 if all(one["p99"] < GOAL_SECONDS for one in found.values()) else 3
+    return 0 if all(times["p99"] < GOAL_SECONDS for times in results.values()) else 3
 
 
 if __name__ == "__main__":

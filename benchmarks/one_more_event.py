@@ -3,7 +3,7 @@
 The floor does the same two transactions with bare ``sqlite3``, and knows beforehand what to write:
 insert the event and its mark; then delete the mark, read the event, and replace the rows of the
 numbers, the job's and the fleet's.
-The same is asked of jobs that are much longer, where it must not cost more.
+The same holds for jobs that are much longer, where it must not cost more.
 """
 
 import argparse
@@ -111,7 +111,7 @@ class Job:
 
         return work
 
-    def tell_one_more(self) -> None:
+    def send_one_more(self) -> None:
         """Take in that a step is done."""
         self._accept(self._next_step())
 
@@ -261,7 +261,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         us = measured(Path(folder), arguments.rounds, arguments.many, arguments.open)
     floor, short, *long = list(us.values())[2:]
-    floors, growths = short / floor, [one / short for one in long]
+    floors, growths = short / floor, [seconds / short for seconds in long]
     if arguments.json:
         print(json.dumps({"microseconds": us, "floors": floors, "growths": growths}))
     else:

@@ -95,9 +95,9 @@ def run_once(store: Readable) -> int:
     total, after = 0, None
     gc.disable()  # the rows of a chunk are no garbage, and would make it run again and again
     with store.reading() as conn:
-        while found := batches.following(conn, after, MOST_JOBS):
-            after = found[-1][0]
-            jobs = [key.job for key, _ in found]
+        while batch := batches.following(conn, after, MOST_JOBS):
+            after = batch[-1][0]
+            jobs = [key.job for key, _ in batch]
             rows = conn.execute(_ROWS, {"project_id": after.project_id, "jobs": jobs}).all()
             at, kind = np.array([row[2] for row in rows]), np.array([row[1] for row in rows])
             total += int(at[kind == "phase_ended"].sum() - at[kind == "phase_started"].sum())
@@ -159,24 +159,25 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with databases(arguments.database) as urls:
-        found = {
+        results = {
             url.partition(":")[0]: measured(url, arguments.jobs, arguments.processes)
             for url in urls
         }
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
     else:
         print(f"{arguments.jobs} jobs of {EVENTS} events, {arguments.processes} processes")
-        for name, one in found.items():
+        for name, row in results.items():
             print(
-                f"{name:20} floor {one['floor_s']:.1f} s"
-                f"  from nothing {one['new_s']:.1f} s, ratio {one['new_ratio']:.3f}"
-                f"  again {one['again_s']:.1f} s, ratio {one['again_ratio']:.3f} (goal {GOAL})"
-                f"  {one['events_per_s']:,.0f} events/s"
-                f"  {one['largest_process_mib']:.0f} MiB (goal: under {GOAL_MIB})"
+                f"{name:20} floor {row['floor_s']:.1f} s"
+                f"  from nothing {row['new_s']:.1f} s, ratio {row['new_ratio']:.3f}"
+                f"  again {row['again_s']:.1f} s, ratio {row['again_ratio']:.3f} (goal {GOAL})"
+                f"  {row['events_per_s']:,.0f} events/s"
+                f"  {row['largest_process_mib']:.0f} MiB (goal: under {GOAL_MIB})"
             )
     met = all(
-        one["new_ratio"] >= GOAL and one["largest_process_mib"] < GOAL_MIB for one in found.values()
+        row["new_ratio"] >= GOAL and row["largest_process_mib"] < GOAL_MIB
+        for row in results.values()
     )
     return 0 if met else 3
 

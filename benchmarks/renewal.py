@@ -61,13 +61,13 @@ def main() -> int:
     parser.add_argument("--failures", type=int, default=200_000, help="simulated a setting")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    found = list(settings(arguments.failures))
-    expected = furthest((one.expected, one.simulated) for one in found)
-    published = furthest((one.published, one.simulated) for one in found)
+    compared = list(settings(arguments.failures))
+    expected = furthest((setting.expected, setting.simulated) for setting in compared)
+    published = furthest((setting.published, setting.simulated) for setting in compared)
     if arguments.json:
         print(json.dumps({"expected": expected, "published": published}))
     else:
-        print(f"{len(found)} settings, {arguments.failures} failures each, furthest of all")
+        print(f"{len(compared)} settings, {arguments.failures} failures each, furthest of all")
         print(f"renewal form   {expected:8.3%}   of the simulated share (goal {GOAL:.0%})")
         print(f"short form     {published:8.3%}")
     return 0 if expected <= GOAL else 3

@@ -1,6 +1,6 @@
 """What keeping the rollups exact costs of a job's aggregation, by the shape of the job.
 
-Two databases of one engine are told the same. In one the worker's refresh is as it is; in the
+Two databases of one engine get the same events. In one the worker's refresh is as it is; in the
 other the step that carries a job's ledger into the rollups is left out. Both are measured in
 turns, from the lock on the job to the commit. The floor is a page kept on disk.
 """
@@ -36,7 +36,7 @@ from tests.builders.databases.engines import new_postgresql
 
 GOAL = 0.3  #: of the whole
 COLD_ROUNDS, FEWEST_ROUNDS = 3, 9
-EVENTS = 30_000  #: that are told of a shape of whole jobs, at most
+EVENTS = 30_000  #: that are sent of a shape of whole jobs, at most
 FACTS: Wire = {
     "type": "job",
     "team": "nlp",
@@ -68,8 +68,8 @@ SHAPES = (
 )
 
 
-class Told:
-    """A database, and the jobs that it is told of."""
+class Side:
+    """A database, and the jobs that are sent to it."""
 
     def __init__(self, url: str, step: Callable[..., None]) -> None:
         migrate(url)
@@ -80,31 +80,31 @@ class Told:
         self.going_on: dict[Shape, Job] = {}
 
     def refreshed(self, shape: Shape) -> float:
-        """Tell a job of this shape something; return the microseconds of its aggregation."""
+        """Send events of a job of this shape; return the microseconds of its aggregation."""
         if shape.whole:
             job = self.new_job(shape)
         else:
             if shape not in self.going_on:
                 self.going_on[shape] = self.begun(shape)
             job = self.going_on[shape]
-            job.tell_one_more()
+            job.send_one_more()
         with_step(self.step)
         return microseconds(job.refresh)
 
     def new_job(self, shape: Shape) -> Job:
-        """Tell of a job, and leave it to be folded."""
+        """Send a job, and leave it to be folded."""
         events = restarted(shape.attempts, shape.events)
-        return Job(self.store, JobKey(self.project_id, next(self.names)), known(events))
+        return Job(self.store, JobKey(self.project_id, next(self.names)), with_facts(events))
 
     def begun(self, shape: Shape) -> Job:
-        """Tell of a job, and fold it."""
+        """Send a job, and fold it."""
         job = self.new_job(shape)
         job.refresh()
         return job
 
 
-def known(events: Iterator[tuple[int, Wire]]) -> Iterator[tuple[int, Wire]]:
-    """Tell first to which cohort a job belongs."""
+def with_facts(events: Iterator[tuple[int, Wire]]) -> Iterator[tuple[int, Wire]]:
+    """Yield first the facts that give a job its cohort."""
     yield START, FACTS
     yield from events
 
@@ -119,25 +119,25 @@ def nothing(*_: Any) -> None:
 
 
 def rounds_of(shape: Shape, rounds: int) -> int:
-    """Return how often to measure: telling of a whole job takes longer than to fold it."""
+    """Return how often to measure: sending a whole job takes longer than folding it."""
     return min(rounds, max(FEWEST_ROUNDS, EVENTS // shape.events)) if shape.whole else rounds
 
 
 def measured(urls: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
     """Return by shape the median microseconds with and without the step, and its share."""
     whole = aggregation.roll_up
-    sides = [Told(urls[0], whole), Told(urls[1], nothing)]
-    found = {}
+    sides = [Side(urls[0], whole), Side(urls[1], nothing)]
+    results = {}
     for shape in SHAPES:
         turns = range(COLD_ROUNDS + rounds_of(shape, rounds))
         taken = [[side.refreshed(shape) for side in sides] for _ in turns]
         with_us, without_us = map(statistics.median, zip(*taken[COLD_ROUNDS:], strict=True))
         share = (with_us - without_us) / with_us
-        found[shape.name] = {"with_us": with_us, "without_us": without_us, "share": share}
+        results[shape.name] = {"with_us": with_us, "without_us": without_us, "share": share}
     with_step(whole)
     for side in sides:
         side.store.close()
-    return found
+    return results
 
 
 def main() -> int:
@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    found = {}
+    results = {}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         page = synced_page(Path(folder) / "page")()
         page_us = statistics.median(microseconds(page) for _ in range(arguments.rounds))
@@ -154,12 +154,12 @@ def main() -> int:
         if server := _server(stack):
             urls["postgresql"] = [stack.enter_context(new_postgresql(server)) for _ in range(2)]
         for engine, pair in urls.items():
-            found[engine] = measured(pair, arguments.rounds)
+            results[engine] = measured(pair, arguments.rounds)
     if arguments.json:
-        print(json.dumps({"page_us": page_us, **found}))
+        print(json.dumps({"page_us": page_us, **results}))
     else:
-        _print(page_us, found)
-    met = all(one["share"] <= GOAL for one in found["sqlite"].values())
+        _print(page_us, results)
+    met = all(result["share"] <= GOAL for result in results["sqlite"].values())
     return 0 if met else 3
 
 
@@ -170,12 +170,14 @@ def _server(stack: ExitStack) -> str | None:
     return stack.enter_context(postgres.server(programs)) if programs else None
 
 
-def _print(page_us: float, found: dict[str, dict[str, dict[str, float]]]) -> None:
+def _print(page_us: float, results: dict[str, dict[str, dict[str, float]]]) -> None:
     print(f"a page on disk: {page_us:.0f} us")
-    for engine, shapes in found.items():
+    for engine, shapes in results.items():
         print(f"{engine:48}{'with':>10}{'without':>10}{'share':>8}")
-        for name, one in shapes.items():
-            print(f"{name:48}{one['with_us']:10.0f}{one['without_us']:10.0f}{one['share']:8.1%}")
+        for name, result in shapes.items():
+            print(
+                f"{name:48}{result['with_us']:10.0f}{result['without_us']:10.0f}{result['share']:8.1%}"
+            )
     print(f"goal: on SQLite at most {GOAL:.0%} of the aggregation, whatever the shape")
 
 

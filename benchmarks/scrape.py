@@ -3,7 +3,7 @@
 Before every scrape the numbers are published anew, so that nothing is served from memory. Beside
 it stand the same page unchanged, `generate_latest` of prometheus_client over a registry of the same
 series in this process, with neither HTTP nor a database, and the floor: the smallest request to
-the same server. A real Prometheus, where it is installed, tells its own scrape duration.
+the same server. A real Prometheus, where it is installed, reports its own scrape duration.
 """
 
 import argparse
@@ -66,8 +66,8 @@ def fill(conn: Connection) -> None:
     ]
     conn.execute(insert(label_value), words)
     for of_labels, marks in moved(0):
-        told = json.dumps(marks)
-        conn.execute(insert(counter), {**of_labels, "sums": told, "marks": told, "excess_us": 0})
+        sums = json.dumps(marks)
+        conn.execute(insert(counter), {**of_labels, "sums": sums, "marks": sums, "excess_us": 0})
         buckets = [key for key in marks if "#" in key and not key.endswith("#us")]
         seen = dict.fromkeys(buckets, Exemplar(AT_US, 12_345_678, "0123456789abcdef-3"))
         conn.execute(insert(exemplar), {**of_labels, "body": json.dumps(seen)})
@@ -79,9 +79,9 @@ def fill(conn: Connection) -> None:
 def moved(number: int) -> Iterator[tuple[dict[str, str], dict[str, int]]]:
     """Yield the marks of each cluster and cohort, all others for another *number*."""
     for place, (cluster, cohort) in enumerate(product(CLUSTERS, (*COHORTS, ""))):
-        found = (key for family in COUNTERS if ("cohort" in family.labels) == bool(cohort)
+        marked = (key for family in COUNTERS if ("cohort" in family.labels) == bool(cohort)
                  for key in keys(family))  # fmt: skip
-        marks = {key: 1_234_567 * (place + each) + number for each, key in enumerate(found)}
+        marks = {key: 1_234_567 * (place + each) + number for each, key in enumerate(marked)}
         yield {"cluster": cluster, "cohort": cohort}, marks
 
 
@@ -106,25 +106,25 @@ def samples(family: Family) -> list[tuple[tuple[str, ...], float]]:
 def registry() -> CollectorRegistry:
     """Make the same series with the library's own counters, gauges and histograms."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    made = CollectorRegistry()
+    registry = CollectorRegistry()
     for family in (*COUNTERS, *GAUGES):
-        metric = _metric(family, made)
+        metric = _metric(family, registry)
         for labels in _series(family):
             _set(metric.labels(*labels) if labels else metric)
-    return made
+    return registry
 
 
 Metric = Counter | Gauge | Histogram
 
 
-def _metric(family: Family, made: CollectorRegistry) -> Metric:
-    told = (family.name, family.text, family.labels)
+def _metric(family: Family, registry: CollectorRegistry) -> Metric:
+    described = (family.name, family.text, family.labels)
     if family.kind is Kind.COUNTER:
-        return Counter(*told, registry=made)
+        return Counter(*described, registry=registry)
     if family.kind is Kind.GAUGE:
-        return Gauge(*told, registry=made)
+        return Gauge(*described, registry=registry)
     bounds = [bound_us / 1e6 for bound_us in family.bounds_us]
-    return Histogram(*told, buckets=bounds, registry=made)
+    return Histogram(*described, buckets=bounds, registry=registry)
 
 
 def _series(family: Family) -> list[tuple[str, ...]]:
@@ -199,9 +199,9 @@ def scraped(url: str, engine: Engine, form: TextFormat, runs: int) -> dict[str, 
         publish(engine, run + 1)
         for name, ask in asks.items():
             taken[name].append(timed(ask))
-    found = {name: spread(of) for name, of in taken.items()}
-    ratio = found["library"]["p50"] / found["new"]["p50"]
-    return {**found, "series": series(page), "library_series": series(write(library)),
+    spreads = {name: spread(of) for name, of in taken.items()}
+    ratio = spreads["library"]["p50"] / spreads["new"]["p50"]
+    return {**spreads, "series": series(page), "library_series": series(write(library)),
             "megabytes": len(page) / 1e6, "ratio": ratio}  # fmt: skip
 
 
@@ -230,12 +230,12 @@ def prometheus(url: str, engine: Engine, folder: Path) -> dict[str, float] | Non
             publish(engine, number)
             time.sleep(1)
         window = f"[{PROMETHEUS_S:.0f}s]"
-        asked = {
+        queries = {
             "p50": f"quantile_over_time(0.5, scrape_duration_seconds{window})",
             "worst": f"max_over_time(scrape_duration_seconds{window})",
             "samples": "scrape_samples_scraped",
         }
-        return {name: scraping.query(expression)[0].value for name, expression in asked.items()}
+        return {name: scraping.query(expression)[0].value for name, expression in queries.items()}
     finally:
         scraping.stop()
 
@@ -247,29 +247,29 @@ def measured(url: str, runs: int) -> dict[str, Any]:
         served = stack.enter_context(filled(url, folder))
         engine = create_engine(url)
         stack.callback(engine.dispose)
-        found = {form.name.lower(): scraped(served, engine, form, runs) for form in TextFormat}
-        return {**found, "prometheus": prometheus(served, engine, folder)}
+        pages = {form.name.lower(): scraped(served, engine, form, runs) for form in TextFormat}
+        return {**pages, "prometheus": prometheus(served, engine, folder)}
 
 
-def shown(name: str, found: dict[str, Any]) -> None:
+def shown(name: str, results: dict[str, Any]) -> None:
     """Print what was measured of one database."""
-    for form in (one.name.lower() for one in TextFormat):
-        one = found[form]
-        print(f"{name}, {form}: {one['series']:,} series, {one['megabytes']:.1f} MB")
-        for what, said in (
+    for form in (each.name.lower() for each in TextFormat):
+        page = results[form]
+        print(f"{name}, {form}: {page['series']:,} series, {page['megabytes']:.1f} MB")
+        for what, key in (
             ("a new page", "new"),
             ("the same page", "same"),
             ("generate_latest", "library"),
             ("floor: /healthz", "floor"),
         ):
-            p50, p99 = (1000 * one[said][part] for part in ("p50", "p99"))
+            p50, p99 = (1000 * page[key][part] for part in ("p50", "p99"))
             print(f"  {what:16} p50 {p50:7.1f} ms  p99 {p99:7.1f} ms")
-        print(f"  {one['ratio']:.1f} times as fast as generate_latest (goal: {GOAL_RATIO:.0f})")
-    if told := found["prometheus"]:
-        p50, worst = 1000 * told["p50"], 1000 * told["worst"]
+        print(f"  {page['ratio']:.1f} times as fast as generate_latest (goal: {GOAL_RATIO:.0f})")
+    if prometheus_says := results["prometheus"]:
+        p50, worst = 1000 * prometheus_says["p50"], 1000 * prometheus_says["worst"]
         print(
             f"{name}: Prometheus says scrape_duration_seconds p50 {p50:.1f} ms, worst {worst:.1f}"
-            f" ms, {told['samples']:,.0f} samples"
+            f" ms, {prometheus_says['samples']:,.0f} samples"
         )
 
 
@@ -281,15 +281,15 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with databases(arguments.database) as urls:
-        found = {url.partition(":")[0]: measured(url, arguments.runs) for url in urls}
+        results = {url.partition(":")[0]: measured(url, arguments.runs) for url in urls}
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
     else:
-        for name, one in found.items():
-            shown(name, one)
+        for name, result in results.items():
+            shown(name, result)
         print(f"(goal: a new page in {GOAL_SECONDS * 1000:.0f} ms at p99)")
-    pages = [one[form.name.lower()] for one in found.values() for form in TextFormat]
-    met = all(one["new"]["p99"] < GOAL_SECONDS and one["ratio"] >= GOAL_RATIO for one in pages)
+    pages = [result[form.name.lower()] for result in results.values() for form in TextFormat]
+    met = all(page["new"]["p99"] < GOAL_SECONDS and page["ratio"] >= GOAL_RATIO for page in pages)
     return 0 if met else 3
 
 

@@ -36,7 +36,7 @@ LEAST_SERIES = 15_000  # the publisher works gauges out anew, and makes none up
 
 
 class Senders:
-    """Jobs that report their steps, from several connections; tells how long each request took."""
+    """Jobs that report their steps, from several connections, with the duration of each request."""
 
     def __init__(self, server: Server, every_s: float) -> None:
         self._server = server
@@ -81,9 +81,9 @@ class Senders:
                 return
 
 
-def scrape(url: str, wanted: Event, answers: "Synchronized[int]") -> None:
+def scrape(url: str, enabled: Event, answers: "Synchronized[int]") -> None:
     """Read the page each second while it is *wanted*, as Prometheus does, and count."""
-    while wanted.wait():
+    while enabled.wait():
         began = time.monotonic()
         with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
             connection.request("GET", "/metrics", headers={"Accept": TextFormat.OPENMETRICS.value})
@@ -99,8 +99,8 @@ class Scraper:
         spawn = multiprocessing.get_context("spawn")
         self.wanted = spawn.Event()
         self._answers = spawn.Value("i", 0)
-        told = (url, self.wanted, self._answers)
-        self._running = spawn.Process(target=scrape, args=told, daemon=True)
+        arguments = (url, self.wanted, self._answers)
+        self._running = spawn.Process(target=scrape, args=arguments, daemon=True)
         self._running.start()
 
     def stop(self) -> None:
@@ -158,20 +158,20 @@ def main() -> int:
     parser.add_argument("--database", action="append", default=[], help="address of an empty one")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    asked = (arguments.pairs, arguments.window, arguments.every)
+    rounds = (arguments.pairs, arguments.window, arguments.every)
     with databases(arguments.database) as urls:
-        found = {url.partition(":")[0]: measured(url, *asked) for url in urls}
+        results = {url.partition(":")[0]: measured(url, *rounds) for url in urls}
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
     else:
         print(f"{SENDERS} senders, {arguments.pairs} pairs of windows of {arguments.window:.0f} s")
-        for name, one in found.items():
+        for name, row in results.items():
             print(
-                f"{name:20} {one['scrapes']} scrapes, p99 quiet {one['quiet_p99_s'] * 1000:.1f} ms,"
-                f" scraped {one['scraped_p99_s'] * 1000:.1f} ms: {one['ratio']:.2f} times"
-                f" (goal: at most {GOAL_RATIO}; quiet windows among themselves {one['floor']:.2f})"
+                f"{name:20} {row['scrapes']} scrapes, p99 quiet {row['quiet_p99_s'] * 1000:.1f} ms,"
+                f" scraped {row['scraped_p99_s'] * 1000:.1f} ms: {row['ratio']:.2f} times"
+                f" (goal: at most {GOAL_RATIO}; quiet windows among themselves {row['floor']:.2f})"
             )
-    return 0 if all(one["ratio"] <= GOAL_RATIO for one in found.values()) else 3
+    return 0 if all(row["ratio"] <= GOAL_RATIO for row in results.values()) else 3
 
 
 if __name__ == "__main__":

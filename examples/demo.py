@@ -132,14 +132,14 @@ def served(folder: Path, days: int) -> Iterator[Server]:
     try:
         assert process.stdout is not None
         # It says where it serves when the fleet is in it, and nothing where it fails.
-        told = ""
+        printed = ""
         for line in process.stdout:
-            told += line
+            printed += line
             if line == "}\n":
                 break
         else:
             raise Trouble("the service did not start; the reason is above.\nTry: ett doctor")
-        ready = json.loads(told)
+        ready = json.loads(printed)
         yield Server(ready["url"], ready["write_key"])
     finally:
         process.terminate()
@@ -148,22 +148,23 @@ def served(folder: Path, days: int) -> Iterator[Server]:
 
 def show_regressions(server: Server) -> None:
     """Print what the search found in the fleet, the costliest first. Raises ``Trouble``."""
-    asked = {"verdict": "regression", "sort": "-gpu_hours_per_week"}
-    found = server.answer("/v1/regressions?" + urlencode(asked))
-    if found is None:
+    query = {"verdict": "regression", "sort": "-gpu_hours_per_week"}
+    answer = server.answer("/v1/regressions?" + urlencode(query))
+    if answer is None:
         raise Trouble("the regressions could not be read.")
     print(f"\n{'slower':30}{'where':34}{'factor':>7}{'GPU-h a week':>14}  since")
-    for one in found["regressions"]:
-        what = one["phase"] or one["metric"]
-        where = " ".join(one["cohort"].values()) or "everywhere"
-        hours = one["impact"]["gpu_hours_per_week"]
+    for regression in answer["regressions"]:
+        what = regression["phase"] or regression["metric"]
+        where = " ".join(regression["cohort"].values()) or "everywhere"
+        hours = regression["impact"]["gpu_hours_per_week"]
         lost = "-" if hours is None else f"{hours:,.0f}"
-        print(f"{what:30}{where:34}{one['ratio']:>7.2f}{lost:>14}  {one['onset_at'][:10]}")
+        since = regression["onset_at"][:10]
+        print(f"{what:30}{where:34}{regression['ratio']:>7.2f}{lost:>14}  {since}")
     print("(`ett regressions explain ID` says what each is associated with)\n", flush=True)
 
 
 def train(server: Server, folder: Path, for_trainer: Sequence[str], tell: Teller) -> None:
-    """Run the training job to its end, telling what the trainer says. Raises ``Trouble``."""
+    """Run the training job to its end, and print what the trainer prints. Raises ``Trouble``."""
     log = folder / "training.log"
     torchrun = [str(PROGRAMS / "torchrun"), "--standalone", "--max-restarts=1", str(TRAINER)]
     torchrun += ["--folder", str(folder / "checkpoints"), *for_trainer]
@@ -233,8 +234,8 @@ def show_place(server: Server, job: Mapping[str, Any]) -> None:
     """Print where the job stands among those of the last week. Raises ``Trouble``."""
     model = job["model"]
     whole, cohort = (
-        server.answer("/v1/fleet/summary?" + urlencode(asked))
-        for asked in ({}, {"where": f"model:{model}"})
+        server.answer("/v1/fleet/summary?" + urlencode(query))
+        for query in ({}, {"where": f"model:{model}"})
     )
     if whole is None or cohort is None:
         raise Trouble("the fleet's numbers could not be read.")
@@ -245,7 +246,7 @@ def show_place(server: Server, job: Mapping[str, Any]) -> None:
     ratios = (job["ett_ratio"], alike["ett_ratio_wall"], fleet["ett_ratio_wall"])
     starts = (
         job["time_to_start_seconds"],
-        *(one["time_to_start"]["p50"] for one in (alike, fleet)),
+        *(group["time_to_start"]["p50"] for group in (alike, fleet)),
     )
     for name, shown, worse in (
         ("ETT%", map(percent, ratios), better(job, others, "ett_ratio", 1)),
@@ -258,14 +259,14 @@ def show_place(server: Server, job: Mapping[str, Any]) -> None:
 
 def listed(server: Server, since: str) -> list[Mapping[str, Any]]:
     """Return all jobs with time since an instant."""
-    found: list[Mapping[str, Any]] = []
-    asked = {"limit": "1000", "from": since}
+    jobs: list[Mapping[str, Any]] = []
+    query = {"limit": "1000", "from": since}
     while True:
-        page = server.answer("/v1/jobs?" + urlencode(asked)) or {"jobs": [], "next_cursor": None}
-        found += page["jobs"]
+        page = server.answer("/v1/jobs?" + urlencode(query)) or {"jobs": [], "next_cursor": None}
+        jobs += page["jobs"]
         if page["next_cursor"] is None:
-            return found
-        asked["cursor"] = page["next_cursor"]
+            return jobs
+        query["cursor"] = page["next_cursor"]
 
 
 def better(

@@ -49,7 +49,7 @@ def is_genuine(headers: Mapping[str, str], body: bytes, secrets: Iterable[str], 
 
 
 def news(database: sqlite3.Connection, message: str, payload: Mapping[str, Any]) -> list[Any]:
-    """Return the alerts of a message that tell more than was known before.
+    """Return the alerts of a message that are new.
 
     A message may come twice, and an old one after a newer: of each alert the highest
     ``state_version`` counts.
@@ -85,8 +85,8 @@ def server(port: int, secrets: Iterable[str], path: Path) -> HTTPServer:
                 self._answer(401)
                 return
             with closing(sqlite3.connect(path)) as database:
-                told = news(database, headers["webhook-id"], json.loads(body))
-            for alert in told:
+                alerts = news(database, headers["webhook-id"], json.loads(body))
+            for alert in alerts:
                 act(alert)
             self._answer(204)
 
@@ -96,7 +96,7 @@ def server(port: int, secrets: Iterable[str], path: Path) -> HTTPServer:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Leave standard output to what is told."""
+            """Leave standard output to the alerts."""
 
     with closing(sqlite3.connect(path)) as database:
         database.executescript(TABLES)

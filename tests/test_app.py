@@ -48,8 +48,8 @@ def test_a_worker_searches_unless_the_settings_say_otherwise(
     assert (epoch(store) is not None) is enabled
 
 
-def _settings(store: Store, **said: Any) -> Settings:
-    return Settings(database_url=store.url, **said)
+def _settings(store: Store, **members: Any) -> Settings:
+    return Settings(database_url=store.url, **members)
 
 
 def _is_another(store: Store, than: int | None) -> bool:

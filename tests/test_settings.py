@@ -39,7 +39,7 @@ def test_a_file_that_is_named_must_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "environ", "said"),
+    ("content", "environ", "message"),
     [
         ("prot = 1", {}, "ett.toml: prot is not a setting; did you mean port?"),
         ("", {"ETT_PROT": "1"}, "environment: ETT_PROT is not a setting; did you mean ETT_PORT?"),
@@ -54,12 +54,12 @@ def test_a_file_that_is_named_must_exist(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_setting_is_refused_by_name(
-    content: str, environ: dict[str, str], said: str
+    content: str, environ: dict[str, str], message: str
 ) -> None:
     Path("ett.toml").write_text(content)
     with pytest.raises(BadSettings) as refused:
         load(environ)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_every_fault_is_named_at_once() -> None:
@@ -138,7 +138,7 @@ def test_prices_peak_rates_and_targets_are_read_alike_from_the_file_and_the_envi
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("ETT_PRICES", "hunter2", "prices (from ETT_PRICES): is not JSON"),
         ("ETT_PRICES", '[{"hardware": "hunter2"}]', "prices[0].from (from ETT_PRICES): field req"),
@@ -170,9 +170,9 @@ def test_prices_peak_rates_and_targets_are_read_alike_from_the_file_and_the_envi
     ],
 )
 def test_an_entry_of_a_table_that_is_wrong_is_named_by_its_place(
-    name: str, text: str, said: str
+    name: str, text: str, message: str
 ) -> None:
     with pytest.raises(BadSettings) as refused:
         load({name: text})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "hunter2" not in str(refused.value)

@@ -163,12 +163,12 @@ def kept_files() -> list[Path]:
 
 
 def test_no_file_names_a_path_of_one_machine(kept_files: list[Path]) -> None:
-    found = []
+    places = []
     for path in kept_files:
         if path == Path(__file__) or path.suffix not in {".py", ".md", ".toml", ".sh", ".json", ""}:
             continue
-        found += [
+        places += [
             f"{_name(path)}: {hit.group()}"
             for hit in OF_ONE_MACHINE.finditer(path.read_text("utf-8", "replace"))
         ]
-    assert found == []
+    assert places == []

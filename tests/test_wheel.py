@@ -81,8 +81,8 @@ def _run(
 
 def test_what_lies_beside_the_package_travels_in_it(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    kept = {path.name for path in (ROOT / "migrations" / "versions").glob("*.py")}
-    assert {Path(name).name for name in names if "/_migrations/versions/" in name} == kept
+    versions = {path.name for path in (ROOT / "migrations" / "versions").glob("*.py")}
+    assert {Path(name).name for name in names if "/_migrations/versions/" in name} == versions
     beside = {name.partition("/_dashboards/")[2] for name in names if "/_dashboards/" in name}
     assert beside >= {
         "README.md", "prometheus/ett-fleet.json", "postgres/ett-sql-fleet.json",
@@ -98,9 +98,9 @@ def test_what_lies_beside_the_package_travels_in_it(wheel: Path) -> None:
 def test_the_bench_of_detectors_stays_in_the_checkout(wheel: Path, with_server: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert [name for name in names if "bench" in name or "otava" in name] == []
-    asked = _run(with_server, "ett", "bench", "--help", cwd=with_server)
-    assert asked.returncode == 2, asked.stdout
-    assert "invalid choice: 'bench'" in asked.stderr
+    refused = _run(with_server, "ett", "bench", "--help", cwd=with_server)
+    assert refused.returncode == 2, refused.stdout
+    assert "invalid choice: 'bench'" in refused.stderr
 
 
 def test_the_bare_wheel_depends_on_nothing(wheel: Path) -> None:

@@ -12,7 +12,8 @@ from benchmarks.detectors.otava import FOLDER, Otava
 from benchmarks.detectors.report import labelled_json, scores_json, write_labelled, write_scores
 from benchmarks.detectors.runner import CELLS, BenchPlan, named_causes, scores, try_all
 from benchmarks.detectors.trials import append_trials, read_trials
-from ett_service.cli.output import counted, write_json
+from ett_service.cli.output import write_json
+from ett_service.cli.progress import counted
 from ett_service.cli.verb import Exit, Failure, add_json
 from ett_service.core.errors import EttError
 

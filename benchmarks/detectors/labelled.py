@@ -87,17 +87,19 @@ def f1(annotations: Sequence[frozenset[int]], places: Iterable[int], margin: int
     Precision is over the labels of all annotators together, recall is the mean over annotators, and
     every series begins with a change point at 0.
     """
-    found = {0, *places}
+    detected = {0, *places}
     labels = [{0, *of_annotator} for of_annotator in annotations]
-    precision = _matched(set().union(*labels), found, margin) / len(found)
-    recalls = [_matched(of_annotator, found, margin) / len(of_annotator) for of_annotator in labels]
+    precision = _matched(set().union(*labels), detected, margin) / len(detected)
+    recalls = [
+        _matched(of_annotator, detected, margin) / len(of_annotator) for of_annotator in labels
+    ]
     recall = sum(recalls) / len(recalls)
     return 2 * precision * recall / (precision + recall)
 
 
-def _matched(labels: set[int], found: set[int], margin: int) -> int:
+def _matched(labels: set[int], detected: set[int], margin: int) -> int:
     """Count the labels that have a change point near; each change point counts for one label."""
-    unused, count = set(found), 0
+    unused, count = set(detected), 0
     for label in sorted(labels):
         near = [place for place in unused if abs(place - label) <= margin]
         if near:

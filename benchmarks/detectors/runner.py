@@ -22,7 +22,7 @@ _FLEETS_PER_TASK = 5  #: one Otava is started for each task
 
 @dataclass(frozen=True, slots=True)
 class BenchCell:
-    """A scenario, and how many of its fleets are tried for each that is asked for."""
+    """A scenario, and how many of its fleets are tried for each that is requested."""
 
     scenario: Scenario
     times: int = 1

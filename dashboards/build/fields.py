@@ -47,7 +47,7 @@ def _override(field: Field) -> DashboardFieldConfigSourceOverrides:
 
 def _properties(field: Field) -> Iterator[tuple[str, object]]:
     colour = {"mode": "fixed", "fixedColor": field.colour} if field.colour else None
-    wanted: dict[str, object] = {
+    properties: dict[str, object] = {
         "displayName": field.title,
         "unit": field.unit,
         "decimals": field.decimals,
@@ -59,4 +59,6 @@ def _properties(field: Field) -> Iterator[tuple[str, object]]:
         "custom.width": field.width,
         "links": [link_json(link) for link in field.links],
     }
-    return ((name, value) for name, value in wanted.items() if value not in (None, "", False, []))
+    return (
+        (name, value) for name, value in properties.items() if value not in (None, "", False, [])
+    )

@@ -19,10 +19,10 @@ def texts(packs: Iterable[Pack]) -> dict[Path, str]:
 def write(packs: Iterable[Pack], root: Path) -> None:
     """Write the files of *packs* below *root*, and remove those of dashboards that are no more."""
     packs = tuple(packs)
-    wanted = {root / path: text for path, text in texts(packs).items()}
+    files = {root / path: text for path, text in texts(packs).items()}
     for pack in packs:
         (root / pack.folder).mkdir(parents=True, exist_ok=True)
-        for path in set((root / pack.folder).glob("*.json")) - wanted.keys():
+        for path in set((root / pack.folder).glob("*.json")) - files.keys():
             path.unlink()
-    for path, text in wanted.items():
+    for path, text in files.items():
         path.write_text(text, "utf-8")

@@ -165,7 +165,7 @@ class VariableKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """What a reader chooses. ``query`` is asked of the datasource, lists choices after commas, or
+    """What a reader chooses. ``query`` goes to the datasource, lists choices after commas, or
     is the first text."""
 
     name: str
@@ -250,15 +250,15 @@ def ett_url(first: str = "http://127.0.0.1:8080") -> Variable:
     )
 
 
-def to_dashboard(uid: str, *kept: str, **chosen: str) -> str:
-    """Return the path of a dashboard that keeps the time range and the variables *kept*.
+def to_dashboard(uid: str, *carried: str, **chosen: str) -> str:
+    """Return the path of a dashboard that keeps the time range and the variables *carried*.
 
     *chosen* sets others to what Grafana fills in: a label of the series as
     ``__field.labels.cohort``, a column of the row as ``__data.fields.cohort``.
     """
     parts: Iterable[str] = (
         "${__url_time_range}",
-        *(f"${{{name}:queryparam}}" for name in kept),
+        *(f"${{{name}:queryparam}}" for name in carried),
         *(f"var-{name}=${{{value}:percentencode}}" for name, value in chosen.items()),
     )
     return f"/d/{uid}?{'&'.join(parts)}"

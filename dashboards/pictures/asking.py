@@ -77,11 +77,11 @@ class OfPrometheus:
             0 if short else _seconds(panel.step),
         )
         viewer = Viewer(self._prometheus, span)
-        found: list[Frame] = []
+        frames: list[Frame] = []
         for place, query in enumerate(panel.queries):
             letter = f" #{chr(ord('A') + place)}" if len(panel.queries) > 1 else ""
-            found += of_samples(query, viewer.ask(query, self._chosen), letter)
-        return transformed(panel, found)
+            frames += of_samples(query, viewer.ask(query, self._chosen), letter)
+        return transformed(panel, frames)
 
     def titled(self, text: str) -> str:
         """Return a title with what was chosen in it."""
@@ -93,7 +93,7 @@ class OfPrometheus:
 
 
 class OfPostgres:
-    """Looks at a dashboard over PostgreSQL, with a *job* chosen where one is asked for."""
+    """Looks at a dashboard over PostgreSQL, with a *job* chosen where one is needed."""
 
     def __init__(
         self, conn: psycopg.Connection[Any], dashboard: Dashboard, end_s: float, chosen: Any
@@ -105,11 +105,11 @@ class OfPostgres:
 
     def frames(self, panel: Panel) -> list[Frame]:
         """Return what a panel draws."""
-        found: list[Frame] = []
+        frames: list[Frame] = []
         for query in panel.queries:
             columns, rows = self._ask(query.text, self._chosen)
-            found += of_rows(query, columns, rows)
-        return transformed(panel, found)
+            frames += of_rows(query, columns, rows)
+        return transformed(panel, frames)
 
     def titled(self, text: str) -> str:
         """Return a title with what was chosen in it."""
@@ -132,8 +132,8 @@ class OfPostgres:
         span = (round(self.range.start_s * SECOND_US), round(self.range.end_s * SECOND_US))
         with self._conn.transaction(force_rollback=True):
             self._conn.execute(f"SET LOCAL ROLE {READER}")
-            found = self._conn.execute(written_out(sql, chosen, *span).encode())
-            return [column.name for column in found.description or ()], found.fetchall()
+            cursor = self._conn.execute(written_out(sql, chosen, *span).encode())
+            return [column.name for column in cursor.description or ()], cursor.fetchall()
 
 
 def _seconds(step: str) -> int:

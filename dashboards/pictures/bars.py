@@ -25,7 +25,7 @@ from dashboards.pictures.spot import (
 )
 from tests.builders.servers.grafana import Range
 
-Told = tuple[str, float | None]
+NamedValue = tuple[str, float | None]
 """A name and a value."""
 
 _TALLEST_PT = 24.0
@@ -33,23 +33,25 @@ _NAMES_PX = 130.0
 _BESIDE_NAMES = (112.0, 20.0, 36.0, 58.0)
 
 
-def latest(frames: Sequence[Frame]) -> list[Told]:
+def latest(frames: Sequence[Frame]) -> list[NamedValue]:
     """Return the last value of each series, or each number of a table."""
-    found: list[Told] = []
+    values: list[NamedValue] = []
     for frame in frames:
         if isinstance(frame, Line):
-            found.append((frame.name, frame.points[-1][1] if frame.points else None))
+            values.append((frame.name, frame.points[-1][1] if frame.points else None))
         else:
             numbers = [name for name in frame.columns if frame.is_number(name)]
-            found += [(name, row[name]) for row in frame.rows for name in numbers if name != "Time"]
-    return found
+            values += [
+                (name, row[name]) for row in frame.rows for name in numbers if name != "Time"
+            ]
+    return values
 
 
 def draw_numbers(spot: Spot, panel: Panel, frames: Sequence[Frame]) -> None:
     """Draw each value large, beside each other."""
-    told = latest(frames)
-    room = spot.width / max(len(told), 1)
-    for place, (name, value) in enumerate(told):
+    values = latest(frames)
+    room = spot.width / max(len(values), 1)
+    for place, (name, value) in enumerate(values):
         field = field_of(panel, name)
         words = shown(value, field.unit or panel.unit, _first(field.decimals, panel.decimals))
         fits = (room - 16) / (0.78 * POINT_PX * max(len(words), 1))
@@ -57,18 +59,18 @@ def draw_numbers(spot: Spot, panel: Panel, frames: Sequence[Frame]) -> None:
         middle, height = room * (place + 0.5), (spot.height + 26) / 2
         style = {"ha": "center", "fontsize": size, "fontweight": "bold"}
         spot.text(middle, height, words, color=threshold_colour(panel, value), **style)
-        if panel.named or len(told) > 1:
+        if panel.named or len(values) > 1:
             short = fitting(title_of(panel, name), room - 10)
             spot.text(middle, height + size * 0.75 + 12, short, color=FAINT, ha="center")
 
 
 def draw_gauges(spot: Spot, panel: Panel, frames: Sequence[Frame]) -> None:
     """Draw each value as a bar, with its name and its number."""
-    told = [(name, value) for name, value in latest(frames) if value is not None]
+    values = [(name, value) for name, value in latest(frames) if value is not None]
     if panel.horizontal:
-        _draw_named_bars(spot, panel, told)
+        _draw_named_bars(spot, panel, values)
     else:
-        _draw_columns(spot, panel, told)
+        _draw_columns(spot, panel, values)
 
 
 def draw_chart(spot: Spot, panel: Panel, table: Table) -> None:
@@ -101,17 +103,17 @@ def draw_states(spot: Spot, panel: Panel, table: Table, span: Range) -> None:
                 axes.barh(place, end - begun, 0.8, begun, color=colours[str(row[state])])
     axes.set_yticks(range(len(parts)), parts)
     axes.invert_yaxis()
-    told = [row[at] for row in table.rows]
-    mark_instants(axes, Range(min(told), max(told)))
+    states = [row[at] for row in table.rows]
+    mark_instants(axes, Range(min(states), max(states)))
     spot.legend(list(colours.items()))
 
 
-def _draw_named_bars(spot: Spot, panel: Panel, told: Sequence[Told]) -> None:
-    most = max((value or 0 for _, value in told), default=0) or 1
-    line = min(24.0, (spot.height - 46) / max(len(told), 1))
-    colours = colours_of(panel, (name for name, _ in told))
+def _draw_named_bars(spot: Spot, panel: Panel, bars: Sequence[NamedValue]) -> None:
+    most = max((value or 0 for _, value in bars), default=0) or 1
+    line = min(24.0, (spot.height - 46) / max(len(bars), 1))
+    colours = colours_of(panel, (name for name, _ in bars))
     names_px = min(_NAMES_PX, spot.width / 3)
-    for place, (name, value) in enumerate(told):
+    for place, (name, value) in enumerate(bars):
         y = 42 + line * (place + 0.5)
         words = shown(value, panel.unit, panel.decimals)
         room = spot.width - names_px - width_of(words) - 40
@@ -121,36 +123,38 @@ def _draw_named_bars(spot: Spot, panel: Panel, told: Sequence[Told]) -> None:
         spot.text(names_px + 16 + length, y, words, color=FAINT)
 
 
-def _draw_columns(spot: Spot, panel: Panel, told: Sequence[Told]) -> None:
+def _draw_columns(spot: Spot, panel: Panel, bars: Sequence[NamedValue]) -> None:
     axes = spot.axes((MARGINS[0], MARGINS[1], MARGINS[2], 30))
-    axes.bar(range(len(told)), [value or 0 for _, value in told], 0.8, color=_one(panel, told))
-    widest = max(width_of(name) for name, _ in told) + 8
-    every = max(1, ceil(len(told) * widest / (spot.width - MARGINS[0])))
-    axes.set_xticks(range(0, len(told), every), [name for name, _ in told][::every])
+    axes.bar(
+        range(len(bars)), [value or 0 for _, value in bars], 0.8, color=_bar_colours(panel, bars)
+    )
+    widest = max(width_of(name) for name, _ in bars) + 8
+    every = max(1, ceil(len(bars) * widest / (spot.width - MARGINS[0])))
+    axes.set_xticks(range(0, len(bars), every), [name for name, _ in bars][::every])
     _numbers(axes, panel.unit)
 
 
-def _one(panel: Panel, told: Sequence[Told]) -> list[str]:
-    colours = colours_of(panel, [name for name, _ in told])
+def _bar_colours(panel: Panel, bars: Sequence[NamedValue]) -> list[str]:
+    colours = colours_of(panel, [name for name, _ in bars])
     if panel.paint or panel.value_colours:
-        painted = [colours[name] for name, _ in told]
-        if any(name in panel.value_colours for name, _ in told):
+        painted = [colours[name] for name, _ in bars]
+        if any(name in panel.value_colours for name, _ in bars):
             return painted
-    return [next(iter(colours.values()), FAINT)] * len(told)
+    return [next(iter(colours.values()), FAINT)] * len(bars)
 
 
 def _draw_groups(
     spot: Spot, panel: Panel, names: Sequence[str], series: Mapping[str, Sequence[float]]
 ) -> None:
     axes = spot.axes(_BESIDE_NAMES if panel.horizontal else MARGINS)
-    told = np.array([list(values) for values in series.values()], dtype=float)
-    if panel.stack is Stack.PERCENT and told.size:
-        told = told / np.maximum(told.sum(axis=0), 1e-12)
+    heights = np.array([list(values) for values in series.values()], dtype=float)
+    if panel.stack is Stack.PERCENT and heights.size:
+        heights = heights / np.maximum(heights.sum(axis=0), 1e-12)
     places, below = np.arange(len(names)), np.zeros(len(names))
     colours, stacked = colours_of(panel, series), panel.stack is not Stack.NONE
     width = 0.7 if stacked else 0.8 / max(len(series), 1)
     draw = axes.barh if panel.horizontal else axes.bar
-    for at, (name, values) in enumerate(zip(series, told, strict=True)):
+    for at, (name, values) in enumerate(zip(series, heights, strict=True)):
         shift = 0.0 if stacked else (at - (len(series) - 1) / 2) * width
         draw(places + shift, values, width, below if stacked else 0, color=colours[name])
         below = below + values

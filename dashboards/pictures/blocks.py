@@ -69,15 +69,15 @@ def levels(rules: Path = RULES) -> list[list[dict[str, Any]]]:
         for group in yaml.safe_load(rules.read_text("utf-8"))["groups"]
         for rule in group["rules"]
     ]
-    found = []
+    complete = []
     while waiting:
         names = {rule["record"] for rule in waiting}
         level = [rule for rule in waiting if not names & set(_names(rule["expr"]))]
         if not level:
             raise ValueError(f"These rules read each other: {', '.join(sorted(names))}")
         waiting = [rule for rule in waiting if rule not in level]
-        found.append(level)
-    return found
+        complete.append(level)
+    return complete
 
 
 def record(
@@ -100,10 +100,14 @@ def record(
 
 
 def _of_scrape(page: Page) -> Iterator[str]:
-    """Yield what a Prometheus tells itself of a scrape."""
+    """Yield the samples that Prometheus adds to a scrape."""
     samples = sum(not line.startswith("#") for line in page.text.splitlines())
-    told = {"up": 1, "scrape_duration_seconds": page.took_s, "scrape_samples_scraped": samples}
-    for name, value in told.items():
+    scrape = {
+        "up": 1,
+        "scrape_duration_seconds": page.took_s,
+        "scrape_samples_scraped": samples,
+    }
+    for name, value in scrape.items():
         yield from (f"# TYPE {name} gauge", f"{name} {value}")
 
 
@@ -112,12 +116,12 @@ def _names(expression: str) -> list[str]:
 
 
 def _stamped(sample: str, labels: str, stamp: str) -> Iterator[str]:
-    found = _SAMPLE.fullmatch(sample)
-    if found is None:
+    match = _SAMPLE.fullmatch(sample)
+    if match is None:
         raise ValueError(f"This is no sample: {sample}")
-    if not found["name"].endswith("_created"):
-        own = ",".join(part for part in (labels, found["labels"]) if part)
-        yield f"{found['name']}{{{own}}} {found['value']} {stamp}\n"
+    if not match["name"].endswith("_created"):
+        own = ",".join(part for part in (labels, match["labels"]) if part)
+        yield f"{match['name']}{{{own}}} {match['value']} {stamp}\n"
 
 
 def _written(labels: Mapping[str, str]) -> str:

@@ -27,10 +27,10 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
 
     def is_number(self, column: str) -> bool:
-        """Tell whether a column holds numbers."""
-        told = [row.get(column) for row in self.rows]
-        found = [value for value in told if value is not None]
-        return bool(found) and all(isinstance(value, int | float) for value in found)
+        """Return whether a column holds numbers."""
+        cells = [row.get(column) for row in self.rows]
+        filled = [value for value in cells if value is not None]
+        return bool(filled) and all(isinstance(value, int | float) for value in filled)
 
 
 Frame = Line | Table
@@ -51,8 +51,10 @@ def of_samples(query: Query, samples: Sequence[Sample], letter: str) -> list[Fra
 
 def of_rows(query: Query, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Frame]:
     """Return what SQL answered."""
-    told = [{name: _plain(value) for name, value in zip(columns, row, strict=True)} for row in rows]
-    table = Table(columns, told)
+    records = [
+        {name: _plain(value) for name, value in zip(columns, row, strict=True)} for row in rows
+    ]
+    table = Table(columns, records)
     if query.format is Format.TABLE:
         return [table]
     return list(_wide(table))
@@ -60,11 +62,11 @@ def of_rows(query: Query, columns: Sequence[str], rows: Sequence[Sequence[Any]])
 
 def transformed(panel: Panel, frames: Sequence[Frame]) -> list[Frame]:
     """Return the frames after the panel's transformations."""
-    found = list(frames)
+    current = list(frames)
     for each in panel.transformations:
-        tables = [frame for frame in found if isinstance(frame, Table)]
-        found = _after(each, tables)
-    return found
+        tables = [frame for frame in current if isinstance(frame, Table)]
+        current = _after(each, tables)
+    return current
 
 
 def named(legend: str, labels: Mapping[str, str]) -> str:
@@ -78,10 +80,10 @@ def _buckets(samples: Sequence[Sample]) -> Iterator[Line]:
     """Yield how many lie in each bucket alone, in the order of their bounds."""
     below: dict[float, float] = {}
     for each in sorted(samples, key=lambda sample: float(sample.labels["le"])):
-        told = dict(each.points)
-        alone = [(at, max(value - below.get(at, 0.0), 0.0)) for at, value in told.items()]
+        counts = dict(each.points)
+        alone = [(at, max(value - below.get(at, 0.0), 0.0)) for at, value in counts.items()]
         yield Line(each.labels["le"], alone)
-        below = told
+        below = counts
 
 
 def _table(samples: Sequence[Sample], value: str) -> Table:
@@ -97,9 +99,9 @@ def _wide(table: Table) -> Iterator[Line]:
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in table.rows:
         for name in numbers:
-            told = [*(str(row[word]) for word in words), *([name] if len(numbers) > 1 else [])]
+            labels = [*(str(row[word]) for word in words), *([name] if len(numbers) > 1 else [])]
             if row[name] is not None:
-                line = lines.setdefault(" ".join(told) or name, [])
+                line = lines.setdefault(" ".join(labels) or name, [])
                 line.append((float(row["time"]), float(row[name])))
     return (Line(name, points) for name, points in lines.items())
 

@@ -73,12 +73,12 @@ def _fill_bands(axes: Axes, panel: Panel, lines: Sequence[Line]) -> None:
 def _draw_stack(axes: Axes, panel: Panel, lines: Sequence[Line], colours: Any) -> None:
     at = sorted({instant for each in lines for instant, _ in each.points})
     width = min((after - before for before, after in pairwise(at)), default=_DAY_S)
-    told = np.array([[dict(each.points).get(instant, 0.0) for instant in at] for each in lines])
-    told = np.nan_to_num(told)
+    heights = np.array([[dict(each.points).get(instant, 0.0) for instant in at] for each in lines])
+    heights = np.nan_to_num(heights)
     if panel.stack is Stack.PERCENT:
-        told = told / np.maximum(told.sum(axis=0), 1e-12)
+        heights = heights / np.maximum(heights.sum(axis=0), 1e-12)
     below = np.zeros(len(at))
-    for line, values in zip(lines, told, strict=True):
+    for line, values in zip(lines, heights, strict=True):
         axes.bar(at, values, width * 0.92, below, color=colours[line.name], linewidth=0)
         below = below + values
 
@@ -109,10 +109,10 @@ def mark_instants(axes: Axes, span: Range) -> None:
 
 def _xy(line: Line) -> tuple[list[float], list[float]]:
     """Return instants and values, with a gap where points are missing."""
-    told = list(line.points)
-    step = median([after[0] - before[0] for before, after in pairwise(told)] or [0.0])
-    at, values = [each[0] for each in told[:1]], [each[1] for each in told[:1]]
-    for before, after in pairwise(told):
+    points = list(line.points)
+    step = median([after[0] - before[0] for before, after in pairwise(points)] or [0.0])
+    at, values = [each[0] for each in points[:1]], [each[1] for each in points[:1]]
+    for before, after in pairwise(points):
         if after[0] - before[0] > _GAP * step:
             at.append(before[0] + step)
             values.append(nan)

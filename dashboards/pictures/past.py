@@ -1,4 +1,4 @@
-"""The demo's fleet as it was told while it happened: the service runs along with a clock of ours.
+"""The demo's fleet as it reported while it ran: the service runs along with a clock of ours.
 
 The application, the worker and the publisher get the same instants, and at each the page that
 Prometheus would have read is kept.
@@ -74,7 +74,7 @@ class _Running:
         self._publishing = publishing
         self._detection = detection
 
-    def tell(self, events: Sequence[WireEvent]) -> None:
+    def send(self, events: Sequence[WireEvent]) -> None:
         """Send events, all of which must be taken, and work them in."""
         rest = iter(events)
         while part := list(islice(rest, _A_BATCH)):
@@ -109,12 +109,12 @@ class _Running:
 
 
 def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) -> Iterator[Page]:
-    """Tell *fleet* as it happens to *store*, and yield the page at each instant of *at_us*.
+    """Send *fleet* as it happens to *store*, and yield the page at each instant of *at_us*.
 
-    What was before the first is told at once. Instants are microseconds since the Unix epoch.
+    What was before the first is sent at once. Instants are microseconds since the Unix epoch.
     """
-    told = sorted(_told(fleet), key=lambda each: each[0])
-    instants = [at for at, _ in told]
+    timed = sorted(_timed_events(fleet), key=lambda each: each[0])
+    instants = [at for at, _ in timed]
     markers = sorted((parse_instant(each["at"]), each) for each in fleet.markers)
     clock, done, marked = _Clock(0), 0, 0
     signs = [_Signs(story) for story in fleet.stories]
@@ -122,8 +122,8 @@ def pages(store: Store, fleet: Fleet, economy: Economy, at_us: Iterable[int]) ->
         for now_us in at_us:
             clock.us = now_us
             due = bisect_right(instants, now_us)
-            alive = (sign for one in signs if (sign := one.at(now_us)))
-            running.tell([*(event for _, event in told[done:due]), *alive])
+            alive = (sign for story_signs in signs if (sign := story_signs.at(now_us)))
+            running.send([*(event for _, event in timed[done:due]), *alive])
             done = due
             while marked < len(markers) and markers[marked][0] <= now_us:
                 running.mark(markers[marked][1])
@@ -157,7 +157,7 @@ def _running(store: Store, clock: _Clock, economy: Economy) -> Iterator[_Running
     detection.lease.join()
 
 
-def _told(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:
+def _timed_events(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:
     for story in fleet.stories:
         for event in story.events:
             if event["type"] == "span":
@@ -167,7 +167,7 @@ def _told(fleet: Fleet) -> Iterator[tuple[int, WireEvent]]:
 
 
 def _as_it_happens(span: WireEvent) -> Iterator[tuple[int, WireEvent]]:
-    """Split what is told at its end in two, so that it is known while it lasts."""
+    """Split a span into its begin and its end, so that it shows while it lasts."""
     inside = {name: value for name, value in span.items() if name not in {"type", "start"}}
     yield (
         parse_instant(span["start"]),
@@ -186,7 +186,7 @@ class _Signs:
         self._running = story.running
 
     def at(self, now_us: int) -> WireEvent | None:
-        """Return what an attempt tells at an instant, if one runs."""
+        """Return the heartbeat of an attempt at an instant, if one runs."""
         before = bisect_right(self._instants, now_us)
         if not before:
             return None

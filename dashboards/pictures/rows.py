@@ -44,9 +44,9 @@ def _sorted(panel: Panel, table: Table) -> list[Mapping[str, Any]]:
     rows = list(table.rows)
     for name in table.columns:
         if panel.sort_by and title_of(panel, name) == panel.sort_by:
-            told = [row for row in rows if row.get(name) is not None]
+            filled = [row for row in rows if row.get(name) is not None]
             none = [row for row in rows if row.get(name) is None]
-            return [*sorted(told, key=lambda row: row[name], reverse=True), *none]
+            return [*sorted(filled, key=lambda row: row[name], reverse=True), *none]
     return rows
 
 
@@ -64,12 +64,12 @@ def _colour(panel: Panel, value: Any) -> str | None:
 
 
 def _widths(spot: Spot, panel: Panel, cells: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    wanted = {
+    widths = {
         name: min(
-            max(width_of(words) for words in (title_of(panel, name), *told)) + 13 + _GAP_PX,
+            max(width_of(words) for words in (title_of(panel, name), *texts)) + 13 + _GAP_PX,
             _WIDEST_PX,
         )
-        for name, told in cells.items()
+        for name, texts in cells.items()
     }
-    room, whole = spot.width - 28, sum(wanted.values()) or 1
-    return {name: width * room / whole for name, width in wanted.items()}
+    room, whole = spot.width - 28, sum(widths.values()) or 1
+    return {name: width * room / whole for name, width in widths.items()}

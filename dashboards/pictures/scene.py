@@ -38,7 +38,7 @@ STEPS = Steps(long_s=7200, short_s=600)
 TWO_SETS: Mapping[str, Chosen] = {"a_cluster": ["alder"], "b_cluster": ["birch"]}
 
 _RECENT_US = 6 * HOUR_US
-_LOOKBACK = "--query.lookback-delta=1m"  #: whatever is asked is asked where samples lie
+_LOOKBACK = "--query.lookback-delta=1m"  #: every query is evaluated where samples lie
 _LABELS = {"job": SCRAPE_JOB, "instance": "ett:8080"}
 _STORY = """
     SELECT project, job FROM ett_v_attempts WHERE gpus >= 64
@@ -59,9 +59,9 @@ class Scene:
         end_s = END_US / SECOND_US
         if dashboard.source is Source.PROMETHEUS:
             return OfPrometheus(self.prometheus, dashboard, end_s, STEPS)
-        found = self.conn.execute(_STORY, (END_US - 7 * DAY_US,)).fetchone()
-        assert found is not None, "The fleet has no job with several attempts."
-        project, job = found
+        story = self.conn.execute(_STORY, (END_US - 7 * DAY_US,)).fetchone()
+        assert story is not None, "The fleet has no job with several attempts."
+        project, job = story
         chosen = {"project": project, "job": job} if dashboard.uid == "ett-sql-job" else TWO_SETS
         return OfPostgres(self.conn, dashboard, end_s, chosen)
 
@@ -78,16 +78,16 @@ def scene() -> Iterator[Scene]:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="ett-pictures-")))
         server = stack.enter_context(postgres.server(programs))
         url = stack.enter_context(new_postgresql(server))
-        told = lived(url, folder)
+        pages = run_fleet(url, folder)
         prometheus = Prometheus(folder, options=[_LOOKBACK])
         stack.callback(prometheus.stop)
-        fill(prometheus, promtool, told)
+        fill(prometheus, promtool, pages)
         plain = make_url(url).set(drivername="postgresql")
         conn = psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
         yield Scene(prometheus, stack.enter_context(conn))
 
 
-def lived(url: str, folder: Path) -> list[Page]:
+def run_fleet(url: str, folder: Path) -> list[Page]:
     """Let the fleet happen in the database at *url*, and return what was read meanwhile."""
     file = folder / "ett.toml"
     file.write_text(settings_text())
@@ -106,14 +106,14 @@ def lived(url: str, folder: Path) -> list[Page]:
         store.close()
 
 
-def fill(prometheus: Prometheus, promtool: str, told: Sequence[Page]) -> None:
-    """Start *prometheus* on blocks of what was *told*, and of what the rules make of it."""
+def fill(prometheus: Prometheus, promtool: str, pages: Sequence[Page]) -> None:
+    """Start *prometheus* on blocks of *pages*, and of what the rules make of them."""
     prometheus.blocks.mkdir(parents=True)
-    import_text(promtool, openmetrics(told, _LABELS), prometheus.blocks)
+    import_text(promtool, openmetrics(pages, _LABELS), prometheus.blocks)
     prometheus.start()
     end_s, recent_s = END_US // SECOND_US, (END_US - _RECENT_US) // SECOND_US
     spans = (
-        (told[0].at_us // SECOND_US, recent_s - STEPS.long_s, STEPS.long_s),
+        (pages[0].at_us // SECOND_US, recent_s - STEPS.long_s, STEPS.long_s),
         (recent_s, end_s, STEPS.short_s),
     )
     for rules in levels():

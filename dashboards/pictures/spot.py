@@ -117,13 +117,13 @@ def title_of(panel: Panel, name: str) -> str:
 
 def colours_of(panel: Panel, names: Iterable[str]) -> Mapping[str, str]:
     """Return the colour of each series: its category's, the panel's own, or one of its own."""
-    found: dict[str, str] = {}
+    colours: dict[str, str] = {}
     for name in names:
         painted = PHASE_COLOURS.get(name) if panel.paint is not Paint.NOWHERE else None
         own = field_of(panel, name).colour or panel.value_colours.get(name)
         own = _OF_GRAFANA.get(own or "", own)
-        found[name] = own or painted or _HUES[len(found) % len(_HUES)]
-    return found
+        colours[name] = own or painted or _HUES[len(colours) % len(_HUES)]
+    return colours
 
 
 def threshold_colour(panel: Panel, value: float | None) -> str:

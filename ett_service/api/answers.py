@@ -6,7 +6,7 @@ model names an exception. Types divide, once and last: see ``Seconds``.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from functools import cache
@@ -242,14 +242,14 @@ def _reader(attributes: Sequence[str]) -> Callable[[object], tuple[object, ...]]
 
 def _shape(source: object) -> object:
     """Return what tells objects of other attributes from this one; None where nothing does."""
-    kind = type(source)
+    kind: Any = type(source)
     if _has_fixed_attributes(kind):
         return kind
     return source._fields if isinstance(source, Row) else None
 
 
 @cache
-def _has_fixed_attributes(kind: type[Any]) -> bool:
+def _has_fixed_attributes(kind: Hashable) -> bool:
     return is_dataclass(kind) or isinstance(getattr(kind, "_fields", None), tuple)
 
 

@@ -1,23 +1,11 @@
 """Writes lines, JSON and files, and shows values; on the standard library alone."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from typing import Any, BinaryIO
 
 NONE = "-"
 """What stands for a value that does not exist."""
@@ -93,33 +81,3 @@ def conditions(values: Mapping[str, str]) -> str:
 def author(record: Mapping[str, Any], member: str) -> Any:
     """Return the name of the key that *member* holds, or the key where it has no name."""
     return record[f"{member}_name"] or record[member]
-
-
-T = TypeVar("T")
-
-
-def counted(items: Iterable[T], what: str) -> Iterator[T]:
-    """Pass *items* on, and count them."""
-    with _progress(SpinnerColumn(), TextColumn("{task.completed} {task.description}")) as progress:
-        yield from progress.track(items, description=what)
-
-
-@contextmanager
-def bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar; the function takes how many are done, and of how many."""
-    with _progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    ) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=max(total, done))
-
-
-def _progress(*columns: ProgressColumn) -> Progress:
-    console = Console(stderr=True)
-    return Progress(
-        *columns,
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )

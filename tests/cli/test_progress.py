@@ -1,6 +1,6 @@
 import pytest
 
-from ett_service.cli.output import bar, counted
+from ett_service.cli.progress import bar, counted
 
 
 def test_counting_passes_everything_on_and_prints_no_data(

@@ -1,4 +1,4 @@
-"""What runs in a row would have said, each knowing only what was over by then."""
+"""What runs in a row would have found, each with only what was complete by then."""
 
 import pytest
 
@@ -24,15 +24,17 @@ def _courses(slow: range, runs: int) -> list[Course]:
     return _lasting(backtest(observed, _days(runs), PLAN, StateRules()))
 
 
-def _lasting(found: Backtest) -> list[Course]:
+def _lasting(backtest: Backtest) -> list[Course]:
     """Return what is more than a bad day, and was found more than once."""
-    return [each for each in found.courses if each.standing.verdict in LASTING and not each.lapsed]
+    return [
+        each for each in backtest.courses if each.standing.verdict in LASTING and not each.lapsed
+    ]
 
 
 def _at(course: Course, what: Transition) -> int | None:
     """Return the day of eighty after which a step was taken, if it was."""
-    found = [DAYS - (TO_US - at) // DAY_US for at, step in course.steps if step is what]
-    return found[0] if found else None
+    days = [DAYS - (TO_US - at) // DAY_US for at, step in course.steps if step is what]
+    return days[0] if days else None
 
 
 def test_a_lasting_change_is_pending_then_fires_and_goes_on() -> None:

@@ -58,8 +58,8 @@ def test_its_gates_tell_every_condition() -> None:
 
 
 def test_nothing_is_found_where_nothing_changed() -> None:
-    told = [scan_of(fleet(seed=seed)).findings for seed in range(8)]
-    assert sum(len(found) for found in told) == 0
+    findings_by_seed = [scan_of(fleet(seed=seed)).findings for seed in range(8)]
+    assert sum(len(findings) for findings in findings_by_seed) == 0
 
 
 def test_a_ramp_is_found() -> None:
@@ -74,9 +74,9 @@ def test_a_ramp_is_found() -> None:
 def test_some_bad_days_are_an_incident(length: int) -> None:
     whole = fleet(slower(COMPILE, 4.0, 49, until=49 + length), a_day=(12, 12, 12, 12))
     findings = scan_of(at_end_of(50 + length, whole)).findings
-    found = [finding for finding in findings if finding.series.subject == COMPILE]
-    assert [(each.verdict, day_of(each)) for each in found] == [(Verdict.INCIDENT, 49)]
-    assert found[0].after.days == length
+    incidents = [finding for finding in findings if finding.series.subject == COMPILE]
+    assert [(each.verdict, day_of(each)) for each in incidents] == [(Verdict.INCIDENT, 49)]
+    assert incidents[0].after.days == length
 
 
 def test_a_change_everywhere_is_one_of_the_whole_project() -> None:
@@ -153,22 +153,22 @@ def test_what_everything_of_a_cohort_does_for_three_days_waits_for_more() -> Non
 
     whole = fleet(slow)
     assert [len(regressions(at_end_of(day, whole))) for day in (47, 48)] == [0, 0]
-    found = [finding.series for finding in regressions(at_end_of(50, whole))]
-    assert {Series(phase, COHORTS[0]) for phase in PHASES} <= set(found)
+    series = [finding.series for finding in regressions(at_end_of(50, whole))]
+    assert {Series(phase, COHORTS[0]) for phase in PHASES} <= set(series)
 
 
 def test_a_cohort_that_goes_silent_is_no_finding() -> None:
     whole = fleet()
-    kept = {
+    durations = {
         subject: Durations(
             *(
-                getattr(told, name)[(told.cohort != 0) | (told.day < 42)]
+                getattr(rows, name)[(rows.cohort != 0) | (rows.day < 42)]
                 for name in ("us", "day", "cohort", "stratum", "unit", "gpus")
             )
         )
-        for subject, told in whole.durations.items()
+        for subject, rows in whole.durations.items()
     }
-    scanned = scan_of(sample(kept))
+    scanned = scan_of(sample(durations))
     assert scanned.findings == ()
     silent = [each for each in scanned.power if each.cohort == COHORTS[0]]
     assert {(each.recent, each.smallest) for each in silent} == {(0, None)}
@@ -231,11 +231,11 @@ def test_other_units_change_nothing_but_the_sizes(factor: float) -> None:
     whole = fleet(slower(COMPILE, 1.6, 47))
     scaled = sample(
         {
-            subject: rows(told.us / 1e6 * factor, told.day, told.cohort)
-            for subject, told in whole.durations.items()
+            subject: rows(values.us / 1e6 * factor, values.day, values.cohort)
+            for subject, values in whole.durations.items()
         }
     )
-    assert _told(scan_of(scaled)) == _told(scan_of(whole))
+    assert _summary(scan_of(scaled)) == _summary(scan_of(whole))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -245,19 +245,19 @@ def test_the_order_of_rows_and_cohorts_changes_nothing(seed: int) -> None:
     order = draws.permutation(len(COHORTS))
     place = np.argsort(order).astype(np.int32)
     shuffled = {}
-    for subject, told in whole.durations.items():
-        rows_at = draws.permutation(len(told.us))
+    for subject, values in whole.durations.items():
+        rows_at = draws.permutation(len(values.us))
         shuffled[subject] = rows(
-            told.us[rows_at] / 1e6, told.day[rows_at], place[told.cohort[rows_at]]
+            values.us[rows_at] / 1e6, values.day[rows_at], place[values.cohort[rows_at]]
         )
     other = sample(shuffled, [COHORTS[each] for each in order])
-    assert _told(scan_of(other)) == _told(scan_of(whole))
+    assert _summary(scan_of(other)) == _summary(scan_of(whole))
 
 
-def _told(found: Scan) -> list[tuple[Series, Verdict, float, int]]:
+def _summary(scan: Scan) -> list[tuple[Series, Verdict, float, int]]:
     return [
         (finding.series, finding.verdict, round(finding.ratio, 3), finding.onset_us)
-        for finding in found.findings
+        for finding in scan.findings
     ]
 
 
@@ -279,9 +279,9 @@ SUBJECTS = [COMPILE, Subject(Metric.UNSAVED_SECONDS), Subject(Metric.STAGE_SECON
     st.sampled_from(SUBJECTS),
 )
 def test_whatever_there_is_is_looked_at(
-    told: list[tuple[int, int, int, float]], days: int, subject: Subject
+    drawn: list[tuple[int, int, int, float]], days: int, subject: Subject
 ) -> None:
-    us, back, cohort, gpus = zip(*told, strict=True) if told else ((), (), (), ())
+    us, back, cohort, gpus = zip(*drawn, strict=True) if drawn else ((), (), (), ())
     day = np.array([days - 1 - each for each in back], dtype=np.int32)
     durations = Durations(
         us=np.array(us, dtype=np.int64),

@@ -28,8 +28,10 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
     slowed(store, project_id)
     evaluated = _evaluated(store, project_id, Memory())
 
-    [found] = [each for each in evaluated.run_findings if each.finding.series == Series(INIT, SLOW)]
-    finding = found.finding
+    [run_finding] = [
+        each for each in evaluated.run_findings if each.finding.series == Series(INIT, SLOW)
+    ]
+    finding = run_finding.finding
     assert finding.verdict is Verdict.REGRESSION
     assert finding.ratio == pytest.approx(2, rel=0.2)
     assert abs(finding.onset_us - ONSET) <= DAY_US
@@ -39,9 +41,9 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
     # A job a day loses 100 s on eight accelerators.
     assert impact.gpu_hours_per_week == pytest.approx(7 * 8 * 100 / 3600, rel=0.35)
     assert impact.cost_per_week == pytest.approx(3 * impact.gpu_hours_per_week)
-    assert found.attribution.suspects[0].dimension == "code_version"
-    assert found.attribution.suspects[0].value == NEW
-    assert [marker.title for marker in found.attribution.markers] == [f"Release {NEW}"]
+    assert run_finding.attribution.suspects[0].dimension == "code_version"
+    assert run_finding.attribution.suspects[0].value == NEW
+    assert [marker.title for marker in run_finding.attribution.markers] == [f"Release {NEW}"]
     assert {each.series.cohort for each in evaluated.findings} == {SLOW}
 
     frozen = FrozenBaseline(

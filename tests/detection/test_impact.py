@@ -51,9 +51,9 @@ def test_without_a_price_for_all_of_it_there_is_no_cost() -> None:
         (_price("A100", 2),),
         (_price("A100", 2), _price("H100", 4, TO_US - DAY_US)),
     ):
-        found = _impacts(*prices).impact(finding(hours=10))
-        assert (found.cost_per_week, found.currency) == (None, "")
-        assert found.gpu_hours_per_week == 10
+        impact = _impacts(*prices).impact(finding(hours=10))
+        assert (impact.cost_per_week, impact.currency) == (None, "")
+        assert impact.gpu_hours_per_week == 10
 
 
 def test_what_is_unknown_stays_unknown() -> None:

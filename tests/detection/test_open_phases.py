@@ -59,9 +59,9 @@ def test_three_times_the_99th_percentile_of_its_cluster_is_stuck(
     store_job(store, project_id, "other", calm_job(NOON, initialising=60, training=9, cluster="b"))
     _runs(store, project_id, "hangs", {Phase.LAUNCHER_INIT: ago}, "a")
 
-    [found] = _open_phases(store, project_id)
-    assert found.p99_us == 4 * MINUTE
-    assert found.stuck is is_stuck
+    [phase] = _open_phases(store, project_id)
+    assert phase.p99_us == 4 * MINUTE
+    assert phase.stuck is is_stuck
 
 
 def test_a_stall_is_stuck_after_half_an_hour_though_none_was_over(
@@ -81,6 +81,6 @@ def test_a_stall_is_stuck_after_half_an_hour_though_none_was_over(
 def test_a_replay_finds_what_was_open_then(store: Store, project_id: int) -> None:
     store_job(store, project_id, "over", calm_job(NOON, initialising=40, training=9))
 
-    [found] = _open_phases(store, project_id, NOON + 30 * MINUTE)
-    assert (found.job, found.age_us) == ("over", 30 * MINUTE)
+    [phase] = _open_phases(store, project_id, NOON + 30 * MINUTE)
+    assert (phase.job, phase.age_us) == ("over", 30 * MINUTE)
     assert _open_phases(store, project_id, NOON + 45 * MINUTE) == []

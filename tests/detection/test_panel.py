@@ -25,10 +25,10 @@ def test_the_chance_of_the_largest_score_is_bounded_and_the_bound_is_near() -> N
     scores = start_scores(noise, RECENT, Fewest(1, 1))
     highest = np.where(scores.enough, scores.score, -np.inf).max(axis=1)
     for limit in (2.5, 3.0):
-        told = chance(np.array([limit]), scores.share[:1], scores.enough[:1])[0]
+        bound = chance(np.array([limit]), scores.share[:1], scores.enough[:1])[0]
         seen = (highest > limit).mean()
-        assert seen <= told * 1.1
-        assert seen >= told * 0.6
+        assert seen <= bound * 1.1
+        assert seen >= bound * 0.6
 
 
 def test_the_chances_of_noise_are_no_smaller_than_they_say() -> None:

@@ -64,10 +64,10 @@ def test_the_smallest_factor_is_seen_in_eight_of_ten_cases(count: int) -> None:
     base, other = drawn(0, 4000, 4000, 0)
     chance = np.random.default_rng(count)
     spread_out = chance.choice(base, count, replace=False), chance.choice(other, count)
-    known = smallest(*spread_out)
-    assert known is not None
+    factor = smallest(*spread_out)
+    assert factor is not None
     exact = np.exp(2.8016 * 0.3 * np.sqrt(2 / count / (3 / np.pi)))
-    assert known == pytest.approx(exact, rel=0.2)
+    assert factor == pytest.approx(exact, rel=0.2)
 
     seen = 0
     for seed in range(200):

@@ -10,10 +10,10 @@ from ett_service.detection.run import memory_of
 from tests.builders.regressions.findings import AT_US, finding
 
 
-def _standing(found: Finding, *, runs: int = 2) -> FindingState:
+def _standing(finding: Finding, *, runs: int = 2) -> FindingState:
     standing: FindingState | None = None
     for run in range(runs):
-        standing = step(standing, found, AT_US + run * DAY_US, StateRules())
+        standing = step(standing, finding, AT_US + run * DAY_US, StateRules())
     assert standing is not None
     return standing
 

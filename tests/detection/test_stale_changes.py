@@ -1,4 +1,4 @@
-"""What began before the recent days is told of nobody, whatever it is measured by."""
+"""A change that began before the recent days is never reported, whatever its metric."""
 
 from dataclasses import replace
 

@@ -23,13 +23,13 @@ START = Subject(Metric.TIME_TO_START_SECONDS)
 INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
 
 
-def _kept(store: Store, project_id: int, *rounds: str) -> int:
+def _store_rounds(store: Store, project_id: int, *rounds: str) -> int:
     """Keep the runs of some rounds, and return the midnight after the last of them."""
     latest = 0
     for name in rounds:
         jobs: defaultdict[str, list[Event]] = defaultdict(list)
-        for told in imported(RUNS / f"{name}__{SYSTEM}")[0]:
-            jobs[told["job"]].append(event(told))
+        for wire_event in imported(RUNS / f"{name}__{SYSTEM}")[0]:
+            jobs[wire_event["job"]].append(event(wire_event))
         for job, events in jobs.items():
             store_job(store, project_id, f"{name} {job}", events)
             latest = max(latest, *(each.at for each in events))
@@ -41,7 +41,7 @@ def test_where_values_are_wanting_the_search_says_what_it_cannot_see(
 ) -> None:
     if not RUNS.is_dir():
         pytest.skip(f"the MLPerf logs are not there: {RUNS} (set ETT_CORPUS)")
-    at_us = _kept(store, project_id, "v4.1", "v5.0")
+    at_us = _store_rounds(store, project_id, "v4.1", "v5.0")
 
     with store.reading() as conn:
         evaluated = evaluate(conn, project_id, at_us, Plan(), Memory())

@@ -42,12 +42,12 @@ class Order(NamedTuple):
 
     database_url: str
     folder: str  #: what the clock says, and who may go on
-    found: str  #: ``HOLDS``: the same at each tick; ``FLAPS``: at every other
+    behaviour: str  #: ``HOLDS``: the same at each tick; ``FLAPS``: at every other
     runs: int  #: in a row until it fires
     lease_seconds: float
 
 
-class Told(NamedTuple):
+class Message(NamedTuple):
     """What the program and its children print."""
 
     what: str
@@ -68,7 +68,7 @@ class Gate:
         fresh.replace(self.folder / "tick")
 
     def tick(self) -> int:
-        """Tell which it is."""
+        """Return the current tick."""
         return int((self.folder / "tick").read_text())
 
     def open(self, child: int, tick: int) -> None:
@@ -89,10 +89,10 @@ class Looks:
     """What stands in for the clock and the detector."""
 
     gate: Gate
-    found: str
+    behaviour: str
 
     def clock(self, _conn: Connection) -> int:
-        """Tell the time: a tick is an hour."""
+        """Return the time: a tick is an hour."""
         return self.gate.tick() * HOUR_US
 
     def evaluate(
@@ -100,9 +100,9 @@ class Looks:
     ) -> RunResult:
         """Find what is to be found, once that is allowed."""
         tick, child = as_of_us // HOUR_US, os.getpid()
-        say(Told(LOOKS, child, tick))
+        say(Message(LOOKS, child, tick))
         self.gate.wait(child, tick)
-        holds = self.found == HOLDS or tick % 2 == 1
+        holds = self.behaviour == HOLDS or tick % 2 == 1
         return evaluated([replace(finding(), holds=holds)])
 
 
@@ -112,12 +112,12 @@ class Refusals(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print it."""
         if getattr(record, "event", "") == "lease_lost":
-            say(Told(REFUSED, os.getpid(), 0))
+            say(Message(REFUSED, os.getpid(), 0))
 
 
-def say(told: Told) -> None:
+def say(message: Message) -> None:
     """Print a line at once, which no other process breaks."""
-    os.write(1, (json.dumps(told) + "\n").encode())
+    os.write(1, (json.dumps(message) + "\n").encode())
 
 
 def opened(database_url: str) -> Store:
@@ -133,7 +133,7 @@ def evaluate(order: Order) -> NoReturn:
     """Be an evaluator for good."""
     logging.getLogger("ett_service.worker.regressions").addHandler(Refusals())
     store = opened(order.database_url)
-    looks = Looks(Gate(Path(order.folder)), order.found)
+    looks = Looks(Gate(Path(order.folder)), order.behaviour)
     receiver = Receiver(OF_SETTINGS, "fleet", "https://example.org/hook", FORMATS["generic"])
     detecting = DetectionOptions(
         rules=StateRules(runs=order.runs, quiet_runs=1),
@@ -156,7 +156,7 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             evaluate(Order(*json.loads(line)))
-        say(Told(BORN, child, 0))
+        say(Message(BORN, child, 0))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from ett_service.storage.schema import delivery, detection_run, regression, regr
 from tests.builders.clock import NOON
 from tests.builders.regressions.searches import searched_before
 from tests.builders.servers.waiting import PATIENCE_S
-from tests.faults.evaluators import BORN, FLAPS, HOLDS, LOOKS, REFUSED, Gate, Order, Told
+from tests.faults.evaluators import BORN, FLAPS, HOLDS, LOOKS, REFUSED, Gate, Message, Order
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +39,13 @@ class Program:
     """What forks evaluators, and what they print."""
 
     process: subprocess.Popen[str]
-    told: queue.SimpleQueue[Told] = field(default_factory=queue.SimpleQueue)
+    messages: queue.SimpleQueue[Message] = field(default_factory=queue.SimpleQueue)
 
     def read(self) -> None:
         """Take up what is printed, until the end."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.told.put(Told(*json.loads(line)))
+            self.messages.put(Message(*json.loads(line)))
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Children:
     order: Order
     gate: Gate
     alive: set[int] = field(default_factory=set)
-    kept: list[Told] = field(default_factory=list)
+    pending: list[Message] = field(default_factory=list)
 
     def fork(self) -> int:
         """Start one, and return its number."""
@@ -64,7 +64,7 @@ class Children:
         assert commands is not None
         commands.write(json.dumps(self.order) + "\n")
         commands.flush()
-        child = self.wait(lambda told: told.what == BORN).child
+        child = self.wait(lambda message: message.what == BORN).child
         self.alive.add(child)
         return child
 
@@ -73,26 +73,26 @@ class Children:
         os.kill(child, signal.SIGKILL)
         self.alive.remove(child)
 
-    def wait(self, wanted: Callable[[Told], bool]) -> Told:
-        """Wait until one prints that; what others print meanwhile is kept."""
-        for told in self.kept:
-            if wanted(told):
-                self.kept.remove(told)
-                return told
-        while not wanted(told := self.program.told.get(timeout=PATIENCE_S)):
-            if told.child in self.alive:
-                self.kept.append(told)
-        return told
+    def wait(self, matches: Callable[[Message], bool]) -> Message:
+        """Wait for a message that matches; other messages stay pending."""
+        for message in self.pending:
+            if matches(message):
+                self.pending.remove(message)
+                return message
+        while not matches(message := self.program.messages.get(timeout=PATIENCE_S)):
+            if message.child in self.alive:
+                self.pending.append(message)
+        return message
 
     def wait_for_look(self, tick: int, *, but: int = 0) -> int:
         """Wait until one looks at that tick, another than *but*, and return which."""
         return self.wait(
-            lambda told: told.what == LOOKS and told.tick == tick and told.child != but
+            lambda message: message.what == LOOKS and message.tick == tick and message.child != but
         ).child
 
     def wait_for_refusal(self, child: int) -> None:
         """Wait until that one could not write."""
-        self.wait(lambda told: told == Told(REFUSED, child, 0))
+        self.wait(lambda message: message == Message(REFUSED, child, 0))
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +105,10 @@ def program() -> Iterator[Program]:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        made = Program(process)
-        reader = threading.Thread(target=made.read, daemon=True)
+        program = Program(process)
+        reader = threading.Thread(target=program.read, daemon=True)
         reader.start()
-        yield made
+        yield program
         assert process.stdin is not None
         process.stdin.close()
         reader.join(PATIENCE_S)
@@ -123,9 +123,9 @@ def children(database_url: str, tmp_path: Path, program: Program) -> Iterator[Ch
     store.close()
     gate = Gate(tmp_path)
     gate.set_tick(0)
-    made = Children(program, Order(database_url, str(tmp_path), FLAPS, 1, 0.1), gate)
-    yield made
-    for child in made.alive:
+    children = Children(program, Order(database_url, str(tmp_path), FLAPS, 1, 0.1), gate)
+    yield children
+    for child in children.alive:
         os.kill(child, signal.SIGKILL)
 
 
@@ -147,12 +147,12 @@ class Reader:
     def wait_for_run(self, tick: int) -> None:
         """Wait until the run of that tick is written."""
         store = open_for_reading(self.database_url)
-        wanted = select(func.count()).where(detection_run.c.at_us == tick * HOUR_US)
+        runs = select(func.count()).where(detection_run.c.at_us == tick * HOUR_US)
         deadline = time.monotonic() + PATIENCE_S
         try:
             while time.monotonic() < deadline:
                 with store.reading() as conn:
-                    if conn.execute(wanted).scalar_one():
+                    if conn.execute(runs).scalar_one():
                         return
                 time.sleep(0.005)
         finally:
@@ -206,8 +206,8 @@ def test_of_two_evaluators_one_acts_whoever_is_paused(
     assert reader.rows(changes.order_by(regression_change.c.seq)) == [
         (tick * HOUR_US, tick) for tick in ticks
     ]
-    told = select(delivery.c.version).order_by(delivery.c.version)
-    assert reader.rows(told) == [(tick,) for tick in ticks]
+    versions = select(delivery.c.version).order_by(delivery.c.version)
+    assert reader.rows(versions) == [(tick,) for tick in ticks]
     epochs = reader.rows(select(detection_run.c.epoch).order_by(detection_run.c.at_us))
     assert epochs == sorted(set(epochs))
     assert median(takeovers) < takeover_seconds
@@ -220,7 +220,7 @@ def test_one_that_is_killed_at_every_tick_fires_at_the_same(
 ) -> None:
     rounds = rounds or pytestconfig.getoption("--rounds") // 10
     reader, chances = Reader(database_url), random.Random(5)
-    children.order = children.order._replace(found=HOLDS, runs=10, lease_seconds=0.05)
+    children.order = children.order._replace(behaviour=HOLDS, runs=10, lease_seconds=0.05)
     ticks = range(1, 10 * rounds + 1)
     for tick in ticks:
         children.gate.set_tick(tick)
@@ -235,8 +235,8 @@ def test_one_that_is_killed_at_every_tick_fires_at_the_same(
         reader.wait_for_run(tick)
         children.kill(child)
 
-    told = select(regression_change.c.at_us, regression_change.c.what)
-    assert reader.rows(told.order_by(regression_change.c.seq)) == [
+    changes = select(regression_change.c.at_us, regression_change.c.what)
+    assert reader.rows(changes.order_by(regression_change.c.seq)) == [
         (1 * HOUR_US, "pending"),
         (10 * HOUR_US, "firing"),
     ]

@@ -21,11 +21,15 @@ DAY = 24 * HOUR
 EVERYTHING = Scope()
 
 
-def marked(store: Store, project_id: int, *made: Marker) -> list[KeptMarker]:
-    """Keep markers, and read them as they were kept, the latest first."""
-    for one in made:
+def marked(store: Store, project_id: int, *chosen: Marker) -> list[KeptMarker]:
+    """Store markers, and read them back, the latest first."""
+    for marker in chosen:
         keep_one = partial(
-            markers.add_marker, project_id=project_id, made=one, made_by="ett_0", now_us=RECEIVED_AT
+            markers.add_marker,
+            project_id=project_id,
+            made=marker,
+            made_by="ett_0",
+            now_us=RECEIVED_AT,
         )
         store.write(keep_one)
     with store.reading() as conn:
@@ -33,14 +37,14 @@ def marked(store: Store, project_id: int, *made: Marker) -> list[KeptMarker]:
 
 
 def deploy(name: str, at: int, **members: Any) -> Marker:
-    """Tell of a deploy."""
+    """Return a deploy marker."""
     return Marker(name, at, MarkerKind.DEPLOY, f"Deploy {name}", **members)
 
 
-def told(
+def associated(
     store: Store, chosen: list[KeptMarker], scope: Scope = EVERYTHING, now_us: int = LATER
 ) -> list[Change]:
-    """Tell what the markers are associated with."""
+    """Return the changes that the markers are associated with."""
     with store.reading() as conn:
         return list(changes(conn, scope, chosen, chosen, now_us))
 
@@ -60,7 +64,7 @@ def deployed(store: Store, project_id: int) -> list[KeptMarker]:
 def test_what_began_before_a_marker_is_compared_with_what_began_after_it(
     store: Store, deployed: list[KeptMarker]
 ) -> None:
-    [change] = told(store, deployed)
+    [change] = associated(store, deployed)
 
     compiles = next(effect for effect in change.effects if effect.kind is Kind.PT2_COMPILE)
     assert (compiles.before.n, compiles.before.jobs, compiles.before.mean_us) == (
@@ -88,12 +92,12 @@ def test_what_began_before_a_marker_is_compared_with_what_began_after_it(
     assert change.ett.ratio == pytest.approx(difference)
     assert change.ett.ratio_interval is not None
     assert change.ett.ratio_interval.low < difference < change.ett.ratio_interval.high
-    assert told(store, deployed) == [change]
+    assert associated(store, deployed) == [change]
 
 
 def test_recoveries_and_stops_for_saves_are_compared_too(store: Store, project_id: int) -> None:
     store_job(store, project_id, "fails", failing_job(NOON, Origin.USER))
-    [change] = told(store, marked(store, project_id, deploy("x", NOON - MINUTE)))
+    [change] = associated(store, marked(store, project_id, deploy("x", NOON - MINUTE)))
 
     recoveries = next(effect for effect in change.effects if effect.kind is Kind.TIME_TO_RECOVER)
     assert (recoveries.after.n, recoveries.after.mean_us) == (1, 15 * MINUTE)
@@ -112,24 +116,24 @@ def test_labels_that_are_dimensions_and_the_project_narrow_the_jobs(
         store, project_id, deploy("a", at, labels={"model": "a", "by": "bot", "code_version": "2"})
     )
     everyones = marked(store, other, deploy("foreign", at))
-    [of_a] = [one for one in everyones if one.marker.id == "a"]
+    [of_a] = [each for each in everyones if each.marker.id == "a"]
 
-    [change] = told(store, [of_a])
+    [change] = associated(store, [of_a])
     assert change.effects[0].before.n == 5
 
     narrowed = Scope(where={"model": frozenset({"b"})})
-    assert told(store, [of_a], narrowed) == []
+    assert associated(store, [of_a], narrowed) == []
     in_research = Scope(where={"project": frozenset({"research"})})
-    found = told(store, everyones, in_research)
-    assert {one.marker.marker.id for one in found} == {"a", "cache"}
+    associations = associated(store, everyones, in_research)
+    assert {each.marker.marker.id for each in associations} == {"a", "cache"}
 
 
 def test_time_is_cut_at_the_next_marker_of_its_kind_and_labels_and_now(
     store: Store, project_id: int
 ) -> None:
-    kept = {
-        one.marker.id: one
-        for one in marked(
+    stored = {
+        each.marker.id: each
+        for each in marked(
             store,
             project_id,
             deploy("one", NOON, labels={"code_version": "1"}),
@@ -139,10 +143,10 @@ def test_time_is_cut_at_the_next_marker_of_its_kind_and_labels_and_now(
             deploy("long", NOON - 5 * DAY, end=NOON - 2 * DAY),
         )
     }
-    among = list(kept.values())
+    among = list(stored.values())
 
     def around(name: str, now_us: int = LATER) -> tuple[Window, Window]:
-        return sides(kept[name], among, now_us)
+        return sides(stored[name], among, now_us)
 
     assert around("one") == (Window(NOON - 2 * DAY, NOON), Window(NOON, NOON + 3 * DAY))
     assert around("two") == (
@@ -163,7 +167,7 @@ def test_the_steps_of_the_mean_time_to_start_sum_to_its_whole_change(
     for place, minutes in enumerate((30, 31, 31, 12, 12, 8, 9)):
         at = NOON + place * DAY
         store_job(store, project_id, f"job-{place}", calm_job(at, compiling=minutes, training=9))
-    kept = marked(
+    stored = marked(
         store,
         project_id,
         deploy("cache", NOON + 2 * DAY + HOUR),
@@ -173,7 +177,7 @@ def test_the_steps_of_the_mean_time_to_start_sum_to_its_whole_change(
     )
 
     with store.reading() as conn:
-        steps = waterfall(conn, EVERYTHING, Window(NOON, NOON + 7 * DAY), kept)
+        steps = waterfall(conn, EVERYTHING, Window(NOON, NOON + 7 * DAY), stored)
 
     names = [step.marker and step.marker.marker.id for step in steps]
     assert names == [None, "cache", "nothing", "faster"]
@@ -189,6 +193,6 @@ def test_without_jobs_or_markers_there_is_nothing_to_tell(store: Store, project_
         [step] = waterfall(conn, EVERYTHING, Window(NOON, NOON + DAY), [])
     assert (step.n, step.mean_us, step.step_us) == (0, None, 0)
 
-    [change] = told(store, marked(store, project_id, deploy("x", NOON)))
+    [change] = associated(store, marked(store, project_id, deploy("x", NOON)))
     assert all(effect.mean_us is None for effect in change.effects)
     assert (change.ett.ratio, change.ett.ratio_interval) == (None, None)

@@ -11,9 +11,16 @@ def saved(number: int, at: int) -> Checkpoint:
 
 
 def test_gaps_lie_between_checkpoints_of_one_attempt_whatever_their_order() -> None:
-    told = [saved(1, 95), saved(0, 30), saved(0, 10), saved(0, 10), saved(1, 90), saved(0, 60)]
+    checkpoints = [
+        saved(1, 95),
+        saved(0, 30),
+        saved(0, 10),
+        saved(0, 10),
+        saved(1, 90),
+        saved(0, 60),
+    ]
 
-    assert job_gaps(told) == [20, 30, 5]
+    assert job_gaps(checkpoints) == [20, 30, 5]
 
 
 def test_one_checkpoint_has_no_gap() -> None:

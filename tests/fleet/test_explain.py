@@ -1,4 +1,4 @@
-"""Why ETT% changed: told from stored totals, with the jobs behind each part."""
+"""Why ETT% changed: from stored totals, with the jobs behind each part."""
 
 from functools import partial
 
@@ -37,22 +37,25 @@ def fleet(store: Store, project_id: int) -> Store:
     return store
 
 
-def _explained(store: Store, asked: Comparison = BY_MODEL, **limits: int) -> Explanation:
+def _explained(store: Store, comparison: Comparison = BY_MODEL, **limits: int) -> Explanation:
     with store.reading() as conn:
-        return explain(conn, asked, **limits)
+        return explain(conn, comparison, **limits)
 
 
 def test_the_part_that_changed_is_named_with_the_jobs_that_weigh_most_in_it(fleet: Store) -> None:
-    told = _explained(fleet)
+    explanation = _explained(fleet)
 
     # From 78 of 120 minutes to 58: all of it compile of a, which is half of the fleet.
-    assert (told.base.units, told.current.units) == (65 * UNITS // 100, 483_333_333_333)
-    assert told.causes == (
+    assert (explanation.base.units, explanation.current.units) == (
+        65 * UNITS // 100,
+        483_333_333_333,
+    )
+    assert explanation.causes == (
         Cause(
             {"model": "a"},
             False,
             Category.PT2_COMPILE,
-            told.current.units - told.base.units,
+            explanation.current.units - explanation.base.units,
             12 / 60,
             32 / 60,
             (
@@ -61,12 +64,12 @@ def test_the_part_that_changed_is_named_with_the_jobs_that_weigh_most_in_it(flee
             ),
         ),
     )
-    assert (told.mix_units, dict(told.within_units), told.rest) == (
+    assert (explanation.mix_units, dict(explanation.within_units), explanation.rest) == (
         0,
-        {Category.PT2_COMPILE: told.causes[0].units},
+        {Category.PT2_COMPILE: explanation.causes[0].units},
         0,
     )
-    assert (told.base.jobs, told.base.us) == (2, 8 * 2 * HOUR)
+    assert (explanation.base.jobs, explanation.base.us) == (2, 8 * 2 * HOUR)
 
 
 def test_a_cohort_that_came_is_mix_and_all_of_its_time_counts_for_its_jobs(
@@ -74,9 +77,9 @@ def test_a_cohort_that_came_is_mix_and_all_of_its_time_counts_for_its_jobs(
 ) -> None:
     store_job(fleet, project_id, "c-2", calm_job(NOON + DAY, compiling=60, training=60, model="c"))
 
-    told = _explained(fleet)
+    explanation = _explained(fleet)
 
-    [came] = [one for one in told.causes if one.group == {"model": "c"}]
+    [came] = [cause for cause in explanation.causes if cause.group == {"model": "c"}]
     assert (came.category, came.base, came.current) == (None, 0.0, 0.5)
     assert came.jobs == (JobWeight("research", "c-2", 0, 8 * 2 * HOUR),)
 
@@ -88,31 +91,38 @@ def test_what_is_told_adds_up_to_the_change_of_what_the_rollups_say(
 ) -> None:
     store_job(fleet, project_id, "x", calm_job(NOON + 20 * HOUR, training=700, gpus=3, model="x"))
     store_job(fleet, project_id, "y", calm_job(NOON, initialising=17, training=1, gpus=None))
-    asked = Comparison(
+    comparison = Comparison(
         Scope(group_by=group_by), FIRST, SECOND, "wall" if weighting == "wall" else "accelerators"
     )
 
-    told = _explained(fleet, asked, most_parts=2)
+    explanation = _explained(fleet, comparison, most_parts=2)
 
-    assert told.mix_units + sum(told.within_units.values()) == told.current.units - told.base.units
     assert (
-        sum(one.units for one in told.causes) + told.rest_units
-        == told.current.units - told.base.units
+        explanation.mix_units + sum(explanation.within_units.values())
+        == explanation.current.units - explanation.base.units
     )
-    for side in (told.base, told.current):
+    assert (
+        sum(cause.units for cause in explanation.causes) + explanation.rest_units
+        == explanation.current.units - explanation.base.units
+    )
+    for side in (explanation.base, explanation.current):
         with fleet.reading() as conn:
-            [known] = totals(conn, CohortFilter(), side.window).values()
-        ratio = known.ett_ratio_wall if weighting == "wall" else known.ett_ratio
+            [rolled_up] = totals(conn, CohortFilter(), side.window).values()
+        ratio = rolled_up.ett_ratio_wall if weighting == "wall" else rolled_up.ett_ratio
         assert side.units / UNITS == pytest.approx(ratio, abs=1e-12)
-        assert side.us == (known.e2e_us if weighting == "wall" else known.weighted_us)
+        assert side.us == (rolled_up.e2e_us if weighting == "wall" else rolled_up.weighted_us)
 
 
 def test_only_the_cohorts_that_are_asked_for_are_explained(fleet: Store) -> None:
     where = {"model": frozenset({"b"})}
 
-    told = _explained(fleet, Comparison(Scope(where=where), FIRST, SECOND))
+    explanation = _explained(fleet, Comparison(Scope(where=where), FIRST, SECOND))
 
-    assert (told.base.units, told.current.units, told.causes) == (UNITS // 2, UNITS // 2, ())
+    assert (explanation.base.units, explanation.current.units, explanation.causes) == (
+        UNITS // 2,
+        UNITS // 2,
+        (),
+    )
 
 
 def test_what_the_cap_left_over_is_one_cohort_whose_jobs_are_not_told_apart(
@@ -129,26 +139,26 @@ def test_what_the_cap_left_over_is_one_cohort_whose_jobs_are_not_told_apart(
             moves = cohort_cap.plan(conn, day, 1)
         store.write(partial(cohort_cap.move, day=day, cohort_ids=moves.out, own=False))
 
-    told = _explained(store)
+    explanation = _explained(store)
 
     compiles = {
-        (one.group["model"], one.other): len(one.jobs)
-        for one in told.causes
-        if one.category is Category.PT2_COMPILE
+        (cause.group["model"], cause.other): len(cause.jobs)
+        for cause in explanation.causes
+        if cause.category is Category.PT2_COMPILE
     }
     assert compiles == {("large", False): 2, ("", True): 0}
 
 
 def test_windows_without_time_have_no_parts(store: Store) -> None:
-    told = _explained(store)
+    explanation = _explained(store)
 
-    assert told.causes == ()
-    assert (told.base.units, told.base.jobs, told.current.us) == (0, 0, 0)
+    assert explanation.causes == ()
+    assert (explanation.base.units, explanation.base.jobs, explanation.current.us) == (0, 0, 0)
 
 
 def test_fewer_jobs_or_parts_are_told_where_fewer_are_asked_for(fleet: Store) -> None:
     by_team = Comparison(Scope(group_by=("team",)), FIRST, SECOND)
 
-    told = _explained(fleet, by_team, most_parts=1, most_jobs=0)
+    explanation = _explained(fleet, by_team, most_parts=1, most_jobs=0)
 
-    assert (len(told.causes), told.causes[0].jobs, told.rest) == (1, (), 3)
+    assert (len(explanation.causes), explanation.causes[0].jobs, explanation.rest) == (1, (), 3)

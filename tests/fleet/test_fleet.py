@@ -31,11 +31,11 @@ ECONOMY = Economy(
 def _job(job: str, start: float, hours: float, **facts: Any) -> list[dict[str, Any]]:
     """Train from a minute after noon for so many hours, saying so at either end."""
     end = start + 60 * hours
-    known = {"gpus": 2, "precision": "bf16", **facts}
-    rate = known.pop("teraflops_per_second", None)
+    members = {"gpus": 2, "precision": "bf16", **facts}
+    rate = members.pop("teraflops_per_second", None)
     amount = {} if rate is None else {"flops": round(rate * hours * 3600e12)}
     return [
-        wire_event("job", start, job=job, **known),
+        wire_event("job", start, job=job, **members),
         wire_event("phase_started", start, job=job, phase="train_loop"),
         wire_event("progress", start, job=job, step=0, **dict.fromkeys(amount, 0)),
         wire_event("progress", end, job=job, step=1, **amount),
@@ -65,16 +65,16 @@ def _groups(
     fleet: Service, window: Window = WINDOW, economy: Economy = ECONOMY
 ) -> dict[str, Group]:
     with fleet.store.reading() as conn:
-        found = summary(conn, Scope(group_by=("team",)), window, economy)
-    return {group.labels["team"]: group for group in found.groups}
+        answer = summary(conn, Scope(group_by=("team",)), window, economy)
+    return {group.labels["team"]: group for group in answer.groups}
 
 
 def test_each_hour_costs_what_its_hardware_did_on_the_day(fleet: Service) -> None:
-    found = _groups(fleet)
+    teams = _groups(fleet)
     # Two hours at 2 and two hours at 3, on two accelerators.
-    assert found["red"].cost.total == 2 * (2 * 2 + 2 * 3)
-    assert found["blue"].cost.total == 2 * (1 * 2 + 3 * 1)
-    assert found["blue"].cost.by_category[Category.EFFECTIVE_TRAINING] == 10.0
+    assert teams["red"].cost.total == 2 * (2 * 2 + 2 * 3)
+    assert teams["blue"].cost.total == 2 * (1 * 2 + 3 * 1)
+    assert teams["blue"].cost.by_category[Category.EFFECTIVE_TRAINING] == 10.0
 
 
 @ON_ONE_ENGINE
@@ -92,22 +92,22 @@ def test_cost_adds_up_over_steps_whatever_the_step(fleet: Service) -> None:
     scope = Scope(where={"team": frozenset({"red", "blue"})})
     with fleet.store.reading() as conn:
         for step in (HOUR, DAY_US, 7 * DAY_US):
-            found = groups(conn, scope, WINDOW, ECONOMY, step=step).values()
-            assert sum(group.cost.total or 0.0 for group in found) == pytest.approx(30.0)
+            per_step = groups(conn, scope, WINDOW, ECONOMY, step=step).values()
+            assert sum(group.cost.total or 0.0 for group in per_step) == pytest.approx(30.0)
 
 
 def test_mfu_divides_by_what_each_kind_of_accelerator_could_have_done(fleet: Service) -> None:
-    found = _groups(fleet)
-    assert found["red"].productivity.mfu_ratio == pytest.approx(80 / (2 * 100))
+    teams = _groups(fleet)
+    assert teams["red"].productivity.mfu_ratio == pytest.approx(80 / (2 * 100))
     attainable = 2 * 1 * 100 + 2 * 3 * 50
-    assert found["blue"].productivity.mfu_ratio == pytest.approx((40 + 120) / attainable)
-    assert found["green"].productivity.mfu_ratio is None
+    assert teams["blue"].productivity.mfu_ratio == pytest.approx((40 + 120) / attainable)
+    assert teams["green"].productivity.mfu_ratio is None
 
 
 @ON_ONE_ENGINE
 def test_a_group_aims_at_the_closest_target(fleet: Service) -> None:
-    found = _groups(fleet)
-    assert (found["red"].target, found["blue"].target) == (0.8, 0.9)
+    teams = _groups(fleet)
+    assert (teams["red"].target, teams["blue"].target) == (0.8, 0.9)
     with fleet.store.reading() as conn:
         red = summary(conn, Scope(where={"team": frozenset({"red"})}), WINDOW, ECONOMY)
         both = Scope(where={"team": frozenset({"red", "blue"})})

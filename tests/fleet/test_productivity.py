@@ -17,7 +17,7 @@ ECONOMY = Economy(
 
 def part(hardware: str = "x1", at_us: int = 0, **sums: int) -> Part:
     """An hour of 8 accelerators, half of it effective, that reports tokens and operations."""
-    told = {
+    work = {
         "effective_training_us": HOUR // 2,
         "effective_training_weighted_us": 4 * HOUR,
         "shutdown_weighted_us": 4 * HOUR,
@@ -33,7 +33,7 @@ def part(hardware: str = "x1", at_us: int = 0, **sums: int) -> Part:
         "teraflops": 576_000,
         "teraflops_weighted_us": 4 * HOUR,
     }
-    return Part(hardware, "bf16", at_us, Totals(told | sums))
+    return Part(hardware, "bf16", at_us, Totals(work | sums))
 
 
 def test_rates_are_over_effective_training_and_mfu_over_the_peak() -> None:
@@ -63,18 +63,20 @@ def test_tokens_cost_what_their_hours_did() -> None:
 
 
 def test_without_a_peak_rate_there_is_no_mfu() -> None:
-    found = productivity([part(), part("x3")], ECONOMY)
+    measured = productivity([part(), part("x3")], ECONOMY)
 
-    assert (found.mfu_ratio, found.useful_ratio, found.cost_per_million_tokens) == (None,) * 3
-    assert found.tokens_per_second == 10_000.0
+    assert (measured.mfu_ratio, measured.useful_ratio, measured.cost_per_million_tokens) == (
+        None,
+    ) * 3
+    assert measured.tokens_per_second == 10_000.0
 
 
 def test_hardware_that_reports_no_work_needs_no_peak_rate() -> None:
     idle = Part("x3", "", 0, Totals({"shutdown_weighted_us": 8 * HOUR}))
-    found = productivity([part(), idle], ECONOMY)
+    measured = productivity([part(), idle], ECONOMY)
 
-    assert found.mfu_ratio == 0.4
-    assert found.useful_ratio == pytest.approx(0.1)
+    assert measured.mfu_ratio == 0.4
+    assert measured.useful_ratio == pytest.approx(0.1)
 
 
 def test_jobs_of_unknown_accelerators_count_in_rates_in_all_only() -> None:
@@ -82,23 +84,23 @@ def test_jobs_of_unknown_accelerators_count_in_rates_in_all_only() -> None:
         "effective_training_us": HOUR // 2, "unweighted_us": HOUR, "tokens": 36_000_000,
         "tokens_us": HOUR // 2, "samples": 36_000, "samples_us": HOUR // 2,
     }))  # fmt: skip
-    found = productivity([part(), unknown], ECONOMY)
+    measured = productivity([part(), unknown], ECONOMY)
 
-    assert (found.tokens, found.tokens_per_second) == (54_000_000, 15_000.0)
-    assert found.tokens_per_second_per_accelerator == 1250.0
-    assert found.samples_per_second_per_accelerator == 2.5
-    assert found.cost_per_million_tokens == pytest.approx(8 * 2.5 / 18)
-    assert (found.mfu_ratio, found.useful_ratio) == (0.4, 0.2)
+    assert (measured.tokens, measured.tokens_per_second) == (54_000_000, 15_000.0)
+    assert measured.tokens_per_second_per_accelerator == 1250.0
+    assert measured.samples_per_second_per_accelerator == 2.5
+    assert measured.cost_per_million_tokens == pytest.approx(8 * 2.5 / 18)
+    assert (measured.mfu_ratio, measured.useful_ratio) == (0.4, 0.2)
 
 
 def test_where_nobody_reports_anything_there_are_zeros_and_no_rates() -> None:
-    found = asdict(productivity([], ECONOMY))
+    members = asdict(productivity([], ECONOMY))
 
-    assert (found.pop("samples"), found.pop("tokens")) == (0, 0)
-    assert set(found.values()) == {None}
+    assert (members.pop("samples"), members.pop("tokens")) == (0, 0)
+    assert set(members.values()) == {None}
 
 
 def test_tokens_without_time_have_no_rate() -> None:
-    found = productivity([part(tokens_us=0, tokens_weighted_us=0)], ECONOMY)
+    measured = productivity([part(tokens_us=0, tokens_weighted_us=0)], ECONOMY)
 
-    assert (found.tokens_per_second, found.tokens_per_second_per_accelerator) == (None, None)
+    assert (measured.tokens_per_second, measured.tokens_per_second_per_accelerator) == (None, None)

@@ -9,18 +9,18 @@ from ett_service.fleet.uncertainty import GROUPS, Resampling, interval
 
 
 def _resampled(values: list[float], stream: int = 0) -> Resampling:
-    found = Resampling(2, stream)
+    resampling = Resampling(2, stream)
     for value in values:
-        found.add((value, 1))
-    return found
+        resampling.add((value, 1))
+    return resampling
 
 
 def _mean_interval(values: list[float]) -> tuple[float, float]:
     draws = _resampled(values).draws()
     assert draws is not None
-    found = interval(draws[:, 0] / draws[:, 1])
-    assert found is not None
-    return found
+    bounds = interval(draws[:, 0] / draws[:, 1])
+    assert bounds is not None
+    return bounds
 
 
 def test_the_interval_of_a_mean_is_as_wide_as_its_standard_error_says() -> None:
@@ -54,11 +54,11 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 def test_the_interval_of_a_median_is_as_wide_as_theory_says() -> None:
     chance = random.Random(6)
     values = [round(chance.gauss(1_000_000, 200_000)) for _ in range(400)]
-    found = Resampling(1)
+    resampling = Resampling(1)
     for value in values:
-        found.add((value,))
+        resampling.add((value,))
 
-    medians = found.medians(values, range(400))
+    medians = resampling.medians(values, range(400))
 
     assert medians is not None
     bounds = interval(medians)
@@ -69,11 +69,11 @@ def test_the_interval_of_a_median_is_as_wide_as_theory_says() -> None:
 
 
 def test_values_of_one_unit_are_drawn_together() -> None:
-    found = Resampling(1)
+    resampling = Resampling(1)
     for _ in range(3):
-        found.add((0,))
+        resampling.add((0,))
 
-    medians = found.medians([1, 1, 1, 5, 9], [0, 0, 0, 1, 2])
+    medians = resampling.medians([1, 1, 1, 5, 9], [0, 0, 0, 1, 2])
 
     # Whichever units are drawn, the first has three values of each draw that holds it.
     assert medians is not None
@@ -83,12 +83,12 @@ def test_values_of_one_unit_are_drawn_together() -> None:
 
 def test_the_same_units_give_the_same_draws_and_other_streams_others() -> None:
     values = [1.0, 5.0, 2.0]
-    one, again, other = (_resampled(values, stream).draws() for stream in (0, 0, 1))
-    assert one is not None
+    first, again, other = (_resampled(values, stream).draws() for stream in (0, 0, 1))
+    assert first is not None
     assert again is not None
     assert other is not None
-    assert np.array_equal(one, again)
-    assert not np.array_equal(one, other)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_fewer_than_two_units_say_nothing() -> None:

@@ -15,69 +15,75 @@ CLIMATE = PlanQuestion(flops=5.04e21, accelerators=64, mfu=0.42, hardware="A100"
 
 
 def test_price_and_peak_rate_come_from_the_settings() -> None:
-    found = plan(CLIMATE, ECONOMY, 20 * DAY)
+    run_plan = plan(CLIMATE, ECONOMY, 20 * DAY)
 
-    assert (found.run.peak_teraflops, found.price, found.ett_from) == (312.0, 3.5, "ideal")
-    assert found.on_demand_cost == pytest.approx(37_393.16, rel=1e-6)
-    assert found.spot is None
+    assert (run_plan.run.peak_teraflops, run_plan.price, run_plan.ett_from) == (312.0, 3.5, "ideal")
+    assert run_plan.on_demand_cost == pytest.approx(37_393.16, rel=1e-6)
+    assert run_plan.spot is None
 
 
 def test_what_is_asked_goes_before_what_is_known() -> None:
-    found = plan(replace(CLIMATE, peak_teraflops=156.0, price=7.0, ett=0.5), ECONOMY, 20 * DAY, 0.9)
+    run_plan = plan(
+        replace(CLIMATE, peak_teraflops=156.0, price=7.0, ett=0.5), ECONOMY, 20 * DAY, 0.9
+    )
 
-    assert (found.run.peak_teraflops, found.price) == (156.0, 7.0)
-    assert (found.run.ett_ratio, found.ett_from) == (0.5, "given")
-    assert found.on_demand_cost == pytest.approx(8 * 37_393.16, rel=1e-6)
+    assert (run_plan.run.peak_teraflops, run_plan.price) == (156.0, 7.0)
+    assert (run_plan.run.ett_ratio, run_plan.ett_from) == (0.5, "given")
+    assert run_plan.on_demand_cost == pytest.approx(8 * 37_393.16, rel=1e-6)
 
 
 def test_etts_own_share_may_be_a_cohorts() -> None:
-    found = plan(CLIMATE, ECONOMY, 20 * DAY, measured_ett=0.8)
+    run_plan = plan(CLIMATE, ECONOMY, 20 * DAY, measured_ett=0.8)
 
-    assert (found.run.ett_ratio, found.ett_from) == (0.8, "measured")
+    assert (run_plan.run.ett_ratio, run_plan.ett_from) == (0.8, "measured")
 
 
 def test_without_a_price_there_are_hours_and_no_money() -> None:
-    found = plan(replace(CLIMATE, discount=0.65, interval_seconds=1800.0), ECONOMY, 5 * DAY)
+    run_plan = plan(replace(CLIMATE, discount=0.65, interval_seconds=1800.0), ECONOMY, 5 * DAY)
 
-    assert (found.price, found.on_demand_cost, found.cost_per_million_tokens) == (None, None, None)
-    assert found.spot is not None
-    assert found.spot.cost is None
-    assert found.spot.gpu_hours == found.run.gpu_hours
+    assert (run_plan.price, run_plan.on_demand_cost, run_plan.cost_per_million_tokens) == (
+        None,
+        None,
+        None,
+    )
+    assert run_plan.spot is not None
+    assert run_plan.spot.cost is None
+    assert run_plan.spot.gpu_hours == run_plan.run.gpu_hours
 
 
 def test_operations_follow_from_parameters_and_tokens() -> None:
-    asked = replace(CLIMATE, flops=None, parameters=7 * 10**9, tokens=120 * 10**9)
-    found = plan(asked, ECONOMY, 20 * DAY)
+    question = replace(CLIMATE, flops=None, parameters=7 * 10**9, tokens=120 * 10**9)
+    run_plan = plan(question, ECONOMY, 20 * DAY)
 
-    assert found.run.flops == 5.04e21
-    assert found.cost_per_million_tokens == pytest.approx(37_393.16 / 120_000, rel=1e-6)
+    assert run_plan.run.flops == 5.04e21
+    assert run_plan.cost_per_million_tokens == pytest.approx(37_393.16 / 120_000, rel=1e-6)
 
 
 def test_spot_takes_its_best_interval_where_none_is_given() -> None:
-    asked = replace(
+    question = replace(
         CLIMATE, discount=0.65, seconds_between_interruptions=28_800.0, save_seconds=15.0,
         restart_seconds=600.0,
     )  # fmt: skip
-    found = plan(asked, ECONOMY, 20 * DAY)
+    run_plan = plan(question, ECONOMY, 20 * DAY)
 
-    assert found.spot is not None
-    assert found.spot.spot.interval == pytest.approx(919.54, abs=0.01)
-    assert found.spot.cost is not None
-    assert found.on_demand_cost is not None
-    assert 0.35 * found.on_demand_cost < found.spot.cost < found.on_demand_cost
-    assert 0 < found.spot.break_even_seconds < 28_800.0
+    assert run_plan.spot is not None
+    assert run_plan.spot.spot.interval == pytest.approx(919.54, abs=0.01)
+    assert run_plan.spot.cost is not None
+    assert run_plan.on_demand_cost is not None
+    assert 0.35 * run_plan.on_demand_cost < run_plan.spot.cost < run_plan.on_demand_cost
+    assert 0 < run_plan.spot.break_even_seconds < 28_800.0
 
 
 def test_spot_that_never_gets_cheaper_breaks_even_nowhere() -> None:
-    asked = replace(CLIMATE, discount=0.1, interval_seconds=60.0, save_seconds=60.0)
-    found = plan(asked, ECONOMY, 20 * DAY)
+    question = replace(CLIMATE, discount=0.1, interval_seconds=60.0, save_seconds=60.0)
+    run_plan = plan(question, ECONOMY, 20 * DAY)
 
-    assert found.spot is not None
-    assert found.spot.break_even_seconds == math.inf
+    assert run_plan.spot is not None
+    assert run_plan.spot.break_even_seconds == math.inf
 
 
 @pytest.mark.parametrize(
-    ("asked", "parameter", "code"),
+    ("question", "parameter", "code"),
     [
         (replace(CLIMATE, flops=None), "flops", "missing"),
         (replace(CLIMATE, flops=None, parameters=1), "flops", "missing"),
@@ -102,10 +108,10 @@ def test_spot_that_never_gets_cheaper_breaks_even_nowhere() -> None:
     ],
 )
 def test_what_is_missing_or_impossible_is_named(
-    asked: PlanQuestion, parameter: str, code: str
+    question: PlanQuestion, parameter: str, code: str
 ) -> None:
     with pytest.raises(BadQuestion) as refused:
-        plan(asked, ECONOMY, 20 * DAY)
+        plan(question, ECONOMY, 20 * DAY)
 
     assert (refused.value.parameter, refused.value.code) == (parameter, code)
 

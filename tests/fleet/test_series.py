@@ -39,10 +39,10 @@ def fleet(service: Service) -> Service:
     return service
 
 
-def _names(fleet: Service, by: str, limit: int = 10, **asked: Any) -> list[str]:
+def _names(fleet: Service, by: str, limit: int = 10, **scope: Any) -> list[str]:
     with fleet.store.reading() as conn:
-        found = top_jobs(conn, Scope(**asked), WINDOW, ECONOMY, by, limit)
-    return [one.facts.job for one in found]
+        jobs = top_jobs(conn, Scope(**scope), WINDOW, ECONOMY, by, limit)
+    return [job.facts.job for job in jobs]
 
 
 def test_jobs_are_sorted_by_what_was_asked_for(fleet: Service) -> None:
@@ -77,9 +77,9 @@ def test_the_price_of_the_day_decides_which_job_costs_more(fleet: Service) -> No
     fleet.ingest(next_day)
     window = Window(midnight - DAY_US, midnight + 3 * DAY_US)
     with fleet.store.reading() as conn:
-        found = top_jobs(conn, Scope(), window, Economy(prices=prices), "cost", 3)
-    assert [one.facts.job for one in found] == ["late", "costly", "large"]
-    costs = [one.cost.total for one in found]
+        jobs = top_jobs(conn, Scope(), window, Economy(prices=prices), "cost", 3)
+    assert [job.facts.job for job in jobs] == ["late", "costly", "large"]
+    costs = [job.cost.total for job in jobs]
     assert costs == pytest.approx([1000.0, 10 * 16 * 64 / 60, 64 * 65 / 60])
 
 

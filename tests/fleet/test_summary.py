@@ -1,4 +1,4 @@
-"""Who made room for whom, told as events and folded into ledgers."""
+"""Which job made room for which: sent as events and folded into ledgers."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def _preempted(
 
 
 def _favoured(job: str, *lives: tuple[float, float, str]) -> list[dict[str, Any]]:
-    """Tell the lives of a job: begin, end and outcome of each."""
+    """Return the events of a job's attempts: begin, end and outcome of each."""
     events = [wire_event("job", lives[0][0], job=job, gpus=8)]
     for attempt, (start, end, outcome) in enumerate(lives):
         named: dict[str, Any] = {"job": job, "attempt": attempt}
@@ -50,9 +50,9 @@ def _favoured(job: str, *lives: tuple[float, float, str]) -> list[dict[str, Any]
     return [*events, wire_event("job_ended", lives[-1][1], job=job, outcome="completed")]
 
 
-def _found(service: Service, **asked: Any) -> Preemption:
+def _preemption(service: Service, **scope: Any) -> Preemption:
     with service.store.reading() as conn:
-        return summary(conn, Scope(**asked), WINDOW, Economy()).total.preemption
+        return summary(conn, Scope(**scope), WINDOW, Economy()).total.preemption
 
 
 #: Five minutes since the save and seven until it trains again, on four accelerators.
@@ -92,14 +92,14 @@ def test_a_preemption_has_the_order_that_the_favoured_job_gives_it(fleet: Servic
         fleet.ingest(_favoured(team, *lives))
     with fleet.store.reading() as conn:
         groups = summary(conn, Scope(group_by=("team",)), WINDOW, Economy()).groups
-    found = {group.labels["team"]: group.preemption for group in groups if group.labels["team"]}
-    assert found == {team: Preemption({order: ONE}) for team, (_, order) in FAVOURED.items()}
+    by_team = {group.labels["team"]: group.preemption for group in groups if group.labels["team"]}
+    assert by_team == {team: Preemption({order: ONE}) for team, (_, order) in FAVOURED.items()}
 
 
 def test_who_names_nobody_or_nobody_known_is_counted_as_unknown(fleet: Service) -> None:
     fleet.ingest(_preempted("one", None))
     fleet.ingest(_preempted("two", "somebody"))
-    assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE.plus(ONE)})
+    assert _preemption(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE.plus(ONE)})
 
 
 def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
@@ -110,12 +110,14 @@ def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
     fleet.client.headers["Authorization"] = f"Bearer {other}"
     for job in ("only elsewhere", "here too"):
         fleet.ingest(_favoured(job, (2, 18, "failed"), (19, 50, "completed")))
-    assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE, PreemptionOrder.FIRST: ONE})
+    assert _preemption(fleet) == Preemption(
+        {PreemptionOrder.UNKNOWN: ONE, PreemptionOrder.FIRST: ONE}
+    )
 
 
 def test_what_was_lost_on_unknown_accelerators_is_counted_apart(fleet: Service) -> None:
     fleet.ingest(_preempted("made-room", None, gpus=None))
-    assert _found(fleet) == Preemption({PreemptionOrder.UNKNOWN: Loss(1, 0, 0, 1)})
+    assert _preemption(fleet) == Preemption({PreemptionOrder.UNKNOWN: Loss(1, 0, 0, 1)})
 
 
 def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
@@ -128,10 +130,10 @@ def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
         "project": "research",
     }
     for name, value in fits.items():
-        assert _found(fleet, where={name: frozenset({value})}) == Preemption(
+        assert _preemption(fleet, where={name: frozenset({value})}) == Preemption(
             {PreemptionOrder.UNKNOWN: ONE}
         )
-        assert _found(fleet, where={name: frozenset({"x"})}) == Preemption({})
+        assert _preemption(fleet, where={name: frozenset({"x"})}) == Preemption({})
     with fleet.store.reading() as conn:
         (group,) = summary(conn, Scope(group_by=tuple(fits)), WINDOW, Economy()).groups
     assert group.labels == fits
@@ -144,16 +146,16 @@ def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Serv
     answer = fleet.client.put("/v1/jobs/made-room/exclusion", json=sent)
     assert answer.status_code == 200
     fleet.settle()
-    assert _found(fleet) == Preemption({})
-    assert _found(fleet, exclusions="included") == Preemption({PreemptionOrder.UNKNOWN: ONE})
+    assert _preemption(fleet) == Preemption({})
+    assert _preemption(fleet, exclusions="included") == Preemption({PreemptionOrder.UNKNOWN: ONE})
 
 
 def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Service) -> None:
     fleet.ingest(_preempted("made-room", None))
     other = (None, ("", "research", "1"))
     with fleet.store.reading() as conn:
-        found = preemptions(conn, Scope(group_by=("team", "project")), WINDOW, {other})
-    assert found == {other: Preemption({PreemptionOrder.UNKNOWN: ONE})}
+        by_group = preemptions(conn, Scope(group_by=("team", "project")), WINDOW, {other})
+    assert by_group == {other: Preemption({PreemptionOrder.UNKNOWN: ONE})}
 
 
 @ON_ONE_ENGINE
@@ -168,20 +170,20 @@ def test_the_answer_tells_the_ratio_and_the_losses(fleet: Service) -> None:
         "recovery_weighted_seconds": 4 * 7 * 60.0,
         "without_accelerators": 0,
     }
-    found = fleet.get("/v1/fleet/summary", **query)["total"]["preemption"]
-    assert (found["preempted"], found["attempts"], found["ratio"]) == (1, 4, 0.25)
-    assert found["second_order"] == told_loss
-    assert found["first_order"]["count"] == found["unknown"]["count"] == 0
+    preemption = fleet.get("/v1/fleet/summary", **query)["total"]["preemption"]
+    assert (preemption["preempted"], preemption["attempts"], preemption["ratio"]) == (1, 4, 0.25)
+    assert preemption["second_order"] == told_loss
+    assert preemption["first_order"]["count"] == preemption["unknown"]["count"] == 0
     (point,) = fleet.get("/v1/fleet/series", step="1w", **query)["points"]
-    assert point["preemption"] == found
+    assert point["preemption"] == preemption
 
 
 @ON_ONE_ENGINE
 def test_a_job_that_made_room_thousands_of_times_is_told_by_an_index(service: Service) -> None:
     plans: list[str] = []
 
-    def explain(_: Connection, cursor: DBAPICursor, text: str, asked: Any, *__: Any) -> None:
-        cursor.execute(f"EXPLAIN QUERY PLAN {text}", asked)
+    def explain(_: Connection, cursor: DBAPICursor, text: str, parameters: Any, *__: Any) -> None:
+        cursor.execute(f"EXPLAIN QUERY PLAN {text}", parameters)
         plans.extend(row[-1] for row in cursor.fetchall())
 
     with service.store.reading() as conn:

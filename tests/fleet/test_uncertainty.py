@@ -29,20 +29,20 @@ def test_what_has_no_interval_is_refused(count: int, confidence: float) -> None:
 
 
 def test_time_between_failures_lies_inside_its_interval() -> None:
-    found = time_between(4, 4_000_000)
-    assert found.us == 1_000_000
-    assert found.low_us is not None
-    assert found.high_us is not None
-    assert found.low_us < found.us < found.high_us
+    between = time_between(4, 4_000_000)
+    assert between.us == 1_000_000
+    assert between.low_us is not None
+    assert between.high_us is not None
+    assert between.low_us < between.us < between.high_us
 
 
 def test_without_a_failure_there_is_only_a_lower_bound() -> None:
-    found = time_between(0, 3_688_879)
-    assert found.us is None
-    assert found.high_us is None
-    assert found.low_us == pytest.approx(1_000_000, rel=1e-6)
+    between = time_between(0, 3_688_879)
+    assert between.us is None
+    assert between.high_us is None
+    assert between.low_us == pytest.approx(1_000_000, rel=1e-6)
 
 
 def test_without_time_nothing_is_known() -> None:
-    found = time_between(0, 0)
-    assert (found.us, found.low_us, found.high_us) == (None, None, None)
+    between = time_between(0, 0)
+    assert (between.us, between.low_us, between.high_us) == (None, None, None)

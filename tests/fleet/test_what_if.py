@@ -28,7 +28,7 @@ FREE = Economy()
 PRICED = Economy(prices=(Price("h200", NOON - 24 * HOUR, Fraction(3)),))
 
 
-def _asked(
+def _answer(
     store: Store,
     *scenarios: str,
     window: Window = WEEK,
@@ -40,9 +40,9 @@ def _asked(
         return what_if(conn, scope, window, [parse(text) for text in scenarios], economy, most_jobs)
 
 
-def _minutes(gain: ScenarioGain, told: WhatIf) -> float:
+def _minutes(gain: ScenarioGain, answer: WhatIf) -> float:
     """Return what goes, in minutes of eight accelerators."""
-    return (told.before.us - gain.after.us) / (8 * MINUTE)
+    return (answer.before.us - gain.after.us) / (8 * MINUTE)
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ def fleet(store: Store, project_id: int) -> Store:
 
 
 def test_what_was_before_is_what_the_rollups_say(fleet: Store) -> None:
-    told = _asked(fleet, "halve evaluation")
+    answer = _answer(fleet, "halve evaluation")
 
     with fleet.reading() as conn:
-        [known] = totals(conn, EVERYTHING.cohorts, WEEK).values()
-    assert told.before.us == known.weighted_us == 8 * 330 * MINUTE
-    assert told.before.gpu_us == known.gpu_us == 8 * 320 * MINUTE
-    assert told.before.ett_ratio == known.ett_ratio == (70 + 70 + 50) / 330
-    assert (told.jobs, told.read, told.jobs_without_accelerators) == (3, 3, 0)
+        [rolled_up] = totals(conn, EVERYTHING.cohorts, WEEK).values()
+    assert answer.before.us == rolled_up.weighted_us == 8 * 330 * MINUTE
+    assert answer.before.gpu_us == rolled_up.gpu_us == 8 * 320 * MINUTE
+    assert answer.before.ett_ratio == rolled_up.ett_ratio == (70 + 70 + 50) / 330
+    assert (answer.jobs, answer.read, answer.jobs_without_accelerators) == (3, 3, 0)
 
 
 def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
@@ -74,63 +74,65 @@ def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
     categories = [each for each in Category if each is not Category.EFFECTIVE_TRAINING]
     window = Window(NOON + HOUR, NOON + 3 * HOUR)
 
-    told = _asked(store, *(f"cut {each} by 100 %" for each in categories), window=window)
+    answer = _answer(store, *(f"cut {each} by 100 %" for each in categories), window=window)
 
     with store.reading() as conn:
-        [known] = totals(conn, EVERYTHING.cohorts, window).values()
-    assert told.before.us == known.weighted_us > 0
-    assert told.before.effective_us == known.effective_weighted_us > 0
-    gone = {gain.scenarios[0].text: told.before.us - gain.after.us for gain in told.gains}
-    assert gone == {f"cut {each} by 100 %": known.category_weighted_us(each) for each in categories}
-    assert told.together.after.us == known.effective_weighted_us
+        [rolled_up] = totals(conn, EVERYTHING.cohorts, window).values()
+    assert answer.before.us == rolled_up.weighted_us > 0
+    assert answer.before.effective_us == rolled_up.effective_weighted_us > 0
+    gone = {gain.scenarios[0].text: answer.before.us - gain.after.us for gain in answer.gains}
+    assert gone == {
+        f"cut {each} by 100 %": rolled_up.category_weighted_us(each) for each in categories
+    }
+    assert answer.together.after.us == rolled_up.effective_weighted_us
 
 
 def test_a_failure_that_does_not_happen_takes_its_recovery_and_its_replay_along(
     fleet: Store,
 ) -> None:
-    told = _asked(fleet, "cut infra failures by 100 %")
-    [gain] = told.gains
+    answer = _answer(fleet, "cut infra failures by 100 %")
+    [gain] = answer.gains
 
     # 15 minutes of recovery, of which 5 held no accelerator, and 20 of repeated training.
-    assert _minutes(gain, told) == 35
+    assert _minutes(gain, answer) == 35
     assert gain.gpu_us == 8 * 30 * MINUTE
-    assert gain.ratio_gained(told.before) == pytest.approx(190 / 295 - 190 / 330)
+    assert gain.ratio_gained(answer.before) == pytest.approx(190 / 295 - 190 / 330)
     assert (gain.failures, gain.jobs) == (1, 1)
 
 
 def test_half_of_the_failures_is_half_of_what_each_takes(fleet: Store) -> None:
-    told = _asked(fleet, "halve all failures")
+    answer = _answer(fleet, "halve all failures")
 
-    assert _minutes(told.gains[0], told) == 35
-    assert (told.gains[0].failures, told.gains[0].jobs) == (2, 2)
+    assert _minutes(answer.gains[0], answer) == 35
+    assert (answer.gains[0].failures, answer.gains[0].jobs) == (2, 2)
 
 
 def test_scenarios_are_ranked_by_what_they_gain_and_do_not_add_up(fleet: Store) -> None:
     texts = ["publish off the GPUs", "cut launcher_init by 50 %", "cut all failures by 100 %"]
 
-    told = _asked(fleet, *texts)
+    answer = _answer(fleet, *texts)
 
-    assert [gain.scenarios[0].text for gain in told.gains] == [
+    assert [gain.scenarios[0].text for gain in answer.gains] == [
         "cut all failures by 100 %",
         "cut launcher_init by 50 %",
         "cut stage shutdown/model_publish by 100 %",
     ]
-    assert [_minutes(gain, told) for gain in told.gains] == [70, 20, 10]
+    assert [_minutes(gain, answer) for gain in answer.gains] == [70, 20, 10]
     # The initialisations of both recoveries are gone already.
-    assert _minutes(told.together, told) == 70 + 10 + 10
-    assert sum(gain.ratio_gained(told.before) for gain in told.gains) != pytest.approx(
-        told.together.ratio_gained(told.before)
+    assert _minutes(answer.together, answer) == 70 + 10 + 10
+    assert sum(gain.ratio_gained(answer.before) for gain in answer.gains) != pytest.approx(
+        answer.together.ratio_gained(answer.before)
     )
 
 
 def test_only_time_inside_the_window_goes(fleet: Store) -> None:
     # The first job recovers from 13:00 to 13:15 and repeats until 13:35.
     window = Window(NOON + HOUR, NOON + 2 * HOUR)
-    told = _asked(fleet, "cut infra failures by 100 %", window=window)
-    assert (_minutes(told.gains[0], told), told.gains[0].failures) == (35, 1)
+    answer = _answer(fleet, "cut infra failures by 100 %", window=window)
+    assert (_minutes(answer.gains[0], answer), answer.gains[0].failures) == (35, 1)
 
-    told = _asked(fleet, "cut infra failures by 100 %", window=Window(NOON, NOON + HOUR))
-    assert (_minutes(told.gains[0], told), told.gains[0].failures) == (0, 0)
+    answer = _answer(fleet, "cut infra failures by 100 %", window=Window(NOON, NOON + HOUR))
+    assert (_minutes(answer.gains[0], answer), answer.gains[0].failures) == (0, 0)
 
 
 def test_what_goes_has_the_price_of_its_hour(fleet: Store) -> None:
@@ -138,22 +140,22 @@ def test_what_goes_has_the_price_of_its_hour(fleet: Store) -> None:
     scope = Scope(where={"model": frozenset({"a"})})
     both = replace(PRICED, prices=(*PRICED.prices, later))
 
-    told = _asked(fleet, "cut infra failures by 100 %", scope=scope, economy=both)
+    answer = _answer(fleet, "cut infra failures by 100 %", scope=scope, economy=both)
 
-    assert told.gains[0].money == pytest.approx(3 * 8 * 30 / 60)
+    assert answer.gains[0].money == pytest.approx(3 * 8 * 30 / 60)
 
 
 def test_without_a_price_there_is_no_money(fleet: Store) -> None:
-    assert _asked(fleet, "halve infra failures").gains[0].money is None
+    assert _answer(fleet, "halve infra failures").gains[0].money is None
     # The other job's hardware is unknown.
-    assert _asked(fleet, "halve all failures", economy=PRICED).gains[0].money is None
-    assert _asked(fleet, "halve infra failures", economy=PRICED).gains[0].money is not None
+    assert _answer(fleet, "halve all failures", economy=PRICED).gains[0].money is None
+    assert _answer(fleet, "halve infra failures", economy=PRICED).gains[0].money is not None
 
 
 def test_only_the_cohorts_that_are_asked_for_change(fleet: Store) -> None:
-    told = _asked(fleet, "halve all failures", scope=Scope(where={"model": frozenset({"b"})}))
+    answer = _answer(fleet, "halve all failures", scope=Scope(where={"model": frozenset({"b"})}))
 
-    assert (told.jobs, told.before.us, told.gains[0].failures) == (1, 8 * 115 * MINUTE, 1)
+    assert (answer.jobs, answer.before.us, answer.gains[0].failures) == (1, 8 * 115 * MINUTE, 1)
 
 
 def test_excluded_time_is_left_out_unless_it_is_asked_for(fleet: Store, project_id: int) -> None:
@@ -166,11 +168,11 @@ def test_excluded_time_is_left_out_unless_it_is_asked_for(fleet: Store, project_
     )
     refreshed(fleet, key, LATER)
 
-    told = _asked(fleet, "cut infra failures by 100 %")
-    assert (_minutes(told.gains[0], told), told.before.us) == (0, 8 * (330 - 55) * MINUTE)
+    answer = _answer(fleet, "cut infra failures by 100 %")
+    assert (_minutes(answer.gains[0], answer), answer.before.us) == (0, 8 * (330 - 55) * MINUTE)
 
-    told = _asked(fleet, "cut infra failures by 100 %", scope=Scope(exclusions="included"))
-    assert (_minutes(told.gains[0], told), told.before.us) == (35, 8 * 330 * MINUTE)
+    answer = _answer(fleet, "cut infra failures by 100 %", scope=Scope(exclusions="included"))
+    assert (_minutes(answer.gains[0], answer), answer.before.us) == (35, 8 * 330 * MINUTE)
 
 
 def test_an_interval_covers_the_gain_and_is_the_same_every_time(
@@ -181,40 +183,40 @@ def test_an_interval_covers_the_gain_and_is_the_same_every_time(
         job = failing_job(at) if place % 3 else calm_job(at, initialising=20, training=100)
         store_job(store, project_id, f"job-{place}", job)
 
-    told = _asked(store, "halve infra failures")
+    answer = _answer(store, "halve infra failures")
 
-    [gain] = told.gains
+    [gain] = answer.gains
     assert gain.ratio_interval is not None
     assert gain.gpu_us_interval is not None
     low, high = gain.ratio_interval
-    assert 0 < low < gain.ratio_gained(told.before) < high
+    assert 0 < low < gain.ratio_gained(answer.before) < high
     assert gain.gpu_us_interval.low < gain.gpu_us < gain.gpu_us_interval.high
-    assert _asked(store, "halve infra failures") == told
+    assert _answer(store, "halve infra failures") == answer
 
 
 def test_one_job_has_no_interval(store: Store, project_id: int) -> None:
     store_job(store, project_id, "only", failing_job(NOON))
 
-    assert _asked(store, "halve infra failures").gains[0].ratio_interval is None
+    assert _answer(store, "halve infra failures").gains[0].ratio_interval is None
 
 
 def test_of_too_many_jobs_a_sample_stands_for_the_rest(store: Store, project_id: int) -> None:
     for place in range(9):
         store_job(store, project_id, f"job-{place}", failing_job(NOON))
 
-    told = _asked(store, "cut all failures by 100 %", most_jobs=4)
+    answer = _answer(store, "cut all failures by 100 %", most_jobs=4)
 
-    assert (told.jobs, told.read) == (9, 4)
-    assert told.before.us == 9 * 8 * 115 * MINUTE
-    assert _minutes(told.gains[0], told) == 9 * 35
-    assert told.gains[0].gpu_us == 9 * 8 * 30 * MINUTE
+    assert (answer.jobs, answer.read) == (9, 4)
+    assert answer.before.us == 9 * 8 * 115 * MINUTE
+    assert _minutes(answer.gains[0], answer) == 9 * 35
+    assert answer.gains[0].gpu_us == 9 * 8 * 30 * MINUTE
 
 
 def test_a_window_without_jobs_gains_nothing(store: Store) -> None:
-    told = _asked(store, "halve infra failures", economy=PRICED)
+    answer = _answer(store, "halve infra failures", economy=PRICED)
 
-    [gain] = told.gains
-    assert (told.jobs, told.before.ett_ratio, gain.ratio_gained(told.before)) == (0, 0.0, 0.0)
+    [gain] = answer.gains
+    assert (answer.jobs, answer.before.ett_ratio, gain.ratio_gained(answer.before)) == (0, 0.0, 0.0)
     assert (gain.gpu_us, gain.money, gain.ratio_interval) == (0, 0.0, None)
 
 
@@ -223,6 +225,6 @@ def test_a_job_of_unknown_accelerators_is_told_and_weighs_nothing(
 ) -> None:
     store_job(store, project_id, "unknown", calm_job(NOON, compiling=10, gpus=None))
 
-    told = _asked(store, "halve pt2_compile")
+    answer = _answer(store, "halve pt2_compile")
 
-    assert (told.jobs_without_accelerators, told.before.us, told.gains[0].jobs) == (1, 0, 1)
+    assert (answer.jobs_without_accelerators, answer.before.us, answer.gains[0].jobs) == (1, 0, 1)

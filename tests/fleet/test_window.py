@@ -8,8 +8,8 @@ from tests.builders.clock import MINUTE, NOON
 
 
 def test_a_window_is_widened_to_full_hours() -> None:
-    asked = window(NOON + MINUTE, NOON + HOUR_US + MINUTE, NOON)
-    assert asked == Window(NOON, NOON + 2 * HOUR_US)
+    widened = window(NOON + MINUTE, NOON + HOUR_US + MINUTE, NOON)
+    assert widened == Window(NOON, NOON + 2 * HOUR_US)
     assert window(NOON, NOON + HOUR_US, NOON) == Window(NOON, NOON + HOUR_US)
 
 
@@ -22,17 +22,17 @@ def test_instants_before_1970_are_rounded_the_same_way() -> None:
     assert window(-MINUTE, -MINUTE, NOON) == Window(-HOUR_US, 0)
 
 
-@pytest.mark.parametrize("asked", [(NOON + 1, NOON), (NOON + DAY_US, None)])
-def test_a_window_that_ends_before_it_begins_is_refused(asked: tuple[int, int | None]) -> None:
+@pytest.mark.parametrize("edges", [(NOON + 1, NOON), (NOON + DAY_US, None)])
+def test_a_window_that_ends_before_it_begins_is_refused(edges: tuple[int, int | None]) -> None:
     with pytest.raises(BadQuestion) as refused:
-        window(*asked, now_us=NOON)
+        window(*edges, now_us=NOON)
     assert (refused.value.parameter, refused.value.code) == ("from", "from_after_to")
 
 
 def test_weeks_begin_on_monday() -> None:
-    asked = Window(NOON, NOON + 8 * DAY_US)
+    week = Window(NOON, NOON + 8 * DAY_US)
     begins = [
-        datetime.fromtimestamp(at // 1_000_000, UTC) for at in bucket_starts(asked, STEPS["1w"])
+        datetime.fromtimestamp(at // 1_000_000, UTC) for at in bucket_starts(week, STEPS["1w"])
     ]
     assert [f"{at:%a %Y-%m-%d %H}" for at in begins] == [
         "Mon 2026-02-23 00",

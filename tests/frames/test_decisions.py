@@ -31,9 +31,9 @@ def test_changes_are_a_row_a_marker_and_measure(over_http: HttpSource) -> None:
     assert len(marked) > 0
     assert set(changes["marker"]) == set(marked["id"])
     assert len(changes) == 4 * len(marked)
-    known = changes.dropna(subset=["difference_seconds"])
-    difference = known["after_mean_seconds"] - known["before_mean_seconds"]
-    assert known["difference_seconds"].tolist() == pytest.approx(difference.tolist())
+    measured = changes.dropna(subset=["difference_seconds"])
+    difference = measured["after_mean_seconds"] - measured["before_mean_seconds"]
+    assert measured["difference_seconds"].tolist() == pytest.approx(difference.tolist())
 
 
 def test_advice_is_a_row_a_group(over_http: HttpSource) -> None:
@@ -56,7 +56,7 @@ def test_a_frame_says_what_was_measured_and_assumed(over_http: HttpSource) -> No
     gains = over_http.what_if("halve infra failures", begin=BEGIN, end=END)
     advice = over_http.checkpoint_advice(begin=BEGIN, end=END)
 
-    assert "same chance" in gains["assumption"][0]
+    assert "same probability" in gains["assumption"][0]
     assert gains.attrs["additive"] is False
     assert "half an interval" in advice["assumption"][0]
 

@@ -22,19 +22,19 @@ def test_regressions_are_the_same_over_http_and_sql(
     over_http: HttpSource, over_sql: SqlSource
 ) -> None:
     for query, rows in QUERIES:
-        found = over_http.regressions(**query)
-        assert len(found) == rows, query
-        assert_frame_equal(found, over_sql.regressions(**query))
+        frame = over_http.regressions(**query)
+        assert len(frame) == rows, query
+        assert_frame_equal(frame, over_sql.regressions(**query))
 
 
 def test_numbers_and_instants_have_their_types(over_sql: SqlSource) -> None:
-    found = over_sql.regressions()
-    assert found["state"].tolist() == ["resolved", "firing"]
-    assert found["before_median"].tolist() == [486.0, 486e6]
-    assert found["before_n"].dtype == "Int64"
-    assert found["resolved_at"].isna().tolist() == [False, True]
-    assert found["phase"].isna().tolist() == [False, True]
-    assert found["gpu_hours_per_week"].isna().tolist() == [False, True]
+    frame = over_sql.regressions()
+    assert frame["state"].tolist() == ["resolved", "firing"]
+    assert frame["before_median"].tolist() == [486.0, 486e6]
+    assert frame["before_n"].dtype == "Int64"
+    assert frame["resolved_at"].isna().tolist() == [False, True]
+    assert frame["phase"].isna().tolist() == [False, True]
+    assert frame["gpu_hours_per_week"].isna().tolist() == [False, True]
 
 
 def test_a_filter_that_does_not_exist_is_refused(

@@ -2,7 +2,7 @@ import pytest
 
 from ett_service.frames import FrameError, connect
 from ett_service.frames.http import HttpSource, ledger_frame
-from tests.frames.conftest import Told
+from tests.frames.conftest import Deployment
 
 
 def test_events_are_a_column_for_every_member(over_http: HttpSource) -> None:
@@ -19,11 +19,11 @@ def test_a_ledger_sums_to_its_e2e(over_http: HttpSource) -> None:
     assert ledger_frame({})["ratio"].sum() == 0.0
 
 
-def test_a_refusal_says_why(told: Told, over_http: HttpSource) -> None:
+def test_a_refusal_says_why(deployment: Deployment, over_http: HttpSource) -> None:
     with pytest.raises(FrameError, match="job"):
         over_http.attempts("nobody")
     with pytest.raises(FrameError, match=r"(?i)key"):
-        connect(told.server.url, "ett_wrong").jobs()
+        connect(deployment.server.url, "ett_wrong").jobs()
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.frames.conftest import Told
+from tests.frames.conftest import Deployment
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "fleet.ipynb"
 
 
-@pytest.mark.parametrize("told", ["sqlite"], indirect=True)
-def test_the_example_notebook_runs_from_its_first_cell_to_its_last(told: Told) -> None:
+@pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
+def test_the_example_notebook_runs_from_its_first_cell_to_its_last(deployment: Deployment) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbmake", NOTEBOOK],
         cwd=ROOT,
-        env=os.environ | {"ETT_URL": told.server.url, "ETT_API_KEY": told.server.key},
+        env=os.environ | {"ETT_URL": deployment.server.url, "ETT_API_KEY": deployment.server.key},
         capture_output=True,
         text=True,
         check=False,

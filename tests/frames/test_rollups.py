@@ -44,9 +44,9 @@ def day(
     }
 
 
-def rolled(rows: list[dict[str, object]], **asked: object) -> pd.DataFrame:
+def rolled(rows: list[dict[str, object]], **query: object) -> pd.DataFrame:
     """Sum *rows* over the week, in one step and without groups unless asked otherwise."""
-    given = {"step": None, "group_by": (), "where": (), "first": "day", "window": WEEK, **asked}
+    given = {"step": None, "group_by": (), "where": (), "first": "day", "window": WEEK, **query}
     return rolled_up(pd.DataFrame(rows), **given)  # type: ignore[arg-type]
 
 
@@ -105,8 +105,8 @@ def test_no_time_is_zeros_and_never_a_quotient() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"step": "2d"}, {"group_by": ("colour",)}, {"where": ("team",)}, {"where": ("x:1",)}]
+    "query", [{"step": "2d"}, {"group_by": ("colour",)}, {"where": ("team",)}, {"where": ("x:1",)}]
 )
-def test_what_does_not_exist_is_refused(asked: dict[str, object]) -> None:
+def test_what_does_not_exist_is_refused(query: dict[str, object]) -> None:
     with pytest.raises(FrameError):
-        rolled([day(0)], **asked)
+        rolled([day(0)], **query)

@@ -15,13 +15,13 @@ from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema.views import READER
 from tests.builders.clock import NOON
 from tests.builders.ledgers import LATE_IN_IT, deliver, refreshed, running_job
-from tests.frames.conftest import BEGIN, END, Told
+from tests.frames.conftest import BEGIN, END, Deployment
 
 
 def test_jobs_are_the_same_over_http_and_sql(over_http: HttpSource, over_sql: SqlSource) -> None:
-    found = over_http.jobs()
-    assert list(found["job"]) == ["llm-70b", "probe", "vision 1"]
-    assert_frame_equal(found, over_sql.jobs())
+    jobs = over_http.jobs()
+    assert list(jobs["job"]) == ["llm-70b", "probe", "vision 1"]
+    assert_frame_equal(jobs, over_sql.jobs())
     assert_frame_equal(over_http.jobs(team="vision"), over_sql.jobs(team="vision"))
 
 
@@ -29,15 +29,15 @@ def test_jobs_are_the_same_over_http_and_sql(over_http: HttpSource, over_sql: Sq
 def test_a_job_is_the_same_over_http_and_sql(
     name: str, over_http: HttpSource, over_sql: SqlSource
 ) -> None:
-    found: pd.DataFrame = getattr(over_http, name)("vision 1")
-    assert len(found) > 0
-    assert_frame_equal(found, getattr(over_sql, name)("vision 1"))
+    frame: pd.DataFrame = getattr(over_http, name)("vision 1")
+    assert len(frame) > 0
+    assert_frame_equal(frame, getattr(over_sql, name)("vision 1"))
 
 
 def test_markers_are_the_same_over_http_and_sql(over_http: HttpSource, over_sql: SqlSource) -> None:
-    found = over_http.markers(begin=BEGIN, end=END)
-    assert found["title"].tolist() == ["trainer 4.2"]
-    assert_frame_equal(found, over_sql.markers(begin=BEGIN, end=END))
+    markers = over_http.markers(begin=BEGIN, end=END)
+    assert markers["title"].tolist() == ["trainer 4.2"]
+    assert_frame_equal(markers, over_sql.markers(begin=BEGIN, end=END))
     assert len(over_sql.markers(begin=END)) == 0
 
 
@@ -46,23 +46,23 @@ def test_markers_are_the_same_over_http_and_sql(over_http: HttpSource, over_sql:
 def test_rollups_are_the_same_over_http_and_sql(
     step: str | None, group_by: tuple[str, ...], over_http: HttpSource, over_sql: SqlSource
 ) -> None:
-    asked = {"step": step, "group_by": group_by, "begin": BEGIN, "end": END}
-    found = over_http.rollups(**asked)  # type: ignore[arg-type]
-    assert found["jobs"].max() > 0
-    read = over_sql.rollups(**asked)  # type: ignore[arg-type]
+    query = {"step": step, "group_by": group_by, "begin": BEGIN, "end": END}
+    frame = over_http.rollups(**query)  # type: ignore[arg-type]
+    assert frame["jobs"].max() > 0
+    read = over_sql.rollups(**query)  # type: ignore[arg-type]
     by = [*(["start_at"] if step else []), *group_by]
     if by:
-        found, read = (frame.sort_values(by, ignore_index=True) for frame in (found, read))
-    assert_frame_equal(found, read, rtol=1e-12)
+        frame, read = (frame.sort_values(by, ignore_index=True) for frame in (frame, read))
+    assert_frame_equal(frame, read, rtol=1e-12)
 
 
 def test_conditions_and_edges_are_the_same_over_http_and_sql(
     over_http: HttpSource, over_sql: SqlSource
 ) -> None:
-    asked = {"where": ["team:vision"], "begin": "2026-03-01T12:30:00Z", "end": END}
-    found = over_http.summary(**asked)
-    assert 0 < found["e2e_seconds"][0] <= 3720
-    assert_frame_equal(found, over_sql.summary(**asked), rtol=1e-12)
+    query = {"where": ["team:vision"], "begin": "2026-03-01T12:30:00Z", "end": END}
+    frame = over_http.summary(**query)
+    assert 0 < frame["e2e_seconds"][0] <= 3720
+    assert_frame_equal(frame, over_sql.summary(**query), rtol=1e-12)
 
 
 def test_nothing_can_be_written(over_sql: SqlSource) -> None:
@@ -94,9 +94,9 @@ def test_an_instant_without_a_zone_is_refused(over_sql: SqlSource, over_http: Ht
             source.summary(begin=naive)
 
 
-@pytest.mark.parametrize("told", ["postgresql"], indirect=True)
-def test_a_role_that_may_read_nothing_but_the_views_suffices(told: Told) -> None:
-    address = make_url(told.database_url).update_query_dict({"options": f"-crole={READER}"})
+@pytest.mark.parametrize("deployment", ["postgresql"], indirect=True)
+def test_a_role_that_may_read_nothing_but_the_views_suffices(deployment: Deployment) -> None:
+    address = make_url(deployment.database_url).update_query_dict({"options": f"-crole={READER}"})
     with closing(connect(address.render_as_string(hide_password=False))) as source:
         assert len(source.jobs()) == 3
         assert len(source.segments("llm-70b")) > 0
@@ -107,19 +107,19 @@ def test_a_role_that_may_read_nothing_but_the_views_suffices(told: Told) -> None
             source.read("SELECT * FROM job_ledger")
 
 
-def test_a_project_is_read_alone(told: Told, over_sql: SqlSource) -> None:
-    asked = {"step": None, "begin": BEGIN, "end": END}
+def test_a_project_is_read_alone(deployment: Deployment, over_sql: SqlSource) -> None:
+    query = {"step": None, "begin": BEGIN, "end": END}
     for project, jobs in (("research", 3), ("nobody", 0)):
-        with closing(SqlSource(told.database_url, project)) as source:
+        with closing(SqlSource(deployment.database_url, project)) as source:
             assert len(source.jobs()) == jobs
-            assert source.rollups(**asked)["jobs"].tolist() == [jobs]  # type: ignore[arg-type]
+            assert source.rollups(**query)["jobs"].tolist() == [jobs]  # type: ignore[arg-type]
             assert len(source.markers()) == bool(jobs)
-    with closing(SqlSource(told.database_url, "nobody")) as source, pytest.raises(FrameError):
+    with closing(SqlSource(deployment.database_url, "nobody")) as source, pytest.raises(FrameError):
         source.attempts("llm-70b")
     assert len(over_sql.jobs(project="nobody")) == 0
-    assert len(HttpSource(told.server.url, told.server.key, "research").jobs()) == 3
+    assert len(HttpSource(deployment.server.url, deployment.server.key, "research").jobs()) == 3
     with pytest.raises(FrameError, match="No such project"):
-        HttpSource(told.server.url, told.server.key, "nobody").jobs()
+        HttpSource(deployment.server.url, deployment.server.key, "nobody").jobs()
 
 
 def test_a_job_of_two_projects_has_to_be_told_apart(store: Store, database_url: str) -> None:
@@ -133,5 +133,5 @@ def test_a_job_of_two_projects_has_to_be_told_apart(store: Store, database_url: 
         for frame in (both.attempts, both.ledger, both.segments):
             with pytest.raises(FrameError, match="research, zoo"):
                 frame("llm-70b")
-    with closing(SqlSource(database_url, "zoo")) as one:
-        assert one.attempts("llm-70b")["number"].tolist() == [0]
+    with closing(SqlSource(database_url, "zoo")) as source:
+        assert source.attempts("llm-70b")["number"].tolist() == [0]

@@ -1,4 +1,4 @@
-"""How the recorded fleet comes about: loaded, corrected, searched, told of and acted upon."""
+"""How the recorded fleet comes about: loaded, corrected, searched, notified and acted upon."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.golden.server import FORMATS, Answer, Server, ett, serving, write_set
 DAYS = 3  #: of the demo's fleet
 SCOPES = ("write", "read", "fleet", "admin")
 
-_FIRING = 2  #: regressions that receivers are told of; one of them is accepted
+_FIRING = 2  #: regressions that receivers are notified of; one of them is accepted
 _DRAWN = ("mute", "other_mute")
 _SEARCHES_NOTHING = json.dumps({"enabled": False})
 _PUBLISHES_ONCE = json.dumps({"every_seconds": 3600.0, "jobs": ["live-*"]})
@@ -65,10 +65,10 @@ def stage(folder: Path) -> Iterator[Stage]:
     with receiving() as receiver:
         write_settings(folder, receiver.url)
         scopes = [f"--scope={scope}" for scope in SCOPES]
-        made = ett(
+        printed = ett(
             folder, "keys", "create", "--project=research", "--name=golden", "--json", *scopes
         )
-        key = json.loads(made)["key"]
+        key = json.loads(printed)["key"]
         with serving(folder, key, ETT_DETECTION=_SEARCHES_NOTHING) as server:
             acts += _load(server)
         with serving(folder, key, ETT_METRICS=_PUBLISHES_ONCE) as server:
@@ -162,10 +162,10 @@ def _acting(server: Server, ids: dict[str, str] | None = None) -> Callable[[str,
 
 def _wait_for_messages(server: Server, count: int) -> None:
     """Wait until each receiver was sent so many messages, and no other waits."""
-    wait_for(lambda: all(_is_told(server, name, count) for name in FORMATS))
+    wait_for(lambda: all(_has_messages(server, name, count) for name in FORMATS))
 
 
-def _is_told(server: Server, name: str, count: int) -> bool:
+def _has_messages(server: Server, name: str, count: int) -> bool:
     states = _states(server, name)
     return len(states) >= count and "waiting" not in states
 

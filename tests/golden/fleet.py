@@ -70,16 +70,16 @@ def history() -> list[Event]:
 
 
 def _short(job: str, model: str, at: datetime, init_s: float, version: str) -> Iterator[Event]:
-    """Tell of a job of eight accelerators that compiles, trains for half an hour and ends."""
-    told = _Attempt(job, at)
+    """Yield a job of eight accelerators that compiles, trains for half an hour and ends."""
+    attempt = _Attempt(job, at)
     facts = {"cluster": CLUSTER, "model": model, "team": "golden", "hardware": "H100", "gpus": 8}
-    yield told.event("job", 0, **facts, kind="finetune", code_version=version)
-    yield told.event("attempt_started", 0, gpus=8, **told.place)
-    yield told.span("launcher_init", 0, init_s)
-    yield told.event("phase_started", init_s, phase="train_loop", **told.place)
-    yield told.event("progress", init_s + 1800, step=100, **told.place)
-    yield told.event("attempt_ended", init_s + 1800, outcome="completed", **told.place)
-    yield told.event("job_ended", init_s + 1800, outcome="completed")
+    yield attempt.event("job", 0, **facts, kind="finetune", code_version=version)
+    yield attempt.event("attempt_started", 0, gpus=8, **attempt.place)
+    yield attempt.span("launcher_init", 0, init_s)
+    yield attempt.event("phase_started", init_s, phase="train_loop", **attempt.place)
+    yield attempt.event("progress", init_s + 1800, step=100, **attempt.place)
+    yield attempt.event("attempt_ended", init_s + 1800, outcome="completed", **attempt.place)
+    yield attempt.event("job_ended", init_s + 1800, outcome="completed")
 
 
 def recent() -> list[Event]:
@@ -117,7 +117,7 @@ class _Attempt:
         return self.event("span", end, phase=phase, start=begun, **self.place, **members)
 
     def start(self) -> Iterator[Event]:
-        """Tell of the way to the loop, which begins after 400 s."""
+        """Yield the way to the loop, which begins after 400 s."""
         yield self.event("attempt_started", 0, gpus=16, hosts=2, **self.place)
         yield self.span("scheduling", -30, 0)
         yield self.span("hardware_setup", 0, 40)
@@ -178,7 +178,7 @@ def _preempted() -> Iterator[Event]:
 
 
 def _hung() -> Iterator[Event]:
-    """Tell of an attempt that falls silent for an hour before its watchdog ends it."""
+    """Yield an attempt that falls silent for an hour before its watchdog ends it."""
     first = _Attempt("live-hung", NOW - timedelta(hours=14))
     second = _Attempt(first.job, first.began + timedelta(hours=2), 1)
     yield _facts(first)
@@ -196,7 +196,7 @@ def _hung() -> Iterator[Event]:
 
 
 def _odd() -> Iterator[Event]:
-    """Tell of a job of unknown accelerators that contradicts itself and is cancelled."""
+    """Yield a job of unknown accelerators that contradicts itself and is cancelled."""
     first = _Attempt("live-odd", NOW - timedelta(hours=30))
     second = _Attempt(first.job, first.began + timedelta(seconds=3000), 1)
     yield first.event("job", 0, model="llm-live", cluster="larch", owner="ada")
@@ -221,7 +221,7 @@ def _odd() -> Iterator[Event]:
 
 
 def _open(job: str, minutes: float) -> Iterator[Event]:
-    """Tell of an attempt of the last three hours, last heard so many minutes before now."""
+    """Yield an attempt of the last three hours, last seen so many minutes before now."""
     attempt = _Attempt(job, NOW - timedelta(hours=3))
     yield _facts(attempt)
     yield from attempt.start()

@@ -32,16 +32,16 @@ def main() -> None:
 
 
 def _frames(source: frames.Source) -> Iterator[tuple[str, Any]]:
-    yield "jobs", _told(source.jobs(team="golden"))
+    yield "jobs", _described(source.jobs(team="golden"))
     for name in ("attempts", "ledger", "segments"):
-        yield name, _told(getattr(source, name)("live-failed"))
-    yield "rollups", _told(source.rollups(step="1d", group_by=["cluster"], **DAYS))
-    yield "summary", _told(source.summary(group_by=["model"], where=["cluster:fir"], **DAYS))
-    yield "markers", _told(source.markers())
-    yield "regressions", _told(source.regressions())
+        yield name, _described(getattr(source, name)("live-failed"))
+    yield "rollups", _described(source.rollups(step="1d", group_by=["cluster"], **DAYS))
+    yield "summary", _described(source.summary(group_by=["model"], where=["cluster:fir"], **DAYS))
+    yield "markers", _described(source.markers())
+    yield "regressions", _described(source.regressions())
 
 
-def _told(frame: pd.DataFrame) -> dict[str, Any]:
+def _described(frame: pd.DataFrame) -> dict[str, Any]:
     columns = {str(name): str(kind) for name, kind in frame.dtypes.items()}
     rows = [map(_plain, row) for row in frame.itertuples(index=False)]
     return {"columns": columns, "rows": [dict(zip(columns, row, strict=True)) for row in rows]}

@@ -62,7 +62,10 @@ class _Family:
         """Return what is recorded."""
         shape = {"type": self.kind, "samples": [*self.samples], "bounds": [*self.bounds]}
         if OF_THE_PROCESS.match(name):
-            return {**shape, "labels": sorted({re.sub(r"=[^,]*", "", one) for one in self.series})}
+            return {
+                **shape,
+                "labels": sorted({re.sub(r"=[^,]*", "", label) for label in self.series}),
+            }
         return {**shape, "series": self.series}
 
 
@@ -84,17 +87,17 @@ def _view(conn: sqlite3.Connection, name: str, drawn: Mapping[str, str]) -> Json
 
 def schema(openapi: Json) -> Json:
     """Return the description of the API without its texts."""
-    return _untexted(openapi, is_named=False)
+    return _without_texts(openapi, is_named=False)
 
 
-def _untexted(value: Json, *, is_named: bool) -> Json:
+def _without_texts(value: Json, *, is_named: bool) -> Json:
     """Leave out what describes; the members of *is_named* objects are names, and stay."""
     if isinstance(value, list):
-        return [_untexted(item, is_named=False) for item in value]
+        return [_without_texts(item, is_named=False) for item in value]
     if not isinstance(value, Mapping):
         return value
     return {
-        name: _untexted(item, is_named=name in _NAMED and not is_named)
+        name: _without_texts(item, is_named=name in _NAMED and not is_named)
         for name, item in value.items()
         if is_named or name not in _TEXTS
     }

@@ -41,48 +41,52 @@ def record(folder: Path) -> dict[str, Record]:
     with ThreadPoolExecutor() as beside:  # most of the time is other processes'
         arguments = beside.submit(_arguments, folder)
         wire = beside.submit(programs.wire, folder)
-        with stage(folder / "fleet") as made:
-            printed = beside.submit(_commands, made)
+        with stage(folder / "fleet") as recorded:
+            printed = beside.submit(_commands, recorded)
             surfaces = {
-                "demo": _demo(made),
-                "acts": _answers(made, _acted(made)),
-                "jobs": _jobs(made),
-                "api": _answers(made, _read(made)),
-                "refusals": _answers(made, _refused(made.server)),
-                "metrics": _metrics(made.server),
-                "schema": Record(pages.schema(made.server.read("/openapi.json"))),
-                "webhooks": _webhooks(made),
+                "demo": _demo(recorded),
+                "acts": _answers(recorded, _acted(recorded)),
+                "jobs": _jobs(recorded),
+                "api": _answers(recorded, _read(recorded)),
+                "refusals": _answers(recorded, _refused(recorded.server)),
+                "metrics": _metrics(recorded.server),
+                "schema": Record(pages.schema(recorded.server.read("/openapi.json"))),
+                "webhooks": _webhooks(recorded),
                 "commands": printed.result(),
-                "report": _report(made),
-                "frames": Record(programs.frames(made.server.folder, made.drawn, **_remote(made))),
+                "report": _report(recorded),
+                "frames": Record(
+                    programs.frames(recorded.server.folder, recorded.drawn, **_remote(recorded))
+                ),
             }
-            surfaces["changes"] = _changed(made)
-        surfaces["views"] = Record(pages.views(made.server.folder / "ett.db", made.drawn))
-        surfaces["database"] = _database(made)
+            surfaces["changes"] = _changed(recorded)
+        surfaces["views"] = Record(pages.views(recorded.server.folder / "ett.db", recorded.drawn))
+        surfaces["database"] = _database(recorded)
         surfaces["arguments"] = arguments.result()
         surfaces["wire"] = Record(wire.result())
     return surfaces
 
 
-def _demo(made: Stage) -> Record:
-    return Record(steady({"counts": made.demo["printed"]["counts"], "truth": made.demo["truth"]}))
+def _demo(recorded: Stage) -> Record:
+    return Record(
+        steady({"counts": recorded.demo["printed"]["counts"], "truth": recorded.demo["truth"]})
+    )
 
 
-def _answers(made: Stage, answers: Iterable[_Answered]) -> Record:
+def _answers(recorded: Stage, answers: Iterable[_Answered]) -> Record:
     data: dict[str, Json] = {}
     texts = []
     counts: Counter[str] = Counter()
     for request, status, headers, answer in answers:
         counts[request] += 1
         name = f"{request} ({counts[request]})" if counts[request] > 1 else request
-        content, text = apart(steady(answer, made.drawn))
+        content, text = apart(steady(answer, recorded.drawn))
         data[name] = {"status": status, **headers, "answer": abridged(content)}
         texts += [_section(name, text)]
     return Record(data, "".join(texts))
 
 
-def _acted(made: Stage) -> Iterable[_Answered]:
-    for act in made.acts:
+def _acted(recorded: Stage) -> Iterable[_Answered]:
+    for act in recorded.acts:
         yield act.request, act.answer.status, _headers(act.answer), act.content
 
 
@@ -90,21 +94,21 @@ def _section(name: str, text: str) -> str:
     return f"== {name}\n{text}\n\n" if text else ""
 
 
-def _read(made: Stage) -> Iterable[_Answered]:
+def _read(recorded: Stage) -> Iterable[_Answered]:
     for request in requests.READ:
-        answer = made.server.ask("GET", request.format(**made.ids))
+        answer = recorded.server.ask("GET", request.format(**recorded.ids))
         yield f"GET {request}", answer.status, _headers(answer), _content(answer, request)
 
 
-def _jobs(made: Stage) -> Record:
+def _jobs(recorded: Stage) -> Record:
     """Record what stands for the numbers of each job; the simplest ones are in the views alone."""
     digests = {}
     for project, text in (("default", ""), ("research", "live-")):
-        jobs = made.server.read("/v1/jobs", project=project, q=text, limit=1000)["jobs"]
+        jobs = recorded.server.read("/v1/jobs", project=project, q=text, limit=1000)["jobs"]
         for name in sorted(job["job"] for job in jobs):
             paths = [f"/v1/jobs/{name}{part}" for part in _PARTS]
-            answers = [made.server.read(path, project=project) for path in paths]
-            digests[name] = digest(apart(steady(answers, made.drawn))[0])
+            answers = [recorded.server.read(path, project=project) for path in paths]
+            digests[name] = digest(apart(steady(answers, recorded.drawn))[0])
     return Record(digests)
 
 
@@ -143,11 +147,11 @@ def _metrics(server: Server) -> Record:
     return Record({"families": data, "exemplars": abridged(sorted(set(exemplars)))}, text)
 
 
-def _webhooks(made: Stage) -> Record:
+def _webhooks(recorded: Stage) -> Record:
     data: dict[str, Json] = {}
     texts = []
     counts: Counter[str] = Counter()
-    for message in sorted(made.messages, key=lambda message: (message.path, message.body)):
+    for message in sorted(recorded.messages, key=lambda message: (message.path, message.body)):
         counts[message.path] += 1
         name = f"{message.path} {counts[message.path]}"
         body, text = apart(steady(json.loads(message.body)))
@@ -156,37 +160,39 @@ def _webhooks(made: Stage) -> Record:
     return Record(data, "".join(texts))
 
 
-def _remote(made: Stage) -> dict[str, str]:
-    return {"ETT_URL": made.server.url, "ETT_API_KEY": made.server.key}
+def _remote(recorded: Stage) -> dict[str, str]:
+    return {"ETT_URL": recorded.server.url, "ETT_API_KEY": recorded.server.key}
 
 
-def _commands(made: Stage) -> Record:
-    folder = made.server.folder
+def _commands(recorded: Stage) -> Record:
+    folder = recorded.server.folder
     (folder / LOG.name).write_bytes(LOG.read_bytes())
-    asked = [command.format(**made.ids) for command in commands.OF_THE_SERVER]
-    both = [command + form for command in asked for form in (" --json", "")]
-    printed = commands.run(folder, [*both, *commands.AS_THEY_ARE, *commands.FAIL], **_remote(made))
-    return _printed(printed, made.drawn)
+    formatted = [command.format(**recorded.ids) for command in commands.OF_THE_SERVER]
+    both = [command + form for command in formatted for form in (" --json", "")]
+    printed = commands.run(
+        folder, [*both, *commands.AS_THEY_ARE, *commands.FAIL], **_remote(recorded)
+    )
+    return _printed(printed, recorded.drawn)
 
 
-def _report(made: Stage) -> Record:
-    printed = commands.run(made.server.folder, [commands.HTML], **_remote(made))
+def _report(recorded: Stage) -> Record:
+    printed = commands.run(recorded.server.folder, [commands.HTML], **_remote(recorded))
     html = printed[commands.HTML]["out"]
     text = pages.text_of(html)
     return Record({"elements": pages.shape_of(html), "text": wording(text)}, text)
 
 
-def _changed(made: Stage) -> Record:
-    """Record what commands do that write; nothing else is asked meanwhile, or of metrics later."""
-    written = [f"{command.format(**made.ids)} --json" for command in commands.THAT_WRITE]
-    printed = commands.run(made.server.folder, written, **_remote(made))
-    made.server.settle()
-    return _printed(printed, made.drawn)
+def _changed(recorded: Stage) -> Record:
+    """Record what commands do that write; nothing else is read meanwhile, nor metrics later."""
+    written = [f"{command.format(**recorded.ids)} --json" for command in commands.THAT_WRITE]
+    printed = commands.run(recorded.server.folder, written, **_remote(recorded))
+    recorded.server.settle()
+    return _printed(printed, recorded.drawn)
 
 
-def _database(made: Stage) -> Record:
-    printed = commands.run(made.server.folder, commands.OF_THE_DATABASE)
-    return _printed(printed, made.drawn)
+def _database(recorded: Stage) -> Record:
+    printed = commands.run(recorded.server.folder, commands.OF_THE_DATABASE)
+    return _printed(printed, recorded.drawn)
 
 
 def _printed(printed: Mapping[str, Mapping[str, Any]], drawn: Mapping[str, str]) -> Record:
@@ -194,14 +200,14 @@ def _printed(printed: Mapping[str, Mapping[str, Any]], drawn: Mapping[str, str])
     for command, each in printed.items():
         out, err = (steady_text(each[stream], drawn) for stream in ("out", "err"))
         err = "" if each["code"] == _USAGE else err  # argparse's words
-        content, text = _spoken(command, out)
+        content, text = _output_of(command, out)
         name = steady_text(command, drawn)
         data[name] = {"code": each["code"], "out": content, "err": wording(err)}
         texts += [_section(name, "\n".join(filter(None, [text, err])))]
     return Record(data, "".join(texts))
 
 
-def _spoken(command: str, out: str) -> tuple[Json, str]:
+def _output_of(command: str, out: str) -> tuple[Json, str]:
     """Return what a command printed as data, and as text."""
     try:
         content, text = apart(steady({command.partition(" ")[0]: _json(out)}))

@@ -1,4 +1,4 @@
-"""What is asked of the API: each route that reads, some that write, and the usual refusals.
+"""The recorded requests: each route that reads, some that write, and the usual refusals.
 
 ``{regression}`` and its like are filled in; JOB names jobs of the demo's fleet and of ours.
 """

@@ -132,7 +132,7 @@ class Server:
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Answer:
         """Send one request, whatever the answer."""
-        asked = f"{self.url}{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
+        url = f"{self.url}{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
         given = {
             "Authorization": f"Bearer {self.key}",
             "Content-Type": "application/json",
@@ -140,7 +140,7 @@ class Server:
             **headers,
         }
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        request = Request(asked, sent, given, method=method)  # noqa: S310 - our own server
+        request = Request(url, sent, given, method=method)  # noqa: S310 - our own server
         try:
             with urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
                 return Answer(answer.status, _shown(answer.headers), answer.read())

@@ -1,6 +1,6 @@
 """What of a recording may differ from run to run, and what of it is wording.
 
-Numbers are kept to nine digits: the last ones of a float are the processor's.
+Numbers are rounded to nine digits: the last ones of a float are the processor's.
 """
 
 import csv

@@ -26,8 +26,10 @@ def now(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 def test_every_route_that_reads_is_asked() -> None:
     paths = json.loads((ROOT / "docs" / "openapi.json").read_text())["paths"]
     templates = {path for path, operations in paths.items() if "get" in operations}
-    asked = {template for template in templates for path in requests.READ if _fits(template, path)}
-    assert templates - asked == {"/metrics"}, "add a request to tests/golden/requests.py"
+    requested = {
+        template for template in templates for path in requests.READ if _fits(template, path)
+    }
+    assert templates - requested == {"/metrics"}, "add a request to tests/golden/requests.py"
 
 
 def _fits(template: str, path: str) -> bool:

@@ -6,11 +6,11 @@ from ett_service.importers.importer import Report, batches, clean, identified
 
 
 def test_an_id_depends_on_content_alone_and_comes_once() -> None:
-    one = {"type": "heartbeat", "job": "a", "at": "2025-01-01T00:00:00Z"}
-    again = dict(reversed(one.items()))
-    other = {**one, "job": "b"}
+    event = {"type": "heartbeat", "job": "a", "at": "2025-01-01T00:00:00Z"}
+    again = dict(reversed(event.items()))
+    other = {**event, "job": "b"}
 
-    first, second = identified("log", [one, again, other])
+    first, second = identified("log", [event, again, other])
 
     assert first["id"].startswith("log-")
     assert first["id"] != second["id"]
@@ -21,7 +21,7 @@ def test_batches_hold_everything_in_order() -> None:
     events = [{"at": str(number)} for number in range(7)]
 
     assert [len(batch) for batch in batches(events, 3)] == [3, 3, 1]
-    assert [one for batch in batches(events, 3) for one in batch] == events
+    assert [event for batch in batches(events, 3) for event in batch] == events
     assert list(batches([], 3)) == []
 
 

@@ -102,7 +102,7 @@ def test_the_traced_command_and_its_output_are_one_start(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "line",
     [
         ":::DLPAL /images/llm.sqsh 513 9 node[002-004] 'unknown' 9xBOX",
         "0: RANK 0: WORLD_SIZE 8, SLURM_JOB_ID 513, SLURM_NTASKS 8",
@@ -112,8 +112,8 @@ def test_the_traced_command_and_its_output_are_one_start(tmp_path: Path) -> None
         "srun: Force Terminated StepId=513.21",
     ],
 )
-def test_the_allocation_is_known_from_any_of_the_launchers_lines(tmp_path: Path, said: str) -> None:
-    (log,), _ = read(tmp_path, *RUN[:4], said, *RUN[4:])
+def test_the_allocation_is_known_from_any_of_the_launchers_lines(tmp_path: Path, line: str) -> None:
+    (log,), _ = read(tmp_path, *RUN[:4], line, *RUN[4:])
 
     assert log.slurm_id == "513"
 

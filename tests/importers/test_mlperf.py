@@ -43,9 +43,9 @@ def test_trials_imported_one_by_one_are_the_same_events(tmp_path: Path) -> None:
         for number in (1, 2, 3)
     ]
     at_once, _ = imported(*paths)
-    singly = [one for path in paths for one in imported(path)[0]]
+    singly = [event for path in paths for event in imported(path)[0]]
 
-    assert sorted(one["id"] for one in at_once) == sorted(one["id"] for one in singly)
+    assert sorted(event["id"] for event in at_once) == sorted(event["id"] for event in singly)
 
 
 def test_the_output_of_the_whole_slurm_job_is_the_same_events(tmp_path: Path) -> None:
@@ -57,7 +57,9 @@ def test_the_output_of_the_whole_slurm_job_is_the_same_events(tmp_path: Path) ->
 
     def content(path: Path) -> list[str]:
         wire, _ = imported(path)
-        return sorted(str(one) for one in wire if one.pop("id") and one.pop("attributes", 1))
+        return sorted(
+            str(event) for event in wire if event.pop("id") and event.pop("attributes", 1)
+        )
 
     assert content(whole) == content(tmp_path / "apart")
 
@@ -174,13 +176,13 @@ def test_the_size_of_the_system_is_nodes_times_accelerators(tmp_path: Path) -> N
 
 
 def test_the_launchers_own_description_serves_where_no_other_lies_beside(tmp_path: Path) -> None:
-    found = {
+    description = {
         "submitter": "UNKNOWN_MLPERF_SUBMITTER",
         "number_of_nodes": 2,
         "accelerators_per_node": 8,
         "accelerator_model_name": "B200",
     }
-    wire, _ = imported(written(tmp_path, ":::SYSJSON " + json.dumps(found), *RUN))
+    wire, _ = imported(written(tmp_path, ":::SYSJSON " + json.dumps(description), *RUN))
 
     assert (wire[0]["gpus"], wire[0]["hardware"]) == (16, "B200")
     assert "team" not in wire[0]
@@ -202,7 +204,7 @@ def test_a_description_that_is_no_json_is_noted_once(tmp_path: Path) -> None:
     wire, report = imported(tmp_path)
 
     assert report.notes == [f"{tmp_path / 'system.json'}: not JSON, so the hardware is unknown"]
-    assert len([one for one in wire if one["type"] == "attempt_started"]) == 2
+    assert len([event for event in wire if event["type"] == "attempt_started"]) == 2
 
 
 def test_names_never_filled_in_are_no_names(tmp_path: Path) -> None:

@@ -40,11 +40,11 @@ def milliseconds(ledger: JobLedger, *categories: Category) -> int:
 def test_every_run_is_as_the_reference_says_to_the_millisecond(corpus: Path) -> None:
     reference = json.loads((corpus / "reference.json").read_text())
     count = 0
-    for system, known in reference.items():
-        for name, run in known["runs"].items():
+    for system, runs in reference.items():
+        for name, run in runs["runs"].items():
             ledger = only_ledger(corpus / "runs" / system / name)
             where = f"{system}/{name}"
-            told = {
+            measured = {
                 "hardware_setup": milliseconds(ledger, Category.HARDWARE_SETUP),
                 "launcher_init": milliseconds(ledger, Category.LAUNCHER_INIT),
                 "train_loop": milliseconds(
@@ -54,7 +54,7 @@ def test_every_run_is_as_the_reference_says_to_the_millisecond(corpus: Path) -> 
                 "shutdown": milliseconds(ledger, Category.SHUTDOWN),
                 "e2e": ledger.e2e_us // 1000,
             }
-            assert told == {part: run[f"{part}_ms"] or 0 for part in told}, where
+            assert measured == {part: run[f"{part}_ms"] or 0 for part in measured}, where
             (attempt,) = ledger.attempts
             expected = OUTCOMES[run["outcome"]]
             assert (attempt.outcome, attempt.origin, attempt.cause) == expected, where
@@ -66,16 +66,16 @@ def test_every_run_is_as_the_reference_says_to_the_millisecond(corpus: Path) -> 
 
 def test_trials_of_one_allocation_are_attempts_of_one_job(corpus: Path) -> None:
     chains = json.loads((corpus / "job_chains.json").read_text())
-    for chain, known in chains.items():
+    for chain, expected in chains.items():
         system, _, slurm = chain.partition("#job")
         folded = ledgers(corpus / "runs" / system)
         (ledger,) = (ledger for name, ledger in folded.items() if name.endswith(f"slurm{slurm}"))
 
-        assert len(ledger.attempts) == known["n_trials"]
-        assert ledger.failures == known["n_failed"]
-        assert ledger.e2e_us == round(known["span_s"] * 1e6)
+        assert len(ledger.attempts) == expected["n_trials"]
+        assert ledger.failures == expected["n_failed"]
+        assert ledger.e2e_us == round(expected["span_s"] * 1e6)
         assert {attempt.launch for attempt in ledger.attempts} == {slurm}
-        for attempt, trial in zip(ledger.attempts, known["trials"], strict=True):
+        for attempt, trial in zip(ledger.attempts, expected["trials"], strict=True):
             spent = attempt.categories_us
             assert attempt.cycle == trial["trial"][0] - 1
             assert attempt.started_at == trial["start_ms"] * 1000
@@ -88,19 +88,19 @@ def test_trials_of_one_allocation_are_attempts_of_one_job(corpus: Path) -> None:
             for segment in ledger.segments
             if segment.category is Category.RESTART_WAIT
         ]
-        between = [t["between_prev_end_and_start_s"] for t in known["trials"][1:]]
+        between = [t["between_prev_end_and_start_s"] for t in expected["trials"][1:]]
         assert waits == [round(seconds * 1e6) for seconds in between]
-        recovered = [t["prev_loop_end_to_run_start_s"] for t in known["trials"][1:]]
+        recovered = [t["prev_loop_end_to_run_start_s"] for t in expected["trials"][1:]]
         assert [r.us for r in ledger.recoveries] == [round(seconds * 1e6) for seconds in recovered]
 
 
 def test_each_whole_system_reads_without_a_skipped_line(corpus: Path) -> None:
     wire, report = read([corpus / "runs"])
-    known = {one["job"]: one for one in wire if one["type"] == "job"}
+    jobs = {event["job"]: event for event in wire if event["type"] == "job"}
 
     assert (report.files, report.skipped, report.unread, report.notes) == (66, 0, [], [])
-    assert all(one["gpus"] and one["hardware"] and one["model"] for one in known.values())
-    assert len(known) == 66 - 8
+    assert all(job["gpus"] and job["hardware"] and job["model"] for job in jobs.values())
+    assert len(jobs) == 66 - 8
 
 
 def test_the_same_files_again_are_the_same_events(corpus: Path, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_status_beside_the_metadata_is_heard_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "verdict"),
+    ("line", "verdict"),
     [
         (f"{STEPD} DUE TO PREEMPTION ***", ("preempted", "preemption", "preemption")),
         (f"{STEPD} DUE TO NODE FAILURE ***", ("failed", "infra", "host")),
@@ -88,11 +88,11 @@ def test_a_status_beside_the_metadata_is_heard_too(tmp_path: Path) -> None:
     ],
 )
 def test_the_last_words_of_a_log_tell_what_broke(
-    tmp_path: Path, said: str, verdict: tuple[str, str | None, str | None]
+    tmp_path: Path, line: str, verdict: tuple[str, str | None, str | None]
 ) -> None:
     terminated = "srun: error: n1: tasks 0-2: Terminated"
 
-    assert judged(tmp_path, *KILLED, said, terminated, STOP) == verdict
+    assert judged(tmp_path, *KILLED, line, terminated, STOP) == verdict
 
 
 def test_a_crash_without_a_launcher_is_a_failure_all_the_same(tmp_path: Path) -> None:

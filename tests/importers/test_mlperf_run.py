@@ -42,9 +42,9 @@ def test_the_order_of_the_lines_of_a_run_means_nothing(
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
     shuffled, _ = imported(written(folder, *lines, name="shuffled.txt"))
-    told, _ = imported(written(folder, *RUN, name="shuffled.txt"))
+    in_order, _ = imported(written(folder, *RUN, name="shuffled.txt"))
 
-    assert shuffled == told
+    assert shuffled == in_order
 
 
 def test_without_a_launcher_the_records_bound_the_run(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_overlapping_evaluations_count_once(tmp_path: Path) -> None:
     path = written(tmp_path, *RUN, *others)
 
     assert seconds(ledger(path))["evaluation"] == 8 + 6
-    assert len([one for one in imported(path)[0] if one.get("phase") == "evaluation"]) == 2
+    assert len([event for event in imported(path)[0] if event.get("phase") == "evaluation"]) == 2
 
 
 def test_a_start_without_stop_and_a_stop_without_start_own_nothing(tmp_path: Path) -> None:
@@ -99,13 +99,13 @@ def test_evaluation_is_cut_at_the_ends_of_the_loop(tmp_path: Path) -> None:
 
     assert spent["evaluation"] == 11 + 3 + 1
     assert (spent["launcher_init"], spent["shutdown"]) == (20, 10)
-    stages = [one for one in imported(path)[0] if one.get("stage") == "evaluation"]
-    assert [one["phase"] for one in stages] == ["launcher_init", "shutdown"]
+    stages = [event for event in imported(path)[0] if event.get("stage") == "evaluation"]
+    assert [event["phase"] for event in stages] == ["launcher_init", "shutdown"]
 
 
 def progressed(*lines: str, folder: Path) -> list[tuple[int, int]]:
     wire, _ = imported(written(folder, *lines))
-    return [(one["step"], one["samples"]) for one in wire if one["type"] == "progress"]
+    return [(event["step"], event["samples"]) for event in wire if event["type"] == "progress"]
 
 
 def test_steps_are_told_from_samples_and_never_go_back(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_trials_of_one_allocation_tell_no_steps_for_none_is_done_again(tmp_path:
 
     assert progressed(*first, *RUN, folder=tmp_path) == []
     wire, _ = imported(written(tmp_path, *first, *RUN))
-    (loop,) = [one for one in wire if one.get("phase") == "train_loop"]
+    (loop,) = [event for event in wire if event.get("phase") == "train_loop"]
     assert loop["attributes"] == {"step": 20, "samples": 160}
 
 

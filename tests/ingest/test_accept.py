@@ -1,4 +1,4 @@
-"""A batch is kept once, whole, together with the marks that its jobs need."""
+"""A batch is stored once, whole, together with the marks that its jobs need."""
 
 import threading
 from collections.abc import Callable
@@ -49,9 +49,9 @@ def test_events_are_kept_as_they_were_sent(store: Store, project_id: int, send: 
     sent = batch(wire(), wire("progress", step=1))
     send(wire(), wire("progress", step=1))
     with store.reading() as conn:
-        kept = stored_events.events(conn, project_id, "llm-70b")
+        stored = stored_events.events(conn, project_id, "llm-70b")
 
-    assert sorted(kept, key=lambda each: each.id) == sorted(
+    assert sorted(stored, key=lambda each: each.id) == sorted(
         (each.event for each in sent.arrivals), key=lambda each: each.id
     )
 
@@ -91,17 +91,17 @@ def test_other_content_under_a_known_id_is_a_conflict_and_the_first_stays(
         (2, "conflict", "/events/2/id", "a"),
     ]
     with store.reading() as conn:
-        (kept,) = (
+        (stored,) = (
             each for each in stored_events.events(conn, project_id, "llm-70b") if each.id == "a"
         )
-    assert kept == batch(wire("progress", step=1, id="a")).arrivals[0].event
+    assert stored == batch(wire("progress", step=1, id="a")).arrivals[0].event
 
 
 def test_repeats_inside_one_batch_are_judged_by_what_stands(send: Send) -> None:
-    one, other = wire("progress", step=1, id="a"), wire("progress", step=2, id="a")
+    first, other = wire("progress", step=1, id="a"), wire("progress", step=2, id="a")
 
-    assert verdict(send(one, one, other)) == (1, 1, 1)
-    assert verdict(send(other, one, other)) == (0, 1, 2)
+    assert verdict(send(first, first, other)) == (1, 1, 1)
+    assert verdict(send(other, first, other)) == (0, 1, 2)
 
 
 def test_one_id_may_name_an_event_in_each_job(send: Send) -> None:

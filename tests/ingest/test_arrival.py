@@ -1,4 +1,4 @@
-"""Every body is either events that can be kept or refusals, whatever it holds."""
+"""Every body is either events that can be stored or refusals, whatever it holds."""
 
 import json
 from typing import Any
@@ -114,6 +114,6 @@ def test_an_event_without_fault_is_taken_and_has_one_id(sent: dict[str, Any]) ->
 
 def test_an_event_made_here_gets_its_id_the_same_way() -> None:
     (sent,) = batch(wire("progress", step=3)).arrivals
-    made = arrival(0, sent.job, event(Progress, id="", step=3))
+    built = arrival(0, sent.job, event(Progress, id="", step=3))
 
-    assert made == sent
+    assert built == sent

@@ -13,7 +13,7 @@ BEGUN = wire("phase_started", phase="train_loop", id="e-1")
 ENDED = wire("phase_ended", phase="train_loop", id="e-1")
 
 
-def told(store: Store, project_id: int, *events: dict[str, object]) -> Verdicts:
+def accepted(store: Store, project_id: int, *events: dict[str, object]) -> Verdicts:
     sent = batch(*events)
     return store.write(lambda conn: accept(conn, sent, project_id=project_id, now_us=NOON))
 
@@ -23,10 +23,10 @@ def test_the_same_id_and_members_in_another_type_are_a_conflict(
     store: Store, project_id: int, *, apart: bool
 ) -> None:
     if apart:
-        told(store, project_id, BEGUN)
-        verdicts = told(store, project_id, ENDED)
+        accepted(store, project_id, BEGUN)
+        verdicts = accepted(store, project_id, ENDED)
     else:
-        verdicts = told(store, project_id, BEGUN, ENDED)
+        verdicts = accepted(store, project_id, BEGUN, ENDED)
 
     assert verdicts.duplicate == 0
     assert [error.code for error in verdicts.errors] == [Code.CONFLICT]

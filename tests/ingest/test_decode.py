@@ -148,12 +148,12 @@ def test_faults_around_the_events_are_told_by_code_and_pointer(
 def test_however_deep_one_event_is_the_others_are_read(depth: int) -> None:
     nested = b"[" * depth + b'"\\"]"' + b"]" * depth
     deep = GOOD[:-1] + b',"attributes":{"a":' + nested + b"}}"
-    found = read(b'{"events":[' + deep + b"," + GOOD + b"]}")
+    decoded = read(b'{"events":[' + deep + b"," + GOOD + b"]}")
 
-    assert [(str(each.code), each.pointer) for each in found.refusals] == [
+    assert [(str(each.code), each.pointer) for each in decoded.refusals] == [
         ("too_deep", "/events/0/attributes")
     ]
-    assert len(found.arrivals) == 1
+    assert len(decoded.arrivals) == 1
 
 
 def test_a_body_that_only_opens_is_not_json() -> None:
@@ -168,7 +168,7 @@ def test_faults_in_headers_are_told_like_those_of_members(name: str, value: str)
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "mended"),
     [
         (r"\ud800", "\ufffd"),
         (r"\udc00\ud800", "\ufffd\ufffd"),
@@ -179,13 +179,13 @@ def test_faults_in_headers_are_told_like_those_of_members(name: str, value: str)
         (r"\ud83dx", "\ufffdx"),
     ],
 )
-def test_half_a_character_in_a_crash_log_is_replaced(sent: str, kept: str) -> None:
+def test_half_a_character_in_a_crash_log_is_replaced(sent: str, mended: str) -> None:
     event = json.dumps(wire("attempt_ended", outcome="failed", message="HERE"))
     (arrival,) = read(f'{{"events":[{event.replace("HERE", sent)}]}}'.encode()).arrivals
 
     assert (
         arrival.body
-        == batch(wire("attempt_ended", outcome="failed", message=kept)).arrivals[0].body
+        == batch(wire("attempt_ended", outcome="failed", message=mended)).arrivals[0].body
     )
 
 

@@ -7,7 +7,7 @@ from ett_service.ingest.refusals import Code, escape, fault_of
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "pointer"),
+    ("message", "code", "pointer"),
     [
         ("Expected `int`, got `str` - at `$.step`", Code.WRONG_TYPE, "/step"),
         ("Expected `object`, got `array`", Code.WRONG_TYPE, ""),
@@ -27,8 +27,8 @@ from ett_service.ingest.refusals import Code, escape, fault_of
         ("Object missing required field `job`", Code.MISSING_MEMBER, "/job"),
     ],
 )
-def test_a_fault_is_told_by_code_and_pointer(said: str, code: Code, pointer: str) -> None:
-    fault = fault_of(msgspec.ValidationError(said))
+def test_a_fault_is_told_by_code_and_pointer(message: str, code: Code, pointer: str) -> None:
+    fault = fault_of(msgspec.ValidationError(message))
 
     assert (fault.code, fault.pointer) == (code, pointer)
     assert "secret" not in str(fault)

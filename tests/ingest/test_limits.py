@@ -1,4 +1,4 @@
-"""Every limit is where it is said to be, and can be set."""
+"""Every limit is where it is documented, and can be set."""
 
 import json
 

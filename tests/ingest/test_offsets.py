@@ -68,16 +68,16 @@ def test_a_known_event_marks_its_job_only_if_its_clock_moves_the_ledger(
 
 
 def test_what_the_fold_heeds_is_the_same_in_every_order(store: Store, project_id: int) -> None:
-    found = set()
+    offsets = set()
     drawn = (6 * SECOND, SECOND // 2, -SECOND, SECOND)
     for number, order in enumerate(itertools.permutations(drawn)):
         sender = Sender(store, project_id)
         for offset in order:
             sender.send(offset, producer=f"p{number}")
         offset = sender.offsets()[f"p{number}"]
-        found.add(offset if abs(offset) > 2 * SECOND else 0)
+        offsets.add(offset if abs(offset) > 2 * SECOND else 0)
 
-    assert found == {0}
+    assert offsets == {0}
 
 
 def test_each_producer_of_a_batch_has_its_own_offset(sender: Sender) -> None:

@@ -50,7 +50,7 @@ def test_text_that_cannot_be_shown_on_one_line_is_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "mended"),
     [
         ("line 1\nline 2\tx\r\n", "line 1\nline 2\tx\r\n"),
         ("boom\x00", "boom\ufffd"),
@@ -59,9 +59,9 @@ def test_text_that_cannot_be_shown_on_one_line_is_refused(value: str) -> None:
         ("e\u0301 \u202e 😀", "e\u0301 \u202e 😀"),
     ],
 )
-def test_a_crash_log_is_mended_and_keeps_its_lines(sent: str, kept: str) -> None:
-    assert wire_text.log(sent, FRAME) == kept
-    assert wire_text.attributes({"log": [sent]}, FRAME) == {"log": [kept]}
+def test_a_crash_log_is_mended_and_keeps_its_lines(sent: str, mended: str) -> None:
+    assert wire_text.log(sent, FRAME) == mended
+    assert wire_text.attributes({"log": [sent]}, FRAME) == {"log": [mended]}
 
 
 @pytest.mark.parametrize("number", [2**53, -(2**53), 10**30])

@@ -32,34 +32,34 @@ class Receiver:
         self._server.server_close()
 
     def firing(self, name: str, **labels: str) -> list[Alert]:
-        """Return the alerts of a name, with these labels, that it was told fire."""
-        wanted = {"alertname": name, **labels}
+        """Return the firing alerts of a name, with these labels."""
+        expected = {"alertname": name, **labels}
         return [
-            one
-            for one in tuple(self._alerts)
-            if one["status"] == "firing" and wanted.items() <= one["labels"].items()
+            alert
+            for alert in tuple(self._alerts)
+            if alert["status"] == "firing" and expected.items() <= alert["labels"].items()
         ]
 
     def names(self, stack: str) -> set[str]:
-        """Return the name of every alert that it was told of by one Prometheus."""
-        told = (one["labels"] for one in tuple(self._alerts))
-        return {labels["alertname"] for labels in told if labels["stack"] == stack}
+        """Return the name of every alert that one Prometheus sent."""
+        label_sets = (alert["labels"] for alert in tuple(self._alerts))
+        return {labels["alertname"] for labels in label_sets if labels["stack"] == stack}
 
     def hears(self, name: str, patience_s: float, stack: str, **labels: str) -> Alert:
-        """Wait until it is told that an alert fires, and return it."""
-        found: list[Alert] = wait_for(
+        """Wait until an alert fires, and return it."""
+        alerts: list[Alert] = wait_for(
             lambda: self.firing(name, stack=stack, **labels),
             lambda: f"{name} did not fire; {sorted(self.names(stack))} came",
             patience_s=patience_s,
         )
-        return found[0]
+        return alerts[0]
 
 
 def _listening(alerts: list[Alert]) -> type[BaseHTTPRequestHandler]:
     class Listener(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            alerts.extend(told["alerts"])
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            alerts.extend(message["alerts"])
             self.send_response(200)
             self.end_headers()
 
@@ -71,7 +71,7 @@ def _listening(alerts: list[Alert]) -> type[BaseHTTPRequestHandler]:
 
 @dataclass
 class Alertmanager:
-    """One that tells *receiver* of each alert at once."""
+    """One that sends *receiver* each alert at once."""
 
     folder: Path
     receiver: Receiver

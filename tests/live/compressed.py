@@ -22,8 +22,8 @@ _ENDINGS = frozenset({"attempt_ended", "job_ended", "job"})
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An event, and the instant at which it is told, in microseconds since the Unix epoch."""
+class DueEvent:
+    """An event, and the instant at which it is due, in microseconds since the Unix epoch."""
 
     due_us: int
     event: WireEvent
@@ -41,31 +41,33 @@ class Clock:
         """Return when an instant of the fleet comes."""
         return self.here_us + (at_us - self.of_fleet_us) // self.faster
 
-    def moved(self, event: WireEvent) -> Told:
+    def moved(self, event: WireEvent) -> DueEvent:
         """Return the event with its instants mapped."""
         moved = dict(event)
         for name in _INSTANTS:
             if name in event:
                 moved[name] = rfc3339(self.here(instant(event[name])))
-        return Told(self.here(instant(event["at"])), moved)
+        return DueEvent(self.here(instant(event["at"])), moved)
 
 
-def tape(fleet: Fleet, clock: Clock, until_us: int) -> list[Told]:
-    """Return all that the fleet tells, in order, with signs of life of what runs from now on.
+def tape(fleet: Fleet, clock: Clock, until_us: int) -> list[DueEvent]:
+    """Return all events of the fleet, in order, with heartbeats of what runs from now on.
 
-    A trainer tells more often than the demo's does that it lives: without, 60 times faster, it
+    A trainer sends heartbeats more often than the demo's does: without them, 60 times faster, it
     would be taken for lost between two of its saves.
     """
-    told: list[Told] = []
+    events_due: list[DueEvent] = []
     for story in fleet.stories:
-        events = sorted(map(clock.moved, story.events), key=lambda one: one.due_us)
-        told += events
-        told += _signs(story, events, clock.here_us, until_us)
-    return sorted(told, key=lambda one: one.due_us)
+        events = sorted(map(clock.moved, story.events), key=lambda event: event.due_us)
+        events_due += events
+        events_due += _signs(story, events, clock.here_us, until_us)
+    return sorted(events_due, key=lambda event: event.due_us)
 
 
-def _signs(story: Story, events: Sequence[Told], since_us: int, until_us: int) -> Iterator[Told]:
-    instants = [one.due_us for one in events]
+def _signs(
+    story: Story, events: Sequence[DueEvent], since_us: int, until_us: int
+) -> Iterator[DueEvent]:
+    instants = [event.due_us for event in events]
     for at in range(since_us, until_us, _SIGN_EVERY_US):
         before = bisect_right(instants, at)
         if not before:
@@ -77,13 +79,13 @@ def _signs(story: Story, events: Sequence[Told], since_us: int, until_us: int) -
             name: last[name] for name in ("launch", "attempt", "cycle") if name in last
         }
         sign: WireEvent = {"type": "heartbeat", "at": rfc3339(at), "job": story.job.name, **named}
-        yield Told(at, sign)
+        yield DueEvent(at, sign)
 
 
 class Player:
     """Sends a tape in a thread of its own, each event when it is due."""
 
-    def __init__(self, events: Sequence[Told], send: Callable[[list[Any]], object]) -> None:
+    def __init__(self, events: Sequence[DueEvent], send: Callable[[list[Any]], object]) -> None:
         self._events = events
         self._send = send
         self._failed: Exception | None = None
@@ -110,7 +112,7 @@ class Player:
             at = 0
             while at < len(self._events) and not self._is_over.wait(_SEND_EVERY_S):
                 now_us = time.time_ns() // 1000
-                due = [one.event for one in self._events[at:] if one.due_us <= now_us]
+                due = [event.event for event in self._events[at:] if event.due_us <= now_us]
                 if due:
                     self._send(due)
                 at += len(due)

@@ -15,7 +15,7 @@ from tests.builders.servers.ett import Server
 from tests.builders.servers.prometheus import Prometheus
 from tests.live import past, trouble
 from tests.live.alerting import Alert, Alertmanager, Receiver
-from tests.live.compressed import FASTER, Clock, Player, Told, tape
+from tests.live.compressed import FASTER, Clock, DueEvent, Player, tape
 from tests.live.serving import send, serving, settled, shows
 from tests.live.worsened import worsened
 
@@ -40,7 +40,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @dataclass
 class Live:
-    """The fleet that is told: what was before *began_us* at once, then all as it happens.
+    """The fleet as it is sent: what was before *began_us* at once, then all as it happens.
 
     Up to *past_until_us* lie blocks of other jobs of it, in its own time.
     """
@@ -48,17 +48,17 @@ class Live:
     server: Server
     prometheus: Prometheus
     past_until_us: int
-    tape: list[Told]
+    tape: list[DueEvent]
     began_us: int
     ended_us: int
     looked_us: int  #: when Prometheus knew of all of it
 
     def endings(self) -> Iterator[WireEvent]:
         """Return an end for each job that has none."""
-        told = [one.event for one in self.tape if one.due_us <= self.ended_us]
-        over = {event["job"] for event in told if event["type"] == "job_ended"}
+        events = [due.event for due in self.tape if due.due_us <= self.ended_us]
+        over = {event["job"] for event in events if event["type"] == "job_ended"}
         ending = {"type": "job_ended", "at": rfc3339(self.ended_us), "outcome": "completed"}
-        return (ending | {"job": job} for job in {event["job"] for event in told} - over)
+        return (ending | {"job": job} for job in {event["job"] for event in events} - over)
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Troubled:
     is_long: bool
 
     def hears(self, name: str, stack: str, **labels: str) -> Alert:
-        """Wait until who is called is told of an alert, and return it."""
+        """Wait until an alert reaches the receiver, and return it."""
         if not self.is_long and stack == "troubled":
             stack = "waited"
         return self.receiver.hears(name, _PATIENCE_S, stack=stack, **labels)
@@ -79,7 +79,7 @@ class Troubled:
 
 @pytest.fixture(scope="session")
 def is_long(pytestconfig: pytest.Config) -> bool:
-    """Tell whether the tests may take many minutes, as with ``--long``, in ``make live``."""
+    """Return whether the tests may take many minutes, as with ``--long``, in ``make live``."""
     return bool(pytestconfig.getoption("--long"))
 
 
@@ -99,7 +99,9 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         stack.callback(manager.stop)
         manager.start()
         lagging = stack.enter_context(trouble.without_worker(tmp_path_factory.mktemp("lagging")))
-        server = stack.enter_context(trouble.unheard(tmp_path_factory.mktemp("troubled")))
+        server = stack.enter_context(
+            trouble.unreachable_receiver(tmp_path_factory.mktemp("troubled"))
+        )
         watch = trouble.Watch(tmp_path_factory.mktemp("watch"), manager.address, stack)
         watch.begin("without-worker", lagging, FASTER)
         send(server, trouble.before(time.time_ns() // 1000), history=True)
@@ -110,7 +112,7 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         prometheus = watch.begin("troubled", server, FASTER) if is_long else waited
         prometheus.has_scraped()
         tape = list(trouble.tape(time.time_ns() // 1000))
-        player = Player(tape, lambda events: trouble.tell(server, events))
+        player = Player(tape, lambda events: trouble.send_with_refusal(server, events))
         stack.callback(player.stop)
         player.start()
         yield Troubled(receiver, prometheus, lagging, is_long)
@@ -118,7 +120,7 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="session")
 def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """Tell the fleet's last minutes as they happen; the days before lie in blocks."""
+    """Send the fleet's last minutes as they happen; the days before lie in blocks."""
     with ExitStack() as stack:
         _begun.append(stack)
         server = stack.enter_context(serving(tmp_path_factory.mktemp("served")))
@@ -131,12 +133,12 @@ def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) 
         live_s = LIVE_S if is_long else SHORT_S
         ended_us = began_us + live_s * SECOND_US
         from_us = FLEET_ENDS_US - FASTER * live_s * SECOND_US
-        told = tape(fleet, Clock(from_us, began_us), ended_us)
-        send(server, [one.event for one in told if one.due_us <= began_us])
+        events = tape(fleet, Clock(from_us, began_us), ended_us)
+        send(server, [event.event for event in events if event.due_us <= began_us])
         settled(server)
         shows(server, "ett_window_ratio")
         prometheus.start()
-        to_come = [one for one in told if one.due_us > began_us]
+        to_come = [event for event in events if event.due_us > began_us]
         player = Player(to_come, lambda events: send(server, events))
         stack.callback(player.stop)
         player.start()
@@ -145,7 +147,7 @@ def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) 
         for _ in range(2):  # between two scrapes the rules are computed
             prometheus.has_scraped()
         looked_us = time.time_ns() // 1000
-        yield Live(server, prometheus, past_until_us, told, began_us, ended_us, looked_us)
+        yield Live(server, prometheus, past_until_us, events, began_us, ended_us, looked_us)
 
 
 def _make_past(server: Server, prometheus: Prometheus, fleet: Fleet, *, is_long: bool) -> int:

@@ -20,7 +20,7 @@ def read(url: str) -> dict[str, float]:
 
 def of(samples: Mapping[str, float], names: AbstractSet[str]) -> dict[str, float]:
     """Return the samples of these names."""
-    return {one: value for one, value in samples.items() if one.partition("{")[0] in names}
+    return {series: value for series, value in samples.items() if series.partition("{")[0] in names}
 
 
 def counted() -> AbstractSet[str]:
@@ -32,6 +32,6 @@ def counted() -> AbstractSet[str]:
     return names
 
 
-def of_the_fleet() -> AbstractSet[str]:
-    """Return the names of the samples that every replica tells alike."""
+def shared_samples() -> AbstractSet[str]:
+    """Return the names of the samples that are the same on every replica."""
     return counted() | {family.name for family in GAUGES}

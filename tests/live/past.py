@@ -21,7 +21,7 @@ _LEVELS = 4
 
 
 def events(fleet: Fleet, clock: Clock) -> Iterator[WireEvent]:
-    """Yield what the jobs told that had ended by then, under names of their own."""
+    """Yield the events of jobs that had ended by then, under names of their own."""
     for story in fleet.stories:
         if story.ended_at is not None and story.ended_at < clock.of_fleet_us:
             for event in story.events:

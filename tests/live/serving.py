@@ -1,4 +1,4 @@
-"""A real service with its clocks 60 times faster, and what it is told and asked."""
+"""A real service with its clocks 60 times faster, and requests to it."""
 
 import json
 import time
@@ -65,4 +65,4 @@ def settled(server: Server) -> None:
 
 def shows(server: Server, beginning: str) -> None:
     """Wait until the page has a sample that begins so; sums over days come less often."""
-    wait_for(lambda: any(one.startswith(beginning) for one in page.read(server.url)))
+    wait_for(lambda: any(series.startswith(beginning) for series in page.read(server.url)))

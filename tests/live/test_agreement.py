@@ -1,4 +1,4 @@
-"""One number, however it is asked for: the API, the view, a gauge and sums of counters."""
+"""One number, wherever it is read: the API, the view, a gauge and sums of counters."""
 
 import sqlite3
 import time
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 CLUSTER = "quiet"
 JOBS = 60
 
-#: Marks stand on the truth where a job is told whole, after its end.
+#: Marks are exact where a job is sent whole, after its end.
 ETT_OF_COUNTERS = """
   (
       sum by (cohort) (max without (instance, pod)
@@ -43,7 +43,7 @@ FROM ett_v_rollup_hourly WHERE cluster = ? AND NOT excluded GROUP BY model
 
 @pytest.fixture(scope="module")
 def quiet(live: Live, fleet: Fleet) -> Mapping[str, float]:
-    """Tell of jobs that have ended, and return the ETT% of each model as the API has it."""
+    """Send jobs that have ended, and return the ETT% of each model as the API has it."""
     ended = [story for story in fleet.stories if story.ended_at is not None][:JOBS]
     events = [event for story in ended for event in story.events]
     send(live.server, list(_moved(events)))
@@ -64,8 +64,8 @@ def _moved(events: Sequence[WireEvent]) -> Iterator[WireEvent]:
         yield {**clock.moved(event).event, "job": f"{CLUSTER}-{event['job']}", **cluster}
 
 
-def _by_cohort(found: Iterable[Sample]) -> dict[str, float]:
-    return {one.labels["cohort"]: one.value for one in found}
+def _by_cohort(samples: Iterable[Sample]) -> dict[str, float]:
+    return {sample.labels["cohort"]: sample.value for sample in samples}
 
 
 def _gauges(prometheus: Prometheus) -> dict[str, float]:
@@ -75,8 +75,8 @@ def _gauges(prometheus: Prometheus) -> dict[str, float]:
 
 def test_counters_in_promql_say_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
     assert len(quiet) >= 10
-    found = _by_cohort(live.prometheus.query(ETT_OF_COUNTERS.format(cluster=CLUSTER)))
-    assert found == pytest.approx(dict(quiet), rel=0, abs=1e-9)
+    of_counters = _by_cohort(live.prometheus.query(ETT_OF_COUNTERS.format(cluster=CLUSTER)))
+    assert of_counters == pytest.approx(dict(quiet), rel=0, abs=1e-9)
 
 
 def test_the_window_gauge_says_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
@@ -87,6 +87,6 @@ def test_the_window_gauge_says_what_the_api_says(live: Live, quiet: Mapping[str,
 def test_the_view_says_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
     path = live.server.folder / "ett.db"
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as conn:
-        found = dict(conn.execute(ETT_OF_VIEW, (CLUSTER,)).fetchall())
+        of_view = dict(conn.execute(ETT_OF_VIEW, (CLUSTER,)).fetchall())
     conn.close()
-    assert found == pytest.approx(dict(quiet), rel=0, abs=1e-9)
+    assert of_view == pytest.approx(dict(quiet), rel=0, abs=1e-9)

@@ -1,4 +1,4 @@
-"""Each alert is brought about by what a service is told, and arrives at who is called."""
+"""Each alert is brought about by events sent to a service, and arrives at its receiver."""
 
 import re
 import time
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.xdist_group("alerts"), pytest.mark.timeout(1800)]
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
-#: Where each alert is waited for, and the labels that tell what it is about.
+#: Where each alert is waited for, and the labels that say what it is about.
 EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "EttWatchdog": ("troubled", {"severity": "none"}),
     "EttBudgetBurnFast": ("waited", {"severity": "page", "cluster": "troubled"}),
@@ -46,7 +46,7 @@ EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_alert_arrives_with_all_that_who_is_called_needs(troubled: Troubled, name: str) -> None:
     stack, labels = EXPECTED[name]
-    _is_told_well(troubled.hears(name, stack, **labels))
+    _has_good_annotations(troubled.hears(name, stack, **labels))
 
 
 def test_a_server_that_is_gone_is_told_of_and_what_is_well_is_not(troubled: Troubled) -> None:
@@ -54,7 +54,7 @@ def test_a_server_that_is_gone_is_told_of_and_what_is_well_is_not(troubled: Trou
     for name in ("EttAggregationLagging", "EttDetectionStalled"):
         troubled.hears(name, stack)
     troubled.without_worker.stop()
-    _is_told_well(troubled.hears("EttDown", stack))
+    _has_good_annotations(troubled.hears("EttDown", stack))
     assert troubled.receiver.names(stack) == {
         "EttAggregationLagging",
         "EttDetectionStalled",
@@ -83,10 +83,10 @@ def test_each_alert_that_there_is_was_made_to_fire() -> None:
     assert named == {*EXPECTED, "EttDown"}
 
 
-def _is_told_well(alert: Alert) -> None:
+def _has_good_annotations(alert: Alert) -> None:
     name, annotations = alert["labels"]["alertname"], alert["annotations"]
     assert (RUNBOOKS / Path(annotations["runbook_url"]).name).exists()
     assert annotations["runbook_url"].endswith(f"/{name.lower()}.md")
-    for told in (annotations["summary"], annotations["description"], annotations["dashboard_url"]):
-        assert told
-        assert not re.search(r"<no value>|\{\{|NaN|Inf", told), told
+    for text in (annotations["summary"], annotations["description"], annotations["dashboard_url"]):
+        assert text
+        assert not re.search(r"<no value>|\{\{|NaN|Inf", text), text

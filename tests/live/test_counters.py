@@ -21,7 +21,7 @@ _HELD_UP = 6
 
 @dataclass(frozen=True)
 class Quiet:
-    """The fleet after all its jobs have ended: what a page said before and after a restart."""
+    """The fleet after all its jobs have ended: the page before and after a restart."""
 
     live: Live
     before: Mapping[str, float]
@@ -30,7 +30,7 @@ class Quiet:
 
 @pytest.fixture(scope="module")
 def quiet(live: Live) -> Quiet:
-    """End what runs, tell of jobs that ended long ago, and start the server again."""
+    """End what runs, send jobs that ended long ago, and start the server again."""
     send(live.server, list(live.endings()))
     for job in ("judged", "kept-out", "deleted", "moved"):
         send(live.server, failing_job(job, model=job))
@@ -45,7 +45,7 @@ def quiet(live: Live) -> Quiet:
 
 
 def _held_up() -> list[dict[str, object]]:
-    """Tell of a job that begins a save and is never heard to end it."""
+    """Send a job that begins a save and never reports its end."""
     job = "held-up"
     return [
         wire_event("job", 0, job, model=job, cluster="a", gpus=8),
@@ -93,6 +93,6 @@ def test_no_counter_goes_down_though_a_late_fact_takes_time_from_a_phase(quiet: 
     seen = 0
     for name in page.counted():
         resets = prometheus.query(f"resets({name}[{since_s}s])")
-        assert [one for one in resets if one.value] == []
+        assert [sample for sample in resets if sample.value] == []
         seen += len(resets)
     assert seen >= len(_fleets(quiet.after))

@@ -16,23 +16,23 @@ _RATIO = "cluster:ett_effective_per_weighted_seconds:ratio_rate1d"
 
 
 def test_attempts_of_the_past_are_counted_when_they_began(live: Live, fleet: Fleet) -> None:
-    told = list(past.events(fleet, Clock(LIVE_FROM_US, live.past_until_us, faster=1)))
+    events = list(past.events(fleet, Clock(LIVE_FROM_US, live.past_until_us, faster=1)))
     until_s = live.past_until_us // 1_000_000
     for ago_s in (0, 24 * _HOUR_S):
         at_s = (until_s - ago_s) // _HOUR_S * _HOUR_S
         begun = sum(
             event["type"] == "attempt_started" and instant(event["at"]) < at_s * 1_000_000
-            for event in told
+            for event in events
         )
-        [found] = live.prometheus.query(_STARTED, at_s)
+        [sample] = live.prometheus.query(_STARTED, at_s)
         assert begun > 10
         # An attempt begins up to some minutes before it says so.
-        assert begun <= found.value <= begun + 10
+        assert begun <= sample.value <= begun + 10
 
 
 @pytest.mark.long
 def test_rules_know_the_past_once_they_were_computed_for_it(live: Live) -> None:
     at_s = live.past_until_us // 1_000_000 // 900 * 900 - 24 * _HOUR_S
-    found = live.prometheus.query(_RATIO, at_s)
-    assert {one.labels["cluster"] for one in found} == {"alder", "birch", "cedar"}
-    assert all(0.5 < one.value < 1 for one in found)
+    samples = live.prometheus.query(_RATIO, at_s)
+    assert {sample.labels["cluster"] for sample in samples} == {"alder", "birch", "cedar"}
+    assert all(0.5 < sample.value < 1 for sample in samples)

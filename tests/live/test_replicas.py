@@ -1,4 +1,4 @@
-"""Two replicas on one PostgreSQL tell the same of the fleet."""
+"""Two replicas on one PostgreSQL report the same of the fleet."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ def replicas(
 
 
 def _fleets(server: Server) -> Mapping[str, float]:
-    return page.of(page.read(server.url), page.of_the_fleet())
+    return page.of(page.read(server.url), page.shared_samples())
 
 
 def test_two_replicas_tell_the_same_of_the_fleet_while_it_moves(

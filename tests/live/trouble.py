@@ -1,4 +1,4 @@
-"""A service with its troubles: what each alert is to fire on, told to it through ingest."""
+"""A service with its troubles: what each alert is to fire on, sent through ingest."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from ett_service.metrics.rules.rule import Links, Objective, Scale
 from tests.builders.servers.ett import Server
 from tests.builders.servers.programs import free_port
 from tests.builders.servers.prometheus import SCRAPE_JOB, Prometheus, backfill
-from tests.live.compressed import FASTER, Told
+from tests.live.compressed import FASTER, DueEvent
 from tests.live.serving import send, serving, settled, shows
 
 CLUSTER = "troubled"
@@ -54,7 +54,7 @@ class Watch:
 
 
 @contextmanager
-def unheard(folder: Path) -> Iterator[Server]:
+def unreachable_receiver(folder: Path) -> Iterator[Server]:
     """Serve a fleet in which regressions are found, and a receiver that nothing reaches."""
     pager = {"name": "pager", "url": f"http://127.0.0.1:{free_port()}/"}
     with serving(
@@ -72,8 +72,8 @@ def without_worker(folder: Path) -> Iterator[Server]:
 
     Regressions were looked for at the beginning of the century.
     """
-    asked = {"every_seconds": 1e9, "settle_seconds": 1}
-    with serving(folder, ETT_DETECTION=json.dumps(asked)) as server:
+    detection = {"every_seconds": 1e9, "settle_seconds": 1}
+    with serving(folder, ETT_DETECTION=json.dumps(detection)) as server:
         send(server, _preempted("before all", _CENTURY_US), history=True)
         settled(server)
         shows(server, "ett_detection_last_run_timestamp_seconds")
@@ -85,17 +85,17 @@ def without_worker(folder: Path) -> Iterator[Server]:
 
 def rules(folder: Path, scale: int) -> list[Path]:
     """Write the rules for a clock *scale* times faster, and return where they lie."""
-    told = files(Objective(), Links(), Scale(scale))
+    texts = files(Objective(), Links(), Scale(scale))
     written = []
     for name in ("recording.yaml", "alerts.yaml"):
         path = folder / name
-        path.write_text(told[name])
+        path.write_text(texts[name])
         written.append(path)
     return written
 
 
 def before(now_us: int) -> list[WireEvent]:
-    """Tell of jobs that came out of their launcher in a second: what a stuck one is held to."""
+    """Return jobs that left their launcher after a second: what a stuck one is held to."""
     return [
         event
         for number in range(20)
@@ -103,22 +103,22 @@ def before(now_us: int) -> list[WireEvent]:
     ]
 
 
-def tape(now_us: int) -> Iterator[Told]:
-    """Yield what is told from now on, second by second.
+def tape(now_us: int) -> Iterator[DueEvent]:
+    """Yield what is sent from now on, second by second.
 
     A job a second spends ten minutes on broken hardware and is preempted; another stays in its
-    launcher and says that it lives; a third, of a cohort of its own, tells of a loop once.
+    launcher and says that it lives; a third, of a cohort of its own, reports a loop once.
     """
     stuck = _started("stuck", now_us - 20 * SECOND_US, "llm", "launcher_init")
     mute = _trained("mute", now_us - SECOND_US, "mute")
-    yield from (Told(now_us, event) for event in [*stuck, *mute])
+    yield from (DueEvent(now_us, event) for event in [*stuck, *mute])
     for second in range(LASTS_S):
         at = now_us + second * SECOND_US
         sign = {"type": "heartbeat", "at": rfc3339(at), "job": "stuck", "attempt": 0}
-        yield from (Told(at, event) for event in [sign, *_preempted(f"wasted-{second}", at)])
+        yield from (DueEvent(at, event) for event in [sign, *_preempted(f"wasted-{second}", at)])
 
 
-def tell(server: Server, events: list[WireEvent]) -> None:
+def send_with_refusal(server: Server, events: list[WireEvent]) -> None:
     """Send events, and one that no server may take."""
     send(server, events)
     answer = server.send([{"type": "no such type", "job": "stuck", "at": rfc3339(0)}])
@@ -149,7 +149,7 @@ def _preempted(job: str, at_us: int) -> list[WireEvent]:
 def _make_quiet_week(prometheus: Prometheus, scale: int, now_s: float) -> None:
     """Make blocks of a week, *scale* times shorter, in which no attempt was preempted.
 
-    What is many failures is told by the week before.
+    How many failures are many depends on the week before.
     """
     labels = f'cluster="{CLUSTER}",origin="preemption",cause="preemption",job="{SCRAPE_JOB}"'
     week_s, day_s = 7 * 86_400 // scale, 86_400 // scale

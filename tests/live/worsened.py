@@ -16,15 +16,15 @@ _SLOWER = 2.5
 
 
 def worsened(now_us: int) -> list[WireEvent]:
-    """Tell of the jobs that ended before *now_us*; the same ones whenever that is."""
+    """Return the events of jobs that ended before *now_us*; the same ones whenever that is."""
     chance = Random(5)
-    told: list[WireEvent] = []
+    events: list[WireEvent] = []
     for days in range(_DAYS, 0, -1):
         for number in range(_JOBS_A_DAY):
             at_us = now_us - days * DAY_US + number * DAY_US // _JOBS_A_DAY
             factor = _SLOWER if days <= SLOW_DAYS else 1.0
-            told += _job(f"worn-{days}-{number}", at_us, round(chance.gauss(90, 9) * factor))
-    return told
+            events += _job(f"worn-{days}-{number}", at_us, round(chance.gauss(90, 9) * factor))
+    return events
 
 
 def _job(job: str, at_us: int, init_s: int) -> Iterator[WireEvent]:

@@ -1,4 +1,4 @@
-"""Told events, published, and the page of metrics read back."""
+"""Events sent and published, and the page of metrics read back."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -18,17 +18,17 @@ from ett_service.worker.metrics import MetricsThread
 from tests.builders.clock import RECEIVED_AT
 from tests.builders.metrics import Page, parsed
 
-Tell = Callable[..., None]
+Ingest = Callable[..., None]
 Scrape = Callable[[], Page]
 
 _JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
-def tell(store: Store, project_id: int) -> Tell:
+def ingest(store: Store, project_id: int) -> Ingest:
     """Return a function that takes wire events in, and publishes what the ledgers then say."""
 
-    def told(
+    def publish(
         events: Sequence[dict[str, Any]], *, now_us: int = RECEIVED_AT, history: bool = False
     ) -> None:
         body = json.dumps({"events": events, "history": history}).encode()
@@ -40,7 +40,7 @@ def tell(store: Store, project_id: int) -> Tell:
             pass
         MetricsThread(store, lambda: now_us).publish()
 
-    return told
+    return publish
 
 
 @pytest.fixture

@@ -37,27 +37,27 @@ def read(past: Past, scope: Scope) -> Series:
     """
     lines = "".join(past.text(scope)).splitlines(keepends=True)
     assert lines[-1] == END
-    found = defaultdict(list)
+    series = defaultdict(list)
     for at in sorted({at for line in lines if (at := _at(line))}, key=int):
         page = "".join(line for line in lines if _at(line) in (None, at))
         for family in families(page, TextFormat.OPENMETRICS):
             for sample in family.samples:
                 assert sample.timestamp is not None
                 labels = frozenset(sample.labels.items())
-                found[sample.name, labels].append((float(sample.timestamp), sample.value))
-    return found
+                series[sample.name, labels].append((float(sample.timestamp), sample.value))
+    return series
 
 
 def _at(line: str) -> str | None:
     return None if line.startswith("#") else line.rpartition(" ")[2]
 
 
-def one(series: Series, name: str, **labels: str) -> list[tuple[int, float]]:
+def points_of(series: Series, name: str, **labels: str) -> list[tuple[int, float]]:
     """Return the points of the only series that is so called, in hours after noon."""
     (points,) = [
         points
-        for (found, own), points in series.items()
-        if found == name and labels.items() <= dict(own).items()
+        for (family, own), points in series.items()
+        if family == name and labels.items() <= dict(own).items()
     ]
     return [(round((at * SECOND_US - NOON) / HOUR_US), value) for at, value in points]
 
@@ -77,24 +77,24 @@ def past() -> Past:
         f"{STARTS}#us": {hour(1): 4 * SECOND_US},
         "failures:infra/network": {hour(3): 1},
     }
-    made = Past()
-    made.add(("a", 'llm "7b"'), of_llm)
-    made.add(("a", "recsys"), {TRAINED: {hour(3): 60 * SECOND_US}})
-    return made
+    past = Past()
+    past.add(("a", 'llm "7b"'), of_llm)
+    past.add(("a", "recsys"), {TRAINED: {hour(3): 60 * SECOND_US}})
+    return past
 
 
 def test_a_series_begins_at_0_one_step_before_anything_of_its_cohort(past: Past) -> None:
     series = read(past, whole())
 
-    trained = one(series, "ett_phase_seconds_total", cohort='llm "7b"', phase="train_loop")
+    trained = points_of(series, "ett_phase_seconds_total", cohort='llm "7b"', phase="train_loop")
     assert trained == [(0, 0), (1, 1800), (2, 1800), (3, 1810.000001), (4, 1810.000001)]
-    shutdown = one(series, "ett_phase_seconds_total", cohort="recsys", phase="shutdown")
+    shutdown = points_of(series, "ett_phase_seconds_total", cohort="recsys", phase="shutdown")
     assert shutdown == [(2, 0), (3, 0), (4, 0)]
 
 
 def test_what_a_cluster_counts_for_all_its_cohorts_is_one_series(past: Past) -> None:
     past.add(("a", "recsys"), {"failures:infra/network": {hour(3): 2}})
-    failed = one(read(past, whole()), "ett_failures_total", origin="infra", cause="network")
+    failed = points_of(read(past, whole()), "ett_failures_total", origin="infra", cause="network")
 
     assert failed == [(2, 0), (3, 3), (4, 3)]
 
@@ -103,12 +103,12 @@ def test_buckets_add_up_to_the_count(past: Past) -> None:
     series = read(past, whole())
 
     started = {"cluster": "a", "cohort": 'llm "7b"'}
-    below = one(series, "ett_time_to_start_seconds_bucket", **started, le="2.0")
-    above = one(series, "ett_time_to_start_seconds_bucket", **started, le="5.0")
+    below = points_of(series, "ett_time_to_start_seconds_bucket", **started, le="2.0")
+    above = points_of(series, "ett_time_to_start_seconds_bucket", **started, le="5.0")
     assert {value for _, value in below} == {0}
     assert above == [(0, 0), (1, 1), (2, 1), (3, 1), (4, 1)]
-    assert one(series, "ett_time_to_start_seconds_count", **started) == above
-    assert one(series, "ett_time_to_start_seconds_sum", **started)[-1] == (4, 4.0)
+    assert points_of(series, "ett_time_to_start_seconds_count", **started) == above
+    assert points_of(series, "ett_time_to_start_seconds_sum", **started)[-1] == (4, 4.0)
     bounds = {dict(own).get("le") for name, own in series if name == f"ett_{STARTS}_bucket"}
     assert len(bounds) == len(DURATION_BOUNDS_US) + 1
 
@@ -118,17 +118,17 @@ def test_the_last_sample_may_lie_between_two_steps(past: Past) -> None:
     past.add(("a", "recsys"), {TRAINED: {half.last_at: 5 * SECOND_US}})
     series = read(past, Scope(half, -NEVER, {}))
 
-    found = series[
+    points = series[
         "ett_phase_seconds_total",
         frozenset({"cluster": "a", "cohort": "recsys", "phase": "train_loop"}.items()),
     ]
-    assert found[-2:] == [(hour(3) / SECOND_US, 60), (half.last_at / SECOND_US, 65)]
+    assert points[-2:] == [(hour(3) / SECOND_US, 60), (half.last_at / SECOND_US, 65)]
 
 
 def test_a_later_beginning_leaves_samples_out_and_their_sums_as_they_were(past: Past) -> None:
     late = read(past, Scope(HOURS, hour(2), {}))
 
-    trained = one(late, "ett_phase_seconds_total", cohort='llm "7b"', phase="train_loop")
+    trained = points_of(late, "ett_phase_seconds_total", cohort='llm "7b"', phase="train_loop")
     assert trained == [(2, 1800), (3, 1810.000001), (4, 1810.000001)]
 
 
@@ -144,7 +144,7 @@ def test_the_clusters_and_cohorts_with_most_gpu_time_keep_their_names(past: Past
     }
     assert shown == {("a", 'llm "7b"'), ("a", "other"), ("other", "other")}
     folded = {"cluster": "a", "cohort": "other", "phase": "train_loop"}
-    assert one(series, "ett_phase_seconds_total", **folded)[-1] == (4, 60)
+    assert points_of(series, "ett_phase_seconds_total", **folded)[-1] == (4, 60)
 
 
 def test_what_the_live_page_shows_keeps_its_name_first(past: Past) -> None:

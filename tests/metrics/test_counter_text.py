@@ -27,7 +27,7 @@ def _written(
     return parsed(text, form), left_out
 
 
-def _said(page: Page, name: str, **labels: str) -> float:
+def _value(page: Page, name: str, **labels: str) -> float:
     return page[name][labelled(cluster="a", **labels)]
 
 
@@ -47,19 +47,19 @@ def test_seconds_are_divided_and_counts_are_not() -> None:
         "attempts_started:first": 3,
     }
     page, _ = _written(published({A: marks}))
-    assert _said(page, "ett_phase_seconds_total", cohort="llm", phase="train_loop") == 1.500001
+    assert _value(page, "ett_phase_seconds_total", cohort="llm", phase="train_loop") == 1.500001
     weighted = {"cohort": "llm", "phase": "train_loop", "held": "true"}
-    assert _said(page, "ett_phase_weighted_seconds_total", **weighted) == 12.000008
-    assert _said(page, "ett_attempts_started_total", cohort="llm", start="first") == 3
+    assert _value(page, "ett_phase_weighted_seconds_total", **weighted) == 12.000008
+    assert _value(page, "ett_attempts_started_total", cohort="llm", start="first") == 3
 
 
 def test_what_nobody_knew_beforehand_is_shown_too() -> None:
     marks = {"failures:user/network": 2, "phase_duration_seconds:evaluation#0": 1}
     page, left_out = _written(published({("a", ""): marks}))
     assert left_out == 0
-    assert _said(page, "ett_failures_total", origin="user", cause="network") == 2
-    assert _said(page, "ett_failures_total", origin="infra", cause="network") == 0
-    assert _said(page, "ett_phase_duration_seconds_count", phase="evaluation") == 1
+    assert _value(page, "ett_failures_total", origin="user", cause="network") == 2
+    assert _value(page, "ett_failures_total", origin="infra", cause="network") == 0
+    assert _value(page, "ett_phase_duration_seconds_count", phase="evaluation") == 1
 
 
 def test_buckets_are_cumulative_and_the_last_is_the_count() -> None:
@@ -72,8 +72,8 @@ def test_buckets_are_cumulative_and_the_last_is_the_count() -> None:
     }
     assert list(inside)[:3] == ["1.0", "2.0", "5.0"]
     assert [inside[le] for le in ("1.0", "30.0", "60.0", "14400.0", "+Inf")] == [2, 2, 5, 5, 6]
-    assert _said(page, "ett_time_to_start_seconds_count", cohort="llm") == 6
-    assert _said(page, "ett_time_to_start_seconds_sum", cohort="llm") == 7
+    assert _value(page, "ett_time_to_start_seconds_count", cohort="llm") == 6
+    assert _value(page, "ett_time_to_start_seconds_sum", cohort="llm") == 7
 
 
 def test_exemplars_stand_behind_buckets_in_openmetrics_alone() -> None:
@@ -142,7 +142,7 @@ def test_a_mark_that_cannot_be_shown_is_left_out_and_counted(
     for _ in range(2):  # with nothing known, and with what the first time left behind
         text, left_out = writer.write(published({**good, labels: odd}))
         page = parsed(text, form)
-        assert _said(page, "ett_phase_seconds_total", cohort="good", phase="train_loop") == 2
+        assert _value(page, "ett_phase_seconds_total", cohort="good", phase="train_loop") == 2
         assert left_out == 1
 
 

@@ -23,23 +23,23 @@ def test_every_family_is_documented_with_its_kind_and_labels_and_no_other_is() -
 
 
 def test_what_the_library_adds_is_documented() -> None:
-    told = PAGE.read_text()
-    assert [name for name in OF_THE_LIBRARY if f"`{name}`" not in told] == []
+    page = PAGE.read_text()
+    assert [name for name in OF_THE_LIBRARY if f"`{name}`" not in page] == []
 
 
 def test_bounds_of_buckets_are_the_documented_ones() -> None:
-    told = " ".join(PAGE.read_text().split())
+    page = " ".join(PAGE.read_text().split())
     for bounds_us in {family.bounds_us for family in COUNTERS if family.bounds_us}:
         *most, last = (f"{bound_us / 1_000_000:g}" for bound_us in bounds_us)
-        assert f"{', '.join(most)} and {last} s" in told
+        assert f"{', '.join(most)} and {last} s" in page
 
 
 def test_what_queries_take_from_rules_is_recorded() -> None:
     recorded = re.findall(r"record: (\S+)", RULES.read_text())
     queries = "".join(_QUERY.findall(PAGE.read_text()))
-    asked = set(re.findall(r"\w+:\w+:\w+", queries))
-    assert asked
-    assert asked - set(recorded) == set()
+    recorded_names = set(re.findall(r"\w+:\w+:\w+", queries))
+    assert recorded_names
+    assert recorded_names - set(recorded) == set()
 
 
 def test_queries_are_good_promql(tmp_path: Path) -> None:

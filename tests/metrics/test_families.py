@@ -42,7 +42,9 @@ def _sampled(family: Family, form: TextFormat) -> str:
     return f"{head(family, form)}{family.name}{shown} 1\n"
 
 
-@pytest.mark.parametrize("name", [one.name for one in EVERY if one.kind is not Kind.HISTOGRAM])
+@pytest.mark.parametrize(
+    "name", [family.name for family in EVERY if family.kind is not Kind.HISTOGRAM]
+)
 def test_names_kinds_and_units_are_as_openmetrics_asks(name: str) -> None:
     (read,) = families(_sampled(BY_NAME[name], TextFormat.OPENMETRICS), TextFormat.OPENMETRICS)
     assert read.type == BY_NAME[name].kind
@@ -50,6 +52,6 @@ def test_names_kinds_and_units_are_as_openmetrics_asks(name: str) -> None:
 
 
 def test_promtool_finds_nothing_to_say_about_names_and_texts() -> None:
-    simple = (one for one in EVERY if one.kind is not Kind.HISTOGRAM)
+    simple = (family for family in EVERY if family.kind is not Kind.HISTOGRAM)
     page = "".join(_sampled(family, TextFormat.PLAIN) for family in simple)
     assert lint(page.encode()) == ""

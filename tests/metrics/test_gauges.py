@@ -26,10 +26,10 @@ def put(store: Store, into: Table, **values: object) -> None:
     store.write(lambda conn: conn.execute(insert(into).values(filled | values)).rowcount)
 
 
-def found(store: Store, project_id: int, ident: str, **values: object) -> None:
+def put_regression(store: Store, project_id: int, ident: str, **values: object) -> None:
     cohort = values.pop("cohort", {"cluster": "a", "model": "llm-70b"})
     assert isinstance(cohort, Mapping)
-    known: dict[str, object] = {
+    columns: dict[str, object] = {
         "project_id": project_id,
         "id": ident,
         "metric": "phase_seconds",
@@ -43,7 +43,7 @@ def found(store: Store, project_id: int, ident: str, **values: object) -> None:
         "finding": json.dumps({"impact": {"gpu_hours_per_week": 2.0}}),
         "attribution": "{}",
     }
-    put(store, regression, **known | values)
+    put(store, regression, **columns | values)
 
 
 def gauges(store: Store, now_us: int = NOON + 30 * MINUTE) -> Gauges:
@@ -54,22 +54,24 @@ def gauges(store: Store, now_us: int = NOON + 30 * MINUTE) -> Gauges:
 def test_what_fires_is_told_by_cohort_phase_and_severity_with_what_it_costs(
     store: Store, project_id: int
 ) -> None:
-    found(store, project_id, "one")
-    found(store, project_id, "whole", cohort={})
-    found(store, project_id, "folded", cohort={"cluster": "b", "model": "tiny"}, severity="low")
-    found(store, project_id, "better", verdict="improvement")
-    found(store, project_id, "soon", state="pending", firing_us=None)
+    put_regression(store, project_id, "one")
+    put_regression(store, project_id, "whole", cohort={})
+    put_regression(
+        store, project_id, "folded", cohort={"cluster": "b", "model": "tiny"}, severity="low"
+    )
+    put_regression(store, project_id, "better", verdict="improvement")
+    put_regression(store, project_id, "soon", state="pending", firing_us=None)
 
-    told = gauges(store)
+    samples = gauges(store)
 
     of_compile = ("pt2_compile", "phase_seconds")
-    assert dict(told["ett_regression_active"]) == {
+    assert dict(samples["ett_regression_active"]) == {
         ("a", "llm-70b", *of_compile, "high"): 1,
         (ALL, ALL, *of_compile, "high"): 1,
         ("other", "other", *of_compile, "low"): 1,
     }
-    assert dict(told["ett_regression_lost_gpu_seconds"])["a", "llm-70b", *of_compile] == 7200
-    assert dict(told["ett_regressions"]) == {
+    assert dict(samples["ett_regression_lost_gpu_seconds"])["a", "llm-70b", *of_compile] == 7200
+    assert dict(samples["ett_regressions"]) == {
         ("firing", "regression"): 3,
         ("firing", "improvement"): 1,
         ("pending", "regression"): 1,
@@ -79,7 +81,7 @@ def test_what_fires_is_told_by_cohort_phase_and_severity_with_what_it_costs(
 def test_unknown_accelerators_cost_nothing_that_could_be_told(
     store: Store, project_id: int
 ) -> None:
-    found(store, project_id, "one", finding='{"impact": {"gpu_hours_per_week": null}}')
+    put_regression(store, project_id, "one", finding='{"impact": {"gpu_hours_per_week": null}}')
 
     assert gauges(store)["ett_regression_lost_gpu_seconds"] == []
 
@@ -91,7 +93,9 @@ def test_precision_is_what_people_found_real_of_what_they_judged_in_90_days(
     for number, (triage, days) in enumerate(
         (("real", 1), ("real", 2), ("real", 3), ("noise", 4), ("expected", 5), ("noise", 100))
     ):
-        found(store, project_id, str(number), triage=triage, triage_us=NOON - days * DAY_US)
+        put_regression(
+            store, project_id, str(number), triage=triage, triage_us=NOON - days * DAY_US
+        )
 
     assert gauges(store)["ett_regression_precision_ratio"] == [((), 0.75)]
 
@@ -111,20 +115,22 @@ def test_clocks_are_held_to_what_the_settings_ask_for_while_they_run_too(
     resolved_us: int | None,
     breached: dict[str, int],
 ) -> None:
-    found(store, project_id, "one", acknowledged_us=acknowledged_us, resolved_us=resolved_us)
+    put_regression(
+        store, project_id, "one", acknowledged_us=acknowledged_us, resolved_us=resolved_us
+    )
 
-    told = gauges(store, NOON + 2 * DAY_US)
+    samples = gauges(store, NOON + 2 * DAY_US)
 
-    assert dict(told["ett_regression_sla_breached"]) == {(k,): v for k, v in breached.items()}
-    assert told["ett_regression_detect_seconds"] == [((), 3 * 86400)]
-    assert told["ett_regression_resolve_seconds"] == ([((), 3600)] if resolved_us else [])
+    assert dict(samples["ett_regression_sla_breached"]) == {(k,): v for k, v in breached.items()}
+    assert samples["ett_regression_detect_seconds"] == [((), 3 * 86400)]
+    assert samples["ett_regression_resolve_seconds"] == ([((), 3600)] if resolved_us else [])
 
 
 def test_what_was_found_of_the_past_is_late_only_from_when_that_was_written(
     store: Store, project_id: int
 ) -> None:
     now_us = NOON + 10 * DAY_US
-    found(store, project_id, "one")
+    put_regression(store, project_id, "one")
     put(store, detection_run, project_id=project_id, at_us=NOON, made_us=now_us - HOUR // 2)
 
     assert dict(gauges(store, now_us)["ett_regression_sla_breached"]) == {
@@ -141,10 +147,10 @@ def test_the_project_that_is_furthest_behind_tells_how_far_the_search_is(
     for at_us, series in ((NOON - DAY_US, 5), (NOON, 7)):
         put(store, detection_run, project_id=project_id, at_us=at_us, took_us=10**6, series=series)
 
-    told = gauges(store)
+    samples = gauges(store)
 
-    assert told["ett_detection_last_run_timestamp_seconds"] == [((), NOON / 10**6)]
-    assert (told["ett_detection_duration_seconds"], told["ett_detection_series"]) == (
+    assert samples["ett_detection_last_run_timestamp_seconds"] == [((), NOON / 10**6)]
+    assert (samples["ett_detection_duration_seconds"], samples["ett_detection_series"]) == (
         [((), 1)],
         [((), 7)],
     )
@@ -163,9 +169,12 @@ def test_deliveries_are_told_by_receiver_and_result(store: Store, project_id: in
     put(store, delivery, id="d", project_id=project_id, receiver="pager", made_us=NOON)
     put(store, receiver_health, name="pager", disabled_us=NOON)
 
-    told = gauges(store)
+    samples = gauges(store)
 
-    assert dict(told["ett_webhook_recent_deliveries"]) == {("chat", "sent"): 2, ("chat", "dead"): 1}
-    assert dict(told["ett_webhook_waiting"]) == {("chat",): 0, ("pager",): 1}
-    assert told["ett_webhook_oldest_waiting_timestamp_seconds"] == [(("pager",), NOON / 10**6)]
-    assert told["ett_webhook_disabled_receivers"] == [((), 1)]
+    assert dict(samples["ett_webhook_recent_deliveries"]) == {
+        ("chat", "sent"): 2,
+        ("chat", "dead"): 1,
+    }
+    assert dict(samples["ett_webhook_waiting"]) == {("chat",): 0, ("pager",): 1}
+    assert samples["ett_webhook_oldest_waiting_timestamp_seconds"] == [(("pager",), NOON / 10**6)]
+    assert samples["ett_webhook_disabled_receivers"] == [((), 1)]

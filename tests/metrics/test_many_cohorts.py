@@ -24,11 +24,11 @@ def _add_jobs(conn: Connection, project_id: int, cohorts: int) -> None:
     """Add a job of one second in each cohort, as if its ledger had just been written."""
     keys = [{"project_id": project_id, "job": f"job-{number}"} for number in range(cohorts)]
     conn.execute(job.insert(), [{**key, "received_us": RECEIVED_AT} for key in keys])
-    said = {"said": '{"attempts_started:first":1,"phase_seconds:train_loop":1000000}',
+    sums = {"said": '{"attempts_started:first":1,"phase_seconds:train_loop":1000000}',
             "seen": "{}", "open_since": "{}", "heard": "[]", "heard_us": None, "running": 0,
             "kept_out": False, "counted": "{}", "fresh": 1}  # fmt: skip
     rows = (
-        {**key, **said, "ident": f"{number:016x}", "cluster": f"cluster-{number % CLUSTERS}",
+        {**key, **sums, "ident": f"{number:016x}", "cluster": f"cluster-{number % CLUSTERS}",
          "cohort": f"cohort-{number}"}
         for number, key in enumerate(keys)
     )  # fmt: skip

@@ -17,12 +17,12 @@ WHOLE = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @pytest.mark.parametrize("form", TextFormat)
-@given(told=st.dictionaries(st.tuples(WHOLE, WHOLE), st.floats(allow_nan=False)))
+@given(values=st.dictionaries(st.tuples(WHOLE, WHOLE), st.floats(allow_nan=False)))
 def test_any_label_and_value_is_read_back_as_it_was_told(
-    form: TextFormat, told: dict[tuple[str, str], float]
+    form: TextFormat, values: dict[tuple[str, str], float]
 ) -> None:
-    text, left_out = GaugesWriter(form).write({RUNNING: list(told.items())})
-    expected = {labelled(cluster=a, cohort=b): value for (a, b), value in told.items()}
+    text, left_out = GaugesWriter(form).write({RUNNING: list(values.items())})
+    expected = {labelled(cluster=a, cohort=b): value for (a, b), value in values.items()}
     assert parsed(text, form).get(RUNNING, {}) == expected
     assert left_out == 0
 

@@ -28,8 +28,8 @@ def test_a_page_on_which_every_counter_moved_takes_half_as_long_at_most(store: S
         theirs.append(_cpu_s(lambda: generate_latest(library)))  # type: ignore[no-untyped-call]
     engine.dispose()
 
-    found = series(part.read(TextFormat.OPENMETRICS).text)
-    assert found == series(generate_latest(library)) > 24_000  # type: ignore[no-untyped-call]
+    read_back = series(part.read(TextFormat.OPENMETRICS).text)
+    assert read_back == series(generate_latest(library)) > 24_000  # type: ignore[no-untyped-call]
     assert min(theirs) / min(ours[1:]) > LEAST
 
 

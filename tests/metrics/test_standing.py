@@ -27,7 +27,7 @@ SHOWN = ShownLabels(frozenset({"a"}), frozenset({"llm-70b", "vit"}))
 
 
 @pytest.fixture
-def told_service(service: Service) -> Service:
+def filled_service(service: Service) -> Service:
     """Two cohorts of one cluster, the larger one with prices known."""
     service.ingest(failing_job(hardware="H100"))
     service.ingest(failing_job("small", model="vit", gpus=1, hardware="H100"))
@@ -40,18 +40,18 @@ def windows(service: Service, shown: ShownLabels = SHOWN, economy: Economy = ECO
         return fleet_gauges.windows(conn, shown, GaugeOptions(economy), service.clock.now_us)
 
 
-def current(service: Service, **asked: Any) -> Gauges:
+def current(service: Service, **options: Any) -> Gauges:
     with service.store.reading() as conn:
         before = counters.read(conn)
         return fleet_gauges.current(
-            conn, SHOWN, GaugeOptions(**asked), service.clock.now_us, before
+            conn, SHOWN, GaugeOptions(**options), service.clock.now_us, before
         )
 
 
-def test_the_ratio_of_a_cohort_is_that_of_the_api(told_service: Service) -> None:
-    ratios = dict(windows(told_service)["ett_window_ratio"])
+def test_the_ratio_of_a_cohort_is_that_of_the_api(filled_service: Service) -> None:
+    ratios = dict(windows(filled_service)["ett_window_ratio"])
 
-    with told_service.store.reading() as conn:
+    with filled_service.store.reading() as conn:
         window = Window(NOON + 2 * HOUR - 7 * DAY_US, NOON + 2 * HOUR)
         groups = summary.summary(conn, Scope(group_by=("model",)), window, ECONOMY).groups
     for group in groups:
@@ -61,13 +61,13 @@ def test_the_ratio_of_a_cohort_is_that_of_the_api(told_service: Service) -> None
     assert len(ratios) == 2 * len(groups) * len(fleet_gauges.WINDOWS)
 
 
-def test_cohorts_that_are_not_shown_are_added_up(told_service: Service) -> None:
-    ratios = windows(told_service, ShownLabels(frozenset({"a"}), frozenset()))["ett_window_ratio"]
+def test_cohorts_that_are_not_shown_are_added_up(filled_service: Service) -> None:
+    ratios = windows(filled_service, ShownLabels(frozenset({"a"}), frozenset()))["ett_window_ratio"]
     assert {labels[:2] for labels, _ in ratios} == {("a", "other")}
 
 
-def test_gpu_time_costs_what_the_prices_say(told_service: Service) -> None:
-    gauges = windows(told_service)
+def test_gpu_time_costs_what_the_prices_say(filled_service: Service) -> None:
+    gauges = windows(filled_service)
     hours = {
         labels: us / 3600 for labels, us in gauges["ett_window_gpu_seconds"] if labels[1] == "1d"
     }
@@ -80,18 +80,18 @@ def test_gpu_time_costs_what_the_prices_say(told_service: Service) -> None:
     assert gauges["ett_gpu_hour_price"] == [(("H100", "USD"), 2.0)]
 
 
-def test_without_a_price_nothing_costs_nothing(told_service: Service) -> None:
-    assert "ett_window_cost" not in windows(told_service, economy=Economy())
+def test_without_a_price_nothing_costs_nothing(filled_service: Service) -> None:
+    assert "ett_window_cost" not in windows(filled_service, economy=Economy())
 
 
-def test_targets_are_told_for_clusters_and_cohorts(told_service: Service) -> None:
-    gauges = windows(told_service)
+def test_targets_are_told_for_clusters_and_cohorts(filled_service: Service) -> None:
+    gauges = windows(filled_service)
     assert gauges["ett_target_ratio"] == [(("a",), 0.9)]
     assert dict(gauges["ett_cohort_target_ratio"]) == {("a", "llm-70b"): 0.8, ("a", "vit"): 0.9}
 
 
-def test_percentiles_are_of_the_attempts_that_left_the_phase(told_service: Service) -> None:
-    p99 = dict(windows(told_service)["ett_phase_p99_seconds"])
+def test_percentiles_are_of_the_attempts_that_left_the_phase(filled_service: Service) -> None:
+    p99 = dict(windows(filled_service)["ett_phase_p99_seconds"])
     assert p99["a", "launcher_init"] == pytest.approx(300, rel=0.02)
     assert p99["a", "pt2_compile"] == pytest.approx(120, rel=0.02)
 
@@ -145,8 +145,8 @@ def test_the_watermark_is_when_the_oldest_waiting_fact_came_in(service: Service)
     assert watermark == [((), service.clock.now_us / 1e6)]
 
 
-def test_the_weight_of_a_word_is_its_gpu_time(told_service: Service) -> None:
-    with told_service.store.reading() as conn:
-        weights = fleet_gauges.weights(conn, told_service.clock.now_us)
+def test_the_weight_of_a_word_is_its_gpu_time(filled_service: Service) -> None:
+    with filled_service.store.reading() as conn:
+        weights = fleet_gauges.weights(conn, filled_service.clock.now_us)
     assert weights[counter_labels.COHORT].keys() == {"llm-70b", "vit"}
     assert weights[counter_labels.CLUSTER]["a"] == sum(weights[counter_labels.COHORT].values())

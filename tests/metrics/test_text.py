@@ -46,8 +46,8 @@ def test_an_info_is_a_gauge_in_the_plain_format() -> None:
 def test_a_unit_is_what_the_name_ends_with_and_for_openmetrics(name: str) -> None:
     family = Family(name, Kind.COUNTER if name.endswith("_total") else Kind.GAUGE, (), "A.")
     lines = head(family, TextFormat.OPENMETRICS).splitlines()
-    told = [line.split()[-1] for line in lines if line.startswith("# UNIT")]
-    assert told == [UNIT_OF[name]] * bool(UNIT_OF[name])
+    units = [line.split()[-1] for line in lines if line.startswith("# UNIT")]
+    assert units == [UNIT_OF[name]] * bool(UNIT_OF[name])
     assert "UNIT" not in head(family, TextFormat.PLAIN)
 
 

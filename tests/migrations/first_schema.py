@@ -1,4 +1,4 @@
-"""Writes fixtures/first_schema.sqlite.sql: a small database as the first schema kept it.
+"""Writes fixtures/first_schema.sqlite.sql: a small database in the first schema.
 
 Run it from the top of the repository, only ever with the release whose schema it is:
 ``python -m tests.migrations.first_schema``

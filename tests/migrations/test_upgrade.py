@@ -1,4 +1,4 @@
-"""A database that an earlier release kept is brought to the newest schema and read."""
+"""A database of an earlier release is brought to the newest schema and read."""
 
 import sqlite3
 from pathlib import Path
@@ -23,8 +23,8 @@ from tests.migrations import first_schema
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
-    """Return a database as the first schema kept it."""
+def database(tmp_path: Path) -> Path:
+    """Return a database in the first schema."""
     path = tmp_path / "kept.db"
     conn = sqlite3.connect(path)
     conn.executescript(first_schema.DUMP.read_text())
@@ -34,21 +34,23 @@ def kept(tmp_path: Path) -> Path:
 
 def schema(path: Path) -> set[str]:
     conn = sqlite3.connect(path)
-    found = {row[0] for row in conn.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    statements = {
+        row[0] for row in conn.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    }
     conn.close()
-    return found
+    return statements
 
 
-def test_the_dump_is_of_the_first_schema(kept: Path, tmp_path: Path) -> None:
+def test_the_dump_is_of_the_first_schema(database: Path, tmp_path: Path) -> None:
     built = tmp_path / "built.db"
     migrate(f"sqlite:///{built}", first_schema.REVISION)
 
-    assert schema(kept) == schema(built)
+    assert schema(database) == schema(built)
 
 
-def test_a_database_of_the_first_schema_is_upgraded_and_read(kept: Path) -> None:
-    migrate(f"sqlite:///{kept}")
-    store = open_store(f"sqlite:///{kept}")
+def test_a_database_of_the_first_schema_is_upgraded_and_read(database: Path) -> None:
+    migrate(f"sqlite:///{database}")
+    store = open_store(f"sqlite:///{database}")
     with store.reading() as conn:
         (key,) = list_keys(conn)
         events = stored_events.events(conn, key.project_id, "llm-70b")
@@ -66,9 +68,9 @@ def test_a_database_of_the_first_schema_is_upgraded_and_read(kept: Path) -> None
     assert differences == []
 
 
-def test_what_an_earlier_release_folded_is_rolled_up_by_the_worker(kept: Path) -> None:
-    migrate(f"sqlite:///{kept}")
-    store = open_store(f"sqlite:///{kept}")
+def test_what_an_earlier_release_folded_is_rolled_up_by_the_worker(database: Path) -> None:
+    migrate(f"sqlite:///{database}")
+    store = open_store(f"sqlite:///{database}")
     worker = Worker(store, lambda: RECEIVED_AT)
     with running(worker):
         assert wait_for(lambda: bool(stored_rollups(store)))

@@ -1,6 +1,6 @@
 """A program that sends to addresses it is given and prints where it connected to.
 
-Python itself tells of every connection that is tried, as strace would.
+Python itself reports every connection that is tried, as strace would.
 """
 
 import json
@@ -25,7 +25,7 @@ def _resolve(host: str, port: int) -> list[str]:
 
 def main() -> None:
     """Send to the addresses of stdin: those of receivers made by API, and those of settings."""
-    asked = json.load(sys.stdin)
+    order = json.load(sys.stdin)
     connected: list[str] = []
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
@@ -33,14 +33,14 @@ def main() -> None:
             connected.append(str(arguments[1]))
 
     sys.addaudithook(hook)
-    sender = Sender(Sending(1, 1, allowed=Allowed.of(asked["allowed"])), resolve=_resolve)
-    receivers = [Receiver(1, "a", url, FORMATS["generic"]) for url in asked["by_api"]]
+    sender = Sender(Sending(1, 1, allowed=Allowed.of(order["allowed"])), resolve=_resolve)
+    receivers = [Receiver(1, "a", url, FORMATS["generic"]) for url in order["by_api"]]
     receivers += [
-        Receiver(OF_SETTINGS, "a", url, FORMATS["generic"]) for url in asked["of_settings"]
+        Receiver(OF_SETTINGS, "a", url, FORMATS["generic"]) for url in order["of_settings"]
     ]
     outcomes = [sender.send(receiver, "msg_1", notice(), NOON) for receiver in receivers]
-    told = {"connected": connected, "said": [outcome.said for outcome in outcomes]}
-    json.dump(told, sys.stdout)
+    result = {"connected": connected, "said": [outcome.said for outcome in outcomes]}
+    json.dump(result, sys.stdout)
 
 
 if __name__ == "__main__":

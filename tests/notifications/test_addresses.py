@@ -50,7 +50,9 @@ def test_whatever_python_knows_to_be_no_global_address_is_not_public() -> None:
     sixes: list[Address] = [IPv6Address(drawn.getrandbits(125) | 1 << 125) for _ in range(5_000)]
     sixes += [IPv6Address(0x2001 << 112 | drawn.getrandbits(112)) for _ in range(2_000)]
 
-    wrong = [one for one in (*fours, *sixes) if is_public(one) and not one.is_global]
+    wrong = [
+        address for address in (*fours, *sixes) if is_public(address) and not address.is_global
+    ]
 
     assert wrong == []
 

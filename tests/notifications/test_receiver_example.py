@@ -24,7 +24,7 @@ EXAMPLE = ROOT / "examples" / "webhook_receiver.py"
 OLD, NEW = new_secret(), new_secret()
 
 
-class Told(NamedTuple):
+class Example(NamedTuple):
     """Where the example listens, and what it printed."""
 
     url: str
@@ -38,7 +38,7 @@ def sender() -> Sender:
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
     """Run the example."""
     example = _example()
     printed: list[str] = []
@@ -46,7 +46,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     listening = example.server(0, [NEW, OLD], tmp_path / "told.db")
     thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield Told(f"http://127.0.0.1:{listening.server_port}/", printed)
+    yield Example(f"http://127.0.0.1:{listening.server_port}/", printed)
     listening.shutdown()
     listening.server_close()
     thread.join()
@@ -54,45 +54,49 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
 
 def send(
     sender: Sender,
-    told: Told,
+    example: Example,
     message: str = "msg_1",
-    said: Notice | None = None,
+    news: Notice | None = None,
     *,
     secret: str = NEW,
     late_seconds: int = 0,
 ) -> int | None:
     receiver = Receiver(
-        OF_SETTINGS, "a", told.url, FORMATS["generic"], secrets=(secret,) if secret else ()
+        OF_SETTINGS, "a", example.url, FORMATS["generic"], secrets=(secret,) if secret else ()
     )
     now_us = (int(time.time()) - late_seconds) * SECOND_US
-    return sender.send(receiver, message, said or notice(), now_us).status
+    return sender.send(receiver, message, news or notice(), now_us).status
 
 
-def test_a_message_is_acted_on_once_however_often_it_comes(sender: Sender, told: Told) -> None:
-    assert [send(sender, told) for _ in range(3)] == [204, 204, 204]
+def test_a_message_is_acted_on_once_however_often_it_comes(
+    sender: Sender, example: Example
+) -> None:
+    assert [send(sender, example) for _ in range(3)] == [204, 204, 204]
 
-    assert told.printed == ["firing"]
+    assert example.printed == ["firing"]
 
 
-def test_an_old_state_that_comes_late_changes_nothing(sender: Sender, told: Told) -> None:
-    send(sender, told, "msg_2", notice(Status.RESOLVED, version=2))
-    send(sender, told, "msg_1", notice(Status.FIRING, version=1))
+def test_an_old_state_that_comes_late_changes_nothing(sender: Sender, example: Example) -> None:
+    send(sender, example, "msg_2", notice(Status.RESOLVED, version=2))
+    send(sender, example, "msg_1", notice(Status.FIRING, version=1))
 
-    assert told.printed == ["resolved"]
+    assert example.printed == ["resolved"]
 
 
 def test_either_secret_is_taken_while_it_is_rotated_and_no_other(
-    sender: Sender, told: Told
+    sender: Sender, example: Example
 ) -> None:
-    assert send(sender, told, secret=OLD) == 204
-    assert send(sender, told, "msg_2", secret=new_secret()) == 401
-    assert send(sender, told, "msg_2", secret="") == 401
+    assert send(sender, example, secret=OLD) == 204
+    assert send(sender, example, "msg_2", secret=new_secret()) == 401
+    assert send(sender, example, "msg_2", secret="") == 401
 
 
-def test_what_is_older_or_newer_than_five_minutes_is_not_taken(sender: Sender, told: Told) -> None:
-    assert [send(sender, told, late_seconds=late) for late in (400, -400)] == [401, 401]
+def test_what_is_older_or_newer_than_five_minutes_is_not_taken(
+    sender: Sender, example: Example
+) -> None:
+    assert [send(sender, example, late_seconds=late) for late in (400, -400)] == [401, 401]
 
-    assert told.printed == []
+    assert example.printed == []
 
 
 def test_the_how_to_shows_what_the_example_does() -> None:

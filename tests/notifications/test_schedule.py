@@ -28,7 +28,8 @@ def test_each_wait_is_that_of_the_schedule_give_or_take_a_tenth() -> None:
         wait_us = failed(tries).due_us - NOON
         assert 0.9 * steps[tries] <= wait_us <= 1.1 * steps[tries]
     waits = {
-        Schedule().settle(replace(CLAIMED, id=str(one)), FAILED, NOON).due_us for one in range(50)
+        Schedule().settle(replace(CLAIMED, id=str(number)), FAILED, NOON).due_us
+        for number in range(50)
     }
     assert len(waits) > 40  # not all at once
 
@@ -57,8 +58,8 @@ def test_a_receiver_that_is_gone_is_disabled_at_once() -> None:
 
 
 def test_who_asks_for_time_gets_it_up_to_an_hour() -> None:
-    asked = failed(outcome=Outcome(429, "", retry_after_us=20 * MINUTE_US))
-    assert asked.due_us == asked.open_until_us == NOON + 20 * MINUTE_US
+    settled = failed(outcome=Outcome(429, "", retry_after_us=20 * MINUTE_US))
+    assert settled.due_us == settled.open_until_us == NOON + 20 * MINUTE_US
 
     assert failed(outcome=Outcome(503, "", retry_after_us=9 * HOUR_US)).due_us == NOON + HOUR_US
     soon = failed(tries=2, outcome=Outcome(429, "", retry_after_us=SECOND_US))
@@ -81,8 +82,12 @@ def test_the_pause_of_a_receiver_never_delays_its_only_delivery() -> None:
 
 def test_what_is_repeated_is_told_again_and_again_and_never_dead() -> None:
     schedule = Schedule(resend_us=MINUTE_US)
-    told = schedule.settle(CLAIMED, Outcome(200, ""), NOON, is_repeated=True)
-    assert (told.done, told.due_us, told.tries) == (DeliveryState.REPEATING, NOON + MINUTE_US, 0)
+    settled = schedule.settle(CLAIMED, Outcome(200, ""), NOON, is_repeated=True)
+    assert (settled.done, settled.due_us, settled.tries) == (
+        DeliveryState.REPEATING,
+        NOON + MINUTE_US,
+        0,
+    )
 
     for tries in (1, 5, 10, 50):
         settled = failed(tries, failures=tries, is_repeated=True)

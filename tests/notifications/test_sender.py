@@ -71,8 +71,8 @@ def test_no_proxy_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_an_answer_begins_with_is_told_where_it_does_no_harm() -> None:
-    said = b"no \x1b[31mred\x1b[0m\r\n\xe2\x80\xaetxt \xff" + b"x" * 1_000
-    with receiving(reply(500, said)) as web:
+    answer = b"no \x1b[31mred\x1b[0m\r\n\xe2\x80\xaetxt \xff" + b"x" * 1_000
+    with receiving(reply(500, answer)) as web:
         outcome = sender().send(named("a", web.url), "msg_1", notice(), NOON)
 
     assert outcome.said.startswith(r"no \x1b[31mred\x1b[0m\r\n\u202etxt ")

@@ -27,17 +27,17 @@ INSIDE, ALLOWED = "127.0.0.1", "127.0.0.2"
 DELIVERIES = 1_000
 
 
-def probed(**asked: Any) -> dict[str, list[str]]:
+def probed(**order: Any) -> dict[str, list[str]]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.notifications.probing"],
         cwd=ROOT,
-        input=json.dumps(asked),
+        input=json.dumps(order),
         capture_output=True,
         text=True,
         check=True,
     )
-    told: dict[str, list[str]] = json.loads(done.stdout)
-    return told
+    result: dict[str, list[str]] = json.loads(done.stdout)
+    return result
 
 
 def always(answers: list[str]) -> Resolve:
@@ -46,22 +46,22 @@ def always(answers: list[str]) -> Resolve:
 
 def test_no_address_has_the_server_connect_to_what_is_not_public_or_to_metadata() -> None:
     metadata = [f"{scheme}://{host}/" for scheme in ("http", "https") for host in METADATA]
-    with receiving(host=ALLOWED) as web:  # that the program tells of connections is seen by it
-        told = probed(by_api=[*URLS, web.url], of_settings=metadata, allowed=[f"{ALLOWED}/32"])
+    with receiving(host=ALLOWED) as web:  # shows that the program reports connections
+        result = probed(by_api=[*URLS, web.url], of_settings=metadata, allowed=[f"{ALLOWED}/32"])
 
     assert len(URLS) >= 120
     assert len(web.requests) == 1
-    assert told["connected"] == [str((ALLOWED, web.port))]
-    assert told["said"].count("") == 1
+    assert result["connected"] == [str((ALLOWED, web.port))]
+    assert result["said"].count("") == 1
 
 
 def test_an_answer_that_changes_after_the_check_is_never_connected_to() -> None:
-    asked = 0
+    lookups = 0
 
     def rebinding(_host: str, _port: int) -> list[str]:
-        nonlocal asked
-        asked += 1
-        return [ALLOWED if asked % 2 else INSIDE]
+        nonlocal lookups
+        lookups += 1
+        return [ALLOWED if lookups % 2 else INSIDE]
 
     with receiving(host=ALLOWED) as web, _listening(INSIDE, web.port) as inside:
         guard = Guard(True, Allowed.of([f"{ALLOWED}/32"]), frozenset({web.port}))
@@ -74,7 +74,7 @@ def test_an_answer_that_changes_after_the_check_is_never_connected_to() -> None:
                 refused += 1
         assert wait_for(lambda: web.connections == DELIVERIES // 2)
 
-    assert (asked, refused) == (DELIVERIES, DELIVERIES // 2)
+    assert (lookups, refused) == (DELIVERIES, DELIVERIES // 2)
     assert inside == []
 
 
@@ -88,7 +88,7 @@ def test_mixed_answers_are_refused_as_a_whole() -> None:
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[list[object]]:
-    """Listen where nobody may come, and tell who came all the same."""
+    """Listen where nobody may connect, and record who did."""
     came: list[object] = []
     with socket.create_server((host, port)) as server:
         yield came

@@ -1,4 +1,4 @@
-"""Numbers are told as people read them."""
+"""Numbers are written as people read them."""
 
 from dataclasses import replace
 
@@ -71,24 +71,24 @@ def test_what_is_not_known_is_not_told_as_nothing() -> None:
 
 def test_versions_that_ran_side_by_side_are_compared() -> None:
     beside = SideBySide("image", "trainer:2.14", "trainer:2.13", 40, 38, 1.62, 1.4, 1.9, 1e-6)
-    told = word(replace(NOTICE, attribution=replace(ATTRIBUTION, side_by_side=beside)), 100)
-    assert "side by side image trainer:2.14 against trainer:2.13: +62%" in told.associated
+    wording = word(replace(NOTICE, attribution=replace(ATTRIBUTION, side_by_side=beside)), 100)
+    assert "side by side image trainer:2.14 against trainer:2.13: +62%" in wording.associated
 
 
 def test_what_has_no_value_in_a_cohort_is_unknown() -> None:
     finding = replace(FINDING, series=FINDING.series._replace(cohort=(("model", ""),)))
-    told = word(replace(NOTICE, finding=finding), 100)
-    assert "in unknown model" in told.headline
-    assert "in model unknown, project research" in told.what
+    wording = word(replace(NOTICE, finding=finding), 100)
+    assert "in unknown model" in wording.headline
+    assert "in model unknown, project research" in wording.what
 
 
 def test_the_whole_project_is_named() -> None:
     subject = Subject(Metric.FAILURES_PER_GPU_HOUR, cause="infra")
     finding = replace(FINDING, series=Series(subject, ()))
-    told = word(replace(NOTICE, finding=finding), 100)
-    assert "failures by infra" in told.headline
-    assert "in all of research" in told.headline
-    assert "in all cohorts, project research" in told.what
+    wording = word(replace(NOTICE, finding=finding), 100)
+    assert "failures by infra" in wording.headline
+    assert "in all of research" in wording.headline
+    assert "in all cohorts, project research" in wording.what
 
 
 def test_money_and_time_are_told_with_their_units() -> None:

@@ -1,6 +1,6 @@
-"""The weekly report of four told weeks, and the files that hold what it says.
+"""The weekly report of four recorded weeks, and its golden files.
 
-``make golden`` writes the files anew; look at what changed in them before it is kept.
+``make golden`` writes the files anew; review what changed in them before committing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ DEPLOY = {
 
 @contextmanager
 def serving(store: Store) -> Iterator[TestClient]:
-    """Serve *store*, told of the four weeks, to a client whose key may do everything."""
+    """Serve *store*, filled with the four weeks, to a client whose key may do everything."""
 
     def now_us() -> int:
         return NOW_US
@@ -75,14 +75,14 @@ def serving(store: Store) -> Iterator[TestClient]:
     )
     with TestClient(create_app(lambda: nullcontext(state))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        told = list(fleet())
-        for events in told:
+        jobs = list(fleet())
+        for events in jobs:
             answer = client.post("/v1/events", json={"events": events, "history": True})
             assert answer.json()["rejected"] == 0, answer.text
         assert client.post("/v1/markers", json=DEPLOY).status_code == 201
         while worker.run_once():
             pass
-        assert len(client.get("/v1/jobs").json()["jobs"]) == len(told), "not every job was folded"
+        assert len(client.get("/v1/jobs").json()["jobs"]) == len(jobs), "not every job was folded"
         store.write(_find_regression)
         yield client
 
@@ -102,11 +102,11 @@ def _find_regression(conn: Connection) -> None:
     cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:4.2 <b>", 0.97, 4),))
     (project_id,) = conn.execute(select(project.c.id)).one()
     for day in (4, 5):
-        found = RunFinding(finding, Severity.HIGH, cause)
-        findings.record(conn, project_id, monday_us + day * DAY_US, [found], StateRules())
+        run_finding = RunFinding(finding, Severity.HIGH, cause)
+        findings.record(conn, project_id, monday_us + day * DAY_US, [run_finding], StateRules())
 
 
-def asked(client: TestClient, week: str = WEEK, **scope: object) -> Gathered:
+def gathered(client: TestClient, week: str = WEEK, **scope: object) -> Gathered:
     """Ask for what a report on *week* needs."""
 
     def ask(path: str, query: Mapping[str, object]) -> Any:
@@ -120,7 +120,7 @@ def asked(client: TestClient, week: str = WEEK, **scope: object) -> Gathered:
 
 def report(client: TestClient) -> Report:
     """Return the report on the last of the weeks."""
-    return weekly(asked(client))
+    return weekly(gathered(client))
 
 
 def main() -> None:
@@ -129,9 +129,9 @@ def main() -> None:
         url = f"sqlite:///{folder}/ett.db"
         migrate(url)
         with closing(open_store(url)) as store, serving(store) as client:
-            made = report(client)
+            weekly_report = report(client)
     for name, write in WRITERS.items():
-        (FOLDER / name).write_text(write(made), "utf-8")
+        (FOLDER / name).write_text(write(weekly_report), "utf-8")
 
 
 if __name__ == "__main__":

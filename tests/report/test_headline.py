@@ -16,7 +16,9 @@ MIX = {
 }  # fmt: skip
 
 
-def said(now: float | None, before: float | None, target: float | None = None, *parts: Any) -> str:
+def sentence_of(
+    now: float | None, before: float | None, target: float | None = None, *parts: Any
+) -> str:
     """Write the sentence of a week, None where no job lived, with the parts of its change."""
 
     def total(ratio: float | None) -> dict[str, Any]:
@@ -57,20 +59,23 @@ def said(now: float | None, before: float | None, target: float | None = None, *
     ("sentence", "written"),
     [
         (
-            said(0.884, 0.893, 0.9, MIX, COMPILE),
+            sentence_of(0.884, 0.893, 0.9, MIX, COMPILE),
             (
                 "ETT 88.4%, 1.6 points under target, -0.9 vs last week; "
                 "pt2_compile in llm-70b explains 0.6."
             ),
         ),
-        (said(0.884, 0.884, 0.88, COMPILE), "ETT 88.4%, 0.4 points over target, as last week."),
         (
-            said(0.9, 0.88, 0.9, COMPILE, MIX),
+            sentence_of(0.884, 0.884, 0.88, COMPILE),
+            "ETT 88.4%, 0.4 points over target, as last week.",
+        ),
+        (
+            sentence_of(0.9, 0.88, 0.9, COMPILE, MIX),
             "ETT 90.0%, on target, +2.0 vs last week; more of (unknown) (mix) explains 0.4.",
         ),
-        (said(0.884, None), "ETT 88.4%."),
-        (said(None, 0.9), "No job ran in week 2026-W47."),
-        (said(0.0, 0.5), "ETT 0.0%, -50.0 vs last week."),
+        (sentence_of(0.884, None), "ETT 88.4%."),
+        (sentence_of(None, 0.9), "No job ran in week 2026-W47."),
+        (sentence_of(0.0, 0.5), "ETT 0.0%, -50.0 vs last week."),
     ],
 )
 def test_the_week_is_told_in_one_sentence(sentence: str, written: str) -> None:

@@ -15,13 +15,13 @@ def report(*sections: Section) -> Report:
     return Report(Week.parse("2026-W47"), "ETT 88.4%.", sections, "2026-11-23T00:00:00Z", 0.884)
 
 
-def one(cell: str) -> Report:
+def report_with(cell: str) -> Report:
     """Build a report whose only cell is *cell*."""
     return report(Section("Titles", (cell,), table=table("name|#hours", [(cell, "1")])))
 
 
 def test_a_table_is_as_wide_in_every_line() -> None:
-    written = markdown(one("x|y"))
+    written = markdown(report_with("x|y"))
     rows = [line for line in written.splitlines() if line.startswith("|")]
     assert rows == ["| name | hours |", "| --- | ---: |", "| x\\|y | 1 |"]
 
@@ -37,13 +37,15 @@ def test_a_table_stands_apart_from_the_text_around_it() -> None:
 
 
 def test_no_name_is_markup_in_html() -> None:
-    written = html(one(HOSTILE))
+    written = html(report_with(HOSTILE))
     assert "<script" not in written
     assert "&lt;script&gt;" in written
 
 
 def test_no_name_is_markup_in_markdown() -> None:
-    (row,) = [line for line in markdown(one(HOSTILE)).splitlines() if line.endswith("| 1 |")]
+    (row,) = [
+        line for line in markdown(report_with(HOSTILE)).splitlines() if line.endswith("| 1 |")
+    ]
     assert "<" not in row.replace("\\<", "")
     assert re.findall(r"(?<!\\)\|", row) == ["|"] * 3
     assert not re.findall(r"(?<!\\)[\[`*&#]", row)

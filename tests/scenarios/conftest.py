@@ -1,4 +1,4 @@
-"""Real processes: a server on a free port, a worker beside it, and what they are told."""
+"""Real processes: a server on a free port, a worker beside it, and what is sent to them."""
 
 import uuid
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ def server(shared: Server) -> Server:
 @pytest.fixture
 def own_server(database_url: str, tmp_path: Path) -> Iterator[Server]:
     """Return a running server that nobody else uses, on each engine in turn."""
-    with serving(database_url, tmp_path) as made:
-        yield made
+    with serving(database_url, tmp_path) as server:
+        yield server
 
 
 @pytest.fixture
 def server_and_worker(database_url: str, tmp_path: Path) -> Iterator[Server]:
     """Return a running server that computes nothing, with an ``ett worker`` beside it."""
-    with serving(database_url, tmp_path, ETT_EMBEDDED_WORKER="false") as made:
-        worker = Running("worker", folder=tmp_path, environment=made.environment)
-        yield made
+    with serving(database_url, tmp_path, ETT_EMBEDDED_WORKER="false") as server:
+        worker = Running("worker", folder=tmp_path, environment=server.environment)
+        yield server
         assert worker.stop() == 0

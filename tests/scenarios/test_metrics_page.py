@@ -1,4 +1,4 @@
-"""Names that were made up to break the page of metrics, told to a real server and scraped."""
+"""Names made up to break the page of metrics, sent to a real server and scraped."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,8 +42,8 @@ REFUSED = {
 
 @pytest.fixture
 def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
-    with serving(database_url, tmp_path, ETT_METRICS='{"every_seconds": 0.2}') as made:
-        yield made
+    with serving(database_url, tmp_path, ETT_METRICS='{"every_seconds": 0.2}') as server:
+        yield server
 
 
 def _scraped(server: Server, form: TextFormat) -> tuple[bytes, Page]:
@@ -70,8 +70,8 @@ def test_no_name_that_a_user_makes_up_breaks_the_page(server: Server) -> None:
 
     page = wait_for(shown)
     expected = {(label(name),) * 2 for name in TAKEN} | {("unknown", "unknown")}
-    found = {dict(labels)["cluster"] for labels in page["ett_failures_total"]}
-    assert found == {cluster for cluster, _ in expected}
+    clusters = {dict(labels)["cluster"] for labels in page["ett_failures_total"]}
+    assert clusters == {cluster for cluster, _ in expected}
     for cluster, cohort in expected:
         assert labelled(cluster=cluster, cohort=cohort) in page[RUNNING]
     text, plain = _scraped(server, TextFormat.PLAIN)

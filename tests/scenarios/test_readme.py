@@ -83,10 +83,14 @@ def test_the_trainer_of_the_quickstart_is_killed_and_resumes(
     (program,) = blocks("python", QUICKSTART)
     (tmp_path / "first.py").write_text(program)
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    told = {"ETT_URL": server.url, "ETT_API_KEY": server.key, "ETT_SPOOL": str(tmp_path / "spool")}
+    variables = {
+        "ETT_URL": server.url,
+        "ETT_API_KEY": server.key,
+        "ETT_SPOOL": str(tmp_path / "spool"),
+    }
     commands = "".join(blocks("console", QUICKSTART))
     runs = [shlex.split(run) for run in re.findall(r"^\$ (ett run .*)$", commands, re.MULTILINE)]
-    environment = {"PATH": programs, **told}
+    environment = {"PATH": programs, **variables}
     codes = [
         subprocess.run(run, cwd=tmp_path, env=environment, check=False).returncode for run in runs
     ]

@@ -1,4 +1,4 @@
-"""A real training job, killed once and resumed, told by the demo and asked for over HTTP."""
+"""A real training job, killed once and resumed, sent by the demo and read over HTTP."""
 
 import importlib.util
 import os
@@ -60,17 +60,17 @@ def server(demo: subprocess.CompletedProcess[str], folder: Path) -> Iterator[Ser
     """Serve what the demo left behind."""
     assert demo.stdout
     database_url = f"sqlite:///{folder / 'ett.db'}"
-    made = Server(database_url, folder)
-    made.key = subprocess.run(
+    server = Server(database_url, folder)
+    server.key = subprocess.run(
         [ETT, "keys", "create", "--project", FIRST_PROJECT, "--scope", "read"],
         env={"PATH": os.environ["PATH"], "ETT_DATABASE_URL": database_url},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.strip()
-    made.start()
-    yield made
-    made.stop()
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +92,12 @@ def test_the_demo_prints_the_ledger_and_what_the_trainer_does(
     (place,) = [row for row in rows if row[0] == "ETT%" and row[-1] == "jobs"]
     assert place[1:3] == [f"{job['ett_ratio']:.2%}"] * 2  # it is all of its cohort
     assert "time to start" in demo.stdout.partition("Its place in the last week")[2]
-    for said in ("kills itself, 18 steps after a checkpoint", "resumes after step 20", "step   60"):
-        assert said in demo.stderr
+    for words in (
+        "kills itself, 18 steps after a checkpoint",
+        "resumes after step 20",
+        "step   60",
+    ):
+        assert words in demo.stderr
 
 
 def test_the_job_is_killed_once_and_resumes_once(job: Mapping[str, Any]) -> None:
@@ -131,11 +135,13 @@ def test_the_ledger_has_no_hole_and_sums_to_the_wall_time(
 ) -> None:
     ledger = server.get(f"/v1/jobs/{JOB}/ledger")
     segments = ledger["segments"]
-    assert [one["end"] for one in segments[:-1]] == [one["start"] for one in segments[1:]]
+    assert [segment["end"] for segment in segments[:-1]] == [
+        segment["start"] for segment in segments[1:]
+    ]
     assert (segments[0]["start"], segments[-1]["end"]) == (job["started_at"], job["ended_at"])
     by_category: Counter[str] = Counter()
-    for one in segments:
-        by_category[one["category"]] += one["microseconds"]
+    for segment in segments:
+        by_category[segment["category"]] += segment["microseconds"]
     assert by_category.total() == ledger["e2e_microseconds"] == round(1e6 * job["e2e_seconds"])
     assert by_category == {
         name: round(1e6 * spent) for name, spent in job["categories"].items() if spent
@@ -144,8 +150,8 @@ def test_the_ledger_has_no_hole_and_sums_to_the_wall_time(
 
 def test_the_stages_of_the_launch_and_of_the_compile_are_known(server: Server) -> None:
     stages = server.get(f"/v1/jobs/{JOB}/stages")
-    told = {(one["phase"], one["stage"]) for one in stages["stages"]}
-    assert told >= {
+    pairs = {(each["phase"], each["stage"]) for each in stages["stages"]}
+    assert pairs >= {
         ("launcher_init", "device_init"),
         ("launcher_init", "process_group_init"),
         ("launcher_init", "train_module_creation"),
@@ -155,7 +161,7 @@ def test_the_stages_of_the_launch_and_of_the_compile_are_known(server: Server) -
         ("shutdown", "model_publish"),
         ("shutdown", "teardown"),
     }
-    compiled = {stage for phase, stage in told if phase == "pt2_compile"}
+    compiled = {stage for phase, stage in pairs if phase == "pt2_compile"}
     assert compiled & {"dynamo", "aot_dispatch", "inductor"}
 
 
@@ -181,8 +187,8 @@ def test_only_whole_checkpoints_are_left(
     demo: subprocess.CompletedProcess[str], folder: Path
 ) -> None:
     assert demo.returncode == 0
-    kept = sorted(path.name for path in (folder / "checkpoints").iterdir())
-    assert kept == ["model.pt", "step-20", "step-40", "step-60"]
+    names = sorted(path.name for path in (folder / "checkpoints").iterdir())
+    assert names == ["model.pt", "step-20", "step-40", "step-60"]
 
 
 def test_a_half_written_checkpoint_is_not_resumed_from_nor_in_the_way(tmp_path: Path) -> None:

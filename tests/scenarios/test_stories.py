@@ -1,4 +1,4 @@
-"""Stories of jobs, told to a real server over HTTP and read back from it."""
+"""Stories of jobs, sent to a real server over HTTP and read back from it."""
 
 import json
 import random

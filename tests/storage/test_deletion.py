@@ -94,9 +94,9 @@ def test_what_would_go_is_told_and_stays(store: Store, project_id: int) -> None:
     key = JobKey(project_id, "stays")
     full_job(store, key)
     with store.reading() as conn:
-        told = deletion.holdings(conn, key)
-    assert told == Holdings(events=len(running_job()), attempts=1, corrections=1)
-    assert deleted(store, key) == told
+        holdings = deletion.holdings(conn, key)
+    assert holdings == Holdings(events=len(running_job()), attempts=1, corrections=1)
+    assert deleted(store, key) == holdings
 
 
 def test_a_job_that_is_sent_again_starts_anew(store: Store, project_id: int) -> None:
@@ -105,14 +105,14 @@ def test_a_job_that_is_sent_again_starts_anew(store: Store, project_id: int) -> 
     deleted(store, key)
     assert refreshed(store, key, LATE_IN_IT, folded) is None
 
-    come_again(store, key, [progress(5)])
+    deliver_anew(store, key, [progress(5)])
 
     assert refreshed(store, key, LATE_IN_IT, folded) is not None
     assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
     assert [verdict.differences for verdict in verify(store)] == [()]
 
 
-def come_again(store: Store, key: JobKey, events: list[Event]) -> None:
+def deliver_anew(store: Store, key: JobKey, events: list[Event]) -> None:
     """Deliver *events* as the first ones of a job, later than any before."""
 
     def later(conn: Connection) -> None:
@@ -133,7 +133,7 @@ def test_a_fold_of_a_deleted_job_is_not_taken_for_one_of_its_successor(
     stored_once = refreshed(store, key, LATE_IN_IT)
     for overtaken in (not_stored_yet, stored_once):
         deleted(store, key)
-        come_again(store, key, [progress(70, LATE_IN_IT)])
+        deliver_anew(store, key, [progress(70, LATE_IN_IT)])
         if overtaken is stored_once:
             refreshed(store, key, LATE_IN_IT)
             deliver(store, key, [progress(71, LATE_IN_IT + SECOND)])
@@ -143,7 +143,7 @@ def test_a_fold_of_a_deleted_job_is_not_taken_for_one_of_its_successor(
         assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
 
 
-def amid(
+def during(
     store: Store,
     place: int,
     work: Callable[[Connection], object],
@@ -181,7 +181,7 @@ def test_a_job_deleted_between_any_two_steps_of_a_refresh_is_gone(
         deliver(store, key, running_job())
 
         fold = partial(refresh, key=key, now_us=LATE_IN_IT)
-        gone = amid(store, place, fold, partial(delete_job, key=key))
+        gone = during(store, place, fold, partial(delete_job, key=key))
 
         if gone is None:
             assert place >= FEWEST_STATEMENTS
@@ -198,7 +198,7 @@ def test_a_worker_leaves_a_job_that_is_being_deleted(store: Store, project_id: i
         deliver(store, key, running_job())
 
         fold = partial(refresh, key=key, now_us=LATE_IN_IT)
-        folded = amid(store, place, partial(delete_job, key=key), fold)
+        folded = during(store, place, partial(delete_job, key=key), fold)
 
         if folded is None:
             assert place >= FEWEST_STATEMENTS
@@ -216,12 +216,12 @@ def test_events_that_come_amid_a_deletion_go_along_or_make_a_new_job(
         deliver(store, key, running_job())
 
         tell = partial(accept, key=key, events=[progress(5)])
-        told = amid(store, place, partial(delete_job, key=key), tell)
+        future = during(store, place, partial(delete_job, key=key), tell)
 
-        if told is None:
+        if future is None:
             assert place >= FEWEST_STATEMENTS
             break
-        came = told.exception()
+        came = future.exception()
         assert came is None or isinstance(came, StorageUnavailable)
         assert count_events(store, key) == (0 if place == 0 or came else 1)
         refreshed(store, key, LATE_IN_IT)
@@ -237,7 +237,7 @@ def test_a_job_deleted_between_any_two_steps_of_ingest_goes_whole_or_comes_again
         deliver(store, key, running_job())
 
         tell = partial(accept, key=key, events=[progress(5)])
-        gone = amid(store, place, tell, partial(delete_job, key=key))
+        gone = during(store, place, tell, partial(delete_job, key=key))
 
         if gone is None:
             assert place > 1

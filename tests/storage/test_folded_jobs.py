@@ -35,7 +35,7 @@ def head(revision: int) -> Head:
     return Head(revision, formula_version=1, event_count=0, folded_us=NOON, due_us=None)
 
 
-def said_by(timeline: Timeline) -> JobLedger:
+def ledger_of(timeline: Timeline) -> JobLedger:
     whole = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
     return replace(whole, waits=(), work=())
 
@@ -70,11 +70,11 @@ def test_what_is_read_is_what_was_written(
 ) -> None:
     key = JobKey(project_id, next(_names))
     deliver(store, key, [])
-    one, other, last = said_by(first), said_by(second), said_by(third)
+    ledger, other, last = ledger_of(first), ledger_of(second), ledger_of(third)
 
-    write(store, key, one, head(1), LedgerRows())
-    assert stored(store, key) == one
-    write(store, key, other, head(2), PreviousLedger(one, None))
+    write(store, key, ledger, head(1), LedgerRows())
+    assert stored(store, key) == ledger
+    write(store, key, other, head(2), PreviousLedger(ledger, None))
     assert stored(store, key) == other
     write(store, key, last, head(3), rows_of(store, key))
     assert stored(store, key) == last
@@ -111,14 +111,14 @@ def test_the_same_is_written_whether_the_ledger_before_is_known_or_read(
 ) -> None:
     key = JobKey(project_id, next(_names))
     deliver(store, key, [])
-    one, other = said_by(before), said_by(after)
-    write(store, key, one, head(1), LedgerRows())
+    ledger, other = ledger_of(before), ledger_of(after)
+    write(store, key, ledger, head(1), LedgerRows())
 
     read = changes_to(key, other, head(2), rows_of(store, key)).ledgers
-    known = changes_to(key, other, head(2), PreviousLedger(one, None)).ledgers
+    given = changes_to(key, other, head(2), PreviousLedger(ledger, None)).ledgers
 
-    assert rows_in(read.put, read.new) == rows_in(known.put, known.new)
-    assert rows_in(read.gone) == rows_in(known.gone)
+    assert rows_in(read.put, read.new) == rows_in(given.put, given.new)
+    assert rows_in(read.gone) == rows_in(given.gone)
 
 
 def rows_in(*changes: Mapping[str, list[Values]]) -> set[tuple[str, Values]]:

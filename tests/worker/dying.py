@@ -1,4 +1,4 @@
-"""A program whose children deliver, and are killed at the point that they are told.
+"""A program whose children deliver, and are killed at a given point.
 
 It reads lines of JSON (``Order``) and forks a child for each, which costs less than a new process
 with all that it imports. It prints the child's number, and again when the child is over.

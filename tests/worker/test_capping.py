@@ -1,4 +1,4 @@
-"""The worker keeps the cap, without being asked and without holding jobs up."""
+"""The worker keeps the cap, unprompted and without holding jobs up."""
 
 from ett_service.core.events import AttemptEnded, AttemptStarted, JobFacts
 from ett_service.core.words import Outcome
@@ -15,18 +15,20 @@ from tests.builders.servers.worker import running
 
 def train(store: Store, project_id: int, team: str, hours: int) -> None:
     key = JobKey(project_id, team)
-    told = [
+    events = [
         event(JobFacts, team=team, gpus=8),
         event(AttemptStarted, gpus=8),
         event(AttemptEnded, NOON + hours * HOUR, outcome=Outcome.COMPLETED),
     ]
-    deliver(store, key, told)
+    deliver(store, key, events)
     refreshed(store, key, NOON + 100 * HOUR)
 
 
 def own(rollups: Rollups) -> set[str]:
     return {
-        one.team for grain, _, _, (one, is_other) in rollups if grain == "daily" and not is_other
+        cohort.team
+        for grain, _, _, (cohort, is_other) in rollups
+        if grain == "daily" and not is_other
     }
 
 

@@ -64,12 +64,12 @@ def ready_us(store: Store) -> int | None:
 def arrivals(
     store: Store, project_id: int, answer: Answer, sending: Sending = PATIENT
 ) -> list[int]:
-    """Tell one receiver until it is told or given up, and return when it was asked, in seconds."""
+    """Deliver to one receiver until it takes it or is given up; return the seconds of each try."""
     clock = Clock(NOON)
-    asked: list[int] = []
+    seconds: list[int] = []
 
     def counted(request: Request, sock: socket) -> None:
-        asked.append((clock.now_us - NOON) // SECOND_US)
+        seconds.append((clock.now_us - NOON) // SECOND_US)
         answer(request, sock)
 
     with receiving(counted) as web:
@@ -78,7 +78,7 @@ def arrivals(
             while (due_us := ready_us(store)) is not None:
                 clock.now_us = max(clock.now_us, due_us)
                 assert run_once(deliverer) == 1
-    return asked
+    return seconds
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -95,13 +95,13 @@ def test_a_receiver_that_fails_is_asked_again_by_the_schedule_until_it_is_given_
         "drip": (drip(let_go, 0.01), HASTY),
     }[fault]
 
-    asked = arrivals(store, project_id, answer, sending)
+    seconds = arrivals(store, project_id, answer, sending)
 
     (dead,) = deliveries_in(store)
     tried = [(each.at_us + each.took_us - NOON) // SECOND_US for each in dead.tried]
-    assert asked
+    assert seconds
     # Who is given up in a tenth of a second may not have read the request by then.
-    assert asked == tried if sending is PATIENT else set(asked) <= set(tried)
+    assert seconds == tried if sending is PATIENT else set(seconds) <= set(tried)
     waits = [later - before for before, later in pairwise(tried)]
     steps = [step // SECOND_US for step in Schedule().steps_us]
     assert tried[0] == 0
@@ -124,7 +124,7 @@ def test_a_receiver_that_takes_it_is_asked_once(
 ) -> None:
     assert arrivals(store, project_id, answer) == [0]
 
-    assert [one.done for one in deliveries_in(store)] == [DeliveryState.SENT]
+    assert [delivery.done for delivery in deliveries_in(store)] == [DeliveryState.SENT]
 
 
 def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_id: int) -> None:
@@ -132,7 +132,7 @@ def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_
 
     assert arrivals(store, project_id, reply(410)) == [0]
 
-    assert [one.done for one in deliveries_in(store)] == [
+    assert [delivery.done for delivery in deliveries_in(store)] == [
         DeliveryState.DEAD,
         DeliveryState.DEAD,
     ]
@@ -182,7 +182,7 @@ def test_receivers_that_hang_keep_no_other_waiting(
             delivering(store, Clock(NOON), receivers, sending=Sending(20, 20))
         )
         for number in range(4):
-            names = [one.name for one in receivers]
+            names = [receiver.name for receiver in receivers]
             put(store, project_id, names, NOON, fingerprint=f"f{number}")
         deliverer.start()
         assert wait_for(lambda: all(len(web.requests) == 4 for web in good))
@@ -206,7 +206,7 @@ def test_a_receiver_that_hangs_does_not_keep_the_worker_from_ending(
         with deliverer as delivers:
             delivers.run_once()
             assert wait_for(lambda: len(web.requests) == 1)
-        assert [one.done for one in deliveries_in(store)] == [DeliveryState.WAITING]
+        assert [delivery.done for delivery in deliveries_in(store)] == [DeliveryState.WAITING]
         let_go.set()
 
 
@@ -214,7 +214,9 @@ def test_what_is_put_while_it_runs_is_sent(store: Store, project_id: int) -> Non
     with receiving() as web, delivering(store, Clock(NOON), [named("a", web.url)]) as deliverer:
         deliverer.start()
         put(store, project_id, ["a"], NOON)
-        assert wait_for(lambda: [one.done for one in deliveries_in(store)] == [DeliveryState.SENT])
+        assert wait_for(
+            lambda: [delivery.done for delivery in deliveries_in(store)] == [DeliveryState.SENT]
+        )
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
@@ -243,9 +245,9 @@ def test_a_receiver_that_there_is_no_more_is_given_up(store: Store, project_id: 
     with delivering(store, Clock(NOON), []) as deliverer:
         run_once(deliverer)
 
-    (one,) = deliveries_in(store)
-    assert one.done is DeliveryState.DEAD
-    assert one.tried[-1].said == "The receiver no longer exists."
+    (delivery,) = deliveries_in(store)
+    assert delivery.done is DeliveryState.DEAD
+    assert delivery.tried[-1].said == "The receiver no longer exists."
 
 
 def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
@@ -267,7 +269,7 @@ def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
     ends = [json.loads(request.body)[0]["endsAt"] for request in web.requests]
     assert len(ends) == 6
     assert ends == sorted(ends)
-    assert [one.done for one in deliveries_in(store)] == [
+    assert [delivery.done for delivery in deliveries_in(store)] == [
         DeliveryState.SENT,
         DeliveryState.SENT,
     ]
@@ -280,9 +282,9 @@ def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
     with delivering(store, Clock(NOON + 2), [named("a", "http://127.0.0.1:1/")]) as deliverer:
         run_once(deliverer)
 
-    (one,) = deliveries_in(store)
-    assert one.tries == 1
-    assert "It failed with" in one.tried[0].said
+    (delivery,) = deliveries_in(store)
+    assert delivery.tries == 1
+    assert "It failed with" in delivery.tried[0].said
     assert "A delivery could not be made." in caplog.messages
 
 
@@ -312,10 +314,12 @@ def test_several_workers_share_the_deliveries_and_send_none_twice(
         receivers = [named(f"r{number}", web.url) for number, web in enumerate(webs)]
         for number in range(10):
             put(store, project_id, ["r0", "r1", "r2"], NOON, fingerprint=f"f{number}")
-        for one in (store, *others):
-            stack.enter_context(delivering(one, Clock(NOON), receivers)).start()
-        assert wait_for(lambda: all(one.done is DeliveryState.SENT for one in deliveries_in(store)))
-    for one in others:
-        one.close()
+        for each in (store, *others):
+            stack.enter_context(delivering(each, Clock(NOON), receivers)).start()
+        assert wait_for(
+            lambda: all(delivery.done is DeliveryState.SENT for delivery in deliveries_in(store))
+        )
+    for each in others:
+        each.close()
 
     assert [len(web.requests) for web in webs] == [10, 10, 10]

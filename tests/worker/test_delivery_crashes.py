@@ -1,4 +1,4 @@
-"""What is to be told arrives, whoever dies while telling it, and twice at most as the same."""
+"""A delivery arrives, whoever dies while sending it, and a repeat is the same message."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def program() -> Iterator[subprocess.Popen[str]]:
 
 
 class Killer:
-    """A receiver that kills who asks it, if it is told to."""
+    """A receiver that kills its sender, if the test wants that."""
 
     def __init__(self) -> None:
         self.child = 0
@@ -121,13 +121,13 @@ def test_nothing_is_lost_with_whoever_dies_between_claim_and_record(
             assert ended == -signal.SIGKILL
         assert rig.deliver(NOON + rounds * HOUR_US, NEVER) == 0
 
-    told: dict[str, set[bytes]] = {}
+    bodies_of: dict[str, set[bytes]] = {}
     for request in web.requests:
-        told.setdefault(request.id, set()).add(request.body)
+        bodies_of.setdefault(request.id, set()).add(request.body)
     store = open_store(database_url)
-    assert {one.id: one.done for one in deliveries_in(store)} == dict.fromkeys(
-        told, DeliveryState.SENT
+    assert {delivery.id: delivery.done for delivery in deliveries_in(store)} == dict.fromkeys(
+        bodies_of, DeliveryState.SENT
     )
     store.close()
-    assert [len(bodies) for bodies in told.values()] == [1] * rounds
+    assert [len(bodies) for bodies in bodies_of.values()] == [1] * rounds
     assert rounds <= len(web.requests) <= 2 * rounds

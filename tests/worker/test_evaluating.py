@@ -1,4 +1,4 @@
-"""Each instant is searched once, by who leads, and what follows is told with it or not at all."""
+"""Each instant is searched once, by the leader, and commits with its notices or not at all."""
 
 import json
 import threading
@@ -38,8 +38,8 @@ MIDNIGHT = NOON // DAY_US * DAY_US
 def search(store: Store, project_id: int) -> Iterator[Search]:
     """Return an evaluator under a clock that stands; it finds the same from day 0 on."""
     searched_before(store, project_id)
-    with searching(store, Script({number: [COMPILE] for number in range(30)})) as made:
-        yield made
+    with searching(store, Script({number: [COMPILE] for number in range(30)})) as search:
+        yield search
 
 
 def sent(store: Store) -> list[tuple[str, int, str]]:
@@ -76,8 +76,8 @@ def test_an_instant_is_searched_once(search: Search, store: Store, project_id: i
     assert search.script.looked == [(project_id, 0), (project_id, 1)]
     with store.reading() as conn:
         (latest,) = detection_runs.latest(conn)
-        kept = conn.execute(select(detection_run.c.body).order_by(detection_run.c.at_us))
-        assert list(kept.scalars()) == ["{}", "{}", '{"power":[]}']
+        bodies = conn.execute(select(detection_run.c.body).order_by(detection_run.c.at_us))
+        assert list(bodies.scalars()) == ["{}", "{}", '{"power":[]}']
     assert (latest.at_us, latest.series, latest.epoch) == (MIDNIGHT + DAY_US, 7, 1)
 
 
@@ -118,8 +118,8 @@ def test_the_notice_says_what_the_record_says(search: Search, store: Store) -> N
 
     with store.reading() as conn:
         notice = from_json(conn.execute(select(delivery.c.body)).scalar_one())
-        known = conn.execute(select(regression)).one()
-    assert (notice.id, notice.project, notice.severity) == (known.id, "research", "high")
+        stored = conn.execute(select(regression)).one()
+    assert (notice.id, notice.project, notice.severity) == (stored.id, "research", "high")
     assert (notice.status, notice.starts_us) == (Status.FIRING, MIDNIGHT + DAY_US)
     assert notice.finding == COMPILE
 
@@ -169,10 +169,10 @@ def test_what_somebody_accepts_is_told_as_resolved(
     search.run_once(0)
     search.run_once(1)
     with store.reading() as conn:
-        known = conn.execute(select(regression.c.id)).scalar_one()
+        ident = conn.execute(select(regression.c.id)).scalar_one()
     at_us = search.script.now_us
-    store.write(lambda conn: regressions.triage(conn, project_id, known, Triage.REAL, act()))
-    store.write(lambda conn: regressions.accept(conn, project_id, known, act(at_us=at_us)))
+    store.write(lambda conn: regressions.triage(conn, project_id, ident, Triage.REAL, act()))
+    store.write(lambda conn: regressions.accept(conn, project_id, ident, act(at_us=at_us)))
     search.run_once(1, 13)
 
     assert sent(store) == [("firing", 1, "fleet"), ("resolved", 2, "fleet")]
@@ -192,7 +192,7 @@ def test_a_project_that_fails_keeps_no_other_waiting(search: Search, store: Stor
 
     with store.reading() as conn:
         runs = {run.project_id: run.at_us for run in detection_runs.latest(conn)}
-    assert [one for one, at_us in runs.items() if at_us == MIDNIGHT] == [other]
+    assert [project for project, at_us in runs.items() if at_us == MIDNIGHT] == [other]
     assert len(search.script.looked) == 2  # and is not tried at each look
 
 

@@ -47,9 +47,9 @@ def run_out(conn: Connection) -> None:
 
 
 def test_one_of_two_leads(pair: tuple[LeaseThread, LeaseThread]) -> None:
-    for one in (*pair, *pair):
-        one.renew()
-    assert [one.epoch for one in pair] == [1, None]
+    for thread in (*pair, *pair):
+        thread.renew()
+    assert [thread.epoch for thread in pair] == [1, None]
 
 
 def test_the_other_follows_once_it_ran_out_and_the_first_learns_of_it(

@@ -52,17 +52,17 @@ def key_of(service: Service, job: str) -> JobKey:
         return JobKey(conn.execute(select(jobs.c.project_id)).scalars().first() or 0, job)
 
 
-def minutes(found: PublishedMetrics, labels: Labels, family: str) -> dict[str, float]:
+def minutes(metrics: PublishedMetrics, labels: Labels, family: str) -> dict[str, float]:
     """Return the counters of one family that are not 0, in minutes."""
     return {
         key.removeprefix(f"{family}:"): us / MINUTE
-        for key, us in found.marks[labels].items()
+        for key, us in metrics.marks[labels].items()
         if key.startswith(f"{family}:")
     }
 
 
 def starting(job: str, model: str, minute: float = 0, **facts: Any) -> list[dict[str, Any]]:
-    """Tell a job that initialises for ten minutes and then ends."""
+    """Send a job that initialises for ten minutes and then ends."""
     return [
         wire_event("job", minute, job=job, model=model, cluster="a", gpus=8, **facts),
         wire_span("launcher_init", minute, minute + 10, job=job),
@@ -73,24 +73,26 @@ def starting(job: str, model: str, minute: float = 0, **facts: Any) -> list[dict
 def test_counters_say_what_the_ledger_says(service: Service) -> None:
     service.ingest(failing_job())
 
-    found = publish(service)
+    metrics = publish(service)
 
-    assert minutes(found, LLM, "phase_seconds") == {
+    assert minutes(metrics, LLM, "phase_seconds") == {
         "scheduling": 1, "hardware_setup": 2, "launcher_init": 8, "pt2_compile": 2,
         "train_loop": 44, "checkpoint_blocking": 1, "restart_wait": 2, "shutdown": 2,
     }  # fmt: skip
-    assert minutes(found, LLM, "deducted_seconds") == {"train_loop/repeated_training": 10}
-    assert minutes(found, LLM, "deducted_weighted_seconds") == {"train_loop/repeated_training": 80}
-    held = minutes(found, LLM, "phase_weighted_seconds")
+    assert minutes(metrics, LLM, "deducted_seconds") == {"train_loop/repeated_training": 10}
+    assert minutes(metrics, LLM, "deducted_weighted_seconds") == {
+        "train_loop/repeated_training": 80
+    }
+    held = minutes(metrics, LLM, "phase_weighted_seconds")
     assert (held["train_loop/true"], held["scheduling/false"]) == (8 * 44, 8)
     assert sum(held.values()) == 8 * 62
-    marks = found.marks[LLM]
+    marks = metrics.marks[LLM]
     assert (marks["attempts_started:first"], marks["attempts_started:restart"]) == (1, 1)
     assert marks["time_to_start_seconds#us"] == 9 * MINUTE
     assert marks[f"time_to_start_seconds#{DURATION_BOUNDS_US.index(10 * MINUTE)}"] == 1
     assert marks["time_to_recover_seconds#us"] == 5 * MINUTE
     assert marks["checkpoint_blocking_seconds#us"] == MINUTE
-    of_cluster = found.marks["a", ""]
+    of_cluster = metrics.marks["a", ""]
     assert of_cluster["failures:unknown/unknown"] == 1
     assert of_cluster["phase_duration_seconds:launcher_init#us"] == 8 * MINUTE
 
@@ -111,9 +113,9 @@ def test_any_order_of_arrival_ends_at_the_same_counters_or_above(service: Servic
             now = counters(service).marks.get(LLM, {})
             assert all(now[key] >= mark for key, mark in before.items())
             before = now
-    found = counters(service)
-    gross = sum(minutes(found, LLM, "phase_seconds").values())
-    assert gross == 3 * 62 + found.excess_us / MINUTE
+    metrics = counters(service)
+    gross = sum(minutes(metrics, LLM, "phase_seconds").values())
+    assert gross == 3 * 62 + metrics.excess_us / MINUTE
 
 
 def test_a_late_fact_leaves_the_mark_standing_until_it_is_passed(service: Service) -> None:
@@ -162,10 +164,10 @@ def test_a_job_that_moves_leaves_its_past_where_it_was(service: Service) -> None
     service.ingest([wire_event("job", 30, job="job", model="after", cluster="a")])
     service.ingest([wire_span("launcher_init", 40, 45, job="job", attempt=1)])
 
-    found = publish(service)
+    metrics = publish(service)
 
-    assert minutes(found, ("a", "before"), "phase_seconds") == {"launcher_init": 10}
-    assert minutes(found, ("a", "after"), "phase_seconds")["launcher_init"] == 5
+    assert minutes(metrics, ("a", "before"), "phase_seconds") == {"launcher_init": 10}
+    assert minutes(metrics, ("a", "after"), "phase_seconds")["launcher_init"] == 5
 
 
 def test_time_lost_where_nothing_was_counted_is_an_excess_too(service: Service) -> None:
@@ -186,12 +188,12 @@ def test_imported_history_moves_no_counter_but_is_seen_to_run(service: Service) 
     service.clock.now_us = NOON + HOUR + MINUTE
     service.ingest(opened, history=True)
 
-    found = publish(service)
+    metrics = publish(service)
 
-    assert found.marks == {}
-    assert found.gauges["ett_attempts_running"] == [(LLM, 1)]
+    assert metrics.marks == {}
+    assert metrics.gauges["ett_attempts_running"] == [(LLM, 1)]
     opened_at = (NOON + HOUR) / 1_000_000
-    assert found.gauges["ett_oldest_open_phase_start_timestamp_seconds"] == [
+    assert metrics.gauges["ett_oldest_open_phase_start_timestamp_seconds"] == [
         ((*LLM, "launcher_init"), opened_at)
     ]
 
@@ -201,11 +203,11 @@ def test_cohorts_beyond_the_cap_count_under_other_and_are_told(service: Service)
         service.ingest(starting(model, model))
         publish(service, LabelLimits(cohorts=2))
 
-    found = publish(service, LabelLimits(cohorts=2))
+    metrics = publish(service, LabelLimits(cohorts=2))
 
-    assert sorted(cohort for _, cohort in found.marks) == ["", "a", "b", "other"]
-    assert minutes(found, ("a", "other"), "phase_seconds") == {"launcher_init": 20}
-    assert dict(found.gauges["ett_label_values_folded"]) == {("cluster",): 0, ("cohort",): 2}
+    assert sorted(cohort for _, cohort in metrics.marks) == ["", "a", "b", "other"]
+    assert minutes(metrics, ("a", "other"), "phase_seconds") == {"launcher_init": 20}
+    assert dict(metrics.gauges["ett_label_values_folded"]) == {("cluster",): 0, ("cohort",): 2}
 
 
 def test_a_cohort_that_comes_to_be_shown_begins_at_0(service: Service) -> None:
@@ -216,20 +218,20 @@ def test_a_cohort_that_comes_to_be_shown_begins_at_0(service: Service) -> None:
     service.store.write(choose)
     service.ingest(starting("b-again", "b", 30))
 
-    found = publish(service, LabelLimits(cohorts=1))
+    metrics = publish(service, LabelLimits(cohorts=1))
 
-    assert sorted(cohort for _, cohort in found.marks) == ["", "b", "other"]
-    assert minutes(found, ("a", "b"), "phase_seconds") == {"launcher_init": 10}
-    assert minutes(found, ("a", "other"), "phase_seconds") == {"launcher_init": 10}
+    assert sorted(cohort for _, cohort in metrics.marks) == ["", "b", "other"]
+    assert minutes(metrics, ("a", "b"), "phase_seconds") == {"launcher_init": 10}
+    assert minutes(metrics, ("a", "other"), "phase_seconds") == {"launcher_init": 10}
 
 
 def test_an_exemplar_names_the_attempt_and_not_the_job(service: Service) -> None:
     service.ingest(failing_job())
 
-    found = publish(service).exemplars[LLM]
+    exemplars = publish(service).exemplars[LLM]
 
     bucket = DURATION_BOUNDS_US.index(5 * MINUTE)
-    recovery = found[f"time_to_recover_seconds#{bucket}"]
+    recovery = exemplars[f"time_to_recover_seconds#{bucket}"]
     assert recovery == (NOON + 35 * MINUTE, 5 * MINUTE, f"{ident(key_of(service, 'llm-70b'))}-1")
 
 
@@ -266,21 +268,21 @@ def test_publishers_beside_writers_count_everything_once(service: Service) -> No
     publishers = [MetricsThread(service.store, service.clock) for _ in range(3)]
     done = threading.Event()
 
-    def publish_on(one: MetricsThread) -> None:
+    def publish_on(thread: MetricsThread) -> None:
         while not done.is_set():
-            one.publish()
+            thread.publish()
 
     with ThreadPoolExecutor(len(publishers)) as pool:
-        running = [pool.submit(publish_on, one) for one in publishers]
+        running = [pool.submit(publish_on, publisher) for publisher in publishers]
         for number in range(12):
             service.ingest(failing_job(f"job-{number}"))
         done.set()
-    for one in running:
-        one.result()
+    for future in running:
+        future.result()
 
-    found = publish(service)
-    assert sum(minutes(found, LLM, "phase_seconds").values()) == 12 * 62
-    assert found.excess_us == 0
+    metrics = publish(service)
+    assert sum(minutes(metrics, LLM, "phase_seconds").values()) == 12 * 62
+    assert metrics.excess_us == 0
 
 
 def test_a_gauge_that_is_no_number_does_not_end_publishing(service: Service) -> None:

@@ -37,7 +37,7 @@ def runs_at(store: Store) -> list[int]:
         return list(conn.execute(select(detection_run.c.at_us).order_by("at_us")).scalars())
 
 
-def told(store: Store) -> list[tuple[Status, int]]:
+def notified(store: Store) -> list[tuple[Status, int]]:
     """Return what was put into the outbox: status and version."""
     with store.reading() as conn:
         rows = conn.execute(select(delivery.c.body, delivery.c.version).order_by("id")).all()
@@ -50,23 +50,23 @@ def test_what_began_last_week_fires_at_once_as_of_then(store: Store, project_id:
 
     assert runs_at(store) == [END - day * DAY for day in reversed(range(14))]
     with store.reading() as conn:
-        [found] = conn.execute(select(regression).where(regression.c.state != "inactive")).all()
+        [stored] = conn.execute(select(regression).where(regression.c.state != "inactive")).all()
         changes = conn.execute(
             select(regression_change.c.what, regression_change.c.at_us)
-            .where(regression_change.c.regression_id == found.id)
+            .where(regression_change.c.regression_id == stored.id)
             .order_by(regression_change.c.seq)
         ).all()
         [latest] = detection_runs.latest(conn)
-    assert (found.state, found.verdict) == (State.FIRING, Verdict.REGRESSION)
-    assert (found.phase, found.cohort) == ("launcher_init", '{"cluster": "a", "model": "m"}')
-    assert ONSET < found.pending_us < END - DAY
-    assert found.firing_us == found.pending_us + DAY
-    assert found.last_run_us == END
-    assert [*map(tuple, changes)] == [("pending", found.pending_us), ("firing", found.firing_us)]
-    suspects = regression_rows.attribution_from_json(found.attribution).suspects
+    assert (stored.state, stored.verdict) == (State.FIRING, Verdict.REGRESSION)
+    assert (stored.phase, stored.cohort) == ("launcher_init", '{"cluster": "a", "model": "m"}')
+    assert ONSET < stored.pending_us < END - DAY
+    assert stored.firing_us == stored.pending_us + DAY
+    assert stored.last_run_us == END
+    assert [*map(tuple, changes)] == [("pending", stored.pending_us), ("firing", stored.firing_us)]
+    suspects = regression_rows.attribution_from_json(stored.attribution).suspects
     assert (suspects[0].dimension, suspects[0].value) == ("code_version", NEW)
     assert latest.body != "{}"
-    assert told(store) == [(Status.FIRING, 1)]
+    assert notified(store) == [(Status.FIRING, 1)]
 
 
 @ON_ONE_ENGINE
@@ -83,7 +83,7 @@ def test_what_was_over_by_the_last_run_is_recorded_and_told_to_nobody(
             )
         ).all()
     assert ("resolved", 2) in [tuple(row) for row in states]
-    assert told(store) == []
+    assert notified(store) == []
 
 
 def test_another_worker_finds_nothing_to_do_and_the_next_day_is_one_run(
@@ -96,7 +96,7 @@ def test_another_worker_finds_nothing_to_do_and_the_next_day_is_one_run(
 
     run_once(store, END + DAY + HOUR_US)
     assert runs_at(store)[14:] == [END + DAY]
-    assert told(store) == [(Status.FIRING, 1)]
+    assert notified(store) == [(Status.FIRING, 1)]
 
 
 def test_who_dies_on_the_way_leaves_all_of_it_to_the_next(store: Store, project_id: int) -> None:
@@ -109,7 +109,7 @@ def test_who_dies_on_the_way_leaves_all_of_it_to_the_next(store: Store, project_
 
     run_once(store, END + HOUR_US)
     assert len(runs_at(store)) == 14
-    assert told(store) == [(Status.FIRING, 1)]
+    assert notified(store) == [(Status.FIRING, 1)]
 
 
 def test_an_empty_project_is_searched_once_its_first_job_began_before_a_run(
@@ -150,5 +150,5 @@ def test_runs_are_whole_days_apart(
     every_us: int, recent_days: int, began_us: int, days: list[int]
 ) -> None:
     history = UnsearchedHistory(began_us, began_us)
-    found = regressions.run_instants(END, every_us, recent_days, history)
-    assert found == [END - day * DAY_US for day in days]
+    instants = regressions.run_instants(END, every_us, recent_days, history)
+    assert instants == [END - day * DAY_US for day in days]

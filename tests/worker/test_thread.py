@@ -1,4 +1,4 @@
-"""A thread of the worker outlives errors, wakes when it is told to, and ends cleanly."""
+"""A thread of the worker outlives errors, wakes on request, and ends cleanly."""
 
 import logging
 import threading

@@ -52,21 +52,21 @@ def durations(attempts: SimulatedAttempts) -> dict[Subject, SubjectDurations]:
     for index, phase in enumerate(parameters.PHASES[: parameters.START_PHASES]):
         seconds = attempts.lengths[:, index]
         at = at + seconds / DAY_S
-        by_subject[phase.subject] = _known(attempts, seconds, at, attempts.stuck > index)
+        by_subject[phase.subject] = _where_ended(attempts, seconds, at, attempts.stuck > index)
     begun = attempts.stuck == _NO_PHASE
     start = attempts.lengths[:, : parameters.START_PHASES].sum(axis=1)
-    by_subject[parameters.TIME_TO_START] = _known(attempts, start, at, begun)
+    by_subject[parameters.TIME_TO_START] = _where_ended(attempts, start, at, begun)
     recovered = begun & ~np.isnan(attempts.waited)
     recovery = start + attempts.waited
-    by_subject[parameters.TIME_TO_RECOVER] = _known(attempts, recovery, at, recovered)
+    by_subject[parameters.TIME_TO_RECOVER] = _where_ended(attempts, recovery, at, recovered)
     ended_at = attempts.ended_at
     completed = begun & (attempts.outcome == AttemptOutcome.COMPLETED)
     shutdown = attempts.lengths[:, parameters.SHUTDOWN]
     subject = parameters.PHASES[parameters.SHUTDOWN].subject
-    by_subject[subject] = _known(attempts, shutdown, ended_at, completed)
+    by_subject[subject] = _where_ended(attempts, shutdown, ended_at, completed)
     failed = begun & np.isin(attempts.outcome, _FAILURES)
     unsaved = attempts.run % parameters.SAVE_EVERY_S
-    by_subject[parameters.UNSAVED_TIME] = _known(attempts, unsaved, ended_at, failed)
+    by_subject[parameters.UNSAVED_TIME] = _where_ended(attempts, unsaved, ended_at, failed)
     by_subject[parameters.PHASES[parameters.SAVING].subject] = _saves(attempts, begun)
     return by_subject
 
@@ -83,7 +83,7 @@ def _saves(attempts: SimulatedAttempts, begun: Flags) -> SubjectDurations:
     return _by_day(attempts, np.concatenate(rows), np.concatenate(seconds), np.concatenate(at))
 
 
-def _known(
+def _where_ended(
     attempts: SimulatedAttempts, seconds: Floats, at: Floats, ended: Flags
 ) -> SubjectDurations:
     rows = np.flatnonzero(ended)

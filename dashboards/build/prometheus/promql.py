@@ -140,7 +140,7 @@ def by_category(window: str = "$__rate_interval", ago: str = "", *, effective: b
 
 
 def dated(week: str, text: str) -> str:
-    """Put *week* on each series, to tell one week's from another's."""
+    """Label each series with its *week*."""
     return f'label_replace({text}, "week", "{week}", "", "")'
 
 

@@ -18,7 +18,7 @@ _FAILED = ", ".join(f"'{outcome}'" for outcome in sorted(FAILURES))
 
 
 def _set(name: str) -> str:
-    conditions = all_of(*(chosen(one, f"{name}_{one}") for one in DIMENSIONS))
+    conditions = all_of(*(chosen(dimension, f"{name}_{dimension}") for dimension in DIMENSIONS))
     return f"SELECT '{name.upper()}' AS set, begun.* FROM begun WHERE {conditions}"
 
 
@@ -66,8 +66,8 @@ ORDER BY set
 """.strip()
 
 _SHARES_OF = ",\n  ".join(
-    f"SUM(spent.weighted) FILTER (WHERE category = '{one}') / NULLIF(whole.weighted, 0) AS {one}"
-    for one in Category
+    f"SUM(spent.weighted) FILTER (WHERE category = '{name}') / NULLIF(whole.weighted, 0) AS {name}"
+    for name in Category
 )
 
 SHARES = f"""

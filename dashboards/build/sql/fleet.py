@@ -64,13 +64,17 @@ WHERE {DAYS}
 GROUP BY 1, 2 HAVING SUM(weighted_seconds) > 0 ORDER BY 1, 2
 """.strip()
 
-_HOURS_OF = [(f"SUM({gpu_seconds(one)}) / 3600", one.value) for one in Category]
+_HOURS_OF = [(f"SUM({gpu_seconds(category)}) / 3600", category.value) for category in Category]
 
 CATEGORIES_BY_DAY = (
     f"SELECT start_at AS time,\n  {named(_HOURS_OF)}\n{_BY_DAY}\nGROUP BY 1 ORDER BY 1"
 )
 
-_LOST = ", ".join(f"('{one}', {one})" for one in Category if one is not Category.EFFECTIVE_TRAINING)
+_LOST = ", ".join(
+    f"('{category}', {category})"
+    for category in Category
+    if category is not Category.EFFECTIVE_TRAINING
+)
 
 LOST_BY_CATEGORY = f"""
 WITH spent AS (SELECT

@@ -23,7 +23,7 @@ STATE = (
     f"\n  failures, gpu_seconds / 3600 AS gpu_hours {_OF_JOB}"
 )
 
-_CATEGORIES = ", ".join(f"('{one}', {one}_seconds)" for one in Category)
+_CATEGORIES = ", ".join(f"('{category}', {category}_seconds)" for category in Category)
 
 CATEGORIES = f"""
 SELECT category, seconds, seconds / NULLIF(e2e_seconds, 0) AS share
@@ -59,7 +59,7 @@ FROM ett_v_attempts WHERE {OF_THE_JOB} ORDER BY number
 """.strip()
 
 _SECONDS_OF = ",\n  ".join(
-    f"SUM(seconds) FILTER (WHERE category = '{one}') AS {one}" for one in Category
+    f"SUM(seconds) FILTER (WHERE category = '{category}') AS {category}" for category in Category
 )
 
 ATTEMPT_SHARES = f"""

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ett_service.cli.output import bar
+from ett_service.cli.progress import bar
 from ett_service.cli.verb import Failure, OutOfReach
 from ett_service.client.transport import Unreachable, request
 from ett_service.demo.calendar import WireEvent

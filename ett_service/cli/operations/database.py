@@ -10,7 +10,8 @@ from ett_service.aggregation.recompute import recompute
 from ett_service.aggregation.verify import Difference, RollupDifference, verify, verify_rollups
 from ett_service.cli.arguments import config, whole
 from ett_service.cli.local import loaded, opened_for_reading
-from ett_service.cli.output import bar, counted, or_dash, write_line
+from ett_service.cli.output import or_dash, write_line
+from ett_service.cli.progress import bar, counted
 from ett_service.cli.tables import text, write_table
 from ett_service.cli.verb import Exit, Verb, now_us
 from ett_service.logs import redact

@@ -10,7 +10,8 @@ from typing import Any
 
 from ett_service.cli.arguments import by, output, scope, scope_query, server, window, window_query
 from ett_service.cli.metrics import openmetrics
-from ett_service.cli.output import counted, whole_file
+from ett_service.cli.output import whole_file
+from ett_service.cli.progress import counted
 from ett_service.cli.remote import fetch, of_project, place
 from ett_service.cli.verb import Failure, Verb
 from ett_service.client.transport import Response

@@ -1,4 +1,4 @@
-"""Markers near an onset, the most telling first."""
+"""Markers near an onset, the highest score first."""
 
 from functools import partial
 
@@ -21,12 +21,12 @@ def marker(name: str, hours: float, **labels: str) -> Marker:
     return Marker(id=name, at=at, kind=MarkerKind.DEPLOY, title=name, labels=labels)
 
 
-def names(*found: Marker, suspects: tuple[Suspect, ...] = (VERSION,)) -> list[str]:
-    return [each.id for each in ranked_markers(found, NOON, COHORT, suspects)]
+def names(*markers: Marker, suspects: tuple[Suspect, ...] = (VERSION,)) -> list[str]:
+    return [each.id for each in ranked_markers(markers, NOON, COHORT, suspects)]
 
 
-def _add(conn: Connection, project_id: int, made: Marker) -> None:
-    add_marker(conn, project_id, made, made_by="k", now_us=NOON)
+def _add(conn: Connection, project_id: int, added: Marker) -> None:
+    add_marker(conn, project_id, added, made_by="k", now_us=NOON)
 
 
 def test_the_nearest_comes_first() -> None:
@@ -67,18 +67,18 @@ def test_what_takes_time_is_as_near_as_its_nearest_instant() -> None:
         title="long",
     )
 
-    (found,) = ranked_markers([long], NOON, (), ())
-    assert found.score == 0.5
+    (marker,) = ranked_markers([long], NOON, (), ())
+    assert marker.score == 0.5
 
 
 def test_markers_within_three_days_are_read(store: Store, project_id: int) -> None:
     for place, hours in enumerate((-100, -70, -1, 0, 1, 2, 3, 71, 73)):
-        made = marker(f"m{place}", hours)
-        store.write(partial(_add, project_id=project_id, made=made))
+        added = marker(f"m{place}", hours)
+        store.write(partial(_add, project_id=project_id, added=added))
     with store.reading() as conn:
-        found = markers_near(conn, project_id, NOON, COHORT, ())
+        markers = markers_near(conn, project_id, NOON, COHORT, ())
         nothing = markers_near(conn, project_id + 1, NOON, COHORT, ())
 
-    assert [each.id for each in found] == ["m3", "m2", "m4", "m5", "m6"]
-    assert len(found) == MOST_MARKERS
+    assert [each.id for each in markers] == ["m3", "m2", "m4", "m5", "m6"]
+    assert len(markers) == MOST_MARKERS
     assert nothing == ()

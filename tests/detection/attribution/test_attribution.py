@@ -48,7 +48,7 @@ LLM: Cohort = (("model", "llm"),)
 
 
 def job(day: int, place: int, model: str, **facts: Any) -> tuple[str, list[Event]]:
-    """Tell a job of one attempt on 8 accelerators; of version 2 it compiles three times as long."""
+    """Return a job of one attempt on 8 accelerators; version 2 compiles three times as long."""
     at = START + day * DAY_US + place * 5 * HOUR + MINUTE
     wobble = (7 * day + 3 * place) % 11 * SECOND
     version = facts.pop("version", "1")
@@ -74,7 +74,7 @@ def fleet(store: Store, project_id: int) -> None:
         for place in range(A_DAY):
             is_new = day >= ONSET and place != 1
             on_bad_host = place == 2
-            told = [
+            jobs = [
                 job(
                     day,
                     place,
@@ -86,7 +86,7 @@ def fleet(store: Store, project_id: int) -> None:
                 ),
                 job(day, place, "vit"),
             ]
-            for name, events in told:
+            for name, events in jobs:
                 key = JobKey(project_id, name)
                 deliver(store, key, events)
                 refreshed(store, key, LATER)
@@ -111,24 +111,24 @@ def finding(subject: Subject, cohort: Cohort) -> Finding:
 
 def mark(store: Store, project_id: int, name: str, hours: int, **labels: str) -> None:
     at = START + ONSET * DAY_US + hours * HOUR
-    made = Marker(id=name, at=at, kind=MarkerKind.DEPLOY, title=name, labels=labels)
-    store.write(partial(_add, project_id=project_id, made=made))
+    added = Marker(id=name, at=at, kind=MarkerKind.DEPLOY, title=name, labels=labels)
+    store.write(partial(_add, project_id=project_id, added=added))
 
 
-def _add(conn: Connection, project_id: int, made: Marker) -> None:
-    add_marker(conn, project_id, made, made_by="k", now_us=NOON)
+def _add(conn: Connection, project_id: int, added: Marker) -> None:
+    add_marker(conn, project_id, added, made_by="k", now_us=NOON)
 
 
 def attributed(
-    store: Store, project_id: int, asked: Sequence[tuple[Subject, Cohort]]
+    store: Store, project_id: int, series: Sequence[tuple[Subject, Cohort]]
 ) -> list[Attribution]:
     with store.reading() as conn:
         observed = observe(conn, project_id, START + DAYS * DAY_US, DAYS, Plan())
-        return [attribute(conn, project_id, finding(*each), observed) for each in asked]
+        return [attribute(conn, project_id, finding(*each), observed) for each in series]
 
 
 @pytest.fixture
-def told(store: Store, project_id: int) -> list[Attribution]:
+def attributions(store: Store, project_id: int) -> list[Attribution]:
     fleet(store, project_id)
     mark(store, project_id, "other", 1, code_version="1.9")
     mark(store, project_id, "release", -10, code_version="2")
@@ -146,8 +146,10 @@ def told(store: Store, project_id: int) -> list[Attribution]:
     )
 
 
-def test_findings_in_a_store_are_told_with_what_goes_with_them(told: list[Attribution]) -> None:
-    compiles, everywhere, starts, failures, ett, nothing = told
+def test_findings_in_a_store_are_told_with_what_goes_with_them(
+    attributions: list[Attribution],
+) -> None:
+    compiles, everywhere, starts, failures, ett, nothing = attributions
 
     first = compiles.suspects[0]
     assert (first.dimension, first.value, first.attempts) == ("code_version", "2", 21)

@@ -28,8 +28,8 @@ def ints(values: object) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
 
 @given(ROWS)
 def test_shares_of_phases_sum_to_one(rows: list[tuple[int, int, bool, int]]) -> None:
-    one, other, after, strata = zip(*rows, strict=True)
-    parts = {"launcher_init": ints(one), "pt2_compile": ints(other)}
+    launcher, other, after, strata = zip(*rows, strict=True)
+    parts = {"launcher_init": ints(launcher), "pt2_compile": ints(other)}
 
     shares = by_part(parts, np.array(after), strata)
 
@@ -110,7 +110,7 @@ def test_the_longest_and_the_shortest_are_left_out_of_many_only() -> None:
     few, many = np.arange(19), np.arange(100)
 
     assert middle(ints(few), few < 0).all()
-    kept = middle(ints(many * 10), many < 0)
-    assert kept.sum() == pytest.approx(90, abs=2)
-    assert not kept[0]
-    assert not kept[-1]
+    middle_part = middle(ints(many * 10), many < 0)
+    assert middle_part.sum() == pytest.approx(90, abs=2)
+    assert not middle_part[0]
+    assert not middle_part[-1]

@@ -35,7 +35,9 @@ class Fleet:
         self.columns["run"] = np.array([f"run-{row}" for row in range(self.rows)])
 
     def drawn(self, name: str, count: int) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
-        return np.array([f"{name}-{one}" for one in self.chance.integers(0, count, self.rows)])
+        return np.array(
+            [f"{name}-{number}" for number in self.chance.integers(0, count, self.rows)]
+        )
 
     def some(self, part: float) -> Flags:
         return self.chance.random(self.rows) < part
@@ -86,13 +88,13 @@ PLANTED = (new_version, replacing_image, slowed_host, colder_caches)
 
 @pytest.mark.parametrize("plant", PLANTED)
 def test_a_planted_value_comes_first(plant: Callable[[Fleet], tuple[str, str]]) -> None:
-    found = 0
+    hits = 0
     for seed in range(20):
         fleet = Fleet(seed)
         planted = plant(fleet)
         first = fleet.suspects()[:1]
-        found += [(each.dimension, each.value) for each in first] == [planted]
-    assert found >= 18
+        hits += [(each.dimension, each.value) for each in first] == [planted]
+    assert hits >= 18
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.15, 1.6, 2.5])
@@ -233,7 +235,7 @@ def test_the_order_of_rows_and_the_unit_of_time_change_nothing(
 ) -> None:
     fleet = Fleet(seed, a_day=5)
     plant(fleet)
-    told = fleet.suspects()
+    suspects = fleet.suspects()
     order = fleet.chance.permutation(fleet.rows)
     fleet.columns = {name: column[order] for name, column in fleet.columns.items()}
     for name in ("log_us", "after", "at_us", "strata"):
@@ -243,9 +245,9 @@ def test_the_order_of_rows_and_the_unit_of_time_change_nothing(
     again = fleet.suspects()
 
     assert [(each.dimension, each.value) for each in again] == [
-        (each.dimension, each.value) for each in told
+        (each.dimension, each.value) for each in suspects
     ]
-    assert [each.explains for each in again] == pytest.approx([each.explains for each in told])
+    assert [each.explains for each in again] == pytest.approx([each.explains for each in suspects])
 
 
 def test_rows_of_a_unit_count_for_less_the_more_alike_they_are() -> None:
@@ -270,9 +272,9 @@ def test_a_job_with_many_slow_saves_is_one_job() -> None:
     units[first : first + 60] = first
     fleet.plant("image", "trainer:2", units == first)
     fleet.log_us += 0.6 * (units == first)
-    asked = {name: column.tolist() for name, column in fleet.columns.items()}
+    columns = {name: column.tolist() for name, column in fleet.columns.items()}
 
-    many = suspects_of(asked, fleet.log_us, fleet.after)
-    one = suspects_of(asked, fleet.log_us, fleet.after, units=units)
+    many = suspects_of(columns, fleet.log_us, fleet.after)
+    per_job = suspects_of(columns, fleet.log_us, fleet.after, units=units)
 
-    assert (many[0].value, one) == ("trainer:2", ())
+    assert (many[0].value, per_job) == ("trainer:2", ())

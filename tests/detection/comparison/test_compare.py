@@ -35,7 +35,7 @@ RUNS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf" 
 
 
 def run(place: int, version: str, compiling: int, *, fails: bool = False) -> list[Event]:
-    """Tell a job on 8 accelerators that initialises, compiles, saves twice and trains."""
+    """Return a job on 8 accelerators that initialises, compiles, saves twice and trains."""
     at = NOON + place * HOUR
     ready = at + 5 * MINUTE + place * 7 % 5 * SECOND
     begins = ready + compiling * MINUTE + place % 3 * SECOND
@@ -65,8 +65,8 @@ def compared(store: Store, project_id: int, base: JobSet, other: JobSet) -> Comp
         return compare(conn, project_id, base, other, LATER)
 
 
-def by_name(found: Comparison) -> dict[str, Compared]:
-    return {each.figure: each for each in found.compared}
+def by_name(comparison: Comparison) -> dict[str, Compared]:
+    return {each.figure: each for each in comparison.compared}
 
 
 def test_what_differs_is_told_from_what_does_not(store: Store, project_id: int) -> None:
@@ -74,31 +74,33 @@ def test_what_differs_is_told_from_what_does_not(store: Store, project_id: int) 
         store_job(store, project_id, f"old-{place}", run(place, "1", 5))
         store_job(store, project_id, f"new-{place}", run(place, "2", 10, fails=place < 4))
 
-    found = compared(store, project_id, version("1"), version("2"))
-    told = by_name(found)
+    comparison = compared(store, project_id, version("1"), version("2"))
+    figures = by_name(comparison)
 
-    compiles = told["pt2_compile"]
+    compiles = figures["pt2_compile"]
     assert compiles.outcome is Difference.WORSE
     assert compiles.ranked is not None
     assert compiles.ranked.low < 2 < compiles.ranked.high + 0.01
     assert compiles.worse_by == pytest.approx(2, abs=0.02)
     assert (compiles.base.n, compiles.base.value) == (10, 301 * SECOND)
-    assert told["attempt_start"].outcome is told["time_to_start"].outcome is Difference.WORSE
-    assert told["ett_ratio"].outcome is Difference.WORSE
+    assert figures["attempt_start"].outcome is figures["time_to_start"].outcome is Difference.WORSE
+    assert figures["ett_ratio"].outcome is Difference.WORSE
     assert (
-        told["launcher_init"].outcome is told["launcher_init/pre_train"].outcome is Difference.ALIKE
+        figures["launcher_init"].outcome
+        is figures["launcher_init/pre_train"].outcome
+        is Difference.ALIKE
     )
-    assert told["checkpoint_blocking"].base.value == 30 * SECOND
-    assert told["checkpoint_blocking"].base.n == 10
-    assert told["failures_per_gpu_hour"].other.n == 4
-    assert told["failures_per_gpu_hour"].outcome is Difference.UNCLEAR
-    assert found.start_shares == pytest.approx({"pt2_compile": 1.0})
-    assert found.unlike == (
+    assert figures["checkpoint_blocking"].base.value == 30 * SECOND
+    assert figures["checkpoint_blocking"].base.n == 10
+    assert figures["failures_per_gpu_hour"].other.n == 4
+    assert figures["failures_per_gpu_hour"].outcome is Difference.UNCLEAR
+    assert comparison.start_shares == pytest.approx({"pt2_compile": 1.0})
+    assert comparison.unlike == (
         Unlike("code_version", "1", "2", 1.0),
         Unlike("hardware", "H100", "B200", 1.0),
     )
-    assert (found.base.jobs, found.base.attempts) == (10, 10)
-    assert [each.figure for each in found.compared][:4] == [
+    assert (comparison.base.jobs, comparison.base.attempts) == (10, 10)
+    assert [each.figure for each in comparison.compared][:4] == [
         "time_to_start", "attempt_start", "ett_ratio", "failures_per_gpu_hour",
     ]  # fmt: skip
 
@@ -127,10 +129,10 @@ def test_few_values_show_nothing_and_say_so(store: Store, project_id: int) -> No
         store_job(store, project_id, f"old-{place}", run(place, "1", 5))
         store_job(store, project_id, f"new-{place}", run(place, "2", 50))
 
-    told = by_name(compared(store, project_id, version("1"), version("2")))["pt2_compile"]
+    compiling = by_name(compared(store, project_id, version("1"), version("2")))["pt2_compile"]
 
-    assert (told.outcome, told.smallest) == (Difference.TOO_FEW, None)
-    assert told.worse_by == pytest.approx(10, abs=0.1)
+    assert (compiling.outcome, compiling.smallest) == (Difference.TOO_FEW, None)
+    assert compiling.worse_by == pytest.approx(10, abs=0.1)
 
 
 def test_a_slower_launcher_between_two_rounds_of_mlperf_is_shown(
@@ -142,29 +144,29 @@ def test_a_slower_launcher_between_two_rounds_of_mlperf_is_shown(
         pytest.skip(f"the MLPerf logs are not there: {RUNS} (set ETT_CORPUS)")
     for folder in systems:
         jobs: dict[str, list[Event]] = {}
-        for one in imported(folder)[0]:
-            jobs.setdefault(one["job"], []).append(read_event(one))
+        for wire_event in imported(folder)[0]:
+            jobs.setdefault(wire_event["job"], []).append(read_event(wire_event))
         for name, events in jobs.items():
             deliver(store, JobKey(project_id, name), events)
             refreshed(store, JobKey(project_id, name), LATER)
 
-    found = compared(
+    comparison = compared(
         store,
         project_id,
         JobSet(jobs=("stable_diffusion-1x*",)),
         JobSet(jobs=("stable_diffusion-XE*",)),
     )
-    told = by_name(found)
+    figures = by_name(comparison)
 
-    launcher, start = told["launcher_init"], told["attempt_start"]
+    launcher, start = figures["launcher_init"], figures["attempt_start"]
     assert (launcher.outcome, start.outcome) == (Difference.WORSE, Difference.WORSE)
     assert launcher.base.value == pytest.approx(105.8e6, abs=5e4)
     assert launcher.other.value == pytest.approx(191.3e6, abs=5e4)
     assert (launcher.base.n, launcher.other.n) == (10, 10)
-    assert next(iter(found.start_shares)) == "launcher_init"
-    assert found.start_shares["launcher_init"] > 1
-    assert told["time_to_start"].other.n == 2
-    assert told["hardware_setup"].outcome is Difference.TOO_FEW
+    assert next(iter(comparison.start_shares)) == "launcher_init"
+    assert comparison.start_shares["launcher_init"] > 1
+    assert figures["time_to_start"].other.n == 2
+    assert figures["hardware_setup"].outcome is Difference.TOO_FEW
 
 
 @pytest.mark.parametrize(("failed", "hours"), [((3, 12), (100.0, 90.0)), ((0, 5), (50.0, 400.0))])
@@ -195,6 +197,6 @@ def test_the_other_way_round_says_the_opposite(ours: list[int], theirs: list[int
     there, back = (by_name(compare_figures(*pair)) for pair in ((base, other), (other, base)))
     opposite = {Difference.WORSE: Difference.BETTER, Difference.BETTER: Difference.WORSE}
 
-    one = there["x"].outcome
-    assert back["x"].outcome is opposite.get(one, one)
+    outcome = there["x"].outcome
+    assert back["x"].outcome is opposite.get(outcome, outcome)
     assert there["x"].p == pytest.approx(back["x"].p)

@@ -7,9 +7,9 @@ from ett_service.fleet.scope import BadQuestion
 
 
 def test_a_set_is_read_from_its_conditions() -> None:
-    found = job_set(["model:a", "model:b", "job:x:*", "code_version:"], (1, 2), "base")
+    jobs = job_set(["model:a", "model:b", "job:x:*", "code_version:"], (1, 2), "base")
 
-    assert found == JobSet(
+    assert jobs == JobSet(
         where={"model": frozenset("ab"), "code_version": frozenset({""})},
         jobs=("x:*",),
         from_us=1,
@@ -31,9 +31,9 @@ def test_a_set_is_read_from_its_conditions() -> None:
 def test_an_attempt_is_in_a_set_where_all_conditions_hold(
     name: str, values: dict[str, str], at: int, *, inside: bool
 ) -> None:
-    asked = job_set(["model:a", "model:b", "job:x:*", "code_version:"], (1, 2), "base")
+    jobs = job_set(["model:a", "model:b", "job:x:*", "code_version:"], (1, 2), "base")
 
-    assert asked.holds(name, values, at) is inside
+    assert jobs.holds(name, values, at) is inside
 
 
 @pytest.mark.parametrize(

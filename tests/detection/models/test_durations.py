@@ -30,33 +30,33 @@ def _step(whole: Sample) -> Finding:
 
 def test_both_sides_tell_medians_and_tails_in_microseconds() -> None:
     whole = fleet(slower(COMPILE, 1.6, 48))
-    found, told = _step(whole), whole.durations[COMPILE]
-    late = (told.cohort == 0) & (told.day >= 48)
-    assert found.after.n == pytest.approx(late.sum(), abs=12)
-    assert found.after.median == pytest.approx(np.median(told.us[late]), rel=0.05)
-    assert found.after.p90 == pytest.approx(np.quantile(told.us[late], 0.9), rel=0.08)
-    assert found.after.to_us == whole.as_of_us
+    finding, rows = _step(whole), whole.durations[COMPILE]
+    late = (rows.cohort == 0) & (rows.day >= 48)
+    assert finding.after.n == pytest.approx(late.sum(), abs=12)
+    assert finding.after.median == pytest.approx(np.median(rows.us[late]), rel=0.05)
+    assert finding.after.p90 == pytest.approx(np.quantile(rows.us[late], 0.9), rel=0.08)
+    assert finding.after.to_us == whole.as_of_us
 
 
 def test_it_costs_what_takes_longer_times_the_accelerators() -> None:
     whole = fleet(slower(COMPILE, 1.6, 44))
-    told = whole.durations[COMPILE]
-    late = (told.cohort == 0) & (told.day >= 44)
-    lost_us = told.us[late].sum() * 8 * (1 - 1 / 1.6) * 7 / (DAYS - 44)
+    rows = whole.durations[COMPILE]
+    late = (rows.cohort == 0) & (rows.day >= 44)
+    lost_us = rows.us[late].sum() * 8 * (1 - 1 / 1.6) * 7 / (DAYS - 44)
     assert _step(whole).impact.gpu_hours_per_week == pytest.approx(lost_us / HOUR_US, rel=0.15)
 
 
 def test_without_known_accelerators_attempts_count_and_hours_are_unknown() -> None:
     whole = fleet(slower(COMPILE, 1.6, 47))
     unknown = {
-        subject: replace(told, gpus=np.full(len(told.us), np.nan))
-        for subject, told in whole.durations.items()
+        subject: replace(rows, gpus=np.full(len(rows.us), np.nan))
+        for subject, rows in whole.durations.items()
     }
-    found = _step(replace(whole, durations=unknown))
-    parts = [gate.value for gate in found.gates if gate.name == "impact"]
-    known = [gate.value for gate in _step(whole).gates if gate.name == "impact"]
-    assert parts == pytest.approx(known)
-    assert found.impact.gpu_hours_per_week is None
+    finding = _step(replace(whole, durations=unknown))
+    parts = [gate.value for gate in finding.gates if gate.name == "impact"]
+    priced = [gate.value for gate in _step(whole).gates if gate.name == "impact"]
+    assert parts == pytest.approx(priced)
+    assert finding.impact.gpu_hours_per_week is None
 
 
 def test_the_part_is_of_all_time_of_the_project_where_that_is_known() -> None:
@@ -93,15 +93,15 @@ def test_a_shock_that_all_share_changes_no_cohort() -> None:
 def test_a_job_with_many_attempts_is_one_witness() -> None:
     draws = np.random.default_rng(3)
     whole = fleet(a_day=(8, 6, 6, 6))
-    told = whole.durations[COMPILE]
-    mine = (told.cohort == 0) & (told.day >= 44)
-    unit, us = told.unit.copy(), told.us.astype(np.float64)
+    rows = whole.durations[COMPILE]
+    mine = (rows.cohort == 0) & (rows.day >= 44)
+    unit, us = rows.unit.copy(), rows.us.astype(np.float64)
     unit[mine] = -1
     us[mine] *= 1.5
     jobs = draws.integers(0, 60, (~mine).sum())
-    unit[~mine] = 10_000 + told.cohort[~mine] * 100 + jobs
-    us[~mine] *= np.exp(draws.normal(0, 0.4, 400))[(told.cohort[~mine] * 100 + jobs) % 400]
-    one_job = replace(told, unit=unit, us=us.astype(np.int64))
+    unit[~mine] = 10_000 + rows.cohort[~mine] * 100 + jobs
+    us[~mine] *= np.exp(draws.normal(0, 0.4, 400))[(rows.cohort[~mine] * 100 + jobs) % 400]
+    one_job = replace(rows, unit=unit, us=us.astype(np.int64))
     assert regressions(replace(whole, durations={COMPILE: one_job})) == []
 
 
@@ -115,17 +115,17 @@ def _rows(seed: int, seconds: float = 100.0) -> Durations:
 
 
 def test_strata_are_compared_with_themselves() -> None:
-    told = _rows(2)
+    rows = _rows(2)
     stratum = (np.arange(N) % 2).astype(np.int32)
-    twice = replace(told, us=told.us * (1 + 3 * stratum), stratum=stratum)
-    plain, split = (residuals(each, 1, each.day < 28) for each in (told, twice))
+    twice = replace(rows, us=rows.us * (1 + 3 * stratum), stratum=stratum)
+    plain, split = (residuals(each, 1, each.day < 28) for each in (rows, twice))
     assert np.abs(split.cut - plain.cut).max() < 0.05
 
 
 def test_tails_say_no_more_than_where_they_are_cut() -> None:
-    told = _rows(3)
+    rows = _rows(3)
     tail = np.arange(N) % 33 == 0
-    wild = replace(told, us=np.where(tail, told.us * 1000, told.us))
+    wild = replace(rows, us=np.where(tail, rows.us * 1000, rows.us))
     residual = residuals(wild, 1, wild.day < 28)
     assert residual.cut.max() <= CUT * residual.spread[0] + 0.2
     assert abs(residual.cut.mean()) < 0.05
@@ -136,22 +136,22 @@ def test_rows_of_one_job_weigh_together_what_they_tell() -> None:
     draws = np.random.default_rng(4)
     job = np.repeat(np.arange(N // 10), 10).astype(np.int32)
     alike = np.exp(0.5 * draws.normal(0, 1, N // 10))[job]
-    told = replace(_rows(5), unit=job, day=(job % 42).astype(np.int32))
-    same = replace(told, us=(told.us * alike).astype(np.int64))
-    apart, together = (residuals(each, 1, each.day < 28) for each in (told, same))
+    rows = replace(_rows(5), unit=job, day=(job % 42).astype(np.int32))
+    same = replace(rows, us=(rows.us * alike).astype(np.int64))
+    apart, together = (residuals(each, 1, each.day < 28) for each in (rows, same))
     assert apart.weight.mean() > 0.8
     assert together.weight.mean() < 0.2
 
 
 def test_a_cohort_without_baseline_is_compared_with_nothing() -> None:
-    told = replace(_rows(6), cohort=(np.arange(N) % 2).astype(np.int32))
-    early = (told.day < 28) & (told.cohort == 0)
-    assert np.isnan(residuals(told, 2, early).spread[1])
+    rows = replace(_rows(6), cohort=(np.arange(N) % 2).astype(np.int32))
+    early = (rows.day < 28) & (rows.cohort == 0)
+    assert np.isnan(residuals(rows, 2, early).spread[1])
 
 
 def test_what_takes_no_time_at_all_is_only_very_short() -> None:
-    told = _rows(7)
-    some = replace(told, us=np.where(np.arange(N) % 50 == 0, 0, told.us))
+    rows = _rows(7)
+    some = replace(rows, us=np.where(np.arange(N) % 50 == 0, 0, rows.us))
     assert np.isfinite(residuals(some, 1, some.day < 28).log).all()
 
 

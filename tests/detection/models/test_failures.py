@@ -85,9 +85,9 @@ def test_a_cause_and_all_failures_are_told_once() -> None:
     infra = _events(9)
     infra[2, 46:] += more
     both = infra + events
-    one, all_ = (_sample(part).rates[FAILURES] for part in (infra, both))
-    told = Sample(AS_OF_US, DAYS, COHORTS, {}, {FAILURES: all_, INFRA: one})
-    assert [found.series for found in _findings(told)] == [Series(INFRA, COHORTS[2])]
+    of_infra, all_ = (_sample(part).rates[FAILURES] for part in (infra, both))
+    sample = Sample(AS_OF_US, DAYS, COHORTS, {}, {FAILURES: all_, INFRA: of_infra})
+    assert [finding.series for finding in _findings(sample)] == [Series(INFRA, COHORTS[2])]
 
 
 def test_nothing_ever_failed() -> None:

@@ -17,9 +17,9 @@ DEPLOYED = ROOT / "deploy" / "alertmanager.yml"
 def test_sloth_burns_at_the_same_factors_as_our_own_alerts() -> None:
     """Its factor is the part of the budget over the part of the period."""
     objective = Objective(Fraction("0.85"))
-    told: dict[str, dict[str, dict[str, Any]]] = sloth_windows(objective)["spec"]  # type: ignore[assignment]
+    windows: dict[str, dict[str, dict[str, Any]]] = sloth_windows(objective)["spec"]  # type: ignore[assignment]
     for severity, burn in zip(("page", "ticket"), objective.burns, strict=True):
-        for window in told[severity].values():
+        for window in windows[severity].values():
             share = Fraction(str(window["errorBudgetPercent"])) / 100
             assert share * 720 / burn.long_hours == burn.factor
             assert (window["longWindow"], window["shortWindow"]) == (burn.long, burn.short)
@@ -39,11 +39,11 @@ def test_what_a_severity_is_routed_to_is_the_receiver_of_its_name() -> None:
             ("ticket", "ticket"),
             ("none", "heartbeat"),
         ):
-            asked = [amtool, "config", "routes", "test", f"--config.file={path}"]
-            told = subprocess.run(
-                [*asked, f"severity={severity}"], capture_output=True, text=True, check=True
+            command = [amtool, "config", "routes", "test", f"--config.file={path}"]
+            routed = subprocess.run(
+                [*command, f"severity={severity}"], capture_output=True, text=True, check=True
             )
-            assert told.stdout.split() == [receiver]
+            assert routed.stdout.split() == [receiver]
 
 
 def test_compose_keeps_the_same_alerts_quiet_as_the_example() -> None:

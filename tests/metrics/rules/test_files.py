@@ -94,11 +94,11 @@ def test_a_scale_divides_every_duration_and_moves_no_name() -> None:
 
 
 def test_rules_read_only_what_is_exposed_or_was_recorded_before() -> None:
-    known = known_metrics() - {rule.record for rule in _rules() if isinstance(rule, Recording)}
+    readable = known_metrics() - {rule.record for rule in _rules() if isinstance(rule, Recording)}
     for rule in _rules():
-        assert metrics(rule.expr) <= known, rule
+        assert metrics(rule.expr) <= readable, rule
         if isinstance(rule, Recording):
-            known.add(rule.record)
+            readable.add(rule.record)
 
 
 def test_fleet_metrics_are_merged_over_replicas_before_anything_else() -> None:
@@ -120,14 +120,14 @@ def test_a_rule_is_recorded_once_and_an_alert_named_once() -> None:
 
 
 def test_alerts_have_a_severity_that_somebody_is_told_of() -> None:
-    told = {alert.alert: alert.severity for alert in _alerts()}
-    assert {name for name, severity in told.items() if severity == "page"} == {
+    severities = {alert.alert: alert.severity for alert in _alerts()}
+    assert {name for name, severity in severities.items() if severity == "page"} == {
         "EttBudgetBurnFast",
         "EttDown",
         "EttIngestStalled",
     }
-    assert {name for name, severity in told.items() if severity == "none"} == {"EttWatchdog"}
-    assert set(told.values()) == {"page", "ticket", "none"}
+    assert {name for name, severity in severities.items() if severity == "none"} == {"EttWatchdog"}
+    assert set(severities.values()) == {"page", "ticket", "none"}
 
 
 @pytest.mark.parametrize("alert", _alerts(), ids=lambda alert: alert.alert)
@@ -145,9 +145,12 @@ def test_there_is_no_page_of_an_alert_that_is_gone() -> None:
 
 
 def test_the_operator_gets_the_same_groups_in_one_object() -> None:
-    told = yaml.safe_load(prometheus_rule(Objective(), Links()))
-    assert (told["apiVersion"], told["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
-    assert told["spec"] == yaml.safe_load(one_file(Objective(), Links()))
+    resource = yaml.safe_load(prometheus_rule(Objective(), Links()))
+    assert (resource["apiVersion"], resource["kind"]) == (
+        "monitoring.coreos.com/v1",
+        "PrometheusRule",
+    )
+    assert resource["spec"] == yaml.safe_load(one_file(Objective(), Links()))
 
 
 def test_files_are_read_as_they_were_meant() -> None:

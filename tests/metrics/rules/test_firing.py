@@ -53,7 +53,7 @@ def test_each_alert_is_seen_to_fire_and_the_moment_before_not_to(alert: Alert) -
 
 
 @pytest.mark.parametrize(
-    "alert", [one for one in ALERTS if one.alert not in ALWAYS], ids=lambda alert: alert.alert
+    "alert", [alert for alert in ALERTS if alert.alert not in ALWAYS], ids=lambda alert: alert.alert
 )
 def test_each_alert_has_a_test_in_which_it_nearly_fires(alert: Alert) -> None:
     named = [test for test in _looks(alert.alert) if not any(look["exp_alerts"] for look in test)]
@@ -61,9 +61,9 @@ def test_each_alert_has_a_test_in_which_it_nearly_fires(alert: Alert) -> None:
 
 
 def test_every_group_of_rules_has_its_place_in_the_order_of_the_tests() -> None:
-    """Groups that are not named would run in any order, and see what others told a minute ago."""
+    """Groups that are not named would run in any order, and see what others wrote a minute ago."""
     names = [group.name for of_file in groups(Objective()).values() for group in of_file]
     for path in FILES:
-        told = yaml.safe_load(path.read_text("utf-8"))
-        if "../recording.yaml" in told["rule_files"]:
-            assert told["group_eval_order"] == names, path.name
+        cases = yaml.safe_load(path.read_text("utf-8"))
+        if "../recording.yaml" in cases["rule_files"]:
+            assert cases["group_eval_order"] == names, path.name

@@ -28,9 +28,11 @@ def test_what_is_gone_when_an_alert_fires_is_its_part_of_the_thirty_days() -> No
 
 
 def test_a_factor_that_asks_for_more_than_all_time_is_refused_with_what_would_do() -> None:
-    with pytest.raises(BadObjective, match="3 times a budget of 40% is 120% of all time") as found:
+    with pytest.raises(
+        BadObjective, match="3 times a budget of 40% is 120% of all time"
+    ) as refused:
         _objective("0.6")
-    assert "must be below 2.5; at this factor the target must be above 66.67%" in found.value.hint
+    assert "must be below 2.5; at this factor the target must be above 66.67%" in refused.value.hint
 
 
 def test_a_factor_that_asks_for_all_time_exactly_is_refused_and_the_next_smaller_one_is_not() -> (

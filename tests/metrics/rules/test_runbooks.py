@@ -1,4 +1,4 @@
-"""What the pages tell to type can be typed: queries parse, views have the columns, commands run."""
+"""The commands on the pages work: queries parse, views have the columns, commands run."""
 
 import re
 import shlex
@@ -56,18 +56,18 @@ def test_prometheus_understands_every_query(tmp_path: Path) -> None:
         {"record": f"page:query{place}:value", "expr": query}
         for place, (_, query) in enumerate(_queries())
     ]
-    told = tmp_path / "rules.yaml"
-    told.write_text(yaml.safe_dump({"groups": [{"name": "pages", "rules": rules}]}), "utf-8")
+    rules_file = tmp_path / "rules.yaml"
+    rules_file.write_text(yaml.safe_dump({"groups": [{"name": "pages", "rules": rules}]}), "utf-8")
     checked = subprocess.run(
-        [promtool, "check", "rules", told], capture_output=True, text=True, check=False
+        [promtool, "check", "rules", rules_file], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert len(rules) > len(PAGES)
 
 
 def test_a_query_reads_what_there_is() -> None:
-    known = known_metrics() | {"ALERTS"}
-    assert {page: query for page, query in _queries() if not metrics(query) <= known} == {}
+    readable = known_metrics() | {"ALERTS"}
+    assert {page: query for page, query in _queries() if not metrics(query) <= readable} == {}
 
 
 def test_the_views_answer_every_question_on_both_databases(store: Store) -> None:

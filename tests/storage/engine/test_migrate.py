@@ -1,4 +1,4 @@
-"""A database is brought to this version's schema, and told from one that is not."""
+"""A database is brought to this version's schema; one that is not is recognised."""
 
 import pytest
 

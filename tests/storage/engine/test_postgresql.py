@@ -1,4 +1,4 @@
-"""What only PostgreSQL needs: durability asked for, sessions that give up, a pool that heals."""
+"""What only PostgreSQL needs: requested durability, sessions that give up, a pool that heals."""
 
 from collections.abc import Iterator
 

@@ -45,10 +45,10 @@ def test_a_key_that_could_be_guessed_is_refused() -> None:
 
 def test_sqlite_makes_a_key_beside_itself_at_first_use(tmp_path: Path) -> None:
     keyring = Keyring("", _sqlite(tmp_path))
-    made = key_file(tmp_path / "ett.db")
-    assert not made.exists()
+    file = key_file(tmp_path / "ett.db")
+    assert not file.exists()
     sealed = keyring.seal("a")
-    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["ett.db.key"]
     assert Keyring("", _sqlite(tmp_path)).unseal(sealed) == "a"
 
@@ -63,22 +63,22 @@ def test_two_who_make_the_key_at_once_have_the_same(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [Keyring("", _sqlite(tmp_path)).unseal(one) for one in sealed] == ["a"] * 8
+    assert [Keyring("", _sqlite(tmp_path)).unseal(text) for text in sealed] == ["a"] * 8
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     Keyring("", _sqlite(tmp_path)).seal("a")
-    made = key_file(tmp_path / "ett.db")
-    made.chmod(0o640)
+    file = key_file(tmp_path / "ett.db")
+    file.chmod(0o640)
     with pytest.raises(NoSecretKey, match="can be read by others") as refused:
         Keyring("", _sqlite(tmp_path)).seal("a")
     assert "chmod 600" in refused.value.hint
 
 
 def test_a_file_that_holds_no_key_is_refused(tmp_path: Path) -> None:
-    made = key_file(tmp_path / "ett.db")
-    made.touch(0o600)
-    made.write_text("no key")
+    file = key_file(tmp_path / "ett.db")
+    file.touch(0o600)
+    file.write_text("no key")
     with pytest.raises(NoSecretKey, match="holds no key"):
         Keyring("", _sqlite(tmp_path)).seal("a")
 

@@ -159,8 +159,8 @@ def test_an_address_that_does_not_serve_is_refused_with_ones_that_do(url: str) -
 
 
 def test_an_error_of_the_database_does_not_repeat_what_was_sent(store: Store) -> None:
-    asked = text("SELECT * FROM nothing WHERE x = :x")
+    statement = text("SELECT * FROM nothing WHERE x = :x")
     with pytest.raises((DBAPIError, StorageUnavailable)) as failed, store.reading() as conn:
-        conn.execute(asked, {"x": "a secret"})
+        conn.execute(statement, {"x": "a secret"})
 
     assert "a secret" not in f"{failed.value} {failed.value.__cause__}"

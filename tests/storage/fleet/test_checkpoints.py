@@ -33,11 +33,11 @@ def test_gaps_lie_between_checkpoints_of_one_attempt(store: Store, project_id: i
     saves(store, JobKey(project_id, "b"), "blue", 10, 100, 110)
 
     with store.reading() as conn:
-        found = cohort_gaps(conn, CohortFilter(), DAY)
+        by_group = cohort_gaps(conn, CohortFilter(), DAY)
         by_team = cohort_gaps(conn, CohortFilter((project_id,)), DAY, ["team"])
         red = cohort_gaps(conn, CohortFilter(where={"team": frozenset({"red"})}), DAY)
 
-    assert {group: sorted(gaps) for group, gaps in found.items()} == {
+    assert {group: sorted(gaps) for group, gaps in by_group.items()} == {
         (): [10 * MINUTE, 20 * MINUTE, 90 * MINUTE]
     }
     assert by_team == {("red",): [20 * MINUTE, 10 * MINUTE], ("blue",): [90 * MINUTE]}

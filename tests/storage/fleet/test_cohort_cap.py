@@ -31,30 +31,30 @@ def cohort(number: int, *, excluded: bool = False) -> Cohort:
 
 def cells(number: int, gpu_us: int, *, excluded: bool = False) -> Cells:
     """Return two hours of a cohort on the day, of which one is paid for, and one on the next."""
-    said = Cell(
+    paid = Cell(
         {"pt2_compile_us": 1, "pt2_compile_weighted_us": gpu_us, "cells": 1},
         {("queue_wait", number % 7): (1, number)},
     )
     unpaid = Cell({"scheduling_us": 1, "scheduling_weighted_us": 10**6, "cells": 1})
-    one = cohort(number, excluded=excluded)
-    return {(NOON, one): said, (NOON + HOUR_US, one): unpaid, (NOON + DAY_US, one): said}
+    own = cohort(number, excluded=excluded)
+    return {(NOON, own): paid, (NOON + HOUR_US, own): unpaid, (NOON + DAY_US, own): paid}
 
 
-def contribute(store: Store, day: ProjectDay, job: str, said: Cells) -> None:
+def contribute(store: Store, day: ProjectDay, job: str, contribution: Cells) -> None:
     def work(conn: Connection) -> None:
         key = JobKey(day.project_id, job)
         accept(conn, key, [])
-        contributions.replace(conn, key, said)
+        contributions.replace(conn, key, contribution)
 
     store.write(work)
 
 
 def crowd(store: Store, day: ProjectDay, cohorts: int = COHORTS) -> Rollups:
     """Fill the day with cohorts, the later the larger, and return its rollups."""
-    said: Cells = {}
+    contribution: Cells = {}
     for number in range(cohorts):
-        said |= cells(number, number)
-    contribute(store, day, "all", said)
+        contribution |= cells(number, number)
+    contribute(store, day, "all", contribution)
     return stored_rollups(store)
 
 
@@ -78,7 +78,7 @@ def teams(rollups: Rollups, day: ProjectDay) -> tuple[set[str], int]:
         for (grain, _, start, label), row in rollups.items()
         if grain == "daily" and start == day.day_us
     }
-    own = {one.team for one, is_other in daily if not is_other}
+    own = {cohort.team for cohort, is_other in daily if not is_other}
     return own, sum(row["cells"] for (_, is_other), row in daily.items() if is_other)
 
 

@@ -18,12 +18,12 @@ from ett_service.storage.schema import cohort_day
 @pytest.fixture
 def ids(store: Store, project_id: int) -> list[int]:
     named = [Cohort(team=team) for team in "abc"]
-    found = store.write(lambda conn: rollup_deltas.ids(conn, project_id, named))
-    return [found[one] for one in named]
+    ids_by_cohort = store.write(lambda conn: rollup_deltas.ids(conn, project_id, named))
+    return [ids_by_cohort[cohort] for cohort in named]
 
 
-def hold(store: Store, project_id: int, wanted: Collection[CohortDay]) -> dict[CohortDay, bool]:
-    return store.write(lambda conn: rollup_deltas.hold(conn, project_id, wanted))
+def hold(store: Store, project_id: int, days: Collection[CohortDay]) -> dict[CohortDay, bool]:
+    return store.write(lambda conn: rollup_deltas.hold(conn, project_id, days))
 
 
 def test_nothing_is_asked_where_nothing_is_wanted(store: Store, project_id: int) -> None:
@@ -31,13 +31,13 @@ def test_nothing_is_asked_where_nothing_is_wanted(store: Store, project_id: int)
 
 
 def test_a_new_cohort_keeps_its_own(store: Store, project_id: int, ids: list[int]) -> None:
-    wanted = {(day * DAY_US, one) for day in range(700) for one in ids}
+    days = {(day * DAY_US, cohort_id) for day in range(700) for cohort_id in ids}
 
     for _ in range(2):
-        assert hold(store, project_id, wanted) == dict.fromkeys(wanted, True)
+        assert hold(store, project_id, days) == dict.fromkeys(days, True)
 
     with store.reading() as conn:
-        assert len(conn.execute(select(cohort_day)).all()) == len(wanted)
+        assert len(conn.execute(select(cohort_day)).all()) == len(days)
 
 
 def test_on_a_day_with_cohorts_in_other_a_new_one_goes_there_too(
@@ -62,7 +62,7 @@ def test_a_cohort_that_is_being_added_to_is_not_moved(
 ) -> None:
     held, done = threading.Event(), threading.Event()
     day = ProjectDay(project_id, 0)
-    hold(store, project_id, [(0, one) for one in ids])
+    hold(store, project_id, [(0, cohort_id) for cohort_id in ids])
 
     def add() -> None:
         def work(conn: Connection) -> None:
@@ -80,4 +80,4 @@ def test_a_cohort_that_is_being_added_to_is_not_moved(
     adding.join()
 
     assert store.write(lambda conn: move(conn, day, ids, own=False)) == 1
-    assert set(hold(store, project_id, [(0, one) for one in ids]).values()) == {False}
+    assert set(hold(store, project_id, [(0, cohort_id) for cohort_id in ids]).values()) == {False}

@@ -16,8 +16,8 @@ from tests.builders.clock import RECEIVED_AT
 SMALL, LARGE = Cohort(team="nlp", size="8-15"), Cohort(team="nlp", size="64-127")
 
 
-def found(store: Store, project_id: int, asked: Iterable[Cohort]) -> dict[Cohort, int]:
-    return store.write(lambda conn: rollup_deltas.ids(conn, project_id, asked))
+def ids_of(store: Store, project_id: int, cohorts: Iterable[Cohort]) -> dict[Cohort, int]:
+    return store.write(lambda conn: rollup_deltas.ids(conn, project_id, cohorts))
 
 
 def count(store: Store) -> int:
@@ -26,27 +26,27 @@ def count(store: Store) -> int:
 
 
 def test_the_same_dimensions_have_the_same_id(store: Store, project_id: int) -> None:
-    first = found(store, project_id, [SMALL, LARGE])
-    assert found(store, project_id, [LARGE, SMALL]) == first
+    first = ids_of(store, project_id, [SMALL, LARGE])
+    assert ids_of(store, project_id, [LARGE, SMALL]) == first
     assert len(set(first.values())) == 2
 
 
 def test_excluded_time_is_a_cohort_of_its_own(store: Store, project_id: int) -> None:
     out = SMALL._replace(excluded=True)
-    ids = found(store, project_id, [SMALL, out])
+    ids = ids_of(store, project_id, [SMALL, out])
     assert ids[SMALL] != ids[out]
 
 
 def test_every_project_has_its_own(store: Store, project_id: int) -> None:
     elsewhere = store.write(lambda conn: create_project(conn, "other", RECEIVED_AT))
-    one, other = found(store, project_id, [SMALL]), found(store, elsewhere, [SMALL])
-    assert one[SMALL] != other[SMALL]
+    ours, other = ids_of(store, project_id, [SMALL]), ids_of(store, elsewhere, [SMALL])
+    assert ours[SMALL] != other[SMALL]
 
 
 def test_what_is_over_the_cap_is_no_cohort_of_unknown_dimensions(
     store: Store, project_id: int
 ) -> None:
-    unknown = found(store, project_id, [Cohort()])[Cohort()]
+    unknown = ids_of(store, project_id, [Cohort()])[Cohort()]
 
     def others(conn: Connection) -> list[int]:
         return [rollup_deltas.other(conn, project_id, excluded=out) for out in (False, True)]
@@ -69,19 +69,19 @@ def test_an_id_that_was_rolled_back_is_not_used_again(store: Store, project_id: 
         store.write(fail)
     assert count(store) == 0
 
-    ids = found(store, project_id, [LARGE, SMALL])
+    ids = ids_of(store, project_id, [LARGE, SMALL])
     assert count(store) == 2
-    assert found(store, project_id, [SMALL])[SMALL] == ids[SMALL]
+    assert ids_of(store, project_id, [SMALL])[SMALL] == ids[SMALL]
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_writers_that_need_the_same_new_cohorts_do_not_block_each_other(
     store: Store, project_id: int
 ) -> None:
-    asked = [Cohort(team=str(number)) for number in range(40)]
+    cohorts = [Cohort(team=str(number)) for number in range(40)]
     with ThreadPoolExecutor(4) as threads:
-        turns = [asked, asked[::-1], asked[20:] + asked[:20], asked[10:]]
-        ids = list(threads.map(lambda one: found(store, project_id, one), turns))
+        turns = [cohorts, cohorts[::-1], cohorts[20:] + cohorts[:20], cohorts[10:]]
+        ids = list(threads.map(lambda turn: ids_of(store, project_id, turn), turns))
 
     assert count(store) == 40
-    assert all(one.items() <= ids[0].items() for one in ids)
+    assert all(found_ids.items() <= ids[0].items() for found_ids in ids)

@@ -48,7 +48,7 @@ def stored(store: Store, key: JobKey) -> dict[tuple[int, Cohort], tuple[int, str
         batch = JobBatch(key.project_id, [key.job])
         cells = contributions.existing_of_batch(conn, batch, hold=False).get(key.job, {})
     place = MEASURES.index("stalled_us")
-    return {at: (one.content.sums[place], one.content.tallies) for at, one in cells.items()}
+    return {at: (cell.content.sums[place], cell.content.tallies) for at, cell in cells.items()}
 
 
 def stalled_a_day(store: Store) -> list[int]:
@@ -107,7 +107,7 @@ def test_what_has_not_changed_is_not_written(store: Store, key: JobKey) -> None:
         return statements
 
     statements = store.write(work)
-    assert [one.split()[0] for one in statements] == ["SELECT"]
+    assert [statement.split()[0] for statement in statements] == ["SELECT"]
 
 
 def test_a_crash_between_any_two_statements_leaves_nothing_half(store: Store, key: JobKey) -> None:

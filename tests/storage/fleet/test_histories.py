@@ -21,10 +21,10 @@ EVERYTHING = CohortFilter()
 
 
 def _alive(
-    store: Store, window: tuple[int, int], wanted: CohortFilter = EVERYTHING, most: int = 1000
+    store: Store, window: tuple[int, int], cohorts: CohortFilter = EVERYTHING, most: int = 1000
 ) -> tuple[list[str], int]:
     with store.reading() as conn:
-        keys, drawn_from = jobs_alive(conn, wanted, window, most)
+        keys, drawn_from = jobs_alive(conn, cohorts, window, most)
     return [key.job for key in keys], drawn_from
 
 
@@ -40,17 +40,17 @@ def test_a_history_is_what_is_stored_of_the_job(store: Store, project_id: int) -
     absent = JobKey(project_id, "absent")
 
     with store.reading() as conn:
-        found = list(histories(conn, [*keys[:1], absent, *keys[1:]]))
-        known = []
+        stored = list(histories(conn, [*keys[:1], absent, *keys[1:]]))
+        stored_ledgers = []
         for key in keys:
             ledger = ledgers.job_ledger(conn, *key)
             assert ledger is not None
             segments = tuple(ledgers.segments(conn, *key))
-            known.append(dataclasses.replace(ledger, shares=(), segments=segments))
+            stored_ledgers.append(dataclasses.replace(ledger, shares=(), segments=segments))
 
-    assert [one.key for one in found] == keys
-    assert [one.ledger for one in found] == known
-    assert [one.exclusions for one in found] == [(), (), ()]
+    assert [history.key for history in stored] == keys
+    assert [history.ledger for history in stored] == stored_ledgers
+    assert [history.exclusions for history in stored] == [(), (), ()]
 
 
 def test_only_exclusions_that_stand_are_part_of_it(store: Store, project_id: int) -> None:
@@ -67,8 +67,8 @@ def test_only_exclusions_that_stand_are_part_of_it(store: Store, project_id: int
     put([Exclusion(NOON, None), Exclusion(NOON - HOUR, NOON - MINUTE)])
 
     with store.reading() as conn:
-        [found] = histories(conn, [key])
-    assert set(found.exclusions) == {Exclusion(NOON, None), Exclusion(NOON - HOUR, NOON - MINUTE)}
+        [history] = histories(conn, [key])
+    assert set(history.exclusions) == {Exclusion(NOON, None), Exclusion(NOON - HOUR, NOON - MINUTE)}
 
 
 def test_jobs_with_time_in_the_window_and_a_wanted_cohort_are_alive(
@@ -103,20 +103,20 @@ def test_an_excluded_job_is_alive_only_where_exclusions_are_included(
 
 
 @pytest.fixture
-def forty(store: Store, project_id: int) -> Store:
+def forty_jobs(store: Store, project_id: int) -> Store:
     for number in range(40):
         store_job(store, project_id, f"job-{number:02}", calm_job(NOON, training=5))
     return store
 
 
-def test_a_sample_is_the_same_every_time_in_order_and_says_of_how_many(forty: Store) -> None:
+def test_a_sample_is_the_same_every_time_in_order_and_says_of_how_many(forty_jobs: Store) -> None:
     window = (NOON, NOON + HOUR)
-    drawn, of = _alive(forty, window, most=10)
+    drawn, of = _alive(forty_jobs, window, most=10)
 
     assert (len(drawn), of) == (10, 40)
     assert drawn == sorted(drawn)
-    assert _alive(forty, window, most=10) == (drawn, 40)
+    assert _alive(forty_jobs, window, most=10) == (drawn, 40)
     # More of them are the same and others, and they are no first or last ones.
-    assert set(drawn) < set(_alive(forty, window, most=20)[0])
+    assert set(drawn) < set(_alive(forty_jobs, window, most=20)[0])
     assert drawn[0] < "job-15"
     assert drawn[-1] > "job-25"

@@ -35,7 +35,7 @@ _Place = tuple[int | None, tuple[str, str]]
 
 
 def _measured(totals: Mapping[_Place, Totals]) -> dict[_Place, dict[str, int]]:
-    return {place: dict(found.sums) for place, found in totals.items()}
+    return {place: dict(total.sums) for place, total in totals.items()}
 
 
 def test_all_that_a_job_adds_is_summed_once(store: Store, project_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Durations by the instant at which they began, in the cohorts that are asked for."""
+"""Durations by the instant at which they began, in the requested cohorts."""
 
 from ett_service.core.events import AttemptStarted, SpanOver
 from ett_service.core.words import Phase
@@ -12,11 +12,11 @@ from tests.builders.record import event
 EVERYTHING = CohortFilter()
 
 
-def _found(
-    store: Store, kind: Kind, window: tuple[int, int], wanted: CohortFilter = EVERYTHING
+def _occurrences(
+    store: Store, kind: Kind, window: tuple[int, int], cohorts: CohortFilter = EVERYTHING
 ) -> list[Occurrence]:
     with store.reading() as conn:
-        return list(occurrences(conn, wanted, kind, window))
+        return list(occurrences(conn, cohorts, kind, window))
 
 
 def _saving(start: int, minutes: int) -> SpanOver:
@@ -31,22 +31,22 @@ def test_each_kind_is_found_where_it_began(store: Store, project_id: int) -> Non
     store_job(store, project_id, "fails", failing_job(NOON))
     everything = (NOON, NOON + 2 * HOUR)
 
-    assert _found(store, Kind.TIME_TO_START, everything) == [
+    assert _occurrences(store, Kind.TIME_TO_START, everything) == [
         Occurrence(project_id, "compiles", NOON, 15 * MINUTE),
         Occurrence(project_id, "fails", NOON, 10 * MINUTE),
     ]
-    assert _found(store, Kind.TIME_TO_RECOVER, everything) == [
+    assert _occurrences(store, Kind.TIME_TO_RECOVER, everything) == [
         Occurrence(project_id, "fails", NOON + HOUR, 15 * MINUTE)
     ]
-    assert _found(store, Kind.PT2_COMPILE, everything) == [
+    assert _occurrences(store, Kind.PT2_COMPILE, everything) == [
         Occurrence(project_id, "compiles", NOON, 12 * MINUTE)
     ]
-    assert _found(store, Kind.CHECKPOINT_BLOCKING, everything) == [
+    assert _occurrences(store, Kind.CHECKPOINT_BLOCKING, everything) == [
         Occurrence(project_id, "compiles", NOON, round(3.5 * MINUTE))
     ]
     for kind in Kind:
-        assert _found(store, kind, (NOON - HOUR, NOON)) == []
-    assert _found(store, Kind.TIME_TO_RECOVER, (NOON + HOUR + 1, NOON + 2 * HOUR)) == []
+        assert _occurrences(store, kind, (NOON - HOUR, NOON)) == []
+    assert _occurrences(store, Kind.TIME_TO_RECOVER, (NOON + HOUR + 1, NOON + 2 * HOUR)) == []
 
 
 def test_a_compile_that_reached_no_loop_is_not_one_that_is_over(
@@ -54,8 +54,8 @@ def test_a_compile_that_reached_no_loop_is_not_one_that_is_over(
 ) -> None:
     store_job(store, project_id, "stuck", calm_job(NOON, compiling=12))
 
-    assert _found(store, Kind.PT2_COMPILE, (NOON, NOON + HOUR)) == []
-    assert _found(store, Kind.TIME_TO_START, (NOON, NOON + HOUR)) == []
+    assert _occurrences(store, Kind.PT2_COMPILE, (NOON, NOON + HOUR)) == []
+    assert _occurrences(store, Kind.TIME_TO_START, (NOON, NOON + HOUR)) == []
 
 
 def test_only_wanted_cohorts_count(store: Store, project_id: int) -> None:
@@ -63,15 +63,17 @@ def test_only_wanted_cohorts_count(store: Store, project_id: int) -> None:
     store_job(store, project_id, "b", calm_job(NOON, compiling=2, training=2, model="b", gpus=64))
     window = (NOON, NOON + HOUR)
 
-    for wanted in (
+    for cohorts in (
         CohortFilter(where={"model": frozenset({"b"})}),
         CohortFilter((project_id,), {"size": frozenset({"64-127"})}),
     ):
-        [found] = _found(store, Kind.PT2_COMPILE, window, wanted)
-        assert found.job == "b"
+        [occurrence] = _occurrences(store, Kind.PT2_COMPILE, window, cohorts)
+        assert occurrence.job == "b"
         with store.reading() as conn:
-            assert list(job_ett(conn, wanted, window)) == [JobEtt(64 * 2 * MINUTE, 64 * 4 * MINUTE)]
-    assert _found(store, Kind.PT2_COMPILE, window, CohortFilter((project_id + 1,))) == []
+            assert list(job_ett(conn, cohorts, window)) == [
+                JobEtt(64 * 2 * MINUTE, 64 * 4 * MINUTE)
+            ]
+    assert _occurrences(store, Kind.PT2_COMPILE, window, CohortFilter((project_id + 1,))) == []
 
 
 def test_what_an_attempt_did_is_in_the_cohort_of_that_attempt(
@@ -93,7 +95,7 @@ def test_what_an_attempt_did_is_in_the_cohort_of_that_attempt(
     store_job(store, project_id, "resized", resized)
     large = CohortFilter(where={"size": frozenset({"64-127"})})
 
-    assert _found(store, Kind.PT2_COMPILE, (NOON, NOON + 3 * HOUR), large) == [
+    assert _occurrences(store, Kind.PT2_COMPILE, (NOON, NOON + 3 * HOUR), large) == [
         Occurrence(project_id, "resized", start, MINUTE)
     ]
 

@@ -50,25 +50,25 @@ class Fleet:
 
     def sums(self, window: tuple[int, int], chosen: Sequence[int]) -> dict[str, int]:
         """Add up cell by cell; count each job that lived in the window once."""
-        found: Counter[str] = Counter()
+        amounts: Counter[str] = Counter()
         for (hour, cohort_id), cell in self.cells.items():
             if window[0] <= hour < window[1] and cohort_id in chosen:
-                found.update({name: cell[name] for name in MEASURES})
+                amounts.update({name: cell[name] for name in MEASURES})
         alive = [
             hours
             for cohort_id, hours in self.lives
             if cohort_id in chosen and hours.start < window[1] and hours[-1] >= window[0]
         ]
-        found[JOBS] = len(alive)
-        return {name: amount for name, amount in found.items() if amount}
+        amounts[JOBS] = len(alive)
+        return {name: amount for name, amount in amounts.items() if amount}
 
     def counts(self, window: tuple[int, int], chosen: Sequence[int]) -> Counter[tuple[str, int]]:
         """Add up the tallies, cell by cell."""
-        found: Counter[tuple[str, int]] = Counter()
+        tallies: Counter[tuple[str, int]] = Counter()
         for (hour, cohort_id), tally in self.tallies.items():
             if window[0] <= hour < window[1] and cohort_id in chosen:
-                found.update(tally)
-        return found
+                tallies.update(tally)
+        return tallies
 
 
 def _drawn(seed: int, projects: Sequence[int], ids: Iterator[int]) -> Fleet:
@@ -154,21 +154,21 @@ def fleet(store: Store) -> Fleet:
 
     def plant(conn: Connection) -> Fleet:
         ids = [create_project(conn, name, RECEIVED_AT) for name in ("p0", "p1")]
-        made = _drawn(7, ids, iter(range(1, 100)))
-        _plant(conn, made)
-        return made
+        planted = _drawn(7, ids, iter(range(1, 100)))
+        _plant(conn, planted)
+        return planted
 
     return store.write(plant)
 
 
-def _chosen(fleet: Fleet, wanted: CohortFilter) -> list[int]:
+def _chosen(fleet: Fleet, cohorts: CohortFilter) -> list[int]:
     return [
         cohort_id
         for cohort_id, labels in fleet.cohorts.items()
-        if (wanted.project_ids is None or fleet.projects[cohort_id] in wanted.project_ids)
-        and all(labels[name] in values for name, values in wanted.where.items())
-        and not (wanted.where.keys() - {"project"} and labels["other"])
-        and (wanted.exclusions or not labels["excluded"])
+        if (cohorts.project_ids is None or fleet.projects[cohort_id] in cohorts.project_ids)
+        and all(labels[name] in values for name, values in cohorts.where.items())
+        and not (cohorts.where.keys() - {"project"} and labels["other"])
+        and (cohorts.exclusions or not labels["excluded"])
     ]
 
 
@@ -190,7 +190,7 @@ def _grouped(fleet: Fleet, chosen: Sequence[int], by: Sequence[str]) -> dict[Gro
 
 
 @pytest.mark.parametrize(
-    ("wanted", "by"),
+    ("cohorts", "by"),
     [
         (CohortFilter(), ()),
         (CohortFilter(exclusions=True), ("project", "excluded")),
@@ -201,17 +201,17 @@ def _grouped(fleet: Fleet, chosen: Sequence[int], by: Sequence[str]) -> dict[Gro
     ids=["all", "with-exclusions", "two-values", "a-project", "no-project"],
 )
 def test_a_window_is_the_sum_of_its_hours(
-    store: Store, fleet: Fleet, wanted: CohortFilter, by: tuple[str, ...]
+    store: Store, fleet: Fleet, cohorts: CohortFilter, by: tuple[str, ...]
 ) -> None:
-    groups = _grouped(fleet, _chosen(fleet, wanted), by)
+    groups = _grouped(fleet, _chosen(fleet, cohorts), by)
     for window in WINDOWS:
         with store.reading() as conn:
-            found = totals(conn, wanted, window, by, measures=MEASURES)
+            by_group = totals(conn, cohorts, window, by, measures=MEASURES)
         expected = {group: fleet.sums(window, members) for group, members in groups.items()}
-        assert {group: dict(total.sums) for (_, group), total in found.items()} == {
+        assert {group: dict(total.sums) for (_, group), total in by_group.items()} == {
             group: sums for group, sums in expected.items() if sums
         }
-        for (_, group), total in found.items():
+        for (_, group), total in by_group.items():
             counts = _counts(total)
             assert counts == fleet.counts(window, groups[group])
             assert sum(tally.us for tally in total.tallies.values()) == 7 * counts.total()
@@ -223,9 +223,9 @@ def test_buckets_begin_on_full_steps_and_add_up_to_the_window(
 ) -> None:
     window = (START - 7 * HOUR_US, START + 15 * DAY_US + HOUR_US)
     with store.reading() as conn:
-        found = totals(conn, CohortFilter(), window, ("team",), step, measures=MEASURES)
+        by_bucket = totals(conn, CohortFilter(), window, ("team",), step, measures=MEASURES)
     chosen = _grouped(fleet, _chosen(fleet, CohortFilter()), ("team",))
-    for (start, group), total in found.items():
+    for (start, group), total in by_bucket.items():
         assert start is not None
         at = datetime.fromtimestamp(start // 1_000_000, UTC)
         assert step == HOUR_US or at.hour == 0
@@ -233,7 +233,7 @@ def test_buckets_begin_on_full_steps_and_add_up_to_the_window(
         inside = (max(start, window[0]), min(start + step, window[1]))
         assert dict(total.sums) == fleet.sums(inside, chosen[group])
     whole: Counter[str] = Counter()
-    for total in found.values():
+    for total in by_bucket.values():
         whole.update({name: total[name] for name in MEASURES})
     assert whole == Counter(
         {name: fleet.sums(window, _chosen(fleet, CohortFilter()))[name] for name in MEASURES}
@@ -245,11 +245,11 @@ def test_a_cut_parts_the_time_before_it_from_the_time_after_it(store: Store, fle
     cuts = (midnight + 2 * DAY_US, midnight + 5 * DAY_US)
     window = (START - 9 * HOUR_US, START + 9 * DAY_US)
     with store.reading() as conn:
-        found = totals(conn, CohortFilter(), window, cuts=cuts, measures=MEASURES)
+        by_cut = totals(conn, CohortFilter(), window, cuts=cuts, measures=MEASURES)
     edges = (window[0], *cuts, window[1])
     for place, part in enumerate(itertools.pairwise(edges)):
         expected = fleet.sums(part, _chosen(fleet, CohortFilter()))
-        sums = found[None, (str(place),)].sums
+        sums = by_cut[None, (str(place),)].sums
         assert {name: sums[name] for name in MEASURES} == {
             name: expected[name] for name in MEASURES
         }
@@ -271,8 +271,8 @@ def test_a_sum_beyond_64_bits_is_exact(store: Store, project_id: int) -> None:
 
     store.write(plant)
     with store.reading() as conn:
-        found = totals(conn, CohortFilter(), (START, START + HOUR_US))
-    assert found[None, ()]["scheduling_us"] == 3 * most
+        by_key = totals(conn, CohortFilter(), (START, START + HOUR_US))
+    assert by_key[None, ()]["scheduling_us"] == 3 * most
 
 
 def test_what_the_cap_took_is_counted_by_what_it_really_is(store: Store, fleet: Fleet) -> None:
@@ -282,13 +282,13 @@ def test_what_the_cap_took_is_counted_by_what_it_really_is(store: Store, fleet: 
         for cohort_id, labels in fleet.cohorts.items()
         if not labels["other"] and not labels["excluded"]
     ]
-    taken, kept = plain[:2], plain[2:]
+    taken, left = plain[:2], plain[2:]
     rows = [
         {
             "project_id": fleet.projects[cohort_id],
             "day_us": at,
             "cohort_id": cohort_id,
-            "kept": cohort_id in kept,
+            "kept": cohort_id in left,
         }
         for cohort_id in plain
         for at in (day, day + DAY_US)

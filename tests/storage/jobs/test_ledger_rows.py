@@ -24,10 +24,10 @@ HEAD = Head(revision=3, formula_version=1, event_count=3, folded_us=NOON, due_us
 
 
 def test_the_columns_are_those_of_the_tables_in_their_order() -> None:
-    for table, found in rows(fold(restarted_job(), {}, NOON + HOUR), HEAD).items():
+    for table, of_table in rows(fold(restarted_job(), {}, NOON + HOUR), HEAD).items():
         names = [column.name for column in table.columns][2:]
-        assert found, table.name
-        assert all(list(row) == names for row in found), table.name
+        assert of_table, table.name
+        assert all(list(row) == names for row in of_table), table.name
 
 
 def test_sql_can_sum_what_was_effective() -> None:
@@ -56,8 +56,8 @@ def test_a_share_that_nobody_owned_has_an_empty_phase() -> None:
 
 
 def test_each_list_has_a_table_of_its_own() -> None:
-    found = {table.name: len(rows) for table, rows in rows(LEDGER, HEAD).items()}
+    counts = {table.name: len(rows) for table, rows in rows(LEDGER, HEAD).items()}
 
-    assert found[schema.segment.name] == len(LEDGER.segments) == 2
-    assert found[schema.attempt_ledger.name] == 1
-    assert found[schema.recovery.name] == 0
+    assert counts[schema.segment.name] == len(LEDGER.segments) == 2
+    assert counts[schema.attempt_ledger.name] == 1
+    assert counts[schema.recovery.name] == 0

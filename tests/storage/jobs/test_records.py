@@ -42,11 +42,11 @@ def test_a_batch_is_read_as_each_of_its_jobs_is(store: Store, project_id: int) -
         batch = JobBatch(project_id, [key.job for key in keys])
         together = list(job_records(conn, batch))
 
-    assert [in_order(one) for one in together] == [in_order(one) for one in alone]
+    assert [in_order(record) for record in together] == [in_order(record) for record in alone]
 
 
 def in_order(record: JobRecord) -> JobRecord:
-    return record._replace(events=sorted(record.events, key=lambda one: one.id))
+    return record._replace(events=sorted(record.events, key=lambda event: event.id))
 
 
 def test_of_some_batches_only_their_events_are_read(store: Store, project_id: int) -> None:
@@ -61,5 +61,5 @@ def test_of_some_batches_only_their_events_are_read(store: Store, project_id: in
         record = job_record(conn, key, fresh)
         nothing = job_record(conn, key, [])
 
-    assert [one.at for one in record.events] == [NOON + HOUR]
+    assert [event.at for event in record.events] == [NOON + HOUR]
     assert nothing.events == []

@@ -51,7 +51,7 @@ def test_of_one_receiver_one_delivery_is_claimed_at_a_time_the_oldest_first(
 
     first = claimed(store)
 
-    assert [(one.receiver, one.body) for one in first] == [("a", "f 1"), ("b", "f 9")]
+    assert [(claim.receiver, claim.body) for claim in first] == [("a", "f 1"), ("b", "f 9")]
     assert claimed(store) == []
 
 
@@ -59,7 +59,7 @@ def test_no_more_are_claimed_than_are_asked_for(store: Store, project_id: int) -
     for version in range(5):
         put_one(store, project_id, f"r{version}", "f", version)
 
-    assert [one.receiver for one in claimed(store, most=3)] == ["r0", "r1", "r2"]
+    assert [claim.receiver for claim in claimed(store, most=3)] == ["r0", "r1", "r2"]
 
 
 def test_a_claim_that_ran_out_is_claimed_again_under_the_same_id(
@@ -77,7 +77,7 @@ def test_a_claim_that_ran_out_is_claimed_again_under_the_same_id(
 def test_nothing_is_claimed_of_a_transaction_that_is_not_committed(
     store: Store, project_id: int
 ) -> None:
-    one, other = store, open_store(store.url)
+    first_store, other = store, open_store(store.url)
     seen: list[list[Claim]] = []
 
     def put_and_look(conn: object) -> None:
@@ -85,8 +85,8 @@ def test_nothing_is_claimed_of_a_transaction_that_is_not_committed(
         seen.append(claimed(other))
 
     with closing(other):
-        put_one(one, project_id, "a", "f", 1)
-        one.write(put_and_look)
+        put_one(first_store, project_id, "a", "f", 1)
+        first_store.write(put_and_look)
         last = claimed(other)
 
     assert seen == [[]]  # the older one is locked by what supersedes it, and passed over
@@ -133,9 +133,13 @@ def test_what_is_superseded_on_its_way_is_not_sent_again_and_tells_whether_it_ar
     recorded(store, arrives, settled(DeliveryState.SENT))
     recorded(store, fails, settled(DeliveryState.WAITING, NOON))
 
-    old = {one.receiver: one.done for one in deliveries_in(store) if one.version == 1}
+    old = {
+        delivery.receiver: delivery.done
+        for delivery in deliveries_in(store)
+        if delivery.version == 1
+    }
     assert old == {"arrives": DeliveryState.SENT, "fails": DeliveryState.SUPERSEDED}
-    assert [one.body for one in claimed(store)] == ["f 2", "f 2"]
+    assert [claim.body for claim in claimed(store)] == ["f 2", "f 2"]
 
 
 def test_a_record_that_comes_after_the_claim_ran_out_does_not_count(
@@ -148,7 +152,7 @@ def test_a_record_that_comes_after_the_claim_ran_out_does_not_count(
     assert recorded(store, quick, settled(DeliveryState.SENT))
     assert not recorded(store, slow, settled(DeliveryState.WAITING))
 
-    assert [one.done for one in deliveries_in(store)] == [DeliveryState.SENT]
+    assert [delivery.done for delivery in deliveries_in(store)] == [DeliveryState.SENT]
 
 
 def test_what_is_repeated_comes_again_and_waits_for_nobody(store: Store, project_id: int) -> None:
@@ -161,7 +165,7 @@ def test_what_is_repeated_comes_again_and_waits_for_nobody(store: Store, project
     put_one(store, project_id, "a", "f", 2)
 
     assert again.id == first.id
-    assert [one.done for one in deliveries_in(store)] == [
+    assert [delivery.done for delivery in deliveries_in(store)] == [
         DeliveryState.SENT,
         DeliveryState.WAITING,
     ]
@@ -177,8 +181,8 @@ def test_a_receiver_that_wants_nothing_is_sent_nothing_until_it_is_enabled(
     recorded(store, first, settled(DeliveryState.DEAD, disabled_why="It answered 410."))
     put_one(store, project_id, "a", "h", 3)
 
-    assert [one.done for one in deliveries_in(store)] == [DeliveryState.DEAD] * 3
+    assert [delivery.done for delivery in deliveries_in(store)] == [DeliveryState.DEAD] * 3
     assert ready_us(store) is None
     store.write(partial(deliveries.enable, owner=0, name="a"))
     put_one(store, project_id, "a", "i", 4)
-    assert [one.body for one in claimed(store)] == ["i 4"]
+    assert [claim.body for claim in claimed(store)] == ["i 4"]

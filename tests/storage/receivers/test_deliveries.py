@@ -12,13 +12,13 @@ from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import deliveries_in, put_one
 
 
-def bury(store: Store) -> None:
+def mark_dead(store: Store) -> None:
     dead = update(delivery).values(done=DeliveryState.DEAD.value, done_us=NOON, tries=10)
     store.write(lambda conn: conn.execute(dead))
 
 
-def replayed(store: Store, wanted: DeliveryFilter) -> int:
-    return store.write(partial(deliveries.replay, wanted=wanted, now_us=NOON + 99))
+def replayed(store: Store, chosen: DeliveryFilter) -> int:
+    return store.write(partial(deliveries.replay, wanted=chosen, now_us=NOON + 99))
 
 
 def test_a_page_of_deliveries_goes_on_where_the_one_before_ended(
@@ -32,7 +32,7 @@ def test_a_page_of_deliveries_goes_on_where_the_one_before_ended(
         last = (first[-1].made_us, first[-1].id)
         second = deliveries.listing(conn, DeliveryFilter(), limit=3, after=last)
 
-    assert [one.version for one in first + second] == [4, 3, 2, 1, 0]
+    assert [delivery.version for delivery in first + second] == [4, 3, 2, 1, 0]
 
 
 def test_deliveries_are_found_by_whose_they_are_and_how_they_stand(
@@ -45,16 +45,17 @@ def test_deliveries_are_found_by_whose_they_are_and_how_they_stand(
     assert len(deliveries_in(store, project_id=project_id)) == 3
     assert deliveries_in(store, project_id=project_id + 1) == []
     assert [
-        one.version for one in deliveries_in(store, receiver="a", done=(DeliveryState.WAITING,))
+        delivery.version
+        for delivery in deliveries_in(store, receiver="a", done=(DeliveryState.WAITING,))
     ] == [2]
-    (one,) = deliveries_in(store, receiver="b", owner=0)
-    assert deliveries_in(store, ids=(one.id,)) == [one]
+    (delivery,) = deliveries_in(store, receiver="b", owner=0)
+    assert deliveries_in(store, ids=(delivery.id,)) == [delivery]
 
 
 def test_what_is_dead_is_sent_after_all_under_its_id(store: Store, project_id: int) -> None:
     put_one(store, project_id, "a", "f", 1)
     (before,) = deliveries_in(store)
-    bury(store)
+    mark_dead(store)
 
     assert replayed(store, DeliveryFilter(ids=(before.id,))) == 1
 
@@ -74,11 +75,13 @@ def test_of_dead_deliveries_of_one_alert_only_the_latest_is_sent_after_all(
     for version in (1, 2, 3):
         put_one(store, project_id, "a", "f", version)
     put_one(store, project_id, "a", "g", 1)
-    bury(store)
+    mark_dead(store)
 
     assert replayed(store, DeliveryFilter(receiver="a")) == 2
 
-    stands = {(one.fingerprint, one.version): one.done for one in deliveries_in(store)}
+    stands = {
+        (delivery.fingerprint, delivery.version): delivery.done for delivery in deliveries_in(store)
+    }
     assert stands == {
         ("f", 1): DeliveryState.SUPERSEDED,
         ("f", 2): DeliveryState.SUPERSEDED,

@@ -1,4 +1,4 @@
-"""The outbox: it stands with what it tells of, and the latest state wins."""
+"""The outbox: it commits with the change that it announces, and the latest state wins."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from tests.builders.receivers.deliveries import deliveries_in, put_one
 
 
 def states(store: Store) -> list[tuple[int, DeliveryState]]:
-    return [(one.version, one.done) for one in deliveries_in(store)]
+    return [(delivery.version, delivery.done) for delivery in deliveries_in(store)]
 
 
 def test_what_is_put_stands_only_with_the_transaction_that_it_tells_of(
@@ -41,8 +41,10 @@ def test_what_is_newer_supersedes_what_did_not_arrive(store: Store, project_id: 
     put_one(store, project_id, "b", "f", 1)
     put_one(store, project_id, "a", "f", 2)
 
-    found = {(row.receiver, row.fingerprint, row.version): row.done for row in deliveries_in(store)}
-    assert [key for key, done in found.items() if done is DeliveryState.SUPERSEDED] == [
+    states_by_key = {
+        (row.receiver, row.fingerprint, row.version): row.done for row in deliveries_in(store)
+    }
+    assert [key for key, done in states_by_key.items() if done is DeliveryState.SUPERSEDED] == [
         ("a", "f", 1)
     ]
 

@@ -37,23 +37,23 @@ def _add(store: Store, project_id: int, name: str = "oncall", **cohort: str) -> 
 
 def _got(store: Store, project_id: int, name: str = "oncall") -> StoredReceiver:
     with store.reading() as conn:
-        kept = receivers.get(conn, project_id, name)
-    assert kept is not None
-    return kept
+        stored = receivers.get(conn, project_id, name)
+    assert stored is not None
+    return stored
 
 
 def _rotate(store: Store, project_id: int, now_us: int) -> str:
-    kept = _got(store, project_id)
-    return store.write(partial(receivers.rotate, stored=kept, keyring=KEYRING, now_us=now_us))
+    stored = _got(store, project_id)
+    return store.write(partial(receivers.rotate, stored=stored, keyring=KEYRING, now_us=now_us))
 
 
 def test_a_receiver_is_kept_with_what_it_asked_for(store: Store, project_id: int) -> None:
     _add(store, project_id, model="llm-70b")
-    kept = _got(store, project_id)
-    assert (kept.name, kept.project, kept.format) == ("oncall", "research", "generic")
-    assert kept.cohort == {"model": "llm-70b"}
-    assert kept.secrets(KEYRING, NOON) == (SECRET,)
-    assert KEYRING.unseal(kept.sealed_url) == URL
+    stored = _got(store, project_id)
+    assert (stored.name, stored.project, stored.format) == ("oncall", "research", "generic")
+    assert stored.cohort == {"model": "llm-70b"}
+    assert stored.secrets(KEYRING, NOON) == (SECRET,)
+    assert KEYRING.unseal(stored.sealed_url) == URL
 
 
 def test_neither_address_nor_secret_can_be_read_in_the_database_or_a_repr(
@@ -63,17 +63,17 @@ def test_neither_address_nor_secret_can_be_read_in_the_database_or_a_repr(
     _rotate(store, project_id, NOON)
     with store.reading() as conn:
         rows = json.dumps([list(row) for row in conn.execute(select(receiver))])
-    said = rows + repr(_got(store, project_id)) + repr(NewReceiver("a", URL, "generic", SECRET))
-    assert "CANARY" not in said
+    texts = rows + repr(_got(store, project_id)) + repr(NewReceiver("a", URL, "generic", SECRET))
+    assert "CANARY" not in texts
 
 
 def test_after_a_rotation_both_secrets_sign_for_a_day(store: Store, project_id: int) -> None:
     _add(store, project_id)
     fresh = _rotate(store, project_id, NOON)
-    kept = _got(store, project_id)
+    stored = _got(store, project_id)
     assert fresh.startswith("whsec_")
-    assert kept.secrets(KEYRING, NOON + DAY_US - 1) == (fresh, SECRET)
-    assert kept.secrets(KEYRING, NOON + DAY_US) == (fresh,)
+    assert stored.secrets(KEYRING, NOON + DAY_US - 1) == (fresh, SECRET)
+    assert stored.secrets(KEYRING, NOON + DAY_US) == (fresh,)
 
 
 def test_a_second_rotation_ends_the_first_secret(store: Store, project_id: int) -> None:
@@ -109,5 +109,5 @@ def test_a_name_stands_once_in_a_project_and_again_in_another(
     other = store.write(lambda conn: create_project(conn, "other", NOON))
     _add(store, other)
     with store.reading() as conn:
-        assert [one.project_id for one in receivers.listing(conn)] == [project_id, other]
-        assert [one.project_id for one in receivers.listing(conn, other)] == [other]
+        assert [receiver.project_id for receiver in receivers.listing(conn)] == [project_id, other]
+        assert [receiver.project_id for receiver in receivers.listing(conn, other)] == [other]

@@ -31,11 +31,11 @@ CUT = Exclusion(NOON + 10 * MINUTE + 1, NOON + 95 * MINUTE)
 
 def attempts(*numbers: int) -> list[Event]:
     """Attempts of forty minutes, an hour apart; all but number 2 fail."""
-    told: list[Event] = []
+    events: list[Event] = []
     for number in numbers:
         began, named = NOON + number * HOUR, {"attempt": number}
         outcome = Outcome.COMPLETED if number == 2 else Outcome.FAILED
-        told += [
+        events += [
             event(AttemptStarted, began, gpus=8, id=f"started-{number}", **named),
             event(
                 PhaseStarted, began + MINUTE, phase=Phase.TRAIN_LOOP, id=f"loop-{number}", **named
@@ -48,34 +48,34 @@ def attempts(*numbers: int) -> list[Event]:
                 AttemptEnded, began + 40 * MINUTE, outcome=outcome, id=f"ended-{number}", **named
             ),
         ]
-    return told
+    return events
 
 
 @pytest.fixture
 def key(store: Store, project_id: int) -> JobKey:
     """Return a job of attempts 1 and 2, whose ledger is stored."""
-    known = JobKey(project_id, "llm-70b")
-    deliver(store, known, attempts(1, 2))
-    refreshed(store, known, LATER)
-    return known
+    job = JobKey(project_id, "llm-70b")
+    deliver(store, job, attempts(1, 2))
+    refreshed(store, job, LATER)
+    return job
 
 
 @pytest.fixture
 def maker(store: Store) -> str:
     """Return the prefix of a key."""
-    made = store.write(
+    key = store.write(
         lambda conn: create_key(
             conn, project="research", name="on call", scopes=["write"], now_us=RECEIVED_AT
         )
     )
-    return made[:PREFIX_LENGTH]
+    return key[:PREFIX_LENGTH]
 
 
 def judge(
     store: Store, key: JobKey, maker: str, number: int = 0, cause: Cause = Cause.NETWORK
 ) -> corrections.Correction:
-    said = FailureVerdict(Origin.INFRA, cause, "the switch was down", maker, LATER)
-    return store.write(lambda conn: corrections.put_verdict(conn, key, number, said))
+    verdict = FailureVerdict(Origin.INFRA, cause, "the switch was down", maker, LATER)
+    return store.write(lambda conn: corrections.put_verdict(conn, key, number, verdict))
 
 
 def exclude(
@@ -90,17 +90,17 @@ def exclude(
 
 def ledger(store: Store, key: JobKey) -> JobLedger:
     refreshed(store, key, LATER)
-    found = stored(store, key)
-    assert found is not None
-    return found
+    folded = stored(store, key)
+    assert folded is not None
+    return folded
 
 
 def fleet(store: Store, *, exclusions: bool = False) -> Totals:
     """Return all that the rollups have of the day, but for in how many cells it lies."""
-    wanted, day = CohortFilter(exclusions=exclusions), (NOON - 12 * HOUR, NOON + 12 * HOUR)
+    cohorts, day = CohortFilter(exclusions=exclusions), (NOON - 12 * HOUR, NOON + 12 * HOUR)
     with store.reading() as conn:
-        found = rollups.totals(conn, wanted, day)
-    total = found.get((None, ()), Totals.ZERO)
+        by_bucket = rollups.totals(conn, cohorts, day)
+    total = by_bucket.get((None, ()), Totals.ZERO)
     sums = {name: amount for name, amount in total.sums.items() if amount and name != "cells"}
     return replace(total, sums=sums)
 
@@ -138,7 +138,7 @@ def test_a_verdict_stays_with_its_attempt_when_the_number_moves(
 
     deliver(store, key, attempts(0))
 
-    verdicts = [(one.attempt, one.cause) for one in ledger(store, key).attempts]
+    verdicts = [(attempt.attempt, attempt.cause) for attempt in ledger(store, key).attempts]
     assert verdicts == [(0, Cause.UNKNOWN), (1, Cause.NETWORK), (2, None)]
 
 
@@ -195,7 +195,7 @@ def test_an_exclusion_takes_the_place_of_the_one_before(
     exclude(store, key, maker)
     put = exclude(store, key, maker, Exclusion(NOON, None), Exclusion(None, NOON), Exclusion(NOON))
 
-    assert [one.window for one in put] == [Exclusion(None, NOON), Exclusion(NOON, None)]
+    assert [exclusion.window for exclusion in put] == [Exclusion(None, NOON), Exclusion(NOON, None)]
     assert rows(store) == 3
     assert exclude(store, key, maker, Exclusion(NOON), Exclusion(None, NOON)) == put
     assert rows(store) == 3
@@ -221,9 +221,9 @@ def test_numbers_with_and_without_an_exclusion_differ_by_exactly_that_part_of_th
     assert fleet(store, exclusions=True) == before
     lost = before - fleet(store)
     assert sum(cut.values()) > 0
-    assert {one: lost.category_us(one) for one in Category} == cut
-    assert {one: lost.category_weighted_us(one) for one in Category} == {
-        one: 8 * us for one, us in cut.items()
+    assert {category: lost.category_us(category) for category in Category} == cut
+    assert {category: lost.category_weighted_us(category) for category in Category} == {
+        category: 8 * us for category, us in cut.items()
     }
     assert lost.e2e_us == sum(cut.values())
 

@@ -50,18 +50,18 @@ def test_members_at_their_defaults_are_left_out() -> None:
 
 
 def test_the_order_in_which_members_came_does_not_show() -> None:
-    one = event(
+    first = event(
         JobFacts, id="a", labels={"b": "2", "a": "1"}, attributes={"y": 1, "x": {"d": 1, "c": 2}}
     )
     other = event(
         JobFacts, id="a", labels={"a": "1", "b": "2"}, attributes={"x": {"c": 2, "d": 1}, "y": 1}
     )
 
-    assert encode_body(one) == encode_body(other)
+    assert encode_body(first) == encode_body(other)
 
 
 def test_a_rank_of_zero_is_kept() -> None:
-    kept = decode_body("progress", encode_body(progress(0, rank=0, seq=0)))
+    decoded = decode_body("progress", encode_body(progress(0, rank=0, seq=0)))
 
-    assert isinstance(kept, Progress)
-    assert (kept.rank, kept.seq, kept.step) == (0, 0, 0)
+    assert isinstance(decoded, Progress)
+    assert (decoded.rank, decoded.seq, decoded.step) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Keys are shown once, told from mistyped ones without a look-up, and revoked."""
+"""Keys are shown once, mistyped ones are refused without a look-up, and keys are revoked."""
 
 import string
 
@@ -56,17 +56,17 @@ def test_two_keys_of_one_project_speak_for_the_same(store: Store) -> None:
 def test_the_text_of_a_key_is_kept_nowhere(store: Store) -> None:
     text = new_key(store)
     with store.reading() as conn:
-        kept = [str(value) for row in conn.execute(select(api_key)) for value in row]
+        stored = [str(value) for row in conn.execute(select(api_key)) for value in row]
 
-    assert text[:12] in kept
-    assert not any(text[12:] in value for value in kept)
+    assert text[:12] in stored
+    assert not any(text[12:] in value for value in stored)
 
 
 def test_an_unknown_key_of_the_right_form_is_nobodys(store: Store) -> None:
-    known = new_key(store)
+    text = new_key(store)
     with store.reading() as conn:
         assert find_key(conn, new_key_text()) is None
-        assert find_key(conn, known.swapcase()) is None
+        assert find_key(conn, text.swapcase()) is None
 
 
 def test_every_mistyped_character_is_told_without_a_look_up() -> None:
@@ -118,13 +118,13 @@ def test_keys_are_listed_oldest_first(store: Store) -> None:
     ],
 )
 def test_a_key_that_cannot_be_made_is_refused(store: Store, wrong: dict[str, str]) -> None:
-    asked = {"project": "p", "name": "n", "scopes": ("write",), **wrong}
+    members = {"project": "p", "name": "n", "scopes": ("write",), **wrong}
 
     with pytest.raises(BadKey):
-        store.write(lambda conn: create_key(conn, now_us=NOON, **asked))  # type: ignore[arg-type]
+        store.write(lambda conn: create_key(conn, now_us=NOON, **members))  # type: ignore[arg-type]
 
 
 def test_a_project_is_made_once(store: Store) -> None:
-    made = [store.write(lambda conn: create_project(conn, "again", NOON)) for _ in range(2)]
+    projects = [store.write(lambda conn: create_project(conn, "again", NOON)) for _ in range(2)]
 
-    assert made[0] == made[1]
+    assert projects[0] == projects[1]

@@ -30,17 +30,19 @@ def with_events(store: Store, project_id: int) -> Store:
 def test_contents_are_found_by_job_and_id_but_those_of_the_batch_itself(
     with_events: Store, project_id: int
 ) -> None:
-    asked = [(name, each) for name in ODD for each in ("a", "b")]
+    ids = [(name, each) for name in ODD for each in ("a", "b")]
     with with_events.reading() as conn:
-        found = known_contents(conn, project_id, asked, but_of_batch=6)
-        assert known_contents(conn, project_id, asked, but_of_batch=5) == {}
-        assert known_contents(conn, project_id + 1, asked, but_of_batch=6) == {}
+        contents = known_contents(conn, project_id, ids, but_of_batch=6)
+        assert known_contents(conn, project_id, ids, but_of_batch=5) == {}
+        assert known_contents(conn, project_id + 1, ids, but_of_batch=6) == {}
         assert known_contents(conn, project_id, [], but_of_batch=6) == {}
 
-    assert found == {(name, "a"): ("heartbeat", f"<{name}>") for name in ODD}
+    assert contents == {(name, "a"): ("heartbeat", f"<{name}>") for name in ODD}
 
 
 def test_offsets_are_found_by_job_and_producer(with_events: Store, project_id: int) -> None:
-    asked = [(name, name) for name in ODD] + [(ODD[0], ODD[1])]
+    producers = [(name, name) for name in ODD] + [(ODD[0], ODD[1])]
     with with_events.reading() as conn:
-        assert known_offsets(conn, project_id, asked) == {(name, name): len(name) for name in ODD}
+        assert known_offsets(conn, project_id, producers) == {
+            (name, name): len(name) for name in ODD
+        }

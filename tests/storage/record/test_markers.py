@@ -14,19 +14,19 @@ WINDOW = Marker("m", NOON + HOUR, MarkerKind.MAINTENANCE, "Racks 5 to 9", NOON +
 LAUNCH = Marker("l", NOON + HOUR, MarkerKind.LAUNCH, "100%_new", labels={"a'b\"c": "it's {1}"})
 
 
-def keep(store: Store, project_id: int, *made: Marker) -> list[bool]:
-    """Keep the markers and tell which were new."""
+def keep(store: Store, project_id: int, *chosen: Marker) -> list[bool]:
+    """Store the markers and return which were new."""
     keep_one = partial(
         markers.add_marker, project_id=project_id, made_by="ett_00000000", now_us=RECEIVED_AT
     )
-    return [store.write(partial(keep_one, made=one))[1] for one in made]
+    return [store.write(partial(keep_one, made=marker))[1] for marker in chosen]
 
 
-def found(store: Store, project_id: int, **wanted: Any) -> list[str]:
+def ids_of(store: Store, project_id: int, **conditions: Any) -> list[str]:
     """Return the ids of the markers of one project, the latest first."""
     with store.reading() as conn:
-        kept = markers.markers(conn, [project_id], MarkerFilter(**wanted), limit=10)
-    return [one.marker.id for one in kept]
+        rows = markers.markers(conn, [project_id], MarkerFilter(**conditions), limit=10)
+    return [row.marker.id for row in rows]
 
 
 def test_a_marker_is_read_as_it_was_kept(store: Store, project_id: int) -> None:
@@ -35,8 +35,8 @@ def test_a_marker_is_read_as_it_was_kept(store: Store, project_id: int) -> None:
     with store.reading() as conn:
         read = markers.markers(conn, None, MarkerFilter(), limit=10)
 
-    assert [one.marker for one in read] == [WINDOW, LAUNCH]
-    assert {(one.project, one.made_by, one.made_at) for one in read} == {
+    assert [row.marker for row in read] == [WINDOW, LAUNCH]
+    assert {(row.project, row.made_by, row.made_at) for row in read} == {
         ("research", "ett_00000000", RECEIVED_AT)
     }
 
@@ -47,8 +47,8 @@ def test_of_one_id_the_first_stays(store: Store, project_id: int) -> None:
     assert keep(store, project_id, DEPLOY, DEPLOY, other) == [True, False, False]
 
     with store.reading() as conn:
-        (kept,) = markers.markers(conn, [project_id], MarkerFilter(), limit=10)
-    assert kept.marker == DEPLOY
+        (row,) = markers.markers(conn, [project_id], MarkerFilter(), limit=10)
+    assert row.marker == DEPLOY
 
 
 def test_the_same_content_has_the_same_id_and_any_other_another() -> None:
@@ -59,7 +59,7 @@ def test_the_same_content_has_the_same_id_and_any_other_another() -> None:
         replace(DEPLOY, title="Trainer"),
         replace(DEPLOY, labels={}),
     ]
-    ids = {markers.derived_id(one) for one in (DEPLOY, *others)}
+    ids = {markers.derived_id(marker) for marker in (DEPLOY, *others)}
 
     assert markers.derived_id(replace(DEPLOY, id="another")) in ids
     assert len(ids) == 1 + len(others)
@@ -84,7 +84,9 @@ QUERIES: list[tuple[dict[str, Any], list[str]]] = [
 
 def test_a_filter_finds_what_it_names(store: Store, project_id: int) -> None:
     keep(store, project_id, DEPLOY, WINDOW, LAUNCH)
-    assert [(wanted, found(store, project_id, **wanted)) for wanted, _ in QUERIES] == QUERIES
+    assert [
+        (conditions, ids_of(store, project_id, **conditions)) for conditions, _ in QUERIES
+    ] == QUERIES
 
 
 def test_a_page_goes_on_where_the_last_one_ended(store: Store, project_id: int) -> None:
@@ -93,7 +95,7 @@ def test_a_page_goes_on_where_the_last_one_ended(store: Store, project_id: int) 
         rest = markers.markers(
             conn, [project_id], MarkerFilter(), limit=1, after=(WINDOW.at, WINDOW.id)
         )
-    assert [one.marker for one in rest] == [LAUNCH]
+    assert [row.marker for row in rest] == [LAUNCH]
 
 
 def test_a_deleted_marker_is_gone_and_those_of_others_stay(store: Store, project_id: int) -> None:
@@ -104,5 +106,5 @@ def test_a_deleted_marker_is_gone_and_those_of_others_stay(store: Store, project
     assert store.write(lambda conn: markers.delete_marker(conn, project_id, "d"))
     assert not store.write(lambda conn: markers.delete_marker(conn, project_id, "d"))
 
-    assert (found(store, project_id), found(store, other)) == ([], ["d"])
+    assert (ids_of(store, project_id), ids_of(store, other)) == ([], ["d"])
     assert keep(store, project_id, DEPLOY) == [True]

@@ -18,15 +18,15 @@ def add(store: Store, table: Table, row: dict[str, Any]) -> None:
     store.write(lambda conn: conn.execute(insert(table), row))
 
 
-def keep(store: Store, project_id: int, name: str, batch: int, kept: Event) -> None:
+def keep(store: Store, project_id: int, name: str, batch: int, event: Event) -> None:
     row: dict[str, Any] = {"project_id": project_id, "job": name}
     fact = {
-        "id": kept.id,
-        "type": kept.type,
-        "at_us": kept.at,
+        "id": event.id,
+        "type": event.type,
+        "at_us": event.at,
         "received_us": NOON,
         "batch": batch,
-        "body": encode_body(kept),
+        "body": encode_body(event),
     }
     add(store, event_table, row | fact)
 

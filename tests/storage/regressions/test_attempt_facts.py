@@ -13,7 +13,7 @@ from tests.builders.record import event
 
 
 def compiled(start: int, cache: str, **members: Any) -> SpanOver:
-    """Tell a minute of compiling, and what its cache held."""
+    """Return a minute of compiling, with the state of its cache."""
     return event(
         SpanOver,
         start + MINUTE,
@@ -24,8 +24,8 @@ def compiled(start: int, cache: str, **members: Any) -> SpanOver:
     )
 
 
-def twice() -> Sequence[Event]:
-    """Tell a job of two attempts, the second with other code on two hosts."""
+def restarted_job() -> Sequence[Event]:
+    """Return a job of two attempts, the second with other code on two hosts."""
     facts: Mapping[str, Any] = {
         "hardware": "H100",
         "image": "trainer:2",
@@ -48,11 +48,11 @@ def twice() -> Sequence[Event]:
 
 
 def test_an_attempt_has_its_jobs_facts_and_its_own(store: Store, project_id: int) -> None:
-    store_job(store, project_id, "llm", twice())
+    store_job(store, project_id, "llm", restarted_job())
     with store.reading() as conn:
-        found = attempt_facts(conn, project_id, [("llm", 0), ("llm", 1)])
+        facts = attempt_facts(conn, project_id, [("llm", 0), ("llm", 1)])
 
-    first, second = found["llm", 0], found["llm", 1]
+    first, second = facts["llm", 0], facts["llm", 1]
     assert dict(first.values) == {
         "code_version": "1",
         "image": "trainer:2",
@@ -81,7 +81,7 @@ def test_an_attempt_has_its_jobs_facts_and_its_own(store: Store, project_id: int
 def test_only_what_is_asked_for_is_told_and_only_of_ones_own_project(
     store: Store, project_id: int
 ) -> None:
-    store_job(store, project_id, "llm", twice())
+    store_job(store, project_id, "llm", restarted_job())
     with store.reading() as conn:
         assert set(attempt_facts(conn, project_id, [("llm", 1), ("llm", 9), ("no", 0)])) == {
             ("llm", 1)

@@ -11,7 +11,7 @@ from tests.builders.clock import NOON, RECEIVED_AT
 from tests.builders.fleet import calm_job, store_job
 
 
-def made(project_id: int, number: int) -> DetectionRun:
+def detection_run(project_id: int, number: int) -> DetectionRun:
     """Return the run of a day."""
     return DetectionRun(project_id, NOON + number * DAY_US, 5, 1, 7, f"[{number}]")
 
@@ -22,14 +22,18 @@ def add(store: Store, run: DetectionRun) -> bool:
 
 
 def test_an_instant_is_kept_once(store: Store, project_id: int) -> None:
-    assert [add(store, made(project_id, number)) for number in (0, 0, 1)] == [True, False, True]
+    assert [add(store, detection_run(project_id, number)) for number in (0, 0, 1)] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_projects_are_behind_that_were_not_looked_at_since(store: Store, project_id: int) -> None:
     other = store.write(lambda conn: create_project(conn, "other", NOON))
-    for one in (project_id, other):
-        store_job(store, one, "job", calm_job(NOON - DAY_US, training=1))
-    add(store, made(project_id, 1))
+    for each in (project_id, other):
+        store_job(store, each, "job", calm_job(NOON - DAY_US, training=1))
+    add(store, detection_run(project_id, 1))
 
     with store.reading() as conn:
         behind = [detection_runs.projects_behind(conn, NOON + day * DAY_US) for day in (0, 1, 2)]
@@ -51,19 +55,26 @@ def test_what_there_is_is_told_of_a_project_that_was_never_searched(
     for hour in (1, 2):
         store_job(store, project_id, f"job {hour}", calm_job(NOON + hour * HOUR_US, training=1))
     with store.reading() as conn:
-        found = detection_runs.unsearched(conn, project_id, NOON + DAY_US)
-    assert found == (NOON + HOUR_US, RECEIVED_AT)
+        unsearched = detection_runs.unsearched(conn, project_id, NOON + DAY_US)
+    assert unsearched == (NOON + HOUR_US, RECEIVED_AT)
 
-    add(store, made(project_id, 0))
+    add(store, detection_run(project_id, 0))
     with store.reading() as conn:
         assert detection_runs.unsearched(conn, project_id, NOON + DAY_US) is None
 
 
 def test_of_the_latest_run_alone_all_is_kept(store: Store, project_id: int) -> None:
     other = store.write(lambda conn: create_project(conn, "other", NOON))
-    for run in (made(project_id, 0), made(project_id, 1), made(other, 0)):
+    for run in (
+        detection_run(project_id, 0),
+        detection_run(project_id, 1),
+        detection_run(other, 0),
+    ):
         add(store, run)
 
     with store.reading() as conn:
-        assert detection_runs.latest(conn) == [made(project_id, 1), made(other, 0)]
-        assert detection_runs.latest(conn, [other]) == [made(other, 0)]
+        assert detection_runs.latest(conn) == [
+            detection_run(project_id, 1),
+            detection_run(other, 0),
+        ]
+        assert detection_runs.latest(conn, [other]) == [detection_run(other, 0)]

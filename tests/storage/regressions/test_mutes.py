@@ -28,7 +28,7 @@ def add(store: Store, project_id: int, muted: Muted) -> Mute:
 
 
 def is_muted(store: Store, project_id: int, at_us: int, series: Series = SERIES) -> bool:
-    """Whether nobody is told of it."""
+    """Return whether nobody is notified of it."""
     with store.reading() as conn:
         return any(each.covers(series, at_us) for each in mutes.muted(conn, project_id, at_us))
 
@@ -66,8 +66,8 @@ def test_a_mute_ends_when_it_says_so(store: Store, project_id: int) -> None:
 def test_a_mute_that_is_taken_back_ends_then_and_says_by_whom(
     store: Store, project_id: int
 ) -> None:
-    made = add(store, project_id, Muted({}, "", NOON, LATER))
-    take_back = partial(mutes.take_back, project_id=project_id, mute_id=made.id, by="bo")
+    mute = add(store, project_id, Muted({}, "", NOON, LATER))
+    take_back = partial(mutes.take_back, project_id=project_id, mute_id=mute.id, by="bo")
     ended = store.write(partial(take_back, now_us=NOON + 1))
 
     assert ended is not None
@@ -82,8 +82,8 @@ def test_a_mute_that_is_taken_back_ends_then_and_says_by_whom(
 
 def test_mutes_are_of_one_project(store: Store, project_id: int) -> None:
     other = store.write(lambda conn: create_project(conn, "other", NOON))
-    made = add(store, project_id, Muted({}, "", NOON, LATER))
-    take_back = partial(mutes.take_back, mute_id=made.id, by="bo", now_us=NOON)
+    mute = add(store, project_id, Muted({}, "", NOON, LATER))
+    take_back = partial(mutes.take_back, mute_id=mute.id, by="bo", now_us=NOON)
 
     assert not is_muted(store, other, NOON)
     assert store.write(partial(take_back, project_id=other)) is None

@@ -60,18 +60,18 @@ def test_attempts_come_with_what_they_spent_on_each_category(store: Store, proje
 def test_jobs_say_what_they_are_and_nothing_where_they_say_nothing(
     store: Store, project_id: int
 ) -> None:
-    told = calm_job(
+    job = calm_job(
         NOON, compiling=1, training=1,
         team="t", model="m", cluster="c", hardware="H100", precision="fp8",
     )  # fmt: skip
-    store_job(store, project_id, "told", told)
+    store_job(store, project_id, "told", job)
     store_job(store, project_id, "untold", calm_job(NOON, training=1))
 
     with store.reading() as conn:
-        found = dict(observations.jobs(conn, project_id, DAY))
+        jobs = dict(observations.jobs(conn, project_id, DAY))
         without = dict(observations.jobs(conn, project_id, DAY, named=()))
-    assert found["told"] == ObservedJob(("t", "m", "c", "H100", "fp8", ""), MINUTE)
-    assert found["untold"] == ObservedJob(("",) * 6, 0)
+    assert jobs["told"] == ObservedJob(("t", "m", "c", "H100", "fp8", ""), MINUTE)
+    assert jobs["untold"] == ObservedJob(("",) * 6, 0)
     assert without["told"] == ObservedJob(("t", "m", "c", "H100", "", ""), MINUTE)
 
 
@@ -80,10 +80,10 @@ def test_a_recovery_is_known_once_its_loop_began(store: Store, project_id: int) 
     over_at = NOON + 75 * MINUTE
 
     with store.reading() as conn:
-        [found] = observations.recoveries(conn, project_id, DAY)
+        [recovery] = observations.recoveries(conn, project_id, DAY)
         assert list(observations.recoveries(conn, project_id, (NOON, over_at))) == []
         assert list(observations.recoveries(conn, project_id, (over_at, over_at + 1)))
-    assert found == ObservedRecovery("fails", 1, over_at, 15 * MINUTE)
+    assert recovery == ObservedRecovery("fails", 1, over_at, 15 * MINUTE)
 
 
 def test_each_stop_for_a_save_is_one_stretch(store: Store, project_id: int) -> None:
@@ -91,14 +91,14 @@ def test_each_stop_for_a_save_is_one_stretch(store: Store, project_id: int) -> N
     store_job(store, project_id, "saves", [*calm_job(NOON, initialising=3, training=90), *saves])
 
     with store.reading() as conn:
-        found = sorted(observations.segments(conn, project_id, DAY, SAVES))
+        segments = sorted(observations.segments(conn, project_id, DAY, SAVES))
         until = (NOON, NOON + 45 * MINUTE)
         assert len(list(observations.segments(conn, project_id, until, SAVES))) == 1
-    assert [(each.started_us, each.ended_us) for each in found] == [
+    assert [(each.started_us, each.ended_us) for each in segments] == [
         (NOON + 20 * MINUTE, NOON + 22 * MINUTE),
         (NOON + 40 * MINUTE, NOON + 45 * MINUTE),
     ]
-    assert {(each.job, each.number, each.category) for each in found} == {
+    assert {(each.job, each.number, each.category) for each in segments} == {
         ("saves", 0, "checkpoint_blocking")
     }
 
@@ -107,8 +107,8 @@ def test_stages_are_summed_over_an_attempt(store: Store, project_id: int) -> Non
     store_job(store, project_id, "publishes", calm_job(NOON, training=5, publishing=10))
 
     with store.reading() as conn:
-        [found] = observations.stages(conn, project_id, DAY)
-    assert found == ObservedStage("publishes", 0, "shutdown", "model_publish", 1, 10 * MINUTE)
+        [stage] = observations.stages(conn, project_id, DAY)
+    assert stage == ObservedStage("publishes", 0, "shutdown", "model_publish", 1, 10 * MINUTE)
 
 
 def test_what_is_open_at_an_instant_is_found_while_it_lasts(store: Store, project_id: int) -> None:
@@ -116,19 +116,19 @@ def test_what_is_open_at_an_instant_is_found_while_it_lasts(store: Store, projec
     _running(store, project_id, "runs", now)
     store_job(store, project_id, "over", calm_job(NOON, initialising=3, training=90))
 
-    def found(at: int) -> dict[str, ObservedSegment]:
+    def open_at(at: int) -> dict[str, ObservedSegment]:
         with store.reading() as conn:
             return {each.job: each for each in observations.open_segments(conn, project_id, at)}
 
-    earlier, later = found(NOON + 2 * MINUTE), found(NOON + 30 * MINUTE)
+    earlier, later = open_at(NOON + 2 * MINUTE), open_at(NOON + 30 * MINUTE)
     assert (earlier["over"].category, later["over"].category) == (
         "launcher_init",
         "effective_training",
     )
     assert earlier["runs"].category == later["runs"].category == "launcher_init"
     assert later["runs"].started_us == NOON + MINUTE
-    assert found(NOON + 93 * MINUTE).keys() == {"runs"}
-    assert found(NOON - 1) == {}
+    assert open_at(NOON + 93 * MINUTE).keys() == {"runs"}
+    assert open_at(NOON - 1) == {}
 
 
 def test_a_stretch_that_is_open_is_not_completed(store: Store, project_id: int) -> None:
@@ -158,8 +158,8 @@ def test_exclusions_that_stand_are_read_by_job(store: Store, project_id: int) ->
     other = store.write(lambda conn: create_project(conn, "other", RECEIVED_AT))
 
     with store.reading() as conn:
-        found = observations.exclusions(conn, project_id)
+        by_job = observations.exclusions(conn, project_id)
         assert observations.exclusions(conn, other) == {}
-    assert set(found["a"]) == set(windows)
-    assert found["b"] == [Exclusion()]
-    assert "c" not in found
+    assert set(by_job["a"]) == set(windows)
+    assert by_job["b"] == [Exclusion()]
+    assert "c" not in by_job

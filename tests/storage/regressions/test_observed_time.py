@@ -17,7 +17,7 @@ MIDNIGHT = NOON - 12 * HOUR
 PLACES = {category: place for place, category in enumerate(Category)}
 
 
-def _found(store: Store, project_id: int, first_us: int, days: int) -> list[DailyTime]:
+def _daily_times(store: Store, project_id: int, first_us: int, days: int) -> list[DailyTime]:
     with store.reading() as conn:
         return list(daily_time(conn, project_id, first_us, days, ("cluster", "model")))
 
@@ -26,25 +26,25 @@ def _found(store: Store, project_id: int, first_us: int, days: int) -> list[Dail
 def test_time_is_summed_by_cohort_and_day_from_any_full_hour_on(
     store: Store, project_id: int, first_us: int
 ) -> None:
-    first = calm_job(NOON, compiling=10, training=20, cluster="c", model="m")
-    store_job(store, project_id, "a", first)
+    calm = calm_job(NOON, compiling=10, training=20, cluster="c", model="m")
+    store_job(store, project_id, "a", calm)
     other = calm_job(NOON, training=30, code_version="2", cluster="c", model="m")
     store_job(store, project_id, "b", other)
     store_job(store, project_id, "c", calm_job(NOON + DAY, training=40, cluster="c", model="n"))
 
-    [one, next_one] = _found(store, project_id, first_us, 3)
-    assert (one.day, one.labels, one.other) == (1, ("c", "m"), False)
-    assert one.us[PLACES[Category.EFFECTIVE_TRAINING]] == 8 * 50 * MINUTE
-    assert one.us[PLACES[Category.PT2_COMPILE]] == 8 * 10 * MINUTE
-    assert sum(one.us) == 8 * 60 * MINUTE
+    [first, next_one] = _daily_times(store, project_id, first_us, 3)
+    assert (first.day, first.labels, first.other) == (1, ("c", "m"), False)
+    assert first.us[PLACES[Category.EFFECTIVE_TRAINING]] == 8 * 50 * MINUTE
+    assert first.us[PLACES[Category.PT2_COMPILE]] == 8 * 10 * MINUTE
+    assert sum(first.us) == 8 * 60 * MINUTE
     assert (next_one.day, next_one.labels) == (2, ("c", "n"))
-    assert _found(store, project_id, first_us, 1) == []
+    assert _daily_times(store, project_id, first_us, 1) == []
 
 
 def test_excluded_time_is_left_out(store: Store, project_id: int) -> None:
     key = store_job(store, project_id, "a", calm_job(NOON, training=60))
     _exclude(store, key, Exclusion(NOON, NOON + 15 * MINUTE))
-    [phase] = _found(store, project_id, MIDNIGHT, 1)
+    [phase] = _daily_times(store, project_id, MIDNIGHT, 1)
     assert sum(phase.us) == 8 * 45 * MINUTE
 
 

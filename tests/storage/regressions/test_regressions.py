@@ -1,4 +1,4 @@
-"""What is kept of regressions, how it is found again, and what people say of it."""
+"""How regressions are stored and listed, and what people decide about them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -51,22 +51,22 @@ _COUNTS: tuple[tuple[int, dict[str, Any]], ...] = (
 )
 
 
-def run(store: Store, project_id: int, number: int, *found: Finding) -> None:
+def run(store: Store, project_id: int, number: int, *run_findings: Finding) -> None:
     """Record what the run of that day found."""
-    stood = [RunFinding(each, Severity.HIGH, ATTRIBUTION) for each in found]
+    stood = [RunFinding(each, Severity.HIGH, ATTRIBUTION) for each in run_findings]
     at_us = NOON + number * DAY_US
     store.write(
         partial(findings.record, project_id=project_id, at_us=at_us, findings=stood, rules=RULES)
     )
 
 
-def listed(store: Store, project_ids: Iterable[int] | None, **wanted: Any) -> list[Regression]:
+def listed(store: Store, project_ids: Iterable[int] | None, **conditions: Any) -> list[Regression]:
     """Return the regressions that are so."""
     ids = None if project_ids is None else list(project_ids)
-    asked = RegressionFilter(**{"states": list(map(str, State)), **wanted})
+    chosen = RegressionFilter(**{"states": list(map(str, State)), **conditions})
     with store.reading() as conn:
-        found = regressions.page(conn, ids, asked, sort="pending_at", descending=True, limit=100)
-    return [known for known, _ in found]
+        rows = regressions.page(conn, ids, chosen, sort="pending_at", descending=True, limit=100)
+    return [regression for regression, _ in rows]
 
 
 def only(store: Store, project_id: int) -> Regression:
@@ -75,10 +75,10 @@ def only(store: Store, project_id: int) -> Regression:
     return listing
 
 
-def happened(store: Store, known: Regression) -> list[Change]:
+def happened(store: Store, regression: Regression) -> list[Change]:
     """Return what happened to one."""
     with store.reading() as conn:
-        return regressions.changes(conn, known.project_id, known.id)
+        return regressions.changes(conn, regression.project_id, regression.id)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_ids_sort_by_time_and_go_into_addresses(store: Store, project_id: int) -
         run(store, project_id, 2 * number, replace(COMPILE, onset_us=NOON))
         run(store, project_id, 2 * number + 1)
 
-    ids = [known.id for known in listed(store, [project_id])]
+    ids = [regression.id for regression in listed(store, [project_id])]
     assert ids == sorted(ids, reverse=True)
     assert {len(each) for each in ids} == {26}
     assert all(each.isalnum() and each.isascii() for each in ids)
@@ -131,8 +131,8 @@ def test_two_projects_with_one_finding_have_an_id_each(store: Store, project_id:
         run(store, each, 0, COMPILE)
 
     listing = listed(store, None)
-    assert len({known.id for known in listing}) == len(listing) == 2
-    assert [known.project_id for known in listed(store, [other])] == [other]
+    assert len({regression.id for regression in listing}) == len(listing) == 2
+    assert [regression.project_id for regression in listed(store, [other])] == [other]
 
 
 def test_one_that_lapses_is_kept_as_inactive_and_the_next_is_another(
@@ -142,15 +142,15 @@ def test_one_that_lapses_is_kept_as_inactive_and_the_next_is_another(
     run(store, project_id, 1)
     run(store, project_id, 2, COMPILE)
 
-    assert [known.standing.state for known in listed(store, [project_id])] == [
+    assert [regression.standing.state for regression in listed(store, [project_id])] == [
         State.PENDING,
         State.INACTIVE,
     ]
 
 
 def test_all_that_happens_is_told_in_its_order(store: Store, project_id: int) -> None:
-    for number, found in enumerate([COMPILE, COMPILE, COMPILE, QUIET, QUIET, COMPILE, COMPILE]):
-        run(store, project_id, number, found)
+    for number, result in enumerate([COMPILE, COMPILE, COMPILE, QUIET, QUIET, COMPILE, COMPILE]):
+        run(store, project_id, number, result)
 
     changes = happened(store, only(store, project_id))
     assert [(change.seq, change.what, change.version) for change in changes] == [
@@ -175,7 +175,7 @@ def test_a_run_recorded_twice_changes_nothing(store: Store, project_id: int) -> 
 def test_worse_and_better_are_kept_beside_each_other(store: Store, project_id: int) -> None:
     run(store, project_id, 0, COMPILE, BETTER)
     listing = listed(store, [project_id])
-    assert {known.standing.verdict for known in listing} == {
+    assert {regression.standing.verdict for regression in listing} == {
         Verdict.REGRESSION,
         Verdict.IMPROVEMENT,
     }
@@ -185,13 +185,13 @@ def test_regressions_are_found_by_what_they_are(store: Store, project_id: int) -
     run(store, project_id, 0, COMPILE, BETTER)
     run(store, project_id, 1, COMPILE, BETTER, TRAINING)
 
-    for count, wanted in _COUNTS:
-        assert len(listed(store, [project_id], **wanted)) == count, wanted
+    for count, conditions in _COUNTS:
+        assert len(listed(store, [project_id], **conditions)) == count, conditions
 
 
 def test_what_was_over_before_is_not_found(store: Store, project_id: int) -> None:
-    for number, found in enumerate([COMPILE, COMPILE, QUIET, QUIET]):
-        run(store, project_id, number, found)
+    for number, result in enumerate([COMPILE, COMPILE, QUIET, QUIET]):
+        run(store, project_id, number, result)
     resolved_us = NOON + 3 * DAY_US
 
     assert len(listed(store, [project_id], from_us=resolved_us)) == 1
@@ -210,16 +210,21 @@ def test_who_acknowledges_first_is_named(
 
     regression = only(store, project_id)
     assert (regression.acknowledged_by, regression.acknowledged_us) == ("ana", ACT.at_us)
-    told = happened(store, regression)[-1]
-    assert (told.what, told.by, told.why, told.at_us) == ("acknowledged", "ana", "seen", ACT.at_us)
+    change = happened(store, regression)[-1]
+    assert (change.what, change.by, change.why, change.at_us) == (
+        "acknowledged",
+        "ana",
+        "seen",
+        ACT.at_us,
+    )
     assert len(happened(store, regression)) == 3
 
 
 def test_what_comes_back_has_to_be_acknowledged_again(
     store: Store, project_id: int, act: Callable[..., Regression | None]
 ) -> None:
-    for number, found in enumerate([COMPILE, COMPILE, QUIET, QUIET, COMPILE, COMPILE]):
-        run(store, project_id, number, found)
+    for number, result in enumerate([COMPILE, COMPILE, QUIET, QUIET, COMPILE, COMPILE]):
+        run(store, project_id, number, result)
         if number == 1:
             act(regressions.acknowledge, ACT)
 
@@ -262,10 +267,10 @@ def test_an_accepted_improvement_is_a_baseline_of_the_same_series(
     store: Store, project_id: int, act: Callable[..., Regression | None]
 ) -> None:
     run(store, project_id, 0, BETTER)
-    known = act(regressions.accept, ACT)
+    accepted = act(regressions.accept, ACT)
 
-    assert known is not None
-    assert known.standing.state is State.INACTIVE
+    assert accepted is not None
+    assert accepted.standing.state is State.INACTIVE
     with store.reading() as conn:
         assert findings.accepted(conn, project_id) == {BETTER.series: ONSET}
 
@@ -305,8 +310,8 @@ def test_cohorts_keep_the_order_of_their_dimensions(store: Store, project_id: in
 def test_what_was_known_is_told_for_as_long_as_its_days_count(
     store: Store, project_id: int
 ) -> None:
-    for number, found in enumerate([COMPILE, COMPILE, QUIET, QUIET]):
-        run(store, project_id, number, found)
+    for number, result in enumerate([COMPILE, COMPILE, QUIET, QUIET]):
+        run(store, project_id, number, result)
     resolved_us = NOON + 3 * DAY_US
     with store.reading() as conn:
         soon = findings.recent_states(conn, project_id, resolved_us + HOUR_US)

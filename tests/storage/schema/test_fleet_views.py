@@ -28,13 +28,13 @@ def rows(store: Store) -> list[dict[str, Any]]:
 def test_a_regression_stands_with_its_numbers_and_its_cohort(
     store: Store, dialect: str, project_id: int
 ) -> None:
-    (known,) = fires(store, project_id, finding(), at_us=ONSET + 3 * DAY_US)
+    (ident,) = fires(store, project_id, finding(), at_us=ONSET + 3 * DAY_US)
     act = Act("ett_k", "", ONSET + 3 * DAY_US + HOUR_US)
-    store.write(lambda conn: regressions.acknowledge(conn, project_id, known, act))
+    store.write(lambda conn: regressions.acknowledge(conn, project_id, ident, act))
 
     (row,) = rows(store)
 
-    assert (row["project"], row["id"], row["state"]) == ("research", known, "firing")
+    assert (row["project"], row["id"], row["state"]) == ("research", ident, "firing")
     assert (row["metric"], row["phase"], row["stage"]) == ("phase_seconds", "pt2_compile", "")
     assert (row["cluster"], row["model"], row["team"]) == ("a", "llm-70b", None)
     assert (row["before_median"], row["after_median"]) == (486.0, 804.0)
@@ -79,10 +79,10 @@ def test_the_annotations_of_the_page_run(store: Store, project_id: int) -> None:
     )
 
     def drawn(from_us: int) -> list[str]:
-        asked = query.replace("$__unixEpochNanoFrom()", str(from_us * 1000))
-        found = read(store, asked.replace("$__unixEpochNanoTo()", str((NOON + DAY_US) * 1000)))
-        assert {row["text"] for row in found} <= {"x 1.65"}
-        return sorted(f"{row['title']}: {row['tags']}" for row in found)
+        bounded = query.replace("$__unixEpochNanoFrom()", str(from_us * 1000))
+        rows = read(store, bounded.replace("$__unixEpochNanoTo()", str((NOON + DAY_US) * 1000)))
+        assert {row["text"] for row in rows} <= {"x 1.65"}
+        return sorted(f"{row['title']}: {row['tags']}" for row in rows)
 
     fires_now, is_over = "pt2_compile in rare: firing,high", "pt2_compile in llm-70b: resolved,high"
     assert drawn(NOON) == [fires_now]

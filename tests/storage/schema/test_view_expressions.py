@@ -9,9 +9,9 @@ from tests.storage.viewed import instant, read
 
 
 def test_a_marker_stands_at_its_instant(store: Store, dialect: str, project_id: int) -> None:
-    kept = {"id": "m", "kind": "deploy", "title": "v2", "labels": "{}", "made_by": "k"}
+    columns = {"id": "m", "kind": "deploy", "title": "v2", "labels": "{}", "made_by": "k"}
     at = {"project_id": project_id, "at_us": NOON, "end_us": None, "made_us": NOON + SECOND}
-    store.write(lambda conn: conn.execute(marker.insert(), kept | at))
+    store.write(lambda conn: conn.execute(marker.insert(), columns | at))
 
     (row,) = read(store, "SELECT * FROM ett_v_markers")
 
@@ -24,8 +24,8 @@ def test_a_marker_stands_at_its_instant(store: Store, dialect: str, project_id: 
 def test_an_instant_is_told_to_the_microsecond(
     store: Store, dialect: str, project_id: int, us: int
 ) -> None:
-    kept = {"id": "m", "kind": "deploy", "title": "v2", "labels": "{}", "made_by": "k"}
+    columns = {"id": "m", "kind": "deploy", "title": "v2", "labels": "{}", "made_by": "k"}
     at = {"project_id": project_id, "at_us": us, "end_us": None, "made_us": us}
-    store.write(lambda conn: conn.execute(marker.insert(), kept | at))
+    store.write(lambda conn: conn.execute(marker.insert(), columns | at))
 
     assert read(store, "SELECT at FROM ett_v_markers") == [{"at": instant(us, dialect)}]

@@ -80,24 +80,24 @@ def of_unknown_size() -> list[Event]:
 @pytest.fixture
 def ledgers(store: Store, project_id: int) -> dict[str, JobLedger]:
     """Return the ledgers of the jobs that are stored."""
-    found = {}
+    folded = {}
     for name, events in (("twice", trained_twice()), ("unknown", of_unknown_size())):
         deliver(store, JobKey(project_id, name), events)
         refreshed(store, JobKey(project_id, name), NOON + 2 * HOUR)
-        found[name] = fold(events, {}, NOON + 2 * HOUR)
-    return found
+        folded[name] = fold(events, {}, NOON + 2 * HOUR)
+    return folded
 
 
 def described() -> dict[str, set[str]]:
     """Return the columns that the page has, by view; one view has what another has."""
     sections = re.split(r"^## (?=ett_v_)", PAGE.read_text("utf-8"), flags=re.MULTILINE)[1:]
-    found = {}
+    columns = {}
     for section in sections:
         name, _, body = section.partition("\n")
         cells = [line.split("|")[1] for line in body.splitlines() if line.startswith("| `")]
-        found[name] = set(_spelled_out(re.findall(r"`([^`]+)`", " ".join(cells))))
-    found["ett_v_rollup_daily"] = found["ett_v_rollup_hourly"]
-    return found
+        columns[name] = set(_spelled_out(re.findall(r"`([^`]+)`", " ".join(cells))))
+    columns["ett_v_rollup_daily"] = columns["ett_v_rollup_hourly"]
+    return columns
 
 
 def _spelled_out(names: list[str]) -> Iterator[str]:
@@ -218,7 +218,8 @@ def test_attempts_segments_and_recoveries_are_those_of_the_ledger(
         ("running", 60),
     ]
     assert [(row["category"], row["number"], row["seconds"]) for row in segments] == [
-        (one.category, one.number, (one.end_at - one.start_at) / SECOND) for one in ledger.segments
+        (segment.category, segment.number, (segment.end_at - segment.start_at) / SECOND)
+        for segment in ledger.segments
     ]
     assert recovery["seconds"] == ledger.recoveries[0].us / SECOND
     assert recovery["repeated_seconds"] == ledger.recoveries[0].repeated_us / SECOND
@@ -247,10 +248,10 @@ def test_the_loop_in_the_view_is_the_loop_of_the_ledger(store: Store, project_id
         key, events = JobKey(project_id, f"story-{seed}"), drawn_story(NOON, Random(seed))
         deliver(store, key, events)
         refreshed(store, key, NOON + 100 * HOUR)
-        for one in fold(events, {}, NOON + 100 * HOUR).attempts:
-            began = one.loop_started_at
-            took = None if began is None else (began - one.started_at) / SECOND
-            expected[key.job, one.number] = took
+        for attempt in fold(events, {}, NOON + 100 * HOUR).attempts:
+            began = attempt.loop_started_at
+            took = None if began is None else (began - attempt.started_at) / SECOND
+            expected[key.job, attempt.number] = took
 
     rows = read(store, "SELECT job, number, time_to_loop_seconds FROM ett_v_attempts")
 
