@@ -53,22 +53,18 @@ def by_word(us: Callable[[Totals, Any], int], words: type[Category | Period]) ->
     return Of(compute)
 
 
-def _quantile(share: float) -> Of:
-    return Of(lambda tally: tally.quantile(share))
-
-
 def _measure(name: str) -> Of:
     return Of(lambda group: group.totals[name])
 
 
-class DistributionAnswer(ComputedAnswer):
+class DistributionAnswer(Answer):
     """A distribution of durations. Quantiles are nearest ranks, at most 2 % off."""
 
     count: int = Field(validation_alias="n")
     mean: SecondsOrNone = Field(validation_alias="mean_us")
-    p50: Annotated[SecondsOrNone, _quantile(0.5)]
-    p90: Annotated[SecondsOrNone, _quantile(0.9)]
-    p99: Annotated[SecondsOrNone, _quantile(0.99)]
+    p50: SecondsOrNone = Field(validation_alias="p50_us")
+    p90: SecondsOrNone = Field(validation_alias="p90_us")
+    p99: SecondsOrNone = Field(validation_alias="p99_us")
 
 
 class FailureCountAnswer(Answer):
@@ -135,13 +131,11 @@ class MtbfAnswer(Answer):
     failures: int
 
 
-class LossAnswer(ComputedAnswer):
+class LossAnswer(Answer):
     """The cost of preemptions: unsaved time and the recovery after it, times accelerators."""
 
     count: int = Field(validation_alias="attempts")
-    lost_weighted_seconds: Annotated[
-        WeightedSeconds, Of(lambda loss: loss.unsaved_weighted_us + loss.recovery_weighted_us)
-    ]
+    lost_weighted_seconds: WeightedSeconds
     unsaved_weighted_seconds: WeightedSeconds
     recovery_weighted_seconds: WeightedSeconds
     without_accelerators: int = Field(

@@ -138,6 +138,21 @@ class Tally:
         bucket = self.quantile_place(q)
         return None if bucket is None else value(bucket)
 
+    @property
+    def p50_us(self) -> int | None:
+        """The median."""
+        return self.quantile(0.5)
+
+    @property
+    def p90_us(self) -> int | None:
+        """The 90th percentile."""
+        return self.quantile(0.9)
+
+    @property
+    def p99_us(self) -> int | None:
+        """The 99th percentile."""
+        return self.quantile(0.99)
+
 
 def summed(amounts: Mapping[K, int], other: Mapping[K, int], sign: int) -> dict[K, int]:
     """Add *sign* times the other to the one, key by key; what comes to 0 is absent."""

@@ -52,6 +52,11 @@ class Loss(NamedTuple):
     recovery_weighted_us: int = 0
     unweighted: int = 0  #: of attempts with unknown accelerators, whose loss is unknown too
 
+    @property
+    def lost_weighted_us(self) -> int:
+        """Unsaved time and the recovery, times accelerators."""
+        return self.unsaved_weighted_us + self.recovery_weighted_us
+
     def plus(self, other: "Loss") -> "Loss":
         """Put both together."""
         return Loss(*map(sum, zip(self, other, strict=True)))
