@@ -70,7 +70,8 @@ def add(conn: Connection, project_id: int, muted: Muted, *, by: str, why: str, n
     """Mute from ``muted.from_us`` until ``muted.until_us``."""
     row = {
         "project_id": project_id,
-        "id": secrets.token_hex(_ID_BYTES),
+        # A command line takes what begins with a dash for an option.
+        "id": secrets.token_urlsafe(_ID_BYTES).replace("-", "_"),
         "cohort": json.dumps(dict(muted.cohort), ensure_ascii=False),
         "phase": muted.phase,
         "from_us": muted.from_us,
