@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ett_service.client.transport import Unreachable, request
+from ett_service.client.sending.transport import Unreachable, request
 
 JOB = "copy"
 TRAINER = Path(__file__).with_name("trainer.py")

@@ -64,7 +64,7 @@ class PlainEntry:
         return code
 
 
-_CLIENT = "ett_service.client.command"
+_CLIENT = "ett_service.client.launching.command"
 
 VERBS: Mapping[str, Entry | PlainEntry] = {
     "run": PlainEntry("run a command as an attempt of a job", _CLIENT, "add_run", "run"),

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from ett_service.cli.arguments import DEFAULT_URL
 from ett_service.cli.verb import Failure, NotAllowed, OutOfReach
-from ett_service.client.transport import Response, Unreachable, request
+from ett_service.client.sending.transport import Response, Unreachable, request
 
 PATIENT_S = 300.0
 """How long to wait for an answer that is computed from the ledgers of many jobs."""

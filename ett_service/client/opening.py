@@ -1,16 +1,59 @@
-"""The first things that a process says: what the job is, when and where the attempt began."""
+"""What torchrun leaves behind of the cycle before: the error files of its workers."""
 
+import json
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from ett_service.client import elastic
 from ett_service.client.clock import mono_us, process_started_us
 from ett_service.client.guard import guarded, warn_once
 from ett_service.client.identity import allocated_at_us, hosts_of
 from ett_service.client.lines import new_producer
 from ett_service.client.members import FACTS
 from ett_service.client.recorder import Recorder
+
+
+def last_failure(env: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return an ``attempt_ended`` of the cycle before this one, None where nothing tells of it.
+
+    torchrun writes ``attempt_<n>/<local rank>/error.json`` for a worker under ``@record`` that
+    raised; the earliest is the root cause, and of this node only. ``at_us`` is its instant, in
+    microseconds since the Unix epoch, to a second. A worker of this rank told it itself.
+    """
+    own = env.get("TORCHELASTIC_ERROR_FILE", "")
+    cycle = env.get("TORCHELASTIC_RESTART_COUNT", "")
+    if not own or not cycle.isdigit() or cycle == "0":
+        return None
+    before = Path(own).parent.parent.parent / f"attempt_{int(cycle) - 1}"
+    found = [
+        failure
+        for path in sorted(before.glob("*/error.json"))
+        if path.parent.name != env.get("LOCAL_RANK") and (failure := _failure(path, env))
+    ]
+    if not found:
+        return None
+    return {**min(found, key=lambda failure: int(failure["at_us"])), "cycle": int(cycle) - 1}
+
+
+def _failure(path: Path, env: Mapping[str, str]) -> dict[str, Any] | None:
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))["message"]
+        text, at = str(said["message"]), int(said["extraInfo"]["timestamp"])
+        rank = int(env["GROUP_RANK"]) * int(env["LOCAL_WORLD_SIZE"]) + int(path.parent.name)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    exception, colon, message = text.partition(": ")
+    return {
+        "type": "attempt_ended",
+        "outcome": "failed",
+        "rank": rank,
+        "exception": exception[:200] if colon else None,
+        "message": (message if colon else text)[:2000],
+        "at_us": at * 1_000_000,
+    }
+
 
 _DAY_US = 86_400_000_000
 
@@ -62,7 +105,7 @@ def say_start(
 
 def _say_what_came_before(recorder: Recorder, env: Mapping[str, str], began: int) -> None:
     base = recorder.lines.base_us
-    failure = elastic.last_failure(env)
+    failure = last_failure(env)
     if failure is not None:
         at = failure.pop("at_us")
         recorder.write(failure, at - base)

@@ -10,7 +10,7 @@ from ett_service.client.guard import failed
 from ett_service.client.identity import Identity
 from ett_service.client.lines import MICRO, Lines
 from ett_service.client.members import fitted
-from ett_service.client.spool import Spool
+from ett_service.client.sending.spool import Spool
 
 STEP_EVERY_NS = 10_000_000_000
 """Steps are counted in memory and written this often."""

@@ -17,7 +17,7 @@ from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.loop import step_due
 from ett_service.client.opening import own_launch, say_facts, say_start
 from ett_service.client.recorder import Recorder
-from ett_service.client.spool import Spool, default_root, job_directory
+from ett_service.client.sending.spool import Spool, default_root, job_directory
 
 _EXIT_SECONDS = 2.0
 
@@ -43,8 +43,8 @@ class Session:
 
     def begin(self, setup: Setup, chores: tuple[Callable[[Recorder], None], ...] = ()) -> Recorder:
         """Make a recorder and start its sender."""
-        from ett_service.client import sender  # noqa: PLC0415 -- ssl and email are not cheap
-        from ett_service.client.delivery import Target  # noqa: PLC0415 -- likewise
+        from ett_service.client.sending import sender  # noqa: PLC0415 -- ssl and email are not cheap
+        from ett_service.client.sending.delivery import Target  # noqa: PLC0415 -- likewise
 
         producer = new_producer()
         lines = Lines(setup.identity, producer)

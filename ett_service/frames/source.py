@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pandas as pd
 
-from ett_service.client.transport import Unreachable, request
+from ett_service.client.sending.transport import Unreachable, request
 from ett_service.core.errors import EttError
 from ett_service.frames import columns
 from ett_service.frames.columns import typed

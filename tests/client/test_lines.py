@@ -11,7 +11,7 @@ from ett_service.client.clock import mono_us, rfc3339
 from ett_service.client.identity import Identity
 from ett_service.client.lines import Lines, new_producer
 from ett_service.client.recorder import Steps, edge_writer
-from ett_service.client.spool import Spool
+from ett_service.client.sending.spool import Spool
 
 IDENTITY = Identity('50%b %d "quoted"', "8041", 1, 2, 3, "node-é")
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from ett_service.client.transport import request
+from ett_service.client.sending.transport import request
 from tests.builders.databases import postgres
 from tests.builders.servers import processes
 from tests.builders.servers.programs import Program, free_port

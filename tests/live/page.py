@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
-from ett_service.client.transport import request
+from ett_service.client.sending.transport import request
 from ett_service.metrics.families import COUNTERS, GAUGES, Kind
 
 _MOST_BYTES = 1 << 24

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ett_service.client.transport import request
+from ett_service.client.sending.transport import request
 from ett_service.storage.engine.migrate import migrate
 from tests.builders.servers.ett import Server
 from tests.builders.servers.programs import free_port

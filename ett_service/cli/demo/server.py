@@ -15,7 +15,7 @@ from typing import Any
 
 from ett_service.cli.progress import bar
 from ett_service.cli.verb import Failure, OutOfReach
-from ett_service.client.transport import Unreachable, request
+from ett_service.client.sending.transport import Unreachable, request
 from ett_service.demo.calendar import WireEvent
 from ett_service.demo.fleet import DATABASE, FILE, settings_text
 from ett_service.demo.generator import Fleet

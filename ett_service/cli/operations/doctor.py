@@ -19,9 +19,9 @@ from pathlib import Path
 from ett_service.cli.arguments import DEFAULT_URL, config, server
 from ett_service.cli.local import loaded
 from ett_service.cli.verb import Exit, Verb
-from ett_service.client.backlog import adopted, spools
-from ett_service.client.spool import default_root
-from ett_service.client.transport import Response, Unreachable, request
+from ett_service.client.sending.backlog import adopted, spools
+from ett_service.client.sending.spool import default_root
+from ett_service.client.sending.transport import Response, Unreachable, request
 from ett_service.core.errors import EttError
 from ett_service.logs import redact
 from ett_service.storage.engine.store import open_for_reading

@@ -14,7 +14,7 @@ from ett_service.cli.output import whole_file
 from ett_service.cli.progress import counted
 from ett_service.cli.remote import fetch, of_project, place
 from ett_service.cli.verb import Failure, Verb
-from ett_service.client.transport import Response
+from ett_service.client.sending.transport import Response
 
 _FORMATS = ("csv", "parquet", "json")
 _NEXT_CURSOR = "ett-next-cursor"

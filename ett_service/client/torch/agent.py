@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ett_service.client.backlog import Backlog, spools
 from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity, identify
 from ett_service.client.lines import Lines, new_producer
 from ett_service.client.opening import launch_of_process
-from ett_service.client.spool import Spool, default_root, job_directory
+from ett_service.client.sending.backlog import Backlog, spools
+from ett_service.client.sending.spool import Spool, default_root, job_directory
 
 _SIGTERM = -15
 

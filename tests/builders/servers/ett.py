@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
-from ett_service.client.transport import Response, request
+from ett_service.client.sending.transport import Response, request
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import SCOPES, create_key
 from tests.builders.servers.processes import Running, bare_environment

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.client.transport import Unreachable, request
+from ett_service.client.sending.transport import Unreachable, request
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 
 _SHOWN = 2000  #: characters of a log that a failure shows

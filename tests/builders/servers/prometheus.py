@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from ett_service.client.transport import request
+from ett_service.client.sending.transport import request
 from tests.builders.servers.programs import Program, free_port, needed, run
 from tests.builders.servers.waiting import wait_for
 

@@ -13,7 +13,7 @@ import pytest
 
 from ett_service.cli.demo.server import Narrator, keep_alive, load, served
 from ett_service.cli.verb import Exit, Failure, OutOfReach
-from ett_service.client.transport import request
+from ett_service.client.sending.transport import request
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import MINUTE
 from ett_service.demo.generator import Fleet, generate

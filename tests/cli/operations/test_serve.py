@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.main import main
-from ett_service.client.transport import request
+from ett_service.client.sending.transport import request
 from tests.builders.servers.ett import Server, address
 from tests.builders.servers.processes import Running, bare_environment
 from tests.builders.servers.waiting import PATIENCE_S, wait_for

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ett_service.client.spool import ACKED, OWNER, REFUSED
+from ett_service.client.sending.spool import ACKED, OWNER, REFUSED
 
 _REFUSED_LIMIT = 1 << 20
 _CHUNK = 1 << 20

@@ -10,11 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ett_service.client.backlog import spools
-from ett_service.client.delivery import Fate, Target
 from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity, is_disabled
-from ett_service.client.launcher import (
+from ett_service.client.launching.launcher import (
     child_environment,
     ending_of,
     launcher_identity,
@@ -22,10 +20,12 @@ from ett_service.client.launcher import (
     run_child,
     watched,
 )
-from ett_service.client.leftovers import Shipment, ship
 from ett_service.client.recorder import Recorder
+from ett_service.client.sending.backlog import spools
+from ett_service.client.sending.delivery import Fate, Target
+from ett_service.client.sending.leftovers import Shipment, ship
+from ett_service.client.sending.spool import default_root, job_directory
 from ett_service.client.session import Session, Setup
-from ett_service.client.spool import default_root, job_directory
 
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127

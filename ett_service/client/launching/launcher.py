@@ -11,10 +11,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ett_service.client.backlog import Backlog, spools
 from ett_service.client.identity import Identity, identify, launch_of
 from ett_service.client.lines import new_producer
-from ett_service.client.spool import default_root
+from ett_service.client.sending.backlog import Backlog, spools
+from ett_service.client.sending.spool import default_root
 
 AGENT = "ett_service.client.torch.agent"
 

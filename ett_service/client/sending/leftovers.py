@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ett_service.client.backlog import adopted
-from ett_service.client.courier import Courier, Tally
-from ett_service.client.delivery import Fate, Target, Verdict
+from ett_service.client.sending.backlog import adopted
+from ett_service.client.sending.courier import Courier, Tally
+from ett_service.client.sending.delivery import Fate, Target, Verdict
 
 
 @dataclass(slots=True)

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ett_service.client import delivery
-from ett_service.client.backlog import Backlog, Piece
 from ett_service.client.clock import boot_id, mono_us, rfc3339
-from ett_service.client.delivery import Batch, Fate, Target, Verdict
+from ett_service.client.sending import delivery
+from ett_service.client.sending.backlog import Backlog, Piece
+from ett_service.client.sending.delivery import Batch, Fate, Target, Verdict
 
 
 @dataclass(slots=True)

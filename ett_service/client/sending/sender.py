@@ -8,10 +8,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ett_service.client import guard
-from ett_service.client.backlog import Backlog, adopted, spools
-from ett_service.client.courier import Courier
-from ett_service.client.delivery import BLOCKED, MAX_BYTES, MAX_EVENTS, Fate, Target, Verdict
 from ett_service.client.recorder import Recorder
+from ett_service.client.sending.backlog import Backlog, adopted, spools
+from ett_service.client.sending.courier import Courier
+from ett_service.client.sending.delivery import (
+    BLOCKED,
+    MAX_BYTES,
+    MAX_EVENTS,
+    Fate,
+    Target,
+    Verdict,
+)
 
 TICK_SECONDS = 1.0
 _FIRST_WAIT = 1.0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.client.backlog import Backlog, adopted, spools
-from ett_service.client.spool import OWNER, Spool, default_root, job_directory
+from ett_service.client.sending.backlog import Backlog, adopted, spools
+from ett_service.client.sending.spool import OWNER, Spool, default_root, job_directory
 
 LINE = b'{"type":"heartbeat"}\n'
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from ett_service.client import transport
+from ett_service.client.sending import transport
 
 MAX_EVENTS = 1000
 MAX_BYTES = 1 << 20

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ett_service.client.transport import Unreachable, compressed, request
+from ett_service.client.sending.transport import Unreachable, compressed, request
 from tests.builders.servers.web import Received, Reply, serving
 
 KEY = "ett_secret"
