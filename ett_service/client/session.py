@@ -43,7 +43,7 @@ class Session:
 
     def begin(self, setup: Setup, chores: tuple[Callable[[Recorder], None], ...] = ()) -> Recorder:
         """Make a recorder and start its sender."""
-        from ett_service.client.sending import sender  # noqa: PLC0415 -- ssl and email are not cheap
+        from ett_service.client import sender  # noqa: PLC0415 -- ssl and email are not cheap
         from ett_service.client.sending.delivery import Target  # noqa: PLC0415 -- likewise
 
         producer = new_producer()

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import ett_service as ett
-from ett_service.client.sending import sender  # noqa: F401 -- once, before the children
+from ett_service.client import sender  # noqa: F401 -- once, before the children
 
 LEAVE = "leave"
 

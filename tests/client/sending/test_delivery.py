@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from ett_service.client.sender import Backoff
 from ett_service.client.sending.backlog import Backlog
 from ett_service.client.sending.courier import Courier
 from ett_service.client.sending.delivery import Batch, Fate, Target, Verdict, deliver, judge
-from ett_service.client.sending.sender import Backoff
 from ett_service.client.sending.spool import Spool
 from ett_service.client.sending.transport import Response
 from tests.builders.servers.web import Received, Reply, accepting, serving
