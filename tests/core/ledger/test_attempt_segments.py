@@ -10,8 +10,8 @@ from ett_service.core.ledger.attempt_segments import AttemptSegments
 from ett_service.core.ledger.attempts import Attempts, Clocks
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.job_results import gaps
-from ett_service.core.ledger.job_segments import job_segments
-from ett_service.core.ledger.lifetimes import lifetimes
+from ett_service.core.ledger.job_segments import cut_job_segments
+from ett_service.core.ledger.lifetimes import find_lifetimes
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Basis, Category, Outcome, Phase
 from tests.builders.drawn.timelines import Timeline, timelines
@@ -99,19 +99,21 @@ def test_an_attempt_that_completed_has_no_silent_tail() -> None:
 @settings(max_examples=100, deadline=None)
 @given(timeline=timelines)
 def test_what_is_drawn_of_attempts_writes_nothing_into_them(timeline: Timeline) -> None:
-    clocks, roster = Clocks(), Attempts()
+    clocks, attempts = Clocks(), Attempts()
     clocks.admit(timeline.events, timeline.offsets)
-    roster.add(timeline.events, clocks)
-    tracks = roster.in_order()
-    before = pickle.dumps(tracks)
+    attempts.add(timeline.events, clocks)
+    in_order = attempts.in_order()
+    before = pickle.dumps(in_order)
 
-    as_of = max(timeline.as_of, roster.last_event_at)
-    bounds = lifetimes(tracks, roster.job_ends, as_of, roster.last_sign_at, timeline.limits)
-    picture = job_segments(bounds, defaultdict(AttemptSegments))
-    for part in picture.parts:
-        gaps(part.own, part.painting)
+    as_of = max(timeline.as_of, attempts.last_event_at)
+    lifetimes = find_lifetimes(
+        in_order, attempts.job_ends, as_of, attempts.last_sign_at, timeline.limits
+    )
+    job = cut_job_segments(lifetimes, defaultdict(AttemptSegments))
+    for part in job.parts:
+        gaps(part.owned, part.attempt_segments)
 
-    assert pickle.dumps(tracks) == before
+    assert pickle.dumps(in_order) == before
 
 
 def test_a_compile_left_open_ends_with_progress_only_inside_a_loop() -> None:

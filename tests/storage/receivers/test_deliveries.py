@@ -18,7 +18,7 @@ def bury(store: Store) -> None:
 
 
 def replayed(store: Store, wanted: DeliveryFilter) -> int:
-    return store.write(partial(deliveries.replay, wanted=wanted, now_us=NOON + 99))
+    return store.write(partial(deliveries.replay, delivery_filter=wanted, now_us=NOON + 99))
 
 
 def test_a_page_of_deliveries_goes_on_where_the_one_before_ended(
