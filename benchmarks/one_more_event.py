@@ -97,7 +97,7 @@ class Job:
 
     def refresh(self) -> None:
         """Have the job's numbers say what came in."""
-        work = partial(refresh, key=self.key, now_us=self.at_us, kept=self.kept)
+        work = partial(refresh, key=self.key, now_us=self.at_us, kept_fold=self.kept)
         self.kept = self.store.write(work)
         assert self.kept is not None
 

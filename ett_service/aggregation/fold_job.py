@@ -76,13 +76,13 @@ class FoldedJob:
         return counter_sample(self.key, self.ledger, self.exclusions)
 
 
-def take_in(record: JobRecord, limits: Limits, kept: JobFold | None = None) -> JobFold:
-    """Take a job's events into the *kept* fold, or into a new one.
+def take_in(record: JobRecord, limits: Limits, previous: JobFold | None = None) -> JobFold:
+    """Take a job's events into the *previous* fold, or into a new one.
 
     Raises ``NotForward`` if the kept fold cannot take them in; it is of no use any more.
     """
-    fold = JobFold(limits) if kept is None else kept
-    if not fold.add(record.events, record.clock_offsets) and kept is not None:
+    fold = JobFold(limits) if previous is None else previous
+    if not fold.add(record.events, record.clock_offsets) and previous is not None:
         raise NotForward
     return fold
 
@@ -92,14 +92,14 @@ def fold_job(
     as_of: int,
     limits: Limits = DEFAULT_LIMITS,
     *,
-    kept: JobFold | None = None,
+    previous: JobFold | None = None,
 ) -> FoldedJob:
     """Fold a job as of an instant in microseconds.
 
-    With a *kept* fold, which is gone on with, the record has only the events that are new to it;
+    A *previous* fold is continued: the record then has only the events that are new to it;
     raises ``NotForward`` as :func:`take_in` does.
     """
-    fold = take_in(record, limits, kept)
+    fold = take_in(record, limits, previous)
     ledger = corrected(fold.ledger(as_of), record.corrections.verdicts)
     return FoldedJob(record.key, fold, ledger, record.corrections.exclusions)
 
@@ -123,17 +123,17 @@ def fold_all(
         with store.reading() as conn:
             jobs = batch.jobs
             if only_history:
-                wanted = batches.of_history(conn, batch)
-                jobs = [job for job in jobs if job in wanted]
+                of_history = batches.of_history(conn, batch)
+                jobs = [job for job in jobs if job in of_history]
             yield from fold_batch(conn, batch._replace(jobs=jobs), as_of, limits)
 
 
 def due_us(ledger: JobLedger, open_every_us: int) -> int | None:
     """Return when time alone will have outdated the ledger; None if it never will."""
-    looks = [] if ledger.due_at is None else [ledger.due_at]
+    due = [] if ledger.due_at is None else [ledger.due_at]
     if ledger.state in _OPEN:
-        looks.append(ledger.as_of + open_every_us)
-    return min(looks, default=None)
+        due.append(ledger.as_of + open_every_us)
+    return min(due, default=None)
 
 
 _LONG = 2_000  #: events; to fold more than these takes longer than others should wait for a lock
@@ -171,7 +171,7 @@ def refresh(
     conn: Connection,
     key: JobKey,
     now_us: int,
-    kept: KeptFold | None = None,
+    kept_fold: KeptFold | None = None,
     limits: Limits = DEFAULT_LIMITS,
     open_every_us: int = OPEN_EVERY_US,
 ) -> KeptFold | None:
@@ -181,7 +181,7 @@ def refresh(
     So a mark is only gone once what it stands for was there to be read. Returns None, and has
     changed nothing, if another worker holds the job or has just done the same, or if it is gone.
 
-    What the *kept* fold cannot take in is folded with all events of the job, inside the
+    What the *kept_fold* fold cannot take in is folded with all events of the job, inside the
     transaction; for a long job ``NotForward`` is raised instead.
     """
     born_us = dirty_marks.lock(conn, key)
@@ -192,11 +192,11 @@ def refresh(
     if not (batches or is_outdated(head, now_us)):
         return None
     revision, folded = _revision(head), None
-    if kept and (kept.born_us, kept.revision) == (born_us, revision):
-        folded = _gone_on(conn, kept, batches, now_us, limits)
-    previous = kept if folded else None
+    if kept_fold and (kept_fold.born_us, kept_fold.revision) == (born_us, revision):
+        folded = _fold_forward(conn, kept_fold, batches, now_us, limits)
+    previous = kept_fold if folded else None
     if folded is None:
-        if kept and kept.fold.event_count > _LONG:
+        if kept_fold and kept_fold.fold.event_count > _LONG:
             raise NotForward
         folded = fold_job(job_record(conn, key), now_us, limits)
     changes = JobChanges(key.project_id)
@@ -233,14 +233,14 @@ def _revision(head: Head | None) -> int:
     return head.revision if head else 0
 
 
-def _gone_on(
-    conn: Connection, kept: KeptFold, batches: Sequence[int], now_us: int, limits: Limits
+def _fold_forward(
+    conn: Connection, kept_fold: KeptFold, batches: Sequence[int], now_us: int, limits: Limits
 ) -> FoldedJob | None:
     """Fold what the marks stand for into the kept fold; None if it has to be begun anew."""
-    unread = [batch for batch in batches if batch not in kept.batches]
-    record = job_record(conn, kept.key, unread)
+    unread = [batch for batch in batches if batch not in kept_fold.batches]
+    record = job_record(conn, kept_fold.key, unread)
     try:
-        return fold_job(record, now_us, limits, kept=kept.fold)
+        return fold_job(record, now_us, limits, previous=kept_fold.fold)
     except NotForward:
         return None
 
@@ -272,15 +272,15 @@ class Folds:
         """Remove and return the job's fold."""
         if key not in self._kept:
             return None
-        kept, events = self._kept.pop(key)
+        kept_fold, events = self._kept.pop(key)
         self._events -= events
-        return kept
+        return kept_fold
 
-    def keep(self, kept: KeptFold) -> None:
+    def keep(self, kept_fold: KeptFold) -> None:
         """Put a fold back, and let go of those that were unused for longest."""
-        self.take(kept.key)
-        self._kept[kept.key] = (kept, kept.fold.event_count)
-        self._events += kept.fold.event_count
+        self.take(kept_fold.key)
+        self._kept[kept_fold.key] = (kept_fold, kept_fold.fold.event_count)
+        self._events += kept_fold.fold.event_count
         while self._events > self._most:
             _, (_, events) = self._kept.popitem(last=False)
             self._events -= events

@@ -92,15 +92,15 @@ def _ledger_differences(
 def _values(table: Table, stored: Iterable[Columns]) -> dict[str, object]:
     """Name every value of the rows by its table, the row's key within the job and its column."""
     keys = [column.name for column in table.primary_key][2:]
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for row in stored:
         place = " ".join([table.name, *(str(row[name]) for name in keys)])
         members = dict(row)
         # Compared by member: in which order an object names them says nothing.
         answer = msgspec.json.decode(members.pop("answer", "{}"))
         members |= {f"answer.{name}": value for name, value in answer.items()}
-        found |= {f"{place} {name}": value for name, value in members.items()}
-    return found
+        values |= {f"{place} {name}": value for name, value in members.items()}
+    return values
 
 
 def _counted(sample: CounterSample | None) -> dict[str, object]:
@@ -167,9 +167,9 @@ def _differences(
     stored: Mapping[str, object], recomputed: Mapping[str, object]
 ) -> Iterator[tuple[str, object, object]]:
     for what in sorted(stored.keys() | recomputed.keys()):
-        one, other = stored.get(what, _ABSENT), recomputed.get(what, _ABSENT)
-        if one != other:
-            yield what, one, other
+        before, after = stored.get(what, _ABSENT), recomputed.get(what, _ABSENT)
+        if before != after:
+            yield what, before, after
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +205,11 @@ def _compare(day: RollupDay) -> DayVerdict:
     differences: list[RollupDifference] = []
     cells = 0
     for table in MEASURES_OF:
-        one, other = day.stored.get(table, {}), day.summed.get(table, {})
-        keys = one.keys() | other.keys()
+        stored, summed = day.stored.get(table, {}), day.summed.get(table, {})
+        keys = stored.keys() | summed.keys()
         cells += len(keys)
-        for key in sorted((key for key in keys if one.get(key) != other.get(key)), key=str):
-            differences += _rollup_differences(day.project_id, table, key, one, other)
+        for key in sorted((key for key in keys if stored.get(key) != summed.get(key)), key=str):
+            differences += _rollup_differences(day.project_id, table, key, stored, summed)
     return DayVerdict(day.project_id, day.day_us, cells, tuple(differences))
 
 
@@ -217,11 +217,11 @@ def _rollup_differences(
     project_id: int, table: Table, key: Key, stored: Amounts, summed: Amounts
 ) -> Iterator[RollupDifference]:
     for place, measure in enumerate(MEASURES_OF[table]):
-        one = stored[key][place] if key in stored else _ABSENT
-        other = summed[key][place] if key in summed else _ABSENT
-        if one != other:
+        before = stored[key][place] if key in stored else _ABSENT
+        after = summed[key][place] if key in summed else _ABSENT
+        if before != after:
             what = " ".join([table.name, *map(str, key), measure])
-            yield RollupDifference(project_id, what, one, other)
+            yield RollupDifference(project_id, what, before, after)
 
 
 def repair(store: Store) -> int:

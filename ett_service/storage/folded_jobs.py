@@ -52,13 +52,15 @@ class RowChanges:
     new: defaultdict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
     """Rows of whose primary keys there are none."""
 
-    def compare(self, table: Table, existing: Sequence[Values], wanted: Sequence[Values]) -> None:
+    def compare(
+        self, table: Table, existing: Sequence[Values], recomputed: Sequence[Values]
+    ) -> None:
         """Gather what has to be written where *existing* rows are stored."""
         if not existing:
-            self.new[table.name] += wanted
+            self.new[table.name] += recomputed
             return
         length = _key_length(table)
-        put, gone = differences(existing, wanted, lambda row: row[:length])
+        put, gone = differences(existing, recomputed, lambda row: row[:length])
         self.put[table.name] += put
         self.gone[table.name] += gone
 
@@ -74,20 +76,20 @@ class RowChanges:
 
 
 def differences(
-    existing: Iterable[T], wanted: Iterable[T], key: Callable[[T], K]
+    existing: Iterable[T], recomputed: Iterable[T], key: Callable[[T], K]
 ) -> tuple[list[T], Iterable[K]]:
-    """Return what of *wanted* does not exist as it is, and the keys of what has to go."""
+    """Return what of *recomputed* does not exist as it is, and the keys of what has to go."""
     left = {key(item): item for item in existing}
-    return [item for item in wanted if left.pop(key(item), None) != item], left.keys()
+    return [item for item in recomputed if left.pop(key(item), None) != item], left.keys()
 
 
 def existing_rows(conn: Connection, tables: Iterable[Table], batch: JobBatch) -> RowsOf:
     """Read all rows of these jobs."""
-    found: defaultdict[tuple[str, str], list[Values]] = defaultdict(list)
+    rows: defaultdict[tuple[str, str], list[Values]] = defaultdict(list)
     for table in tables:
         for row in map(tuple, conn.execute(_of_jobs(table), batch.parameters())):
-            found[table.name, row[1]].append(row)
-    return found
+            rows[table.name, row[1]].append(row)
+    return rows
 
 
 @cache
@@ -149,8 +151,8 @@ class LedgerRows:
     def compare(self, changes: RowChanges, key: JobKey, ledger: JobLedger, head: Head) -> None:
         """Gather the rows that differ."""
         for table, columns in rows(ledger, head).items():
-            wanted = [(*key, *row.values()) for row in columns]
-            changes.compare(table, self.of(table, key.job), wanted)
+            recomputed = [(*key, *row.values()) for row in columns]
+            changes.compare(table, self.of(table, key.job), recomputed)
 
     def of(self, table: Table, job: str) -> Sequence[Values]:
         """Return a job's rows in a table."""

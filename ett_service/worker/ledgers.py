@@ -134,7 +134,7 @@ class Worker(PeriodicThread):
             refresh,
             key=key,
             now_us=now_us,
-            kept=fold,
+            kept_fold=fold,
             limits=self._limits,
             open_every_us=self._open_every_us,
         )

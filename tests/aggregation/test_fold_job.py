@@ -78,7 +78,7 @@ def test_a_kept_fold_goes_on_to_what_all_events_give(store: Store, keys: list[Jo
     later = event(AttemptEnded, LATER, outcome=Outcome.FAILED)
     deliver(store, key, [later])
 
-    folded = fold_job(no_batch._replace(events=[later]), LATER, kept=job_fold)
+    folded = fold_job(no_batch._replace(events=[later]), LATER, previous=job_fold)
 
     with store.reading() as conn:
         whole = fold_job(events.job_record(conn, key), LATER)
@@ -94,7 +94,7 @@ def test_a_kept_fold_that_cannot_go_forward_is_refused(store: Store, keys: list[
     other_clocks = record._replace(
         events=[event(AttemptStarted, NOON, attempt=1, producer="p")], clock_offsets={}
     )
-    fold_job(other_clocks, LATER, kept=job_fold)
+    fold_job(other_clocks, LATER, previous=job_fold)
 
     with pytest.raises(NotForward):
-        fold_job(record, LATER, kept=job_fold)
+        fold_job(record, LATER, previous=job_fold)

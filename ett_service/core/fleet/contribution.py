@@ -1,4 +1,4 @@
-"""Instant amounts: what a job adds to the fleet at one instant rather than over time."""
+"""Contribution: what one job adds to the fleet, by hour and cohort."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -33,11 +33,11 @@ from ett_service.core.words import (
     Period,
 )
 
-_STOP = Category.CHECKPOINT_BLOCKING.value
+_CHECKPOINT_STOP = Category.CHECKPOINT_BLOCKING.value
 
 
 class InstantAmounts(NamedTuple):
-    """Amounts to be added to sums, and one duration to be counted, at an instant."""
+    """What is added to sums at one instant rather than over time, and a duration to be counted."""
 
     at: int
     number: int | None  #: the attempt in whose cohort it belongs; None for the job's own
@@ -60,17 +60,17 @@ def instant_amounts(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantA
 
 
 def changed_amounts(before: JobLedger, after: JobLedger) -> set[InstantAmounts]:
-    """Return the amounts of which only one of both ledgers tells, but for checkpoint stops.
+    """Return the amounts that only one of both ledgers has, checkpoint stops aside.
 
     Those are segments.
     """
-    found = set(_of_the_job(before)) ^ set(_of_the_job(after))
-    found |= set(_recovered(before)) ^ set(_recovered(after))
+    amounts = set(_of_the_job(before)) ^ set(_of_the_job(after))
+    amounts |= set(_recovered(before)) ^ set(_recovered(after))
     for old, new in zip_longest(before.attempts, after.attempts):
         # The fold makes an attempt anew only where something has changed.
         if old is not new:
-            found |= set(_of_the_attempt(old)) ^ set(_of_the_attempt(new))
-    return found
+            amounts |= set(_of_the_attempt(old)) ^ set(_of_the_attempt(new))
+    return amounts
 
 
 def _of_the_job(ledger: JobLedger) -> Iterator[InstantAmounts]:
@@ -84,7 +84,7 @@ def _of_the_job(ledger: JobLedger) -> Iterator[InstantAmounts]:
     latest = ledger.attempts[-1].number
     yield InstantAmounts(last_at(ledger), latest, _ended(ledger), tally=_ett(ledger))
     if ledger.time_to_start_us is not None:
-        loops = (one for one in ledger.attempts if one.loop_started_at is not None)
+        loops = (attempt for attempt in ledger.attempts if attempt.loop_started_at is not None)
         first = min(loops, key=_loop_started_at)
         tally = _timed("time_to_start", ledger.time_to_start_us)
         yield InstantAmounts(_loop_started_at(first), first.number, tally=tally)
@@ -117,7 +117,7 @@ def _checkpoint_stops(ledger: JobLedger, since: int) -> Iterator[InstantAmounts]
         attempt = ledger.attempts[number]
         is_open = attempt.outcome is Outcome.RUNNING and end == attempt.ended_at
         if end >= since and not is_open:
-            yield InstantAmounts(end, number, (), 0, _timed(_STOP, end - start))
+            yield InstantAmounts(end, number, (), 0, _timed(_CHECKPOINT_STOP, end - start))
 
 
 def _loop_started_at(attempt: AttemptLedger) -> int:
@@ -130,8 +130,8 @@ def _ended(ledger: JobLedger) -> tuple[tuple[str, int], ...]:
 
 
 def _ett(ledger: JobLedger) -> tuple[str, int, int]:
-    effective = (one for one in ledger.shares if one.category is Category.EFFECTIVE_TRAINING)
-    return (JOB_ETT, ratio_place(sum(one.us for one in effective), ledger.e2e_us), 0)
+    effective = (share for share in ledger.shares if share.category is Category.EFFECTIVE_TRAINING)
+    return (JOB_ETT, ratio_place(sum(share.us for share in effective), ledger.e2e_us), 0)
 
 
 def _failure(attempt: AttemptLedger) -> InstantAmounts:
@@ -173,8 +173,8 @@ class Cell:
 
     def count(self, name: str, place: int, us: int) -> None:
         """Count one in a tally."""
-        known = self.tallies.get((name, place), (0, 0))
-        self.tallies[name, place] = (known[0] + 1, known[1] + us)
+        before = self.tallies.get((name, place), (0, 0))
+        self.tallies[name, place] = (before[0] + 1, before[1] + us)
 
 
 Cells: TypeAlias = dict[tuple[int, Cohort], Cell]
@@ -186,8 +186,8 @@ def contribution(
 ) -> Cells:
     """Return what the job adds, from the hour on in which the instant *since* lies.
 
-    *ledger* is as the fold gave it, with its segments, waits and work. Cells of earlier hours
-    are the same as long as :func:`first_difference` tells no earlier instant.
+    *ledger* is as the fold returned it, with its segments, waits and work. Cells of earlier hours
+    are the same as long as :func:`first_difference` returns no earlier instant.
     """
     cells: defaultdict[tuple[int, Cohort], Cell] = defaultdict(Cell)
     frame = Frame(ledger, exclusions)
@@ -213,15 +213,15 @@ def hour_of(at: int) -> int:
 def first_difference(before: JobLedger, after: JobLedger, changed_from: int | None) -> int | None:
     """Return an instant before whose hour both ledgers add the same; None if there is none.
 
-    *changed_from* is what the fold says: segments that begin before it are alike, unseen.
+    *changed_from* is the fold's: segments that begin before it are equal and are not compared.
     """
     if not _framed_alike(before, after):
         return None
-    instants = [one.at for one in changed_amounts(before, after)]
+    instants = [amounts.at for amounts in changed_amounts(before, after)]
     instants += _first_unlike_segment(before.segments, after.segments, changed_from)
     for old, new in zip_longest(before.work, after.work):
         if old != new:
-            instants += [one.hour_at for one in (old, new) if one is not None]
+            instants += [work.hour_at for work in (old, new) if work is not None]
             break
     return min(instants, default=last_at(after))
 
@@ -236,7 +236,7 @@ def _first_unlike_segment(
         if old == new:
             continue
         if old is None or new is None:
-            return [one.start_at for one in (old, new) if one is not None]
+            return [segment.start_at for segment in (old, new) if segment is not None]
         if old._replace(end_at=new.end_at) == new:
             return [min(old.end_at, new.end_at)]
         return [min(old.start_at, new.start_at)]
@@ -257,7 +257,7 @@ def _framed_alike(before: JobLedger, after: JobLedger) -> bool:
 
 
 def _setting(attempts: Sequence[AttemptLedger]) -> list[tuple[int | None, str | None]]:
-    return [(one.gpus, one.code_version) for one in attempts]
+    return [(attempt.gpus, attempt.code_version) for attempt in attempts]
 
 
 def _add_time(
@@ -267,10 +267,10 @@ def _add_time(
     spent: defaultdict[tuple[int, int, bool, Category, Period, bool], int] = defaultdict(int)
     for start, end, category, period, _, number, _, held in owned_time(ledger, frame, first):
         for since, until in frame.cuts(max(start, first), end):
-            hour, out = since - since % HOUR_US, frame.excluded(since)
-            spent[hour, number, out, category, period, held] += until - since
-    for (hour, number, out, category, period, held), us in spent.items():
-        cell = cells[hour, frame.of_attempt(number, excluded=out)]
+            hour, is_excluded = since - since % HOUR_US, frame.excluded(since)
+            spent[hour, number, is_excluded, category, period, held] += until - since
+    for (hour, number, is_excluded, category, period, held), us in spent.items():
+        cell = cells[hour, frame.of_attempt(number, excluded=is_excluded)]
         weighted_us = us * frame.weights[number]
         wasted = category in WASTED and period is Period.TRAINING
         _add_amount(cell, PLAIN, (category, period), us, wasted=wasted)

@@ -1,7 +1,7 @@
 """What one job moves the counters of ``/metrics`` by, and what of it is open now.
 
-Gross time tells who owned a second as it was reported; a deduction takes seconds out of a phase
-that later facts gave to another category. So effective training is ``train_loop`` without what is
+Gross time is who owned a second as it was reported; a deduction takes seconds out of a phase that
+later facts gave to another category. So effective training is ``train_loop`` without what is
 deducted from it. The names are keys: a family without ``ett_`` and ``_total``, its labels behind
 ``cluster`` and ``cohort`` after a colon, and of a histogram the bucket after ``#``, as in
 ``failures:infra/network`` and ``time_to_start_seconds#3``; ``#us`` is its sum. What counts seconds
@@ -45,7 +45,7 @@ BOUNDS_US: Mapping[str, tuple[int, ...]] = {
 """Upper bounds by histogram; one more bucket holds what is longer than the last."""
 
 OF_A_CLUSTER = frozenset({"failures", "phase_duration_seconds"})
-"""Families that do not tell cohorts apart."""
+"""Families without the label ``cohort``."""
 
 _TIMES = {
     "time_to_start": "time_to_start_seconds",
@@ -82,7 +82,7 @@ class JobCounters:
 
 @dataclass(frozen=True, slots=True)
 class OpenWork:
-    """What runs now: since when the oldest stretch of each phase is open, and signs of life."""
+    """What runs now: since when each phase has been open, and signs of life."""
 
     open_since: Mapping[str, int]
     heard: tuple[int, ...]  #: the last sign of each running attempt
@@ -116,29 +116,31 @@ def job_counters(ledger: JobLedger) -> JobCounters:
             sums[f"deducted_seconds:{_SILENT}"] -= attempt.silent_tail_us
             weighted_us = attempt.silent_tail_us * frame.weights[attempt.number]
             sums[f"deducted_weighted_seconds:{_SILENT}"] -= weighted_us
-    for one in counter_changes(ledger):
-        sums[one.key] += 1
-        if one.seen is not None:
-            sums[sum_of(one.key)] += one.seen.us
-            seen[one.key] = max(one.seen, seen.get(one.key, one.seen))
+    for change in counter_changes(ledger):
+        sums[change.key] += 1
+        if change.seen is not None:
+            sums[sum_of(change.key)] += change.seen.us
+            seen[change.key] = max(change.seen, seen.get(change.key, change.seen))
     return JobCounters({key: amount for key, amount in sums.items() if amount}, seen)
 
 
 def open_work(ledger: JobLedger) -> OpenWork:
     """Return what is open as of the ledger."""
-    running = [one for one in ledger.attempts if one.outcome is Outcome.RUNNING]
+    running = [attempt for attempt in ledger.attempts if attempt.outcome is Outcome.RUNNING]
     opened: dict[str, int] = {}
     for attempt in running:
-        found = _open_stretch(ledger, attempt)
-        if found is not None:
-            phase, since = found
+        phase_since = _open_phase(ledger, attempt)
+        if phase_since is not None:
+            phase, since = phase_since
             opened[phase] = min(since, opened.get(phase, since))
-    heard = [one.last_heard_at for one in ledger.attempts]
-    return OpenWork(opened, tuple(one.last_heard_at for one in running), max(heard, default=None))
+    heard = [attempt.last_heard_at for attempt in ledger.attempts]
+    return OpenWork(
+        opened, tuple(attempt.last_heard_at for attempt in running), max(heard, default=None)
+    )
 
 
 def reported_phase(category: Category, phase: Phase | None) -> str:
-    """Return who a second belonged to as it was reported, as the label ``phase`` says it."""
+    """Return who owned a second as it was reported, as the label ``phase`` names it."""
     if category is Category.RESTART_WAIT:
         return Category.RESTART_WAIT.value
     return Category.UNATTRIBUTED.value if phase is None else phase.value
@@ -167,7 +169,7 @@ def _add_share(sums: defaultdict[str, int], share: Share, *, weighted: bool) -> 
 def counter_changes(ledger: JobLedger) -> Iterator[CounterChange]:
     """Yield what is counted one by one: attempts that began, failures and durations.
 
-    A phase that still goes on is not counted: it would be found in one bucket after the other.
+    A phase that still goes on is not counted: it would fill one bucket after the other.
     """
     for attempt in ledger.attempts:
         start = "restart" if attempt.number else "first"
@@ -205,18 +207,18 @@ def _going_on(ledger: JobLedger) -> tuple[int, str] | None:
     return last.number, last.category.value
 
 
-def _open_stretch(ledger: JobLedger, attempt: AttemptLedger) -> tuple[str, int] | None:
+def _open_phase(ledger: JobLedger, attempt: AttemptLedger) -> tuple[str, int] | None:
     """Return the phase that the attempt is in, and since when; None in no phase."""
-    found: tuple[Category, int] | None = None
-    for one in reversed(ledger.segments):
-        if one.number != attempt.number:
+    current: tuple[Category, int] | None = None
+    for segment in reversed(ledger.segments):
+        if segment.number != attempt.number:
             break
-        if found and one.category is not found[0]:
+        if current and segment.category is not current[0]:
             break
-        found = one.category, one.start_at
-    if found is None or found[0] in {Category.UNATTRIBUTED, Category.RESTART_WAIT}:
+        current = segment.category, segment.start_at
+    if current is None or current[0] in {Category.UNATTRIBUTED, Category.RESTART_WAIT}:
         return None
-    return owner(found[0]), found[1]
+    return owner(current[0]), current[1]
 
 
 class Steps(NamedTuple):
@@ -230,10 +232,10 @@ class Steps(NamedTuple):
         return min(at - at % self.step_us + self.step_us, self.last_at)
 
 
-_Found: TypeAlias = defaultdict[str, defaultdict[int, int]]
+_OpenMoves: TypeAlias = defaultdict[str, defaultdict[int, int]]
 
 Moves: TypeAlias = Mapping[str, Mapping[int, int]]
-"""By key of ``core.counters``, then by the instant at which it is first seen: how much."""
+"""By counter key, then by the instant at which it is first read: by how much it moves."""
 
 
 def counter_steps(ledger: JobLedger, steps: Steps, exclusions: Sequence[Exclusion] = ()) -> Moves:
@@ -241,39 +243,39 @@ def counter_steps(ledger: JobLedger, steps: Steps, exclusions: Sequence[Exclusio
 
     Time lies where it passed, and what has no length at its instant; what is excluded, and what
     comes after the last step, is left out. Of an attempt's stalled time the last part is its
-    silent tail: a ledger does not tell them apart where they touch.
+    silent tail: a ledger does not distinguish them where they touch.
     """
-    found: _Found = defaultdict(lambda: defaultdict(int))
+    moves: _OpenMoves = defaultdict(lambda: defaultdict(int))
     frame = Frame(ledger, exclusions)
     if not frame.fits:
         return {}
-    running = {one.number for one in ledger.attempts if one.outcome is Outcome.RUNNING}
-    out = merged(map(_interval, exclusions))
+    running = {attempt.number for attempt in ledger.attempts if attempt.outcome is Outcome.RUNNING}
+    excluded = merged(map(_interval, exclusions))
     for phase, owned in _reported(ledger, frame):
         keys = _keys(phase, owned, is_open=owned.number in running)
-        for span in outside((owned.start_at, owned.end_at), out):
+        for span in outside((owned.start_at, owned.end_at), excluded):
             for at, us in _passed(span, steps):
                 for key, weight in keys:
-                    found[key][at] += us * weight
-    _add_happenings(found, ledger, frame, steps)
-    return found
+                    moves[key][at] += us * weight
+    _add_changes(moves, ledger, frame, steps)
+    return moves
 
 
-def _add_happenings(found: _Found, ledger: JobLedger, frame: Frame, steps: Steps) -> None:
-    for one in counter_changes(ledger):
-        if one.at_us >= steps.last_at or frame.excluded(one.at_us):
+def _add_changes(moves: _OpenMoves, ledger: JobLedger, frame: Frame, steps: Steps) -> None:
+    for change in counter_changes(ledger):
+        if change.at_us >= steps.last_at or frame.excluded(change.at_us):
             continue
-        at = steps.after(one.at_us)
-        found[one.key][at] += 1
-        if one.seen is not None:
-            found[sum_of(one.key)][at] += one.seen.us
+        at = steps.after(change.at_us)
+        moves[change.key][at] += 1
+        if change.seen is not None:
+            moves[sum_of(change.key)][at] += change.seen.us
 
 
 def _reported(ledger: JobLedger, frame: Frame) -> Iterator[tuple[str, OwnedTime]]:
     """Yield the job's time and who owned it as it was reported, silent tails cut off."""
     reported = {
-        one.number: one.categories_us.get(Category.STALLED, 0) - one.silent_tail_us
-        for one in ledger.attempts
+        attempt.number: attempt.categories_us.get(Category.STALLED, 0) - attempt.silent_tail_us
+        for attempt in ledger.attempts
     }
     for owned in owned_time(ledger, frame):
         start, end, category, _, number, *_ = owned
@@ -291,16 +293,16 @@ def _reported(ledger: JobLedger, frame: Frame) -> Iterator[tuple[str, OwnedTime]
 def _keys(phase: str, owned: OwnedTime, *, is_open: bool) -> list[tuple[str, int]]:
     """Return the counters that the time moves, and by how much a microsecond of it does."""
     category, weight = owned.category, owned.gpus
-    found = [(f"phase_seconds:{phase}", 1)]
+    keys = [(f"phase_seconds:{phase}", 1)]
     if weight:
-        found.append((f"phase_weighted_seconds:{phase}/{str(owned.held).lower()}", weight))
+        keys.append((f"phase_weighted_seconds:{phase}/{str(owned.held).lower()}", weight))
     # The next progress takes a running attempt's silent tail back.
     is_taken_back = is_open and category is Category.STALLED
     if (phase, category.value) in DEDUCTIONS and not is_taken_back:
-        found.append((f"deducted_seconds:{phase}/{category}", 1))
+        keys.append((f"deducted_seconds:{phase}/{category}", 1))
         if weight:
-            found.append((f"deducted_weighted_seconds:{phase}/{category}", weight))
-    return found
+            keys.append((f"deducted_weighted_seconds:{phase}/{category}", weight))
+    return keys
 
 
 def _passed(span: Interval, steps: Steps) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Cohorts: the jobs that share a set of dimensions, and which of them each part of a job is in."""
+"""Owned time: whose each second of a job is, in which cohort it lies and what it weighs."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -40,10 +40,10 @@ def last_at(ledger: JobLedger) -> int:
 
 def is_weighted(ledger: JobLedger) -> bool:
     """Whether the accelerators of every attempt are known, and can be."""
-    known = [one.gpus for one in ledger.attempts if one.gpus is not None]
-    most = max(known, default=0)
+    counts = [attempt.gpus for attempt in ledger.attempts if attempt.gpus is not None]
+    most = max(counts, default=0)
     return (
-        len(known) == len(ledger.attempts)
+        len(counts) == len(ledger.attempts)
         and most <= MOST_ACCELERATORS
         and most * ledger.e2e_us <= MOST_WEIGHTED_US
     )
@@ -61,21 +61,22 @@ class Frame:
 
     def __init__(self, ledger: JobLedger, exclusions: Sequence[Exclusion] = ()) -> None:
         self.known = is_weighted(ledger)
-        self.weights = [one.gpus or 0 if self.known else 0 for one in ledger.attempts]
+        self.weights = [attempt.gpus or 0 if self.known else 0 for attempt in ledger.attempts]
         self.fits = fits(ledger)
         facts = ledger.facts
         stated: dict[str, Any] = {name: getattr(facts, name) or "" for name in STATED_DIMENSIONS}
         plain = Cohort()._replace(**stated, size=size_of(facts.gpus))
-        settings = [(one.gpus, one.code_version) for one in ledger.attempts]
+        settings = [(attempt.gpus, attempt.code_version) for attempt in ledger.attempts]
         of_setting = {
             (gpus, version): plain._replace(size=size_of(gpus), code_version=version or "")
             for gpus, version in set(settings)
         }
-        self.cohorts = [of_setting[one] for one in settings]
+        self.cohorts = [of_setting[setting] for setting in settings]
         self.home = self.cohorts[0] if self.cohorts else plain
-        self._wholly = any(one == (None, None) for one in exclusions)
+        self._wholly = any(exclusion == (None, None) for exclusion in exclusions)
         self._windows = [
-            (-NEVER if one.from_at is None else one.from_at, one.to_at) for one in exclusions
+            (-NEVER if exclusion.from_at is None else exclusion.from_at, exclusion.to_at)
+            for exclusion in exclusions
         ]
         self._edges = {edge for window in self._windows for edge in window if edge is not None}
 
@@ -152,7 +153,9 @@ def time_in_window(
     frame = Frame(ledger, exclusions)
     if not frame.fits:
         return
-    edges = sorted({edge for one in exclusions for edge in one if edge is not None} | {*window})
+    edges = sorted(
+        {edge for exclusion in exclusions for edge in exclusion if edge is not None} | {*window}
+    )
     for owned in owned_time(ledger, frame):
         begin, end = max(owned.start_at, window[0]), min(owned.end_at, window[1])
         if begin >= end:

@@ -1,4 +1,4 @@
-"""Attempt events: what one attempt's own events say, before its neighbours are considered."""
+"""Attempt events: one attempt's own events, before its neighbours are considered."""
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
@@ -102,13 +102,13 @@ class AttemptEvents:
         self._begins: dict[Phase, list[Mark]] = {}
         self._edge = -NEVER  #: no edge and no progress at or before it can be taken in any more
         self._settled = -NEVER
-        self._spans_came = False  #: whether the last batch told of whole spans
+        self._spans_came = False  #: whether the last batch held whole spans
         self._ranked = False  #: whether any event named a rank
 
     def add(self, items: Iterable[Placed], settled: int = -NEVER) -> bool:
         """Take in a batch; False if it cannot follow what was taken in before.
 
-        What was said before the instant *settled* stands, unless ``version`` changes.
+        What lies before the instant *settled* stays as it is, unless ``version`` changes.
         """
         items = sorted(items)
         self.revision += 1
@@ -143,7 +143,7 @@ class AttemptEvents:
         return True
 
     def _lead_holds(self, items: list[Placed]) -> bool:
-        """Find the lead rank; False if it turns out to be another than was thought."""
+        """Find the lead rank; False if it turns out to be another one than before."""
         before = lowest = NEVER if self.lead is None else self.lead
         was_ranked = self._ranked
         for _, _, _, _, event in items:
@@ -258,8 +258,8 @@ class AttemptEvents:
                 progress = self.progress if span.phase in ENDED_BY_PROGRESS else ()
                 span.limit, span.limited_by = find_closing(span, self._begins, progress)
             if span.phase is Phase.PT2_COMPILE:
-                known = self.in_loop.get(span)
-                if known is None or known.at > stand:
+                closing = self.in_loop.get(span)
+                if closing is None or closing.at > stand:
                     self.in_loop[span] = find_closing(span, self._begins, self.progress)
 
     _TAKERS: ClassVar[Mapping[type[Event], Callable[["AttemptEvents", int, Any], None]]] = {

@@ -1,4 +1,4 @@
-"""Failures: origin and cause from the evidence, and corrections by people."""
+"""An attempt's results: its ledger and checkpoints, why it failed, and people's corrections."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -23,63 +23,20 @@ from ett_service.core.words import (
     Outcome,
 )
 
-
-class AttemptKey(NamedTuple):
-    """What names an attempt for good: its number moves when an earlier one becomes known."""
-
-    launch: str
-    attempt: int
-    cycle: int
-
-
-@dataclass(frozen=True, slots=True)
-class FailureVerdict:
-    """What somebody says that a failure was."""
-
-    origin: Origin
-    cause: Cause
-    why: str
-    made_by: str  #: the prefix of a key
-    made_at: int
-
-
-def corrected(ledger: JobLedger, verdicts: Mapping[AttemptKey, FailureVerdict]) -> JobLedger:
-    """Return *ledger* with the *verdicts* in place of what the rules say of these attempts.
-
-    Only failures have an origin and a cause: for another attempt a verdict waits, without
-    effect. Outcomes and times stay as they are, so no law of the ledger is touched.
-    """
-    if not verdicts:
-        return ledger
-    attempts = tuple(_judged(attempt, verdicts) for attempt in ledger.attempts)
-    return replace(
-        ledger,
-        attempts=attempts,
-        infra_failures=sum(
-            attempt.outcome in FAILURES and attempt.origin in INFRA_ORIGINS for attempt in attempts
-        ),
-    )
-
-
-def _judged(attempt: AttemptLedger, verdicts: Mapping[AttemptKey, FailureVerdict]) -> AttemptLedger:
-    said = verdicts.get(AttemptKey(attempt.launch, attempt.attempt, attempt.cycle))
-    if said is None or attempt.outcome not in FAILURES:
-        return attempt
-    override = Override(
-        origin=said.origin,
-        cause=said.cause,
-        why=said.why,
-        made_by=said.made_by,
-        made_at=said.made_at,
-        rules_origin=attempt.origin,
-        rules_cause=attempt.cause,
-    )
-    return replace(attempt, origin=said.origin, cause=said.cause, verdict=override)
-
-
 _LONGEST_TEXT = 200
 _FIRST_SIGNAL_EXIT = 129
 _LAST_SIGNAL_EXIT = 192
+_LONGEST_SECONDS = 1e9
+_TRAINED = (Category.EFFECTIVE_TRAINING, Category.REPEATED_TRAINING)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an attempt takes from its job where its own events do not report it."""
+
+    gpus: int | None
+    code_version: str | None
+    basis: Basis
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +46,107 @@ class Classification:
     origin: Origin
     cause: Cause
     evidence: Evidence
+
+
+def attempt_ledger(part: AttemptPart, setting: Setting) -> AttemptLedger:
+    """Return the ledger of one attempt."""
+    life, events, segments = part.owned.life, part.owned.life.events, part.attempt_segments
+    loops = part.owned.loops
+    verdict = _verdict(life)
+    evidence: Evidence | None = verdict.evidence if verdict else None
+    launch, attempt, cycle = events.key
+    return AttemptLedger(
+        number=life.number,
+        launch=launch,
+        attempt=attempt,
+        cycle=cycle,
+        started_at=life.begin,
+        ended_at=life.end,
+        outcome=life.outcome,
+        origin=verdict.origin if verdict else None,
+        cause=verdict.cause if verdict else None,
+        evidence=evidence,
+        reason=life.deciding.reason if life.deciding else None,
+        basis=setting.basis,
+        gpus=setting.gpus,
+        code_version=setting.code_version,
+        lead_rank=events.lead,
+        loop_started_at=loops[0][0] if loops else None,
+        last_heard_at=events.heard,
+        last_step=events.progress[-1][1] if events.progress else None,
+        unsaved_us=unsaved_us(part),
+        silent_tail_us=segments.ownership.silent_tail_us,
+        categories_us=_categories_us(segments),
+        preempted_by=_preempted_by(life),
+        stages=events.staged.sums((life.begin, life.end), events.by_phase, part.owned.closings),
+    )
+
+
+def _verdict(life: Lifetime) -> Classification | None:
+    if life.outcome not in FAILURES:
+        return None
+    evidence: list[tuple[int, Ending]] = [*life.events.ends]
+    if isinstance(life.deciding, JobEnded):
+        evidence.append((life.end, life.deciding))
+    return classify(life.outcome, life.deciding, evidence)
+
+
+def code_version(life: Lifetime) -> str | None:
+    """Return what the attempt's latest ``attempt_started`` names as its code version."""
+    named = [
+        (at, event.code_version)
+        for at, event in life.events.starts
+        if event.code_version is not None
+    ]
+    return max(named)[1] if named else None
+
+
+def unsaved_us(part: AttemptPart) -> int:
+    """Return effective and repeated time after the last durable checkpoint, in microseconds."""
+    life = part.owned.life
+    if life.outcome not in FAILURES:
+        return 0
+    saves = life.events.saves
+    since = saves[-1][0] if saves else -NEVER
+    total = 0
+    for start, end, category, _ in reversed(part.attempt_segments.ownership.pieces):
+        if end <= since:
+            break
+        if category in _TRAINED:
+            total += end - max(start, since)
+    return total
+
+
+def _categories_us(segments: AttemptSegments) -> Mapping[Category, int]:
+    totals: dict[Category, int] = {}
+    for (category, _, _), us in segments.ownership.totals.items():
+        totals[category] = totals.get(category, 0) + us
+    return {category: totals[category] for category in Category if totals.get(category)}
+
+
+def _preempted_by(life: Lifetime) -> str | None:
+    if life.outcome is not Outcome.PREEMPTED or life.deciding is None:
+        return None
+    return life.deciding.preempted_by
+
+
+def checkpoints(life: Lifetime) -> tuple[Checkpoint, ...]:
+    """Return what the attempt saved, in order; two reports of one save are two."""
+    return tuple(
+        Checkpoint(
+            id=name,
+            number=life.number,
+            saved_at=at,
+            step=step,
+            bytes=life.events.saved[name].bytes,
+            duration_us=_whole_us(life.events.saved[name].duration_seconds),
+        )
+        for at, step, name in life.events.saves
+    )
+
+
+def _whole_us(seconds: float | None) -> int | None:
+    return None if seconds is None else round(min(seconds, _LONGEST_SECONDS) * 1_000_000)
 
 
 def classify(
@@ -101,17 +159,19 @@ def classify(
     *evidence* is every ending of the attempt with its instant, in any order.
     """
     if outcome is Outcome.PREEMPTED:
-        told = Evidence("reported", "outcome=preempted", deciding.id if deciding else None)
-        return Classification(Origin.PREEMPTION, Cause.PREEMPTION, told)
+        evidence_used = Evidence("reported", "outcome=preempted", deciding.id if deciding else None)
+        return Classification(Origin.PREEMPTION, Cause.PREEMPTION, evidence_used)
     origin = deciding.origin if deciding else None
     if deciding is not None and deciding.cause is not None:
-        told = Evidence("reported", f"cause={deciding.cause}", deciding.id)
-        return Classification(origin or ORIGIN_OF_CAUSE[deciding.cause], deciding.cause, told)
-    found = _initiating(evidence)
-    if found is not None:
-        rule, told = found
+        evidence_used = Evidence("reported", f"cause={deciding.cause}", deciding.id)
         return Classification(
-            origin or rule.origin or ORIGIN_OF_CAUSE[rule.cause], rule.cause, told
+            origin or ORIGIN_OF_CAUSE[deciding.cause], deciding.cause, evidence_used
+        )
+    initiating = _initiating(evidence)
+    if initiating is not None:
+        rule, evidence_used = initiating
+        return Classification(
+            origin or rule.origin or ORIGIN_OF_CAUSE[rule.cause], rule.cause, evidence_used
         )
     if deciding is not None and origin is not None:
         return Classification(
@@ -126,7 +186,7 @@ def classify(
 def _initiating(evidence: Iterable[tuple[int, Ending]]) -> tuple[Rule, Evidence] | None:
     """Return the rule and the evidence that came first among the strongest."""
     best: tuple[Strength, int, int, str, str] | None = None
-    for at, event in sorted(evidence, key=lambda told: told[0]):
+    for at, event in sorted(evidence, key=lambda ending: ending[0]):
         if best is not None and best[0] is Strength.INITIATING and best[1] < at:
             break  # nothing later outranks it, and there may be thousands of ranks
         matched = first_match(
@@ -159,10 +219,10 @@ def first_match(
     """
     facts = _facts(text, state, signal, exit_code)
     for place, rule in enumerate(RULES):
-        value, told = facts[rule.looks_at]
-        found = rule.regex.search(value)
-        if found is not None:
-            return place, told or _line_around(value, found.start())
+        value, as_evidence = facts[rule.looks_at]
+        match = rule.regex.search(value)
+        if match is not None:
+            return place, as_evidence or _line_around(value, match.start())
     return None
 
 
@@ -170,14 +230,14 @@ def _facts(
     text: str, state: str, signal: int | None, exit_code: int | None
 ) -> dict[str, tuple[str, str]]:
     """What each kind of rule looks at, and how it reads as evidence."""
-    told_signal = f"signal={signal}"
+    signal_text = f"signal={signal}"
     if signal is None and exit_code is not None:
-        told_signal = f"exit_code={exit_code}"
+        signal_text = f"exit_code={exit_code}"
         signal = _signal_of(exit_code)
     return {
         "text": (text, ""),
         "state": (state, f"scheduler_state={state[:_LONGEST_TEXT]}"),
-        "signal": ("" if signal is None else str(signal), told_signal),
+        "signal": ("" if signal is None else str(signal), signal_text),
         "exit": ("" if exit_code is None else str(exit_code), f"exit_code={exit_code}"),
     }
 
@@ -198,115 +258,54 @@ def _line_around(text: str, place: int) -> str:
     return text[begin : len(text) if end < 0 else end][:_LONGEST_TEXT].strip()
 
 
-_LONGEST_SECONDS = 1e9
-_TRAINED = (Category.EFFECTIVE_TRAINING, Category.REPEATED_TRAINING)
+class AttemptKey(NamedTuple):
+    """What names an attempt for good: its number moves when an earlier one becomes known."""
+
+    launch: str
+    attempt: int
+    cycle: int
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What the job knows of an attempt that its own events need not say."""
+class FailureVerdict:
+    """What a person says that a failure was."""
 
-    gpus: int | None
-    code_version: str | None
-    basis: Basis
-
-
-def unsaved_us(part: AttemptPart) -> int:
-    """Return effective and repeated time after the last durable checkpoint, in microseconds."""
-    life = part.own.life
-    if life.outcome not in FAILURES:
-        return 0
-    saves = life.track.saves
-    since = saves[-1][0] if saves else -NEVER
-    total = 0
-    for start, end, category, _ in reversed(part.painting.canvas.pieces):
-        if end <= since:
-            break
-        if category in _TRAINED:
-            total += end - max(start, since)
-    return total
+    origin: Origin
+    cause: Cause
+    why: str
+    made_by: str  #: the prefix of a key
+    made_at: int
 
 
-def _categories_us(painting: AttemptSegments) -> Mapping[Category, int]:
-    found: dict[Category, int] = {}
-    for (category, _, _), us in painting.canvas.totals.items():
-        found[category] = found.get(category, 0) + us
-    return {category: found[category] for category in Category if found.get(category)}
+def corrected(ledger: JobLedger, verdicts: Mapping[AttemptKey, FailureVerdict]) -> JobLedger:
+    """Return *ledger* with the *verdicts* in place of what the rules say of these attempts.
 
-
-def _verdict(life: Lifetime) -> Classification | None:
-    if life.outcome not in FAILURES:
-        return None
-    evidence: list[tuple[int, Ending]] = [*life.track.ends]
-    if isinstance(life.deciding, JobEnded):
-        evidence.append((life.end, life.deciding))
-    return classify(life.outcome, life.deciding, evidence)
-
-
-def code_version(life: Lifetime) -> str | None:
-    """Return what the attempt's latest ``attempt_started`` names as its code version."""
-    named = [
-        (at, event.code_version)
-        for at, event in life.track.starts
-        if event.code_version is not None
-    ]
-    return max(named)[1] if named else None
-
-
-def _preempted_by(life: Lifetime) -> str | None:
-    if life.outcome is not Outcome.PREEMPTED or life.deciding is None:
-        return None
-    return life.deciding.preempted_by
-
-
-def checkpoints(life: Lifetime) -> tuple[Checkpoint, ...]:
-    """Return what the attempt saved, in order; two reports of one save are two."""
-    return tuple(
-        Checkpoint(
-            id=name,
-            number=life.number,
-            saved_at=at,
-            step=step,
-            bytes=life.track.saved[name].bytes,
-            duration_us=_whole_us(life.track.saved[name].duration_seconds),
-        )
-        for at, step, name in life.track.saves
+    Only failures have an origin and a cause: for another attempt a verdict waits, without
+    effect. Outcomes and times stay as they are, so no law of the ledger is touched.
+    """
+    if not verdicts:
+        return ledger
+    attempts = tuple(_judged(attempt, verdicts) for attempt in ledger.attempts)
+    return replace(
+        ledger,
+        attempts=attempts,
+        infra_failures=sum(
+            attempt.outcome in FAILURES and attempt.origin in INFRA_ORIGINS for attempt in attempts
+        ),
     )
 
 
-def _whole_us(seconds: float | None) -> int | None:
-    return None if seconds is None else round(min(seconds, _LONGEST_SECONDS) * 1_000_000)
-
-
-def attempt_ledger(part: AttemptPart, setting: Setting) -> AttemptLedger:
-    """Put together what is to be said of one attempt."""
-    life, track, painting = part.own.life, part.own.life.track, part.painting
-    loops = part.own.loops
-    verdict = _verdict(life)
-    evidence: Evidence | None = verdict.evidence if verdict else None
-    launch, attempt, cycle = track.key
-    return AttemptLedger(
-        number=life.number,
-        launch=launch,
-        attempt=attempt,
-        cycle=cycle,
-        started_at=life.begin,
-        ended_at=life.end,
-        outcome=life.outcome,
-        origin=verdict.origin if verdict else None,
-        cause=verdict.cause if verdict else None,
-        evidence=evidence,
-        reason=life.deciding.reason if life.deciding else None,
-        basis=setting.basis,
-        gpus=setting.gpus,
-        code_version=setting.code_version,
-        lead_rank=track.lead,
-        loop_started_at=loops[0][0] if loops else None,
-        last_heard_at=track.heard,
-        last_step=track.progress[-1][1] if track.progress else None,
-        unsaved_us=unsaved_us(part),
-        silent_tail_us=painting.canvas.silent_tail_us,
-        categories_us=_categories_us(painting),
-        preempted_by=_preempted_by(life),
-        stages=track.staged.sums((life.begin, life.end), track.by_phase, part.own.closings),
+def _judged(attempt: AttemptLedger, verdicts: Mapping[AttemptKey, FailureVerdict]) -> AttemptLedger:
+    verdict = verdicts.get(AttemptKey(attempt.launch, attempt.attempt, attempt.cycle))
+    if verdict is None or attempt.outcome not in FAILURES:
+        return attempt
+    override = Override(
+        origin=verdict.origin,
+        cause=verdict.cause,
+        why=verdict.why,
+        made_by=verdict.made_by,
+        made_at=verdict.made_at,
+        rules_origin=attempt.origin,
+        rules_cause=attempt.cause,
     )
+    return replace(attempt, origin=verdict.origin, cause=verdict.cause, verdict=override)

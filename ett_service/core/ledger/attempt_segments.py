@@ -1,4 +1,4 @@
-"""An attempt's segments beside other attempts', kept between folds and cut anew where changed."""
+"""One attempt's segments among those of the others; only what changed is cut again."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ class OwnedLoops:
     life: Lifetime
     windows: list[Interval]
     loops: list[Interval]
-    stretches: list[LoopRange]
+    loop_ranges: list[LoopRange]
     closings: Closings
 
     def closing(self, span: Span) -> Closing:
@@ -51,27 +51,27 @@ class OwnedLoops:
 def owned_windows(lives: Sequence[Lifetime]) -> list[list[Interval]]:
     """Return where each attempt owns the time: of those alive the latest in the order does."""
     taken: list[Interval] = []
-    found: list[list[Interval]] = []
+    windows: list[list[Interval]] = []
     for life in reversed(lives):
         alive = (life.begin, life.end)
         if taken and life.end > taken[0][0]:
-            found.append(outside(alive, taken))
+            windows.append(outside(alive, taken))
             taken = merged([*taken, alive])
         else:
-            found.append(outside(alive, []))
-            taken = [*found[-1], *taken]
-    return found[::-1]
+            windows.append(outside(alive, []))
+            taken = [*windows[-1], *taken]
+    return windows[::-1]
 
 
 def owned_loops(life: Lifetime, windows: list[Interval]) -> OwnedLoops:
-    """Find the loops of an attempt, as far as it owns them, and their stretch a window.
+    """Find the loops of an attempt, as far as it owns them, and their range in each window.
 
     With the loops known, so are the ends of compiles that were left open.
     """
-    spans = life.track.by_phase.get(Phase.TRAIN_LOOP, ())
+    spans = life.events.by_phase.get(Phase.TRAIN_LOOP, ())
     covered = merged([(span.begin, min(span.end, life.end)) for span in spans])
     loops: list[Interval] = []
-    stretches = []
+    loop_ranges = []
     for index, (opens, closes) in enumerate(windows):
         inside = [
             (max(start, opens), min(end, closes))
@@ -79,28 +79,28 @@ def owned_loops(life: Lifetime, windows: list[Interval]) -> OwnedLoops:
             if start < closes and end > opens
         ]
         if inside:
-            stretches.append(LoopRange(inside[0][0], inside[-1][1], life.number, index))
+            loop_ranges.append(LoopRange(inside[0][0], inside[-1][1], life.number, index))
             loops += inside
-    return OwnedLoops(life, windows, loops, stretches, closings_inside(life.track, loops))
+    return OwnedLoops(life, windows, loops, loop_ranges, closings_inside(life.events, loops))
 
 
-def closings_inside(track: AttemptEvents, loops: Sequence[Interval]) -> Closings:
-    """Return what ends the track's loose compiles inside these *loops*."""
+def closings_inside(attempt: AttemptEvents, loops: Sequence[Interval]) -> Closings:
+    """Return what ends the attempt's loose compiles inside these *loops*."""
     return {
         span: closing
-        for span, closing in track.in_loop.items()
+        for span, closing in attempt.in_loop.items()
         if any(start <= span.begin < end for start, end in loops)
     }
 
 
-def _zones(part: OwnedLoops, allocated_at: int) -> list[tuple[int, int]]:
-    stretch_of = {stretch.window: stretch for stretch in part.stretches}
+def _zones(owned: OwnedLoops, allocated_at: int) -> list[tuple[int, int]]:
+    range_of = {loop_range.window: loop_range for loop_range in owned.loop_ranges}
     zones = []
-    for index, (opens, closes) in enumerate(part.windows):
+    for index, (opens, closes) in enumerate(owned.windows):
         base = index * ZONES_A_WINDOW
-        stretch = stretch_of.get(index)
-        started = closes if stretch is None else stretch.start
-        ended = closes if stretch is None else stretch.end
+        loop_range = range_of.get(index)
+        started = closes if loop_range is None else loop_range.start
+        ended = closes if loop_range is None else loop_range.end
         edges = (min(allocated_at, started), started, ended, closes)
         for step, end in enumerate(edges):
             if end > opens:
@@ -114,210 +114,221 @@ def silent_from(life: Lifetime) -> int:
     That is twice the mean gap between progress instants after the last of them, unless the
     attempt completed or its last ``train_loop`` span was ended in time.
     """
-    track = life.track
-    loops = [span for span in track.by_phase.get(Phase.TRAIN_LOOP, ()) if span.begin < life.end]
-    if life.outcome is Outcome.COMPLETED or track.progress_instants < _FEWEST_INSTANTS or not loops:
+    events = life.events
+    loops = [span for span in events.by_phase.get(Phase.TRAIN_LOOP, ()) if span.begin < life.end]
+    if (
+        life.outcome is Outcome.COMPLETED
+        or events.progress_instants < _FEWEST_INSTANTS
+        or not loops
+    ):
         return NEVER
     last = max(loops, key=lambda span: (span.begin, span.end, span.own_end is not None))
     if last.own_end is not None and last.own_end <= life.end:
         return NEVER
-    first_at, last_at = track.progress[0][0], track.progress[-1][0]
-    return last_at + 2 * (last_at - first_at) // (track.progress_instants - 1)
+    first_at, last_at = events.progress[0][0], events.progress[-1][0]
+    return last_at + 2 * (last_at - first_at) // (events.progress_instants - 1)
 
 
 class EarlierAttempts:
     """What the earlier attempts of a job leave behind for the next one."""
 
     def __init__(self) -> None:
-        self.tracks: list[AttemptEvents] = []
-        self.canvases: list[Ownership] = []
+        self.attempts: list[AttemptEvents] = []
+        self.ownerships: list[Ownership] = []
         self.top_step: int | None = None
         self.has_saves = False
         self.version = 0  #: grows with every change of what earlier attempts left behind
 
-    def add(self, track: AttemptEvents, canvas: Ownership, edition: int) -> None:
-        """Let the next attempt know of this one, whose canvas is in its *edition*."""
-        self.version += 1 + track.revision + edition
-        self.tracks.append(track)
-        self.canvases.append(canvas)
-        self.has_saves = self.has_saves or bool(track.saves)
-        if track.top_step is not None:
-            top = track.top_step
+    def add(self, attempt: AttemptEvents, ownership: Ownership, edition: int) -> None:
+        """Add an attempt; *edition* is that of its *ownership*."""
+        self.version += 1 + attempt.revision + edition
+        self.attempts.append(attempt)
+        self.ownerships.append(ownership)
+        self.has_saves = self.has_saves or bool(attempt.saves)
+        if attempt.top_step is not None:
+            top = attempt.top_step
             self.top_step = top if self.top_step is None else max(top, self.top_step)
 
     def last_save(self, until: int) -> tuple[int, int] | None:
         """Return ``(at, step)`` of the last checkpoint saved up to *until*, None without one."""
         last = None
-        for track in self.tracks:
-            place = bisect_right(track.saves, (until, NEVER, ""))
-            if place and (last is None or track.saves[place - 1][:2] > last):
-                last = track.saves[place - 1][:2]
+        for attempt in self.attempts:
+            place = bisect_right(attempt.saves, (until, NEVER, ""))
+            if place and (last is None or attempt.saves[place - 1][:2] > last):
+                last = attempt.saves[place - 1][:2]
         return last
 
     def loop_us_after(self, at: int) -> int:
         """Return the loop time of earlier attempts after *at*, in microseconds."""
         total = 0
-        for canvas in self.canvases:
-            for start, end in reversed(canvas.loop_pieces):
+        for ownership in self.ownerships:
+            for start, end in reversed(ownership.loop_pieces):
                 if end <= at:
                     break
                 total += end - max(start, at)
         return total
 
 
-def basis(track: AttemptEvents, past: EarlierAttempts) -> Basis:
-    """Return what repeated training of the attempt is told from."""
-    if track.progress:
+def basis(attempt: AttemptEvents, earlier: EarlierAttempts) -> Basis:
+    """Return what the attempt's repeated training is derived from."""
+    if attempt.progress:
         return Basis.STEPS
-    if past.has_saves:
+    if earlier.has_saves:
         return Basis.CHECKPOINTS
     return Basis.NONE
 
 
-def implied_restore(part: OwnedLoops, past: EarlierAttempts) -> tuple[int, int] | None:
-    """Return where and from which step a later attempt goes on that does not say so."""
-    track = part.life.track
-    if not past.tracks or not part.loops:
+def implied_restore(owned: OwnedLoops, earlier: EarlierAttempts) -> tuple[int, int] | None:
+    """Return where and from which step a later attempt goes on that reports no restore."""
+    events = owned.life.events
+    if not earlier.attempts or not owned.loops:
         return None
-    first_progress = track.progress[0][0]
-    if track.restores and track.restores[0][0] < first_progress:
+    first_progress = events.progress[0][0]
+    if events.restores and events.restores[0][0] < first_progress:
         return None
-    start = part.loops[0][0]
-    saved = past.last_save(start)
+    start = owned.loops[0][0]
+    saved = earlier.last_save(start)
     return None if saved is None else (start, saved[1])
 
 
 def ownership_inputs(
-    part: OwnedLoops, past: EarlierAttempts, allocated_at: int, replay: RepeatedTraining | None
+    owned: OwnedLoops,
+    earlier: EarlierAttempts,
+    allocated_at: int,
+    repeated: RepeatedTraining | None,
 ) -> OwnershipInputs:
-    """Set the scene for the attempt's canvas; *replay* is None where no step tells."""
-    track = part.life.track
+    """Gather what decides who owns the attempt's time; *repeated* is None without any step."""
+    events = owned.life.events
     budget = 0
-    if replay is None and basis(track, past) is Basis.CHECKPOINTS:
-        saved = past.last_save(NEVER - 1)
+    if repeated is None and basis(events, earlier) is Basis.CHECKPOINTS:
+        saved = earlier.last_save(NEVER - 1)
         assert saved is not None
-        budget = past.loop_us_after(saved[0])
+        budget = earlier.loop_us_after(saved[0])
     return OwnershipInputs(
-        windows=part.windows,
-        loops=part.loops,
-        zones=_zones(part, allocated_at),
-        repeats=[] if replay is None else replay.with_tail(),
+        windows=owned.windows,
+        loops=owned.loops,
+        zones=_zones(owned, allocated_at),
+        repeats=[] if repeated is None else repeated.with_tail(),
         repeat_budget_us=budget,
-        stalled_from=silent_from(part.life),
-        first_progress=track.progress[0][0] if track.progress else None,
-        settled_to=NEVER if replay is None else replay.last_at(),
-        closings=part.closings,
+        stalled_from=silent_from(owned.life),
+        first_progress=events.progress[0][0] if events.progress else None,
+        settled_to=NEVER if repeated is None else repeated.last_at(),
+        closings=owned.closings,
     )
 
 
 class AttemptSegments:
-    """What is kept of one attempt from fold to fold."""
+    """One attempt's segments, with the state that lets the next fold start from the last."""
 
     def __init__(self) -> None:
-        self.canvas = Ownership()
+        self.ownership = Ownership()
         self.segments: list[Segment] = []
-        self.changed_from = -NEVER  #: the last :meth:`paint` changed nothing before it
-        self.edition = 0  #: changes with every repainting
-        self._replay: RepeatedTraining | None = None
-        self._fed = 0
-        self._replays = 0
-        self._replay_key: object = None
-        self._view: object = None  #: all that the canvas was painted from
-        self._left: object = None  #: the part of it that decides what lies left of the anchor
-        self._framing: object = None
-        self._own: OwnedLoops | None = None
-        self._looked_at = 0  #: the revision that it is true of
+        self.changed_from = -NEVER  #: the last :meth:`assign_ownership` changed nothing before it
+        self.edition = 0  #: changes whenever ownership is assigned again
+        self._repeated: RepeatedTraining | None = None
+        self._points_taken = 0
+        self._repeated_restarts = 0
+        self._repeated_key: object = None
+        self._input_key: object = None  #: everything that ownership was assigned from
+        self._settled_key: object = None  #: the part of it that decides what lies before the anchor
+        self._period_key: object = None
+        self._owned: OwnedLoops | None = None
+        self._owned_revision = 0  #: the revision of the events that it holds for
 
-    def look(self, life: Lifetime, windows: list[Interval]) -> OwnedLoops:
+    def find_loops(self, life: Lifetime, windows: list[Interval]) -> OwnedLoops:
         """Find the attempt's loops in its *windows*, anew only where they may have changed."""
-        known = self._own
+        owned = self._owned
         if (
-            known is None
-            or self._looked_at != life.track.revision
-            or known.windows != windows
-            or (known.life.number, known.life.end) != (life.number, life.end)
+            owned is None
+            or self._owned_revision != life.events.revision
+            or owned.windows != windows
+            or (owned.life.number, owned.life.end) != (life.number, life.end)
         ):
-            known = owned_loops(life, windows)
-        self._looked_at = life.track.revision
-        self._own = replace(known, life=life, windows=windows)
-        return self._own
+            owned = owned_loops(life, windows)
+        self._owned_revision = life.events.revision
+        self._owned = replace(owned, life=life, windows=windows)
+        return self._owned
 
-    def paint(self, part: OwnedLoops, past: EarlierAttempts, allocated_at: int) -> None:
-        """Bring the canvas up to date, from nothing unless events only came on at the end."""
-        life, track = part.life, part.life.track
+    def assign_ownership(
+        self, owned: OwnedLoops, earlier: EarlierAttempts, allocated_at: int
+    ) -> None:
+        """Bring ownership up to date; anew, unless events only came on at the end."""
+        life, events = owned.life, owned.life.events
         self.changed_from = NEVER
-        view = (
-            track.revision,
-            part.windows,
+        input_key = (
+            events.revision,
+            owned.windows,
             allocated_at,
             life.end,
             life.outcome,
-            past.version,
+            earlier.version,
         )
-        if view == self._view:
+        if input_key == self._input_key:
             return
-        self._view = view
-        replay = self._replayed(part, past)
-        stage = ownership_inputs(part, past, allocated_at, replay)
-        opens, closes = part.windows[-1] if part.windows else (None, NEVER)
-        left = (
-            track.version,
-            part.windows[:-1],
+        self._input_key = input_key
+        repeated = self._repeated_training(owned, earlier)
+        inputs = ownership_inputs(owned, earlier, allocated_at, repeated)
+        opens, closes = owned.windows[-1] if owned.windows else (None, NEVER)
+        settled_key = (
+            events.version,
+            owned.windows[:-1],
             opens,
             allocated_at,
-            stage.repeat_budget_us,
-            self._replays,
+            inputs.repeat_budget_us,
+            self._repeated_restarts,
         )
-        if left != self._left or closes < self.canvas.anchored_at:
-            self.canvas = Ownership()
-        self._left = left
-        self.changed_from = self.canvas.stands_until
+        if settled_key != self._settled_key or closes < self.ownership.anchored_at:
+            self.ownership = Ownership()
+        self._settled_key = settled_key
+        self.changed_from = self.ownership.stands_until
         self.edition += 1
-        if part.windows:
-            self.canvas.paint(track.spans, stage)
+        if owned.windows:
+            self.ownership.assign(events.spans, inputs)
 
-    def _replayed(self, part: OwnedLoops, past: EarlierAttempts) -> RepeatedTraining | None:
-        """Feed the points that are new to the replay, all of them where others changed."""
-        track = part.life.track
-        if not track.progress:
-            self._replay = None
+    def _repeated_training(
+        self, owned: OwnedLoops, earlier: EarlierAttempts
+    ) -> RepeatedTraining | None:
+        """Add the points that are new, or all of them again where earlier ones changed."""
+        events = owned.life.events
+        if not events.progress:
+            self._repeated = None
             return None
-        implied = implied_restore(part, past)
-        key = (past.top_step, track.version, points([], track.restores, implied, part.loops))
-        fresh = track.progress[self._fed :]
-        replay = self._replay
-        if replay is None or key != self._replay_key or _overtaken(replay, fresh):
-            replay = self._replay = RepeatedTraining(past.top_step)
-            self._replays += 1
-            self._replay_key = key
-            marks = points(track.progress, track.restores, implied, part.loops)
+        implied = implied_restore(owned, earlier)
+        key = (earlier.top_step, events.version, points([], events.restores, implied, owned.loops))
+        fresh = events.progress[self._points_taken :]
+        repeated = self._repeated
+        if repeated is None or key != self._repeated_key or _overtaken(repeated, fresh):
+            repeated = self._repeated = RepeatedTraining(earlier.top_step)
+            self._repeated_restarts += 1
+            self._repeated_key = key
+            marks = points(events.progress, events.restores, implied, owned.loops)
         else:
             marks = points(fresh, [], None, [])
         for at, _, _, restored, step in marks:
-            replay.add(at, step, restored=restored)
-        self._fed = len(track.progress)
-        return replay
+            repeated.add(at, step, restored=restored)
+        self._points_taken = len(events.progress)
+        return repeated
 
-    def frame(self, number: int, periods: Mapping[int, Period]) -> None:
+    def set_periods(self, number: int, periods: Mapping[int, Period]) -> None:
         """Turn the pieces into segments; *periods* names the period of each zone."""
-        framing = (number, periods)
-        if framing != self._framing:
+        period_key = (number, periods)
+        if period_key != self._period_key:
             self.changed_from = -NEVER
         elif self.changed_from == NEVER:
             return
-        kept = self.canvas.kept if framing == self._framing else 0
-        self._framing = framing
-        del self.segments[kept:]
+        unchanged = self.ownership.unchanged if period_key == self._period_key else 0
+        self._period_key = period_key
+        del self.segments[unchanged:]
         self.segments += [
             Segment(start, end, category, periods[zone], number)
-            for start, end, category, zone in islice(self.canvas.pieces, kept, None)
+            for start, end, category, zone in islice(self.ownership.pieces, unchanged, None)
         ]
         if len(set(periods.values())) < len(periods):
             self.segments = _joined(self.segments)
 
 
 def _joined(segments: Iterable[Segment]) -> list[Segment]:
-    """Join neighbours alike: two zones may be of one period where windows are several."""
+    """Join equal neighbours: with several windows, two zones may be of one period."""
     joined: list[Segment] = []
     for segment in segments:
         if joined and segment[2:] == joined[-1][2:] and segment.start_at == joined[-1].end_at:
@@ -327,5 +338,5 @@ def _joined(segments: Iterable[Segment]) -> list[Segment]:
     return joined
 
 
-def _overtaken(replay: RepeatedTraining, fresh: list[Mark]) -> bool:
-    return bool(fresh) and fresh[0][0] <= replay.last_at()
+def _overtaken(repeated: RepeatedTraining, fresh: list[Mark]) -> bool:
+    return bool(fresh) and fresh[0][0] <= repeated.last_at()

@@ -1,4 +1,4 @@
-"""Clock correction: where an event lies in time, once its producer's clock is understood."""
+"""Attempts: a job's events on corrected clocks, each given to the attempt it belongs to."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -12,6 +12,9 @@ from ett_service.core.ledger.spans import NEVER, names_queued
 TOLERANCE_US = 2_000_000
 """Offsets up to this are left alone: they are the network's, not the clock's."""
 
+_OF_THE_JOB = frozenset({JobFacts, JobEnded})
+_MEMBERS = tuple(member.name for member in fields(Facts) if member.name != "labels")
+
 
 class Clocks:
     """The producers' clocks of one job.
@@ -24,17 +27,17 @@ class Clocks:
         self._anchors: dict[str, tuple[int, int]] = {}  #: producer to (mono_us, at)
         self._offsets: dict[str, int] = {}
         self._stepped: set[str] = set()
-        self._known: set[str] = set()
+        self._producers: set[str] = set()
 
     def admit(self, events: Iterable[Event], offsets: Mapping[str, int]) -> bool:
         """Take in the clocks of *events*; False if an event placed before would move."""
-        settled = set(self._known)
+        settled = set(self._producers)
         moved = self._offset_moved(offsets, settled)
         for event in events:
             name = event.producer
             if name is None:
                 continue
-            self._known.add(name)
+            self._producers.add(name)
             if event.mono_us is None:
                 continue
             reading = (event.mono_us, event.at)
@@ -68,20 +71,17 @@ class Clocks:
     @property
     def flagged(self) -> tuple[str, ...]:
         """The producers whose clocks were off by more than ``TOLERANCE_US``, in order."""
-        return tuple(sorted(self._stepped | (self._known & self._offsets.keys())))
-
-
-_OF_THE_JOB = frozenset({JobFacts, JobEnded})
+        return tuple(sorted(self._stepped | (self._producers & self._offsets.keys())))
 
 
 class Attempts:
-    """The attempts of one job, with their events given out.
+    """The attempts of one job, each with its events.
 
     ``add`` returns False for a batch that would give earlier events to another attempt.
     """
 
     def __init__(self) -> None:
-        self.tracks: dict[AttemptKey, AttemptEvents] = {}
+        self.events_of: dict[AttemptKey, AttemptEvents] = {}
         self.facts: list[tuple[int, JobFacts]] = []
         self.job_ends: list[tuple[int, JobEnded]] = []
         self.last_event_at = -NEVER  #: latest of an attempt's event or ``job_ended``
@@ -97,9 +97,10 @@ class Attempts:
         clocks: Clocks,
         settled_at: Callable[[AttemptKey], int] = lambda _: -NEVER,
     ) -> bool:
-        """Give out *events*; False if they cannot follow what was given out before.
+        """Give each attempt its *events*; False if they cannot follow those given before.
 
-        *settled_at* tells before which instant what an attempt said stands; see :class:`Track`.
+        *settled_at* returns the instant before which an attempt's time is settled; see
+        :meth:`AttemptEvents.add`.
         """
         placed: list[Placed] = []
         last_at = -NEVER
@@ -135,16 +136,16 @@ class Attempts:
             self.last_event_at = max(self.last_event_at, at)
 
     def _launches_hold(self, placed: list[Placed]) -> bool:
-        before = self.launches() if self._unlaunched else []
+        order_before = self.launches() if self._unlaunched else []
         for _, _, _, first, event in placed:
             if not event.launch:
                 continue
-            known = self._launch_queued.get(event.launch, NEVER)
-            self._launch_queued[event.launch] = min(known, first)
+            before = self._launch_queued.get(event.launch, NEVER)
+            self._launch_queued[event.launch] = min(before, first)
             if not names_queued(event):
-                known = self._launch_first.get(event.launch, NEVER)
-                self._launch_first[event.launch] = min(known, first)
-        return not self._unlaunched or before == self.launches()
+                before = self._launch_first.get(event.launch, NEVER)
+                self._launch_first[event.launch] = min(before, first)
+        return not self._unlaunched or order_before == self.launches()
 
     def launches(self) -> list[tuple[int, int, str]]:
         """Return ``(first instant outside queued, first instant, launch)`` in order."""
@@ -179,13 +180,13 @@ class Attempts:
 
     def _cycles_hold(self, by_key: dict[AttemptKey, list[Placed]]) -> bool:
         """Whether no end that named no cycle would now go to another one."""
-        for (launch, attempt, cycle), items in by_key.items():
-            ended_at = self._open_ended.get((launch, attempt))
+        for (launch, number, cycle), items in by_key.items():
+            ended_at = self._open_ended.get((launch, number))
             if ended_at is None:
                 continue
-            track = self.tracks.get((launch, attempt, cycle))
+            attempt = self.events_of.get((launch, number, cycle))
             begun = [first for _, _, _, first, event in items if not names_queued(event)]
-            if track is None or track.first is None or (begun and min(begun) < track.first):
+            if attempt is None or attempt.first is None or (begun and min(begun) < attempt.first):
                 return False
         return True
 
@@ -196,10 +197,10 @@ class Attempts:
     ) -> bool:
         """Hand each attempt its events; False if they cannot follow what it had before."""
         for key, items in by_key.items():
-            track = self.tracks.get(key)
-            if track is None:
-                track = self.tracks[key] = AttemptEvents(key)
-            if not track.add(items, settled_at(key)):
+            attempt = self.events_of.get(key)
+            if attempt is None:
+                attempt = self.events_of[key] = AttemptEvents(key)
+            if not attempt.add(items, settled_at(key)):
                 return False
         return True
 
@@ -209,8 +210,8 @@ class Attempts:
         for launch, item in ends:
             at, _, _, _, event = item
             cycles = {
-                key[2]: track.first
-                for key, track in self.tracks.items()
+                key[2]: attempt.first
+                for key, attempt in self.events_of.items()
                 if key[:2] == (launch, event.attempt)
             }
             begun = [cycle for cycle, first in cycles.items() if first is not None and first <= at]
@@ -224,9 +225,9 @@ class Attempts:
         """Return the attempts, those that have only queued included, in their order."""
         place = {launch: index for index, (_, _, launch) in enumerate(self.launches())}
         return [
-            track
-            for _, track in sorted(
-                self.tracks.items(), key=lambda pair: (place.get(pair[0][0], -1), pair[0])
+            attempt
+            for _, attempt in sorted(
+                self.events_of.items(), key=lambda pair: (place.get(pair[0][0], -1), pair[0])
             )
         ]
 
@@ -243,21 +244,18 @@ def _latest_begun(launches: list[tuple[int, int, str]], instant: int) -> str:
     return begun[-1] if begun else launches[0][2]
 
 
-_MEMBERS = tuple(member.name for member in fields(Facts) if member.name != "labels")
-
-
 def facts(events: Iterable[tuple[int, JobFacts]]) -> Facts:
-    """Return what the ``job`` events, given with their instants, say in the end."""
-    told: dict[str, tuple[int, str | int]] = {}
+    """Return the job's facts; of several ``job`` events, given with their instants, the latest."""
+    latest: dict[str, tuple[int, str | int]] = {}
     labels: dict[str, tuple[int, str]] = {}
     for at, event in events:
         for name in _MEMBERS:
             value = getattr(event, name)
             if value is not None:
-                told[name] = max((at, value), told.get(name, (at, value)))
+                latest[name] = max((at, value), latest.get(name, (at, value)))
         for key, text in event.labels.items():
             labels[key] = max((at, text), labels.get(key, (at, text)))
     return Facts(
-        **{name: value for name, (_, value) in told.items()},  # type: ignore[arg-type]
+        **{name: value for name, (_, value) in latest.items()},  # type: ignore[arg-type]
         labels={key: labels[key][1] for key in sorted(labels)},
     )

@@ -1,7 +1,7 @@
-"""The fold: from a set of events to everything that is said about their job.
+"""The fold: from a set of events to the ledger of their job.
 
-``fold`` does it once. ``JobFold`` keeps what it has understood, so that an event that comes on
-at the open end of a job costs no more in a long job than in a short one.
+``fold`` does it once. ``JobFold`` keeps its intermediate results, so that an event at the open
+end of a job costs no more in a long job than in a short one.
 """
 
 from collections import defaultdict
@@ -30,8 +30,8 @@ from ett_service.core.ledger.job_results import (
     waits,
     work_done,
 )
-from ett_service.core.ledger.job_segments import AttemptPart, JobSegments, job_segments
-from ett_service.core.ledger.lifetimes import Lifetimes, follows_clock, lifetimes
+from ett_service.core.ledger.job_segments import AttemptPart, JobSegments, cut_job_segments
+from ett_service.core.ledger.lifetimes import Lifetimes, find_lifetimes, follows_clock
 from ett_service.core.ledger.results import (
     DEFAULT_LIMITS,
     AttemptLedger,
@@ -76,11 +76,13 @@ class JobFold:
         self._limits = limits
         self._ids: set[str] = set()
         self._clocks = Clocks()
-        self._roster = Attempts()
+        self._attempts = Attempts()
         self._facts = Facts()
-        self._paintings: defaultdict[AttemptKey, AttemptSegments] = defaultdict(AttemptSegments)
-        self._attempts: dict[AttemptKey, tuple[object, AttemptLedger, list[Gap]]] = {}
-        self._saved: dict[AttemptKey, tuple[Checkpoint, ...]] = {}
+        self._attempt_segments: defaultdict[AttemptKey, AttemptSegments] = defaultdict(
+            AttemptSegments
+        )
+        self._attempt_results: dict[AttemptKey, tuple[object, AttemptLedger, list[Gap]]] = {}
+        self._checkpoints_of: dict[AttemptKey, tuple[Checkpoint, ...]] = {}
         self._waits: Sequence[Segment] | None = None
         self._recoveries: tuple[Recovery, ...] = ()
 
@@ -90,135 +92,145 @@ class JobFold:
         return len(self._ids)
 
     def add(self, events: Iterable[Event], offsets: Mapping[str, int]) -> bool:
-        """Add events, known ones being ignored; False if they do not fold forward.
+        """Add events, duplicates being ignored; False if they do not fold forward.
 
         After False the object is to be thrown away, and all events to be added to a new one.
         """
-        unique = {event.id: event for event in events}
-        fresh = [event for name, event in unique.items() if name not in self._ids]
-        self._ids.update(unique)
-        facts_before = len(self._roster.facts)
-        done = self._clocks.admit(fresh, offsets) and self._roster.add(
+        by_id = {event.id: event for event in events}
+        fresh = [event for name, event in by_id.items() if name not in self._ids]
+        self._ids.update(by_id)
+        facts_before = len(self._attempts.facts)
+        folds_forward = self._clocks.admit(fresh, offsets) and self._attempts.add(
             fresh, self._clocks, self._settled_at
         )
-        if len(self._roster.facts) > facts_before:
-            self._facts = facts(self._roster.facts)
-        return done
+        if len(self._attempts.facts) > facts_before:
+            self._facts = facts(self._attempts.facts)
+        return folds_forward
 
     def _settled_at(self, key: AttemptKey) -> int:
-        """Return before which instant the attempt's painting stands."""
-        painting = self._paintings.get(key)
-        return -NEVER if painting is None else painting.canvas.anchored_at
+        """Return the instant before which the attempt's ownership is settled."""
+        segments = self._attempt_segments.get(key)
+        return -NEVER if segments is None else segments.ownership.anchored_at
 
     def segments(self, as_of: int) -> tuple[Segment, ...]:
-        """Return the job's ledger alone, as :meth:`ledger` has it."""
-        return self._picture(as_of).segments
+        """Return the job's segments alone, as :meth:`ledger` has them."""
+        return self._job_segments(as_of).segments
 
     def ledger(self, as_of: int) -> JobLedger:
-        """Return all that the events say at *as_of*, an instant in microseconds."""
-        picture = self._picture(as_of)
-        self.changed_from = self._first_change(picture)
-        found = picture.found
-        gpus = accelerators(found.lives, self._facts.gpus)
-        attempts, gaps_of = self._attempt_ledgers(picture.parts, gpus)
-        between = waits(picture)
-        shared = shares(picture, between, gpus)
-        done = work_done([life.track.work for life in found.lives], self._facts.parameters)
-        failed = [one for one in attempts if one.outcome in FAILURES]
-        first_loop, allocated_at = picture.first_loop, picture.allocated_at
+        """Return the job's ledger at *as_of*, an instant in microseconds."""
+        job = self._job_segments(as_of)
+        self.changed_from = self._first_change(job)
+        lifetimes = job.lifetimes
+        gpus = accelerators(lifetimes.lives, self._facts.gpus)
+        attempts, gaps_of = self._attempt_ledgers(job.parts, gpus)
+        job_waits = waits(job)
+        job_shares = shares(job, job_waits, gpus)
+        job_work = work_done([life.events.work for life in lifetimes.lives], self._facts.parameters)
+        failed = [attempt for attempt in attempts if attempt.outcome in FAILURES]
+        first_loop, allocated_at = job.first_loop, job.allocated_at
         return JobLedger(
-            state=found.state,
-            as_of=found.as_of if follows_clock(found) else picture.ends,
+            state=lifetimes.state,
+            as_of=lifetimes.as_of if follows_clock(lifetimes) else job.ends,
             facts=self._facts,
-            started_at=found.first,
-            ended_at=None if found.first is None else picture.ends,
-            queue_wait_us=queue_wait_us(picture, self._roster.last_sign_at),
-            outcome=found.standing.event.outcome if found.standing else None,
-            segments=picture.segments,
-            shares=shared,
+            started_at=lifetimes.first,
+            ended_at=None if lifetimes.first is None else job.ends,
+            queue_wait_us=queue_wait_us(job, self._attempts.last_sign_at),
+            outcome=lifetimes.standing.event.outcome if lifetimes.standing else None,
+            segments=job.segments,
+            shares=job_shares,
             attempts=attempts,
-            recoveries=self._recovered(picture),
+            recoveries=self._recoveries_of(job),
             time_to_start_us=None if first_loop is None else first_loop - allocated_at,
             failures=len(failed),
-            infra_failures=sum(one.origin in INFRA_ORIGINS for one in failed),
-            unsaved_us=sum(one.unsaved_us for one in failed),
+            infra_failures=sum(attempt.origin in INFRA_ORIGINS for attempt in failed),
+            unsaved_us=sum(attempt.unsaved_us for attempt in failed),
             quality=quality(
-                [part.own for part in picture.parts],
+                [part.owned for part in job.parts],
                 gaps_of,
-                sum(share.us for share in shared if share.category is Category.UNATTRIBUTED),
+                sum(share.us for share in job_shares if share.category is Category.UNATTRIBUTED),
                 self._clocks.flagged,
                 gpus_unknown=None in gpus,
             ),
-            due_at=self._due_at(found),
-            produced=produced(done),
-            waits=between,
-            work=done,
-            checkpoints=self._checkpoints(found),
+            due_at=self._due_at(lifetimes),
+            produced=produced(job_work),
+            waits=job_waits,
+            work=job_work,
+            checkpoints=self._checkpoints(lifetimes),
         )
 
-    def _picture(self, as_of: int) -> JobSegments:
-        roster = self._roster
-        tracks = roster.in_order()
-        last_said = max(as_of, roster.last_event_at)
-        found = lifetimes(tracks, roster.job_ends, last_said, roster.last_sign_at, self._limits)
-        return job_segments(found, self._paintings)
+    def _job_segments(self, as_of: int) -> JobSegments:
+        attempts = self._attempts
+        lifetimes = find_lifetimes(
+            attempts.in_order(),
+            attempts.job_ends,
+            max(as_of, attempts.last_event_at),
+            attempts.last_sign_at,
+            self._limits,
+        )
+        return cut_job_segments(lifetimes, self._attempt_segments)
 
-    def _first_change(self, picture: JobSegments) -> int | None:
-        """Find from where on the segments may differ from those of the ledger before."""
-        before, self._waits = self._waits, picture.waits
+    def _first_change(self, job: JobSegments) -> int | None:
+        """Find the instant from which segments may differ from those of the ledger before."""
+        before, self._waits = self._waits, job.waits
         if before is None:
             return None
-        changes = [part.painting.changed_from for part in picture.parts]
-        changes += [wait.start_at for wait in set(before) ^ set(picture.waits)]
+        changes = [part.attempt_segments.changed_from for part in job.parts]
+        changes += [wait.start_at for wait in set(before) ^ set(job.waits)]
         change = min(changes, default=NEVER)
         return None if change == -NEVER else change
 
     def _attempt_ledgers(
         self, parts: Sequence[AttemptPart], weights: Sequence[int | None]
     ) -> tuple[tuple[AttemptLedger, ...], list[list[Gap]]]:
-        """Return what is said of each attempt, made anew only where something changed."""
+        """Return each attempt's ledger and gaps, built again only where something changed."""
         ledgers, gaps_of = [], []
         for part, gpus in zip(parts, weights, strict=True):
-            life, painting = part.own.life, part.painting
+            life, segments = part.owned.life, part.attempt_segments
             version = code_version(life) or self._facts.code_version
             setting = Setting(gpus, version, part.basis)
-            key = (painting.edition, life.bounds, setting)
-            kept = self._attempts.get(life.track.key)
-            if kept is None or kept[0] != key:
-                kept = (key, attempt_ledger(part, setting), gaps(part.own, painting))
-                self._attempts[life.track.key] = kept
-            ledgers.append(kept[1])
-            gaps_of.append(kept[2])
+            key = (segments.edition, life.signature, setting)
+            cached = self._attempt_results.get(life.events.key)
+            if cached is None or cached[0] != key:
+                cached = (key, attempt_ledger(part, setting), gaps(part.owned, segments))
+                self._attempt_results[life.events.key] = cached
+            ledgers.append(cached[1])
+            gaps_of.append(cached[2])
         return tuple(ledgers), gaps_of
 
-    def _checkpoints(self, found: Lifetimes) -> tuple[Checkpoint, ...]:
-        """Return the checkpoints by attempt and instant, those that are known as they were."""
-        for life in found.lives:
-            kept = self._saved.get(life.track.key, ())
-            if len(kept) != len(life.track.saves) or (kept and kept[0].number != life.number):
-                self._saved[life.track.key] = checkpoints(life)
-        return tuple(chain.from_iterable(self._saved.get(one.track.key, ()) for one in found.lives))
+    def _checkpoints(self, lifetimes: Lifetimes) -> tuple[Checkpoint, ...]:
+        """Return the checkpoints by attempt and instant, built again only where one was added."""
+        for life in lifetimes.lives:
+            cached = self._checkpoints_of.get(life.events.key, ())
+            if len(cached) != len(life.events.saves) or (
+                cached and cached[0].number != life.number
+            ):
+                self._checkpoints_of[life.events.key] = checkpoints(life)
+        return tuple(
+            chain.from_iterable(
+                self._checkpoints_of.get(life.events.key, ()) for life in lifetimes.lives
+            )
+        )
 
-    def _recovered(self, picture: JobSegments) -> tuple[Recovery, ...]:
-        """Return the recoveries, with the parts of those before the first change as they were."""
+    def _recoveries_of(self, job: JobSegments) -> tuple[Recovery, ...]:
+        """Return the recoveries; parts of those before the first change are not summed again."""
         change = self.changed_from
-        kept = {
-            (one.start_at, one.end_at): one.parts_us
-            for one in self._recoveries
-            if change is not None and one.end_at < change
+        unchanged = {
+            (recovery.start_at, recovery.end_at): recovery.parts_us
+            for recovery in self._recoveries
+            if change is not None and recovery.end_at < change
         }
-        self._recoveries = recoveries(picture, kept)
+        self._recoveries = recoveries(job, unchanged)
         return self._recoveries
 
-    def _due_at(self, found: Lifetimes) -> int | None:
+    def _due_at(self, lifetimes: Lifetimes) -> int | None:
         """Return when a fold of the same events would first differ by more than length."""
-        if found.state is JobState.QUEUED:
-            return self._roster.last_sign_at + self._limits.queue_lost_after_us
+        if lifetimes.state is JobState.QUEUED:
+            return self._attempts.last_sign_at + self._limits.queue_lost_after_us
         silences = [
             instant
-            for life in found.lives
+            for life in lifetimes.lives
             if life.outcome is Outcome.RUNNING
-            for instant in (silent_from(life), life.track.heard + self._limits.lost_after_us)
-            if found.as_of < instant < NEVER
+            for instant in (silent_from(life), life.events.heard + self._limits.lost_after_us)
+            if lifetimes.as_of < instant < NEVER
         ]
         return min(silences, default=None)

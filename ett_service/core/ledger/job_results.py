@@ -1,4 +1,4 @@
-"""A job's numbers: its facts, accelerators, shares, recoveries and waits."""
+"""A job's results: accelerators, shares, waits, recoveries, data quality and work done."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -27,70 +27,46 @@ from ett_service.core.words import Category, Outcome, Period, Phase
 UNHELD = frozenset({Category.SCHEDULING, Category.RESTART_WAIT})
 """Categories of an attempt in which no accelerator was held."""
 
-
-def started_with(track: AttemptEvents) -> int | None:
-    """Return the accelerators that the attempt's latest ``attempt_started`` names."""
-    named = [(at, event.gpus) for at, event in track.starts if event.gpus is not None]
-    return max(named)[1] if named else None
-
-
-def accelerators(lives: Sequence[Lifetime], job_gpus: int | None) -> list[int | None]:
-    """Return each attempt's accelerators: its own, an earlier cycle's, else the job's."""
-    found: list[int | None] = []
-    inherited: dict[tuple[str, int], int] = {}
-    for life in lives:
-        allocation = life.track.key[:2]
-        own = started_with(life.track)
-        if own is not None:
-            inherited[allocation] = own
-        found.append(inherited.get(allocation, job_gpus))
-    return found
-
-
-def held_waits(lives: Sequence[Lifetime]) -> list[Interval]:
-    """Return when an allocation was still held between two of its cycles, disjoint."""
-    found: list[Interval] = []
-    latest: dict[tuple[str, int], Lifetime] = {}
-    for life in lives:
-        allocation = life.track.key[:2]
-        before = latest.get(allocation)
-        latest[allocation] = life
-        if before is not None and before.end < life.begin:
-            queued = [
-                (span.begin, min(span.end, life.end))
-                for span in life.track.by_phase.get(Phase.QUEUED, ())
-            ]
-            found += outside((before.end, life.begin), queued)
-    return merged(found)
-
-
-def cut_waits(
-    between: Iterable[Segment], ended: Sequence[tuple[int, int]], held: Sequence[Interval]
-) -> Iterator[Wait]:
-    """Cut the time *between* attempts where the attempt changes whose accelerators it counts for.
-
-    *ended* are the ends of the attempts with their numbers, in order; *held* is when an allocation
-    was still held, disjoint.
-    """
-    for start, end, _, period, _ in between:
-        place = bisect_right(ended, (start, NEVER))
-        stop = bisect_left(ended, (end,))
-        edges = [start, *(at for at, _ in ended[place:stop]), end]
-        for span, (_, latest) in zip(pairwise(edges), ended[place - 1 : stop], strict=True):
-            free = outside(span, held)
-            pieces = [(one, False) for one in free] + [(one, True) for one in outside(span, free)]
-            for piece, is_held in sorted(pieces):
-                yield Wait(*piece, period, latest, is_held)
-
-
-MOST = 2**63 - 1
+LARGEST_STORED = 2**63 - 1
 """What a weighted share is cut off at: stores keep no more, and no real job reaches it."""
+
+MOST_GAPS = 100
+"""Gaps that are named; the counts are of all."""
+
+OPERATIONS_A_PARAMETER_AND_TOKEN = 6
+"""Two for the forward pass and four for the backward pass (Kaplan et al., 2020)."""
+
+_EXPECTED = (
+    Phase.SCHEDULING,
+    Phase.HARDWARE_SETUP,
+    Phase.LAUNCHER_INIT,
+    Phase.TRAIN_LOOP,
+)
 
 ShareKey = tuple[Category, Period, Phase | None]
 
 
+def accelerators(lives: Sequence[Lifetime], job_gpus: int | None) -> list[int | None]:
+    """Return each attempt's accelerators: its own, else an earlier cycle's, else the job's."""
+    counts: list[int | None] = []
+    inherited: dict[tuple[str, int], int] = {}
+    for life in lives:
+        allocation = life.events.key[:2]
+        stated = started_with(life.events)
+        if stated is not None:
+            inherited[allocation] = stated
+        counts.append(inherited.get(allocation, job_gpus))
+    return counts
+
+
+def started_with(attempt: AttemptEvents) -> int | None:
+    """Return the accelerators that the attempt's latest ``attempt_started`` names."""
+    named = [(at, event.gpus) for at, event in attempt.starts if event.gpus is not None]
+    return max(named)[1] if named else None
+
+
 def shares(
-    picture: JobSegments, between: Sequence[Wait], gpus: Sequence[int | None]
+    job: JobSegments, between: Sequence[Wait], gpus: Sequence[int | None]
 ) -> tuple[Share, ...]:
     """Return the job's time by category, period and phase, in order.
 
@@ -98,23 +74,15 @@ def shares(
     them nothing is weighted.
     """
     sums = _Sums()
-    known = [count or 0 for count in gpus]
-    for part, count in zip(picture.parts, known, strict=True):
-        for (category, zone, phase), us in part.painting.canvas.totals.items():
+    counts = [count or 0 for count in gpus]
+    for part, count in zip(job.parts, counts, strict=True):
+        for (category, zone, phase), us in part.attempt_segments.ownership.totals.items():
             sums.us[category, part.periods[zone], phase, count] += us
     for wait in between:
-        us, count = wait.end_at - wait.start_at, known[wait.number]
+        us, count = wait.end_at - wait.start_at, counts[wait.number]
         sums.us[Category.RESTART_WAIT, wait.period, None, count] += us
         sums.held_weighted_us[wait.period] += us * count if wait.held else 0
     return sums.rows(known=None not in gpus)
-
-
-def waits(picture: JobSegments) -> tuple[Wait, ...]:
-    """Cut the time between attempts where the attempt changes whose accelerators it counts for."""
-    if not picture.waits:
-        return ()
-    ended = sorted((life.end, life.number) for life in picture.found.lives)
-    return tuple(cut_waits(picture.waits, ended, held_waits(picture.found.lives)))
 
 
 class _Sums:
@@ -134,7 +102,7 @@ class _Sums:
         for period, weighted_us in self.held_weighted_us.items():
             rows[Category.RESTART_WAIT, period, None][2] += weighted_us
         return tuple(
-            Share(*key, us, min(weighted_us, MOST), min(gpu_us, MOST))
+            Share(*key, us, min(weighted_us, LARGEST_STORED), min(gpu_us, LARGEST_STORED))
             if known
             else Share(*key, us, None, None)
             for key, (us, weighted_us, gpu_us) in sorted(rows.items(), key=_share_order)
@@ -147,36 +115,82 @@ def _share_order(item: tuple[ShareKey, list[int]]) -> tuple[str, str, str]:
     return (category, period, phase or "")
 
 
-def queue_wait_us(picture: JobSegments, last_sign_at: int) -> int:
+def waits(job: JobSegments) -> tuple[Wait, ...]:
+    """Cut the time between attempts where the attempt changes whose accelerators it counts for."""
+    if not job.waits:
+        return ()
+    ended = sorted((life.end, life.number) for life in job.lifetimes.lives)
+    return tuple(cut_waits(job.waits, ended, held_waits(job.lifetimes.lives)))
+
+
+def cut_waits(
+    between: Iterable[Segment], ended: Sequence[tuple[int, int]], held: Sequence[Interval]
+) -> Iterator[Wait]:
+    """Cut the time *between* attempts where the attempt changes whose accelerators it counts for.
+
+    *ended* are the ends of the attempts with their numbers, in order; *held* is when an allocation
+    was still held, disjoint.
+    """
+    for start, end, _, period, _ in between:
+        place = bisect_right(ended, (start, NEVER))
+        stop = bisect_left(ended, (end,))
+        edges = [start, *(at for at, _ in ended[place:stop]), end]
+        for span, (_, latest) in zip(pairwise(edges), ended[place - 1 : stop], strict=True):
+            free = outside(span, held)
+            pieces = [(piece, False) for piece in free] + [
+                (piece, True) for piece in outside(span, free)
+            ]
+            for piece, is_held in sorted(pieces):
+                yield Wait(*piece, period, latest, is_held)
+
+
+def held_waits(lives: Sequence[Lifetime]) -> list[Interval]:
+    """Return when an allocation was still held between two of its cycles, disjoint."""
+    waits: list[Interval] = []
+    latest: dict[tuple[str, int], Lifetime] = {}
+    for life in lives:
+        allocation = life.events.key[:2]
+        before = latest.get(allocation)
+        latest[allocation] = life
+        if before is not None and before.end < life.begin:
+            queued = [
+                (span.begin, min(span.end, life.end))
+                for span in life.events.by_phase.get(Phase.QUEUED, ())
+            ]
+            waits += outside((before.end, life.begin), queued)
+    return merged(waits)
+
+
+def queue_wait_us(job: JobSegments, last_sign_at: int) -> int:
     """Return the union of all queued time before the job's first instant, in microseconds."""
-    first = picture.first
-    queued = merged(queued_intervals(picture.found, last_sign_at))
+    first = job.first
+    queued = merged(queued_intervals(job.lifetimes, last_sign_at))
     return sum(min(end, first) - start for start, end in queued if start < first)
 
 
 def recoveries(
-    picture: JobSegments, kept: Mapping[Interval, Mapping[Category, int]]
+    job: JobSegments, unchanged: Mapping[Interval, Mapping[Category, int]]
 ) -> tuple[Recovery, ...]:
-    """Return the recoveries in order; *kept* has the parts of those that cannot have changed."""
-    stretches, segments = picture.periods.stretches, picture.segments
+    """Return the recoveries in order; *unchanged* has the parts of those that cannot differ."""
+    loop_ranges, segments = job.periods.loop_ranges, job.segments
     spans: list[tuple[Interval, int, int | None]] = [
         ((before.end, after.start), before.number, after.number)
-        for before, after in pairwise(stretches)
+        for before, after in pairwise(loop_ranges)
         if before.number != after.number
     ]
-    if stretches and picture.ends > picture.found.lives[stretches[-1].number].end:
-        spans.append(((stretches[-1].end, picture.ends), stretches[-1].number, None))
-    paintings = [part.painting for part in picture.parts]
+    if loop_ranges and job.ends > job.lifetimes.lives[loop_ranges[-1].number].end:
+        spans.append(((loop_ranges[-1].end, job.ends), loop_ranges[-1].number, None))
+    attempt_segments = [part.attempt_segments for part in job.parts]
     return tuple(
         Recovery(
             interrupted=interrupted,
             resumed=resumed,
             start_at=span[0],
             end_at=span[1],
-            parts_us=kept.get(span) or _parts_us(span, segments),
-            stalled_us=paintings[interrupted].canvas.silent_tail_us,
-            repeated_us=0 if resumed is None else paintings[resumed].canvas.repeated_us,
-            outcome=picture.found.lives[interrupted].outcome,
+            parts_us=unchanged.get(span) or _parts_us(span, segments),
+            stalled_us=attempt_segments[interrupted].ownership.silent_tail_us,
+            repeated_us=0 if resumed is None else attempt_segments[resumed].ownership.repeated_us,
+            outcome=job.lifetimes.lives[interrupted].outcome,
         )
         for span, interrupted, resumed in spans
     )
@@ -192,32 +206,66 @@ def _parts_us(span: Interval, segments: Sequence[Segment]) -> dict[Category, int
     return dict(parts_us)
 
 
-MOST_GAPS = 100
-"""Gaps that are named; the counts are of all."""
+def quality(
+    owned_by: Sequence[OwnedLoops],
+    gaps_of: Iterable[Sequence[Gap]],
+    unattributed_us: int,
+    clocks: Sequence[str],
+    *,
+    gpus_unknown: bool,
+) -> Quality:
+    """Put together what the numbers of a job rest on; *clocks* are the producers corrected."""
+    lives = [owned.life for owned in owned_by]
+    missing = _missing(lives)
+    gaps = [_of_no_instant("clock", f"producer {name}'s clock was corrected") for name in clocks]
+    gaps += [_of_no_instant("missing_phase", f"no attempt reports {phase}") for phase in missing]
+    gaps += islice(chain.from_iterable(gaps_of), MOST_GAPS)
+    return Quality(
+        unattributed_us=unattributed_us,
+        inferred_ends=sum(len(inferred(owned)) for owned in owned_by),
+        ends_without_begin=sum(len(life.events.pairing.unmatched) for life in lives),
+        clamped_spans=sum(len(life.events.clamped) for life in lives),
+        clock_flags=len(clocks),
+        missing_phases=missing,
+        gpus_unknown=gpus_unknown,
+        gaps=tuple(gaps[:MOST_GAPS]),
+    )
 
-_EXPECTED = (
-    Phase.SCHEDULING,
-    Phase.HARDWARE_SETUP,
-    Phase.LAUNCHER_INIT,
-    Phase.TRAIN_LOOP,
-)
+
+def _missing(lives: Sequence[Lifetime]) -> tuple[Phase, ...]:
+    expected = list(_EXPECTED)
+    if any(life.outcome is Outcome.COMPLETED for life in lives):
+        expected.append(Phase.SHUTDOWN)
+    return tuple(
+        phase for phase in expected if not any(life.events.by_phase.get(phase) for life in lives)
+    )
 
 
-def inferred(own: OwnedLoops) -> list[Span]:
+def _of_no_instant(kind: str, detail: str) -> Gap:
+    return Gap(kind, None, None, None, detail)
+
+
+def inferred(owned: OwnedLoops) -> list[Span]:
     """Return the spans whose end was inferred; one still open in a running attempt is not."""
-    life = own.life
+    life = owned.life
     running = life.outcome is Outcome.RUNNING
     return [
         span
-        for span in life.track.loose
-        if span.begin < life.end and not (running and own.closing(span).at >= life.end)
+        for span in life.events.loose
+        if span.begin < life.end and not (running and owned.closing(span).at >= life.end)
     ]
 
 
-def _inferred_gaps(own: OwnedLoops) -> Iterator[Gap]:
-    life = own.life
-    for span in inferred(own)[:MOST_GAPS]:
-        closing = own.closing(span)
+def gaps(owned: OwnedLoops, segments: AttemptSegments) -> list[Gap]:
+    """Return the gaps of one attempt in order of their begin."""
+    unsorted = (*_inferred_gaps(owned), *_odd_gaps(owned.life), *_holes(owned.life, segments))
+    return sorted(unsorted, key=_in_order)
+
+
+def _inferred_gaps(owned: OwnedLoops) -> Iterator[Gap]:
+    life = owned.life
+    for span in inferred(owned)[:MOST_GAPS]:
+        closing = owned.closing(span)
         by_event = closing.event_id is not None and closing.at < life.end
         why = "a later event of the attempt" if by_event else "the end of the attempt"
         yield Gap(
@@ -231,81 +279,21 @@ def _inferred_gaps(own: OwnedLoops) -> Iterator[Gap]:
 
 
 def _odd_gaps(life: Lifetime) -> Iterator[Gap]:
-    for at, event in islice(life.track.pairing.unmatched.values(), MOST_GAPS):
+    for at, event in islice(life.events.pairing.unmatched.values(), MOST_GAPS):
         detail = f"the end of {event.phase} has no begin; it owns nothing"
         yield Gap("end_without_begin", life.number, at, at, detail, event.id)
-    for span in life.track.clamped[:MOST_GAPS]:
+    for span in life.events.clamped[:MOST_GAPS]:
         detail = f"a span of {span.phase} starts after its end; its length is taken as 0"
         yield Gap("clamped_span", life.number, span.begin, span.begin, detail, span.event_id)
 
 
-def _holes(life: Lifetime, painting: AttemptSegments) -> Iterator[Gap]:
-    for start, end in painting.canvas.holes[:MOST_GAPS]:
+def _holes(life: Lifetime, segments: AttemptSegments) -> Iterator[Gap]:
+    for start, end in segments.ownership.holes[:MOST_GAPS]:
         yield Gap("unattributed", life.number, start, end, "inside the attempt, under no span")
-
-
-def gaps(own: OwnedLoops, painting: AttemptSegments) -> list[Gap]:
-    """Return the gaps of one attempt in order of their begin."""
-    found = [*_inferred_gaps(own), *_odd_gaps(own.life), *_holes(own.life, painting)]
-    return sorted(found, key=_in_order)
 
 
 def _in_order(gap: Gap) -> tuple[int, int, str, str, str]:
     return (gap.start_at or 0, gap.end_at or 0, gap.kind, gap.detail, gap.event_id or "")
-
-
-def _of_no_instant(kind: str, detail: str) -> Gap:
-    return Gap(kind, None, None, None, detail)
-
-
-def _missing(lives: Sequence[Lifetime]) -> tuple[Phase, ...]:
-    expected = list(_EXPECTED)
-    if any(life.outcome is Outcome.COMPLETED for life in lives):
-        expected.append(Phase.SHUTDOWN)
-    return tuple(
-        phase for phase in expected if not any(life.track.by_phase.get(phase) for life in lives)
-    )
-
-
-def quality(
-    owns: Sequence[OwnedLoops],
-    gaps_of: Iterable[Sequence[Gap]],
-    unattributed_us: int,
-    clocks: Sequence[str],
-    *,
-    gpus_unknown: bool,
-) -> Quality:
-    """Put together what the numbers of a job rest on; *clocks* are the producers corrected."""
-    lives = [own.life for own in owns]
-    missing = _missing(lives)
-    named = [_of_no_instant("clock", f"producer {name}'s clock was corrected") for name in clocks]
-    named += [_of_no_instant("missing_phase", f"no attempt reports {phase}") for phase in missing]
-    named += islice(chain.from_iterable(gaps_of), MOST_GAPS)
-    return Quality(
-        unattributed_us=unattributed_us,
-        inferred_ends=sum(len(inferred(own)) for own in owns),
-        ends_without_begin=sum(len(life.track.pairing.unmatched) for life in lives),
-        clamped_spans=sum(len(life.track.clamped) for life in lives),
-        clock_flags=len(clocks),
-        missing_phases=missing,
-        gpus_unknown=gpus_unknown,
-        gaps=tuple(named[:MOST_GAPS]),
-    )
-
-
-OPERATIONS_A_PARAMETER_AND_TOKEN = 6
-"""Two for the forward pass and four for the backward pass (Kaplan et al., 2020)."""
-
-
-def training_flops(parameters: int, tokens: int) -> int:
-    """Operations to train a dense transformer: ``6 P D``.
-
-    From Kaplan and others (arXiv 2001.08361). It leaves out attention over the context, which is
-    small beside the parameters of large models, and anything computed again. Raises ValueError if
-    an argument is negative.
-    """
-    refuse_negative(parameters=parameters, tokens=tokens)
-    return OPERATIONS_A_PARAMETER_AND_TOKEN * parameters * tokens
 
 
 def work_done(attempts: Sequence[WorkHours], parameters: int | None) -> tuple[WorkDone, ...]:
@@ -341,10 +329,21 @@ def _with_operations(raised: Sequence[WorkDone], parameters: int) -> Iterator[Wo
         counted = reached
 
 
-def produced(done: Sequence[WorkDone]) -> Work:
+def training_flops(parameters: int, tokens: int) -> int:
+    """Operations to train a dense transformer: ``6 P D``.
+
+    From Kaplan and others (arXiv 2001.08361). It leaves out attention over the context, which is
+    small beside the parameters of large models, and anything computed again. Raises ValueError if
+    an argument is negative.
+    """
+    refuse_negative(parameters=parameters, tokens=tokens)
+    return OPERATIONS_A_PARAMETER_AND_TOKEN * parameters * tokens
+
+
+def _less(work: Work, other: Work) -> Work:
+    return Work(*(high - low for high, low in zip(work, other, strict=True)))
+
+
+def produced(work: Sequence[WorkDone]) -> Work:
     """Return the job's totals."""
-    return Work(*map(sum, zip(*(one.work for one in done), strict=True))) if done else Work()
-
-
-def _less(one: Work, other: Work) -> Work:
-    return Work(*(high - low for high, low in zip(one, other, strict=True)))
+    return Work(*map(sum, zip(*(hour.work for hour in work), strict=True))) if work else Work()

@@ -41,28 +41,28 @@ def _first_span(life: Lifetime, phase: Phase) -> Interval | None:
     """Return the span of the attempt that began first, of several the one that ends first."""
     spans = [
         (span.begin, min(span.end, life.end))
-        for span in life.track.by_phase.get(phase, ())
+        for span in life.events.by_phase.get(phase, ())
         if life.contains(span.begin)
     ]
     return min(spans, default=None)
 
 
 class Periods:
-    """The periods of a job as half-open stretches that follow each other."""
+    """The periods of a job: half-open intervals that follow each other."""
 
     def __init__(self, parts: Sequence[OwnedLoops], allocation: int, ends: int) -> None:
-        stretches = sorted(
-            (stretch for part in parts for stretch in part.stretches),
-            key=lambda stretch: stretch.start,
+        loop_ranges = sorted(
+            (loop_range for part in parts for loop_range in part.loop_ranges),
+            key=lambda loop_range: loop_range.start,
         )
-        self.stretches: list[LoopRange] = stretches
+        self.loop_ranges: list[LoopRange] = loop_ranges
         self._ends: list[int] = [allocation]
         self._names: list[Period] = [Period.SCHEDULING]
         before: LoopRange | None = None
-        for stretch in stretches:
-            self._until(stretch.start, _between(before, stretch))
-            self._until(stretch.end, Period.TRAINING)
-            before = stretch
+        for loop_range in loop_ranges:
+            self._until(loop_range.start, _between(before, loop_range))
+            self._until(loop_range.end, Period.TRAINING)
+            before = loop_range
         if before is None:
             self._until(ends, Period.STARTING)
         else:
@@ -100,19 +100,19 @@ def _between(before: LoopRange | None, after: LoopRange) -> Period:
 
 @dataclass(frozen=True, slots=True)
 class AttemptPart:
-    """One attempt in the picture."""
+    """One attempt's part of the job: what it owns, and the segments cut from it."""
 
-    own: OwnedLoops
-    painting: AttemptSegments
+    owned: OwnedLoops
+    attempt_segments: AttemptSegments
     basis: Basis
-    periods: dict[int, Period]  #: of the zones of its canvas
+    periods: dict[int, Period]  #: by zone of its ownership
 
 
 @dataclass(frozen=True, slots=True)
 class JobSegments:
-    """All that is painted of a job at one as-of."""
+    """A job's segments and what they were cut from, at one as-of."""
 
-    found: Lifetimes
+    lifetimes: Lifetimes
     first: int  #: the job's first instant; of a job without attempts where E2E ends
     ends: int  #: where E2E ends
     allocated_at: int
@@ -123,62 +123,71 @@ class JobSegments:
     segments: tuple[Segment, ...]
 
 
-def job_segments(found: Lifetimes, kept: defaultdict[AttemptKey, AttemptSegments]) -> JobSegments:
-    """Paint every attempt, from what is *kept* of it, and put the paintings together."""
-    windows = owned_windows(found.lives)
-    paintings = [kept[life.track.key] for life in found.lives]
-    owns = [
-        painting.look(life, owned)
-        for painting, life, owned in zip(paintings, found.lives, windows, strict=True)
+def cut_job_segments(
+    lifetimes: Lifetimes, attempt_segments: defaultdict[AttemptKey, AttemptSegments]
+) -> JobSegments:
+    """Cut every attempt into segments and join them; *attempt_segments* is kept between folds."""
+    lives = lifetimes.lives
+    segments_of = [attempt_segments[life.events.key] for life in lives]
+    owned_by = [
+        segments.find_loops(life, windows)
+        for segments, life, windows in zip(segments_of, lives, owned_windows(lives), strict=True)
     ]
-    ends = end_of_e2e(found)
-    first = ends if found.first is None else found.first
-    first_loop = min((one.loops[0][0] for one in owns if one.loops), default=None)
-    allocation = allocated_at(found.lives, first, first_loop)
-    bases = _paint(owns, paintings, allocation)
-    periods = Periods(owns, allocation, ends)
+    ends = end_of_e2e(lifetimes)
+    first = ends if lifetimes.first is None else lifetimes.first
+    first_loop = min((owned.loops[0][0] for owned in owned_by if owned.loops), default=None)
+    allocation = allocated_at(lives, first, first_loop)
+    bases = _assign_ownership(owned_by, segments_of, allocation)
+    periods = Periods(owned_by, allocation, ends)
     parts = []
-    for one, painting, base in zip(owns, paintings, bases, strict=True):
-        names = _periods_of_zones(one, periods)
-        painting.frame(one.life.number, names)
-        parts.append(AttemptPart(one, painting, base, names))
-    between = _waits(owns, ends, periods)
-    segments = _in_time_order(parts, between)
+    for owned, segments, basis_used in zip(owned_by, segments_of, bases, strict=True):
+        names = _periods_of_zones(owned, periods)
+        segments.set_periods(owned.life.number, names)
+        parts.append(AttemptPart(owned, segments, basis_used, names))
+    waits = _waits(owned_by, ends, periods)
     return JobSegments(
-        found, first, ends, allocation, first_loop, parts, periods, between, segments
+        lifetimes=lifetimes,
+        first=first,
+        ends=ends,
+        allocated_at=allocation,
+        first_loop=first_loop,
+        parts=parts,
+        periods=periods,
+        waits=waits,
+        segments=_in_time_order(parts, waits),
     )
 
 
-def _paint(
-    owns: Sequence[OwnedLoops], paintings: Sequence[AttemptSegments], allocation: int
+def _assign_ownership(
+    owned_by: Sequence[OwnedLoops], segments_of: Sequence[AttemptSegments], allocation: int
 ) -> list[Basis]:
-    past = EarlierAttempts()
+    earlier = EarlierAttempts()
     bases = []
-    for one, painting in zip(owns, paintings, strict=True):
-        track = one.life.track
-        painting.paint(one, past, allocation)
-        bases.append(basis(track, past))
-        past.add(track, painting.canvas, painting.edition)
+    for owned, segments in zip(owned_by, segments_of, strict=True):
+        events = owned.life.events
+        segments.assign_ownership(owned, earlier, allocation)
+        bases.append(basis(events, earlier))
+        earlier.add(events, segments.ownership, segments.edition)
     return bases
 
 
-def _periods_of_zones(part: OwnedLoops, periods: Periods) -> dict[int, Period]:
-    """Name the period of each zone of an attempt's canvas that has any length."""
-    stretch_of = {stretch.window: stretch for stretch in part.stretches}
-    found: dict[int, Period] = {}
-    for index, (opens, closes) in enumerate(part.windows):
+def _periods_of_zones(owned: OwnedLoops, periods: Periods) -> dict[int, Period]:
+    """Name the period of each zone of an attempt that has any length."""
+    range_of = {loop_range.window: loop_range for loop_range in owned.loop_ranges}
+    names: dict[int, Period] = {}
+    for index, (opens, closes) in enumerate(owned.windows):
         base = index * ZONES_A_WINDOW
-        stretch = stretch_of.get(index)
-        found[base] = Period.SCHEDULING
-        if stretch is None:
-            found[base + 1] = periods.at(closes - 1)
+        loop_range = range_of.get(index)
+        names[base] = Period.SCHEDULING
+        if loop_range is None:
+            names[base + 1] = periods.at(closes - 1)
             continue
-        if stretch.start > opens:
-            found[base + 1] = periods.at(stretch.start - 1)
-        found[base + 2] = Period.TRAINING
-        if stretch.end < closes:
-            found[base + 3] = periods.at(stretch.end)
-    return found
+        if loop_range.start > opens:
+            names[base + 1] = periods.at(loop_range.start - 1)
+        names[base + 2] = Period.TRAINING
+        if loop_range.end < closes:
+            names[base + 3] = periods.at(loop_range.end)
+    return names
 
 
 def _waits(parts: Sequence[OwnedLoops], ends: int, periods: Periods) -> list[Segment]:
@@ -196,7 +205,7 @@ def _in_time_order(parts: Iterable[AttemptPart], waits: Iterable[Segment]) -> tu
     """Return all segments of the job in order of their begin."""
     runs: list[list[Segment]] = [[segment] for segment in waits]
     for part in parts:
-        segments, windows = part.painting.segments, part.own.windows
+        segments, windows = part.attempt_segments.segments, part.owned.windows
         if len(windows) == 1:
             runs.append(segments)
             continue

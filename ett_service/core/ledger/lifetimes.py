@@ -1,4 +1,4 @@
-"""Lifetimes: when each attempt began and ended, how, and what state that leaves the job in."""
+"""Lifetimes: when and how each attempt began and ended, and the state that leaves the job in."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +21,9 @@ JobEnds = Sequence[tuple[int, JobEnded]]
 
 @dataclass(slots=True)
 class Lifetime:
-    """One attempt that has begun, between its two bounds."""
+    """One attempt that has begun, from its begin to its end."""
 
-    track: AttemptEvents
+    events: AttemptEvents
     later: Sequence[AttemptEvents]  #: the attempts after it, those that have only queued included
     number: int
     begin: int
@@ -32,8 +32,8 @@ class Lifetime:
     deciding: Ending | None = None  #: the event that gives outcome, origin and cause
 
     @property
-    def bounds(self) -> tuple[int, int, int, Outcome, str | None]:
-        """Number, begin, end, outcome and the id of the event that decided."""
+    def signature(self) -> tuple[int, int, int, Outcome, str | None]:
+        """Number, begin, end, outcome and the id of the deciding event."""
         event_id = None if self.deciding is None else self.deciding.id
         return (self.number, self.begin, self.end, self.outcome, event_id)
 
@@ -52,10 +52,12 @@ class StandingJobEnd:
 
 @dataclass(slots=True)
 class Lifetimes:
-    """What :func:`find_bounds` finds."""
+    """What :func:`find_lifetimes` finds."""
 
     as_of: int
-    tracks: Sequence[AttemptEvents]  #: all attempts in order, those that have only queued included
+    attempts: Sequence[
+        AttemptEvents
+    ]  #: all attempts in order, those that have only queued included
     lives: list[Lifetime]  #: those that have begun
     first: int | None = None  #: the job's first instant
     standing: StandingJobEnd | None = None
@@ -64,7 +66,7 @@ class Lifetimes:
     @property
     def waiting(self) -> list[AttemptEvents]:
         """The attempts that have only queued so far."""
-        return [track for track in self.tracks if track.first is None]
+        return [attempt for attempt in self.attempts if attempt.first is None]
 
 
 def _decides_before(end: tuple[int, Ending]) -> tuple[int, int, int, str]:
@@ -75,73 +77,75 @@ def _decides_before(end: tuple[int, Ending]) -> tuple[int, int, int, str]:
     return (at, _OUTCOMES.index(event.outcome), _ORIGINS.index(origin), event.id)
 
 
-def _ends_it(track: AttemptEvents, at: int, event: AttemptEnded) -> bool:
-    in_stream = event.rank is None or event.rank == track.lead
-    return in_stream or track.stream_heard <= at
+def _ends_it(attempt: AttemptEvents, at: int, event: AttemptEnded) -> bool:
+    in_stream = event.rank is None or event.rank == attempt.lead
+    return in_stream or attempt.stream_heard <= at
 
 
-def deciding_end(track: AttemptEvents) -> tuple[int | None, AttemptEnded | None]:
-    """Return where the attempt's own events end it, and the one that says how.
+def deciding_end(attempt: AttemptEvents) -> tuple[int | None, AttemptEnded | None]:
+    """Return where the attempt's own events end it, and the event that decides how.
 
     Either may be None: ``failed`` of a rank that did not end it gives origin and cause only.
     """
-    ending = [at for at, event in track.ends if _ends_it(track, at, event)]
-    said = sorted(
+    ending = [at for at, event in attempt.ends if _ends_it(attempt, at, event)]
+    deciding = sorted(
         (
             (at, event)
-            for at, event in track.ends
-            if event.outcome is Outcome.FAILED or _ends_it(track, at, event)
+            for at, event in attempt.ends
+            if event.outcome is Outcome.FAILED or _ends_it(attempt, at, event)
         ),
         key=_decides_before,
     )
-    if not said:
+    if not deciding:
         return None, None
-    first_at, decided = said[0]
-    if decided.outcome is Outcome.FAILED:
+    first_at, decisive = deciding[0]
+    if decisive.outcome is Outcome.FAILED:
         overruling = (
             event
-            for at, event in said
+            for at, event in deciding
             if event.rank is None
             and event.outcome in (Outcome.PREEMPTED, Outcome.CANCELLED)
             and at - first_at <= _OVERRULED_WITHIN_US
         )
-        decided = next(overruling, decided)
-    return max(ending, default=None), decided
+        decisive = next(overruling, decisive)
+    return max(ending, default=None), decisive
 
 
-def _lost(track: AttemptEvents, later: Iterable[AttemptEvents], first: int, limits: Limits) -> bool:
+def _lost(
+    attempt: AttemptEvents, later: Iterable[AttemptEvents], first: int, limits: Limits
+) -> bool:
     """Whether *later* attempts show that the attempt had ended when it was last heard."""
     return any(
-        other.heard - track.heard >= limits.lost_after_us
+        other.heard - attempt.heard >= limits.lost_after_us
         or (
             other.first is not None
-            and (max(other.first, first) >= track.heard or other.key[:2] == track.key[:2])
+            and (max(other.first, first) >= attempt.heard or other.key[:2] == attempt.key[:2])
         )
         for other in later
     )
 
 
-def _queue_begins(tracks: Sequence[AttemptEvents], first: int, limits: Limits) -> Iterable[int]:
+def _queue_begins(attempts: Sequence[AttemptEvents], first: int, limits: Limits) -> Iterable[int]:
     """Yield the begins of queued spans, but for those that their attempt's end cuts away."""
-    for place, track in enumerate(tracks):
-        spans = track.by_phase.get(Phase.QUEUED)
+    for place, attempt in enumerate(attempts):
+        spans = attempt.by_phase.get(Phase.QUEUED)
         if not spans:
             continue
-        end, _ = deciding_end(track)
-        if end is None and track.first is not None:
-            lost = _lost(track, tracks[place + 1 :], first, limits)
-            end = track.heard if lost else None
+        end, _ = deciding_end(attempt)
+        if end is None and attempt.first is not None:
+            is_lost = _lost(attempt, attempts[place + 1 :], first, limits)
+            end = attempt.heard if is_lost else None
         yield from (span.begin for span in spans if end is None or span.begin < end)
 
 
 def standing_end(
-    job_ends: JobEnds, tracks: Sequence[AttemptEvents], first: int, limits: Limits
+    job_ends: JobEnds, attempts: Sequence[AttemptEvents], first: int, limits: Limits
 ) -> StandingJobEnd | None:
     """Return the ``job_ended`` after which nothing begins: latest instant, first outcome."""
     if not job_ends:
         return None
-    begins = [max(track.first, first) for track in tracks if track.first is not None]
-    latest_begin = max([*begins, *_queue_begins(tracks, first, limits)], default=-NEVER)
+    begins = [max(attempt.first, first) for attempt in attempts if attempt.first is not None]
+    latest_begin = max([*begins, *_queue_begins(attempts, first, limits)], default=-NEVER)
     standing = [end for end in job_ends if end[0] >= latest_begin]
     if not standing:
         return None
@@ -149,43 +153,43 @@ def standing_end(
     return StandingJobEnd(max(at for at, _ in standing), event)
 
 
-def _close(life: Lifetime, bounds: Lifetimes, limits: Limits, first: int) -> None:
-    track, heard = life.track, life.track.heard
-    end, life.deciding = deciding_end(track)
-    standing = bounds.standing
+def _close(life: Lifetime, lifetimes: Lifetimes, limits: Limits, first: int) -> None:
+    attempt, heard = life.events, life.events.heard
+    end, life.deciding = deciding_end(attempt)
+    standing = lifetimes.standing
     if end is not None:
         assert life.deciding is not None
         life.end, life.outcome = end, life.deciding.outcome
-    elif _lost(track, life.later, first, limits):
+    elif _lost(attempt, life.later, first, limits):
         life.end, life.outcome = heard, Outcome.LOST
     elif standing is not None and life.begin <= standing.at:
         life.end, life.outcome = max(standing.at, heard), standing.event.outcome
         life.deciding = life.deciding or standing.event
-    elif bounds.as_of - heard >= limits.lost_after_us:
+    elif lifetimes.as_of - heard >= limits.lost_after_us:
         life.end, life.outcome = heard, Outcome.LOST
     else:
-        life.end, life.outcome = bounds.as_of, Outcome.RUNNING
+        life.end, life.outcome = lifetimes.as_of, Outcome.RUNNING
     life.end = max(life.end, life.begin)
 
 
-def _close_lives(bounds: Lifetimes, ends: JobEnds, limits: Limits, first: int) -> None:
+def _close_lives(lifetimes: Lifetimes, ends: JobEnds, limits: Limits, first: int) -> None:
     """Set begin, end and outcome of every attempt, given the job's first instant."""
-    bounds.standing = standing_end(ends, bounds.tracks, first, limits)
-    for life in bounds.lives:
+    lifetimes.standing = standing_end(ends, lifetimes.attempts, first, limits)
+    for life in lifetimes.lives:
         life.begin = max(life.begin, first)
-    for life in bounds.lives:
-        _close(life, bounds, limits, first)
+    for life in lifetimes.lives:
+        _close(life, lifetimes, limits, first)
 
 
-def _state(bounds: Lifetimes, last_sign_at: int, limits: Limits) -> JobState:
-    lives = bounds.lives
+def _state(lifetimes: Lifetimes, last_sign_at: int, limits: Limits) -> JobState:
+    lives = lifetimes.lives
     if any(life.outcome is Outcome.RUNNING for life in lives):
         return JobState.RUNNING
-    if bounds.standing is not None:
+    if lifetimes.standing is not None:
         return JobState.FINISHED
     latest_end = max((life.end for life in lives), default=-NEVER)
-    queues = not lives or any(track.heard >= latest_end for track in bounds.waiting)
-    if queues and bounds.as_of - last_sign_at < limits.queue_lost_after_us:
+    queues = not lives or any(attempt.heard >= latest_end for attempt in lifetimes.waiting)
+    if queues and lifetimes.as_of - last_sign_at < limits.queue_lost_after_us:
         return JobState.QUEUED
     if not lives:
         return JobState.FINISHED
@@ -193,57 +197,57 @@ def _state(bounds: Lifetimes, last_sign_at: int, limits: Limits) -> JobState:
     return JobState.INTERRUPTED if ended_last.outcome in _INTERRUPTED else JobState.FINISHED
 
 
-def _first_instant(bounds: Lifetimes, ends: JobEnds, limits: Limits) -> int:
-    earliest = min(life.begin for life in bounds.lives)
-    zero = bounds.lives[0]
-    scheduling = zero.track.by_phase.get(Phase.SCHEDULING)
+def _first_instant(lifetimes: Lifetimes, ends: JobEnds, limits: Limits) -> int:
+    earliest = min(life.begin for life in lifetimes.lives)
+    zero = lifetimes.lives[0]
+    scheduling = zero.events.by_phase.get(Phase.SCHEDULING)
     if not scheduling or scheduling[0].begin == earliest:
         return earliest
     candidate = scheduling[0].begin
-    trial = replace(bounds, lives=[replace(life) for life in bounds.lives])
+    trial = replace(lifetimes, lives=[replace(life) for life in lifetimes.lives])
     _close_lives(trial, ends, limits, candidate)
     earlier = any(
-        life.track.phase_began < candidate and life.contains(life.track.phase_began)
+        life.events.phase_began < candidate and life.contains(life.events.phase_began)
         for life in trial.lives
     )
     return candidate if trial.lives[0].contains(candidate) and not earlier else earliest
 
 
-def lifetimes(
-    tracks: Sequence[AttemptEvents], ends: JobEnds, as_of: int, last_sign_at: int, limits: Limits
+def find_lifetimes(
+    attempts: Sequence[AttemptEvents], ends: JobEnds, as_of: int, last_sign_at: int, limits: Limits
 ) -> Lifetimes:
-    """Find the bounds of the attempts *tracks*, which come in their order."""
+    """Find when and how each of *attempts*, which come in order, began and ended."""
     lives: list[Lifetime] = []
-    for place, track in enumerate(tracks):
-        if track.first is not None:
-            lives.append(Lifetime(track, tracks[place + 1 :], len(lives), track.first))
-    found = Lifetimes(as_of, tracks, lives)
+    for place, attempt in enumerate(attempts):
+        if attempt.first is not None:
+            lives.append(Lifetime(attempt, attempts[place + 1 :], len(lives), attempt.first))
+    lifetimes = Lifetimes(as_of, attempts, lives)
     if lives:
-        found.first = _first_instant(found, ends, limits)
-    _close_lives(found, ends, limits, -NEVER if found.first is None else found.first)
-    found.state = _state(found, last_sign_at, limits)
-    return found
+        lifetimes.first = _first_instant(lifetimes, ends, limits)
+    _close_lives(lifetimes, ends, limits, -NEVER if lifetimes.first is None else lifetimes.first)
+    lifetimes.state = _state(lifetimes, last_sign_at, limits)
+    return lifetimes
 
 
-def follows_clock(found: Lifetimes) -> bool:
+def follows_clock(lifetimes: Lifetimes) -> bool:
     """Whether the job's numbers run with the clock."""
-    return found.state in (JobState.RUNNING, JobState.QUEUED)
+    return lifetimes.state in (JobState.RUNNING, JobState.QUEUED)
 
 
-def end_of_e2e(found: Lifetimes) -> int:
+def end_of_e2e(lifetimes: Lifetimes) -> int:
     """Return where E2E ends; of a job without attempts that is where it begins."""
-    if not found.lives or follows_clock(found):
-        return found.as_of
-    return max(life.end for life in found.lives)
+    if not lifetimes.lives or follows_clock(lifetimes):
+        return lifetimes.as_of
+    return max(life.end for life in lifetimes.lives)
 
 
-def queued_intervals(found: Lifetimes, last_sign_at: int) -> Iterable[Interval]:
+def queued_intervals(lifetimes: Lifetimes, last_sign_at: int) -> Iterable[Interval]:
     """Yield when an attempt had a ``queued`` span open, whether or not it then began."""
-    for life in found.lives:
-        for span in life.track.by_phase.get(Phase.QUEUED, ()):
+    for life in lifetimes.lives:
+        for span in life.events.by_phase.get(Phase.QUEUED, ()):
             yield span.begin, min(span.end, life.end)
-    still = found.as_of if found.state is JobState.QUEUED else last_sign_at
-    for track in found.waiting:
-        end = still if found.standing is None else max(found.standing.at, track.heard)
-        for span in track.by_phase.get(Phase.QUEUED, ()):
+    still = lifetimes.as_of if lifetimes.state is JobState.QUEUED else last_sign_at
+    for attempt in lifetimes.waiting:
+        end = still if lifetimes.standing is None else max(lifetimes.standing.at, attempt.heard)
+        for span in attempt.by_phase.get(Phase.QUEUED, ()):
             yield span.begin, min(span.end, end)

@@ -27,7 +27,7 @@ DEFAULT_LIMITS = Limits()
 
 
 class Segment(NamedTuple):
-    """A maximal stretch ``[start_at, end_at)`` of one category, period and attempt."""
+    """A maximal interval ``[start_at, end_at)`` of one category, period and attempt."""
 
     start_at: int
     end_at: int
@@ -57,7 +57,7 @@ class Share(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A stretch ``[start_at, end_at)`` between attempts, and whose accelerators it counts for."""
+    """An interval ``[start_at, end_at)`` between attempts, and whose accelerators it counts for."""
 
     start_at: int
     end_at: int
@@ -169,7 +169,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What somebody said about a failure in place of the rules; what those said is kept."""
+    """A person's verdict on a failure, in place of that of the rules, which is kept beside it."""
 
     origin: Origin
     cause: Cause
@@ -212,7 +212,7 @@ class AttemptLedger:
 
 @dataclass(frozen=True, slots=True)
 class JobLedger:
-    """All that one job's events say at ``as_of``."""
+    """All results of one job's events at ``as_of``."""
 
     state: JobState
     as_of: int

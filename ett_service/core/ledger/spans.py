@@ -1,4 +1,4 @@
-"""Spans: what an attempt was doing, and from when to when; stage spans and their self time."""
+"""Spans: what an attempt was doing, and from when to when; stages and their self time."""
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -8,6 +8,9 @@ from ett_service.core.events import Event, PhaseEnded, PhaseStarted
 from ett_service.core.intervals import Interval
 from ett_service.core.ledger.results import StageSum
 from ett_service.core.words import ACTIVITIES, STATIONS, Phase
+
+NEVER = 1 << 62
+"""Later than every instant."""
 
 RANK_OF_PHASE = {phase: index for index, phase in enumerate(Phase)}
 """Between spans that began together the higher one owns the instant."""
@@ -21,11 +24,12 @@ _CLOSED_BY: dict[Phase, tuple[Phase, ...]] = {
 ENDED_BY_PROGRESS = frozenset(ACTIVITIES) - {Phase.PT2_COMPILE}
 """Spans that were left open; so are compiles, where they lie in a loop."""
 
-NEVER = 1 << 62
-"""Later than every instant."""
-
 Mark = tuple[int, int, str]
 """``(at, step, event id)`` of a ``progress`` or checkpoint; step 0 where there is none."""
+
+EdgeKey = tuple[int | None, Phase, str | None]
+StageName = tuple[Phase, str]
+K = TypeVar("K", bound=Hashable)
 
 
 class Closing(NamedTuple):
@@ -36,7 +40,7 @@ class Closing(NamedTuple):
 
 
 class Span:
-    """A phase over ``[begin, end)`` as one rank told it.
+    """A phase over ``[begin, end)`` as one rank reported it.
 
     ``own_end`` is an end that was sent. Without one ``limit`` is the earliest instant at which
     another event ends it, ``NEVER`` where only the end of its attempt does.
@@ -84,21 +88,14 @@ def find_closing(
 ) -> Closing:
     """Find what ends a *span* that was left open: the earliest that is later than its begin."""
     closers = [begins[phase] for phase in _CLOSED_BY[span.phase] if phase in begins]
-    found = Closing(NEVER, None)
+    closing = Closing(NEVER, None)
     after_begin = (span.begin, NEVER, "")
     for marks in (*closers, progress):
         place = bisect_right(marks, after_begin)
-        if place < len(marks) and marks[place][0] < found.at:
+        if place < len(marks) and marks[place][0] < closing.at:
             at, _, event_id = marks[place]
-            found = Closing(at, event_id)
-    return found
-
-
-Key = tuple[int | None, Phase, str | None]
-
-
-def _key(event: PhaseStarted | PhaseEnded) -> Key:
-    return (event.rank, event.phase, event.stage)
+            closing = Closing(at, event_id)
+    return closing
 
 
 class Pairing:
@@ -108,14 +105,14 @@ class Pairing:
     """
 
     def __init__(self) -> None:
-        self._open: dict[Key, Span] = {}
-        self._begun: dict[Key, int] = {}
-        self._early: dict[Key, tuple[int, PhaseEnded]] = {}
+        self._open: dict[EdgeKey, Span] = {}
+        self._begun: dict[EdgeKey, int] = {}
+        self._early: dict[EdgeKey, tuple[int, PhaseEnded]] = {}
         self.unmatched: dict[str, tuple[int, PhaseEnded]] = {}  #: ends without begin, by id
 
     def begin(self, event: PhaseStarted, at: int) -> Span | None:
         """Return the span that begins, None if it is one that began on the same instant."""
-        key = _key(event)
+        key = _edge_key(event)
         if self._begun.get(key) == at:
             return None
         self._begun[key] = at
@@ -130,7 +127,7 @@ class Pairing:
 
     def end(self, event: PhaseEnded, at: int) -> Span | None:
         """Close and return the span that began last before *at*; None if none is open."""
-        key = _key(event)
+        key = _edge_key(event)
         span = self._open.pop(key, None)
         if span is not None:
             span.own_end = at
@@ -141,13 +138,13 @@ class Pairing:
         return None
 
 
+def _edge_key(event: PhaseStarted | PhaseEnded) -> EdgeKey:
+    return (event.rank, event.phase, event.stage)
+
+
 def names_queued(event: Event) -> bool:
     """Whether the event is an edge or span of ``queued``."""
     return getattr(event, "phase", None) is Phase.QUEUED
-
-
-K = TypeVar("K", bound=Hashable)
-_Key = tuple[Phase, str]
 
 
 class Staged:
@@ -169,7 +166,7 @@ class Staged:
             self._hear(span.own_end)
 
     def end(self, at: int) -> None:
-        """Know that one of those that began has ended *at*."""
+        """Take in that a stage that had begun ended *at*."""
         self._open -= 1
         self._hear(at)
 
@@ -209,8 +206,8 @@ def _sums(
             begin = max(span.begin, bounds[0])
             placed.append((begin, max(begin, min(end, bounds[1])), (span.phase, stage)))
     placed.sort(key=_outer_first)
-    inclusive: dict[_Key, list[int]] = {}
-    exclusive: dict[_Key, int] = {}
+    inclusive: dict[StageName, list[int]] = {}
+    exclusive: dict[StageName, int] = {}
     for begin, end, key in placed:
         inclusive.setdefault(key, []).append(end - begin)
     for key, us in self_times(placed):
@@ -220,14 +217,16 @@ def _sums(
         yield StageSum(*key, len(lengths), sum(lengths), exclusive.get(key, 0))
 
 
-def _outer_first(placed: tuple[int, int, _Key]) -> tuple[int, int, int, str]:
+def _outer_first(placed: tuple[int, int, StageName]) -> tuple[int, int, int, str]:
     begin, end, (phase, stage) = placed
     return (begin, RANK_OF_PHASE[phase], -end, stage)
 
 
 def _inferred(span: Span, phases: Mapping[Phase, Sequence[Span]], closings: Closings) -> int:
-    begun = (one for one in phases.get(span.phase, ()) if one.begin <= span.begin)
-    ends = (end_of(one, closings) for one in begun)
+    begun = (
+        phase_span for phase_span in phases.get(span.phase, ()) if phase_span.begin <= span.begin
+    )
+    ends = (end_of(phase_span, closings) for phase_span in begun)
     return max((end for end in ends if span.begin < end), default=NEVER)
 
 

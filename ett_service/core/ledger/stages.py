@@ -27,10 +27,10 @@ StageKey = tuple[int, Phase, str | None]
 
 @dataclass(frozen=True, slots=True)
 class RankSpan:
-    """A phase, or a stage of one, over ``[start_at, end_at)`` as one rank told it."""
+    """A phase, or a stage of one, over ``[start_at, end_at)`` as one rank reported it."""
 
     number: int  #: of the attempt
-    rank: int | None  #: None for what launchers and schedulers tell
+    rank: int | None  #: None for what launchers and schedulers report
     phase: Phase
     stage: str | None
     start_at: int
@@ -51,12 +51,12 @@ class StageTime:
     skew_us: int | None  #: over the ranks' inclusive times; None with fewer than two ranks
 
 
-class _Listener(Attempts):
-    """A roster that keeps every event it gives out."""
+class _RecordedAttempts(Attempts):
+    """Attempts that also keep every event as it was given to them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: dict[AttemptKey, list[Placed]] = defaultdict(list)
+        self.events_given: dict[AttemptKey, list[Placed]] = defaultdict(list)
 
     def feed(
         self,
@@ -64,7 +64,7 @@ class _Listener(Attempts):
         settled_at: Callable[[AttemptKey], int],
     ) -> bool:
         for key, items in by_key.items():
-            self.given[key] += items
+            self.events_given[key] += items
         return super().feed(by_key, settled_at)
 
 
@@ -72,11 +72,11 @@ def by_attempt(
     events: Iterable[Event], offsets: Mapping[str, int]
 ) -> Mapping[AttemptKey, Sequence[Placed]]:
     """Return the events of every rank by the attempt that they belong to, by corrected clocks."""
-    clocks, roster = Clocks(), _Listener()
-    known = {event.id: event for event in events}.values()
-    clocks.admit(known, offsets)
-    roster.add(known, clocks)
-    return roster.given
+    clocks, attempts = Clocks(), _RecordedAttempts()
+    unique = {event.id: event for event in events}.values()
+    clocks.admit(unique, offsets)
+    attempts.add(unique, clocks)
+    return attempts.events_given
 
 
 def rank_spans(
@@ -88,7 +88,9 @@ def rank_spans(
     the ledger, a stage with the phase span in which it began.
     """
     given = by_attempt(events, offsets)
-    attempts = {(one.launch, one.attempt, one.cycle): one for one in ledger.attempts}
+    attempts = {
+        (attempt.launch, attempt.attempt, attempt.cycle): attempt for attempt in ledger.attempts
+    }
     return [
         span for key, attempt in attempts.items() for span in _attempt_spans(attempt, given[key])
     ]
@@ -106,11 +108,11 @@ def _attempt_spans(attempt: AttemptLedger, items: Sequence[Placed]) -> list[Rank
 
 
 def _one_rank(attempt: AttemptLedger, rank: int | None, items: Sequence[Placed]) -> list[RankSpan]:
-    track = AttemptEvents((attempt.launch, attempt.attempt, attempt.cycle))
-    track.lead = rank
-    track.add(items)
-    loops = track.by_phase.get(Phase.TRAIN_LOOP, ())
-    closings = closings_inside(track, [(span.begin, span.end) for span in loops])
+    events = AttemptEvents((attempt.launch, attempt.attempt, attempt.cycle))
+    events.lead = rank
+    events.add(items)
+    loops = events.by_phase.get(Phase.TRAIN_LOOP, ())
+    closings = closings_inside(events, [(span.begin, span.end) for span in loops])
     phases = [
         RankSpan(
             attempt.number,
@@ -120,7 +122,7 @@ def _one_rank(attempt: AttemptLedger, rank: int | None, items: Sequence[Placed])
             *_cut(span.begin, end_of(span, closings), attempt),
             span.own_end is not None and span.own_end <= attempt.ended_at,
         )
-        for span in track.spans
+        for span in events.spans
         if span.begin < attempt.ended_at
     ]
     stages = [
@@ -178,7 +180,7 @@ def _stage_span(
 
 def stage_times(spans: Sequence[RankSpan], ledger: JobLedger) -> list[StageTime]:
     """Sum *spans*, as :func:`rank_spans` returns them, by attempt, phase and stage."""
-    leads = {one.number: one.lead_rank for one in ledger.attempts}
+    leads = {attempt.number: attempt.lead_rank for attempt in ledger.attempts}
     stream = [span for span in spans if span.rank is None or span.rank == leads[span.number]]
     exclusive: dict[StageKey, int] = defaultdict(int)
     for staged in (False, True):
@@ -245,15 +247,15 @@ def milestones(
     *ledger* is the fold of the same events and offsets.
     """
     given = by_attempt(events, offsets)
-    found = []
+    marks = []
     for attempt in ledger.attempts:
         for at, _, _, _, event in given[attempt.launch, attempt.attempt, attempt.cycle]:
             if isinstance(event, CheckpointSaved | CheckpointRestored):
                 step = {"step": event.step}
-                found.append(Milestone(at, attempt.number, event.rank, event.type, step))
+                marks.append(Milestone(at, attempt.number, event.rank, event.type, step))
         if attempt.outcome is not Outcome.RUNNING:
-            found.append(_end(attempt))
-    return sorted(found, key=lambda mark: (mark.at, mark.number, mark.name))
+            marks.append(_end(attempt))
+    return sorted(marks, key=lambda mark: (mark.at, mark.number, mark.name))
 
 
 def _end(attempt: AttemptLedger) -> Milestone:
@@ -263,5 +265,5 @@ def _end(attempt: AttemptLedger) -> Milestone:
         "evidence": None if attempt.evidence is None else attempt.evidence.text,
         "reason": attempt.reason,
     }
-    known = {name: value for name, value in details.items() if value is not None}
-    return Milestone(attempt.ended_at, attempt.number, None, attempt.outcome.value, known)
+    present = {name: value for name, value in details.items() if value is not None}
+    return Milestone(attempt.ended_at, attempt.number, None, attempt.outcome.value, present)

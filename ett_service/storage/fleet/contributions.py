@@ -144,38 +144,38 @@ class ContributionChanges:
 
     cells: list[CellChange] = field(default_factory=list)
 
-    def compare(self, job: str, before: ExistingCells, wanted: Mapping[Place, Cell]) -> None:
+    def compare(self, job: str, before: ExistingCells, cells: Mapping[Place, Cell]) -> None:
         """Gather what has to be written of a job."""
-        for place, cell in wanted.items():
+        for place, cell in cells.items():
             after, stored = content(cell), before.get(place)
             if stored is None or stored.content != after:
                 self.cells.append(CellChange(job, place, stored, after))
         self.cells += [
             CellChange(job, place, stored, None)
             for place, stored in before.items()
-            if place not in wanted
+            if place not in cells
         ]
 
     def write(self, conn: Connection, project_id: int, ids: CohortIds) -> None:
         """Write the cells and carry the difference to the rollups; *ids* learns of new cohorts."""
         if not self.cells:
             return
-        ids |= {one.place[1]: one.before.cohort_id for one in self.cells if one.before}
+        ids |= {change.place[1]: change.before.cohort_id for change in self.cells if change.before}
         ids |= rollup_deltas.ids(
-            conn, project_id, {one.place[1] for one in self.cells} - ids.keys()
+            conn, project_id, {change.place[1] for change in self.cells} - ids.keys()
         )
         additions = self._additions(conn, project_id, ids)
         self._write_cells(conn, project_id, ids)
         additions.write(conn, project_id)
 
     def _additions(self, conn: Connection, project_id: int, ids: CohortIds) -> Additions:
-        kept = {
-            (day_of(one.place[0]), one.before.cohort_id): one.before.kept
-            for one in self.cells
-            if one.before
+        has_rollups = {
+            (day_of(change.place[0]), change.before.cohort_id): change.before.kept
+            for change in self.cells
+            if change.before
         }
-        days = {(day_of(one.place[0]), ids[one.place[1]]) for one in self.cells}
-        kept |= rollup_deltas.hold(conn, project_id, days - kept.keys())
+        days = {(day_of(change.place[0]), ids[change.place[1]]) for change in self.cells}
+        has_rollups |= rollup_deltas.hold(conn, project_id, days - has_rollups.keys())
 
         @cache
         def other(*, excluded: bool) -> int:
@@ -184,7 +184,7 @@ class ContributionChanges:
         additions = Additions()
         for _, (hour_at, dimensions), before, after in self.cells:
             rolled_up_as = ids[dimensions]
-            if not kept[day_of(hour_at), rolled_up_as]:
+            if not has_rollups[day_of(hour_at), rolled_up_as]:
                 rolled_up_as = other(excluded=dimensions.excluded)
             if before is not None:
                 additions.take(hour_at, rolled_up_as, *amounts(before.content))
@@ -197,39 +197,40 @@ class ContributionChanges:
             hour_at, dimensions = change.place
             return project_id, change.job, hour_at, ids[dimensions]
 
-        gone = [key(one) for one in self.cells if one.after is None]
+        gone = [key(change) for change in self.cells if change.after is None]
         statements.delete(conn, contribution, gone)
-        changed = [one for one in self.cells if one.before and one.after]
-        new = [one for one in self.cells if not one.before]
+        changed = [change for change in self.cells if change.before and change.after]
+        new = [change for change in self.cells if not change.before]
         for write, cells in ((statements.put, changed), (statements.insert, new)):
             names, rows = _columns(cells)
-            write(conn, contribution, names, [(*key(one), *row) for one, row in rows])
+            write(conn, contribution, names, [(*key(change), *row) for change, row in rows])
 
 
 def _columns(
     cells: Sequence[CellChange],
 ) -> tuple[tuple[str, ...], list[tuple[CellChange, Sequence[Any]]]]:
     """Name the columns in which there is something to be said, and give the values of each."""
-    written = [(one, one.before, one.after) for one in cells if one.after]
-    said = statements.nonzero_places(
+    written = [(change, change.before, change.after) for change in cells if change.after]
+    nonzero = statements.nonzero_places(
         map(sub, after.sums, before.content.sums) if before else after.sums
         for _, before, after in written
     )
-    names = (*[MEASURES[place] for place in said], "tallies")
+    names = (*[MEASURES[place] for place in nonzero], "tallies")
     return names, [
-        (one, (*[after.sums[place] for place in said], after.tallies)) for one, _, after in written
+        (change, (*[after.sums[place] for place in nonzero], after.tallies))
+        for change, _, after in written
     ]
 
 
 def _by_job(
-    conn: Connection, statement: Select[Any], wanted: Mapping[str, object]
+    conn: Connection, statement: Select[Any], parameters: Mapping[str, object]
 ) -> defaultdict[str, dict[Place, ExistingCell]]:
-    found: defaultdict[str, dict[Place, ExistingCell]] = defaultdict(dict)
-    for row in map(tuple, conn.execute(statement, dict(wanted))):
+    cells: defaultdict[str, dict[Place, ExistingCell]] = defaultdict(dict)
+    for row in map(tuple, conn.execute(statement, dict(parameters))):
         place = (row[1], Cohort(*row[_DIMENSIONS_BEGIN:_DIMENSIONS_END]))
         stored = Content(row[_DIMENSIONS_END:-1], row[-1])
-        found[row[0]][place] = ExistingCell(stored, row[2], bool(row[3]))
-    return found
+        cells[row[0]][place] = ExistingCell(stored, row[2], bool(row[3]))
+    return cells
 
 
 def _tallies(cell: Cell) -> str:

@@ -51,14 +51,14 @@ class Sample(NamedTuple):
     drawn_from: int
 
 
-def jobs_alive(conn: Connection, wanted: CohortFilter, window: Span, most: int) -> Sample:
+def jobs_alive(conn: Connection, cohort_filter: CohortFilter, window: Span, most: int) -> Sample:
     """Draw up to *most* of the jobs that have time in the window and in a wanted cohort.
 
     Every job has the same chance, and the same jobs give the same sample.
     """
     drawn: list[tuple[int, JobKey]] = []
     count = 0
-    for row in conn.execute(_alive(wanted, window)):
+    for row in conn.execute(_alive(cohort_filter, window)):
         key = JobKey(*row)
         count += 1
         # The largest of the negated are the smallest: a heap of those kept, the worst on top.
@@ -75,9 +75,9 @@ def _place(key: JobKey) -> int:
     return zlib.crc32(f"{key.project_id}/{key.job}".encode())
 
 
-def _alive(wanted: CohortFilter, window: Span) -> Select[int, str]:
+def _alive(cohort_filter: CohortFilter, window: Span) -> Select[int, str]:
     ledger = schema.job_ledger
-    adds = contributed([contribution.c.job], wanted, window).where(
+    adds = contributed([contribution.c.job], cohort_filter, window).where(
         contribution.c.project_id == ledger.c.project_id, contribution.c.job == ledger.c.job
     )
     statement: Select[int, str] = select(ledger.c.project_id, ledger.c.job).where(
@@ -85,8 +85,8 @@ def _alive(wanted: CohortFilter, window: Span) -> Select[int, str]:
         ledger.c.ended_us >= window[0],
         exists(adds),
     )
-    if wanted.project_ids is not None:
-        statement = statement.where(ledger.c.project_id.in_(wanted.project_ids))
+    if cohort_filter.project_ids is not None:
+        statement = statement.where(ledger.c.project_id.in_(cohort_filter.project_ids))
     return statement
 
 
@@ -99,10 +99,10 @@ def histories(conn: Connection, keys: Iterable[JobKey]) -> Iterator[JobHistory]:
 
 
 def _some(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[JobHistory]:
-    wanted = {"project_id": project_id, "jobs": jobs}
-    ledgers = {job: _decode_ledger(text) for job, text in conn.execute(_LEDGERS, wanted)}
+    parameters = {"project_id": project_id, "jobs": jobs}
+    ledgers = {job: _decode_ledger(text) for job, text in conn.execute(_LEDGERS, parameters)}
     attempts, recoveries, segments, exclusions = (
-        _by_job(conn, statement, wanted)
+        _by_job(conn, statement, parameters)
         for statement in (_ATTEMPTS, _RECOVERIES, _SEGMENTS, _EXCLUSIONS)
     )
     for job in jobs:
@@ -122,10 +122,10 @@ def _segment(start_at: int, end_at: int, category: str, period: str, number: int
 
 
 def _by_job(
-    conn: Connection, statement: Select[Any], wanted: dict[str, Any]
+    conn: Connection, statement: Select[Any], parameters: dict[str, Any]
 ) -> dict[str, list[tuple[Any, ...]]]:
     by_job: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for job, *rest in conn.execute(statement, wanted):
+    for job, *rest in conn.execute(statement, parameters):
         by_job[job].append(tuple(rest))
     return by_job
 
@@ -155,7 +155,7 @@ MOST_GAPS = 20_000
 
 def cohort_gaps(
     conn: Connection,
-    wanted: CohortFilter,
+    parameters: CohortFilter,
     window: Span,
     group_by: Sequence[str] = (),
     most: int = MOST_GAPS,
@@ -164,7 +164,7 @@ def cohort_gaps(
 
     A checkpoint belongs to the cohorts to which its job adds in its hour.
     """
-    gaps = _gaps(wanted, window)
+    gaps = _gaps(parameters, window)
     labels = [label(name).label(f"key_{place}") for place, name in enumerate(group_by)]
     in_its_hour = and_(
         contribution.c.project_id == gaps.c.project_id,
@@ -173,7 +173,7 @@ def cohort_gaps(
     )
     # Distinct, since a job may add to several cohorts of a group in an hour.
     statement = (
-        contributed([*gaps.c, *labels], wanted)
+        contributed([*gaps.c, *labels], parameters)
         .distinct()
         .join(gaps, in_its_hour)
         .where(gaps.c.gap_us > 0)
@@ -186,12 +186,16 @@ def cohort_gaps(
     return by_group
 
 
-def _gaps(wanted: CohortFilter, window: Span) -> Subquery:
+def _gaps(cohort_filter: CohortFilter, window: Span) -> Subquery:
     columns = checkpoint.c
     before = func.lag(columns.saved_us).over(
         partition_by=[columns.project_id, columns.job, columns.number], order_by=columns.saved_us
     )
-    of_projects = [] if wanted.project_ids is None else [columns.project_id.in_(wanted.project_ids)]
+    of_projects = (
+        []
+        if cohort_filter.project_ids is None
+        else [columns.project_id.in_(cohort_filter.project_ids)]
+    )
     return (
         select(
             columns.project_id,

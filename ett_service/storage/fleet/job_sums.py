@@ -52,7 +52,7 @@ Rate = tuple[str, int, float]
 
 def largest_by_time(
     conn: Connection,
-    wanted: CohortFilter,
+    cohort_filter: CohortFilter,
     window: Span,
     categories: Collection[Category],
     limit: int,
@@ -61,11 +61,11 @@ def largest_by_time(
     weighted: ColumnElement[Any] = sum(
         (contribution.c[WEIGHTED.categories[category]] for category in categories), literal(0)
     )
-    return _largest(conn, wanted, window, cast(weighted, Float), limit)
+    return _largest(conn, cohort_filter, window, cast(weighted, Float), limit)
 
 
 def largest_by_rate(
-    conn: Connection, wanted: CohortFilter, window: Span, rates: Sequence[Rate], limit: int
+    conn: Connection, cohort_filter: CohortFilter, window: Span, rates: Sequence[Rate], limit: int
 ) -> list[JobKey]:
     """Return the jobs whose held accelerators count for most, by the latest rate of each."""
     gpu: ColumnElement[Any] = sum((contribution.c[name] for name in GPU_MEASURES), literal(0))
@@ -75,12 +75,12 @@ def largest_by_rate(
     ]
     if not begun:
         return []
-    return _largest(conn, wanted, window, cast(gpu, Float) * case(*begun, else_=0.0), limit)
+    return _largest(conn, cohort_filter, window, cast(gpu, Float) * case(*begun, else_=0.0), limit)
 
 
 def of_jobs(
     conn: Connection,
-    wanted: CohortFilter,
+    cohort_filter: CohortFilter,
     window: Span,
     keys: Iterable[JobKey],
     cuts: Sequence[int] = (),
@@ -92,7 +92,7 @@ def of_jobs(
     by = (*_KEY, cohort.c.hardware, cohort.c.precision)
     sums = ExactSums.of(conn, {name: contribution.c[name] for name in SUMS})
     statement = (
-        contributed([*by, passed.label("passed"), *sums.columns], wanted, window)
+        contributed([*by, passed.label("passed"), *sums.columns], cohort_filter, window)
         .where(tuple_(*_KEY).in_([tuple(key) for key in keys]))
         .group_by(*by, "passed")
     )
@@ -121,14 +121,14 @@ def hardware_names(conn: Connection) -> list[str]:
 
 def _largest(
     conn: Connection,
-    wanted: CohortFilter,
+    cohort_filter: CohortFilter,
     window: Span,
     amount: ColumnElement[float],
     limit: int,
 ) -> list[JobKey]:
     size = func.sum(amount)
     statement = (
-        contributed(_KEY, wanted, window)
+        contributed(_KEY, cohort_filter, window)
         .group_by(*_KEY)
         .having(size > 0)
         .order_by(size.desc(), *_KEY)
@@ -196,7 +196,7 @@ class JobWeight(NamedTuple):
 
 def heaviest(
     conn: Connection,
-    wanted: CohortFilter,
+    cohort_filter: CohortFilter,
     group: Mapping[str, str],
     windows: tuple[Span, Span],
     measures: Collection[str],
@@ -210,7 +210,7 @@ def heaviest(
     base, current = (func.sum(case((within(window), amount), else_=0.0)) for window in windows)
     larger = case((base < current, current), else_=base)
     statement = (
-        contributed([project.c.name, contribution.c.job, base, current], wanted)
+        contributed([project.c.name, contribution.c.job, base, current], cohort_filter)
         .where(
             or_(*(within(window) for window in windows)),
             *(label(name) == value for name, value in group.items()),

@@ -62,13 +62,13 @@ _decode_compiled = msgspec.json.Decoder(_Compiled).decode
 
 
 def occurrences(
-    conn: Connection, wanted: CohortFilter, kind: Kind, window: Span
+    conn: Connection, cohort_filter: CohortFilter, kind: Kind, window: Span
 ) -> Iterator[Occurrence]:
     """Read those of a kind that began in the window, in a wanted cohort; a job's come together."""
-    return _READERS[kind](conn, wanted, window)
+    return _READERS[kind](conn, cohort_filter, window)
 
 
-def job_ett(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[JobEtt]:
+def job_ett(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[JobEtt]:
     """Read what each job spent in the wanted cohorts in a window of full hours.
 
     Sums are floats, exact below 2^53: they are estimated with.
@@ -78,7 +78,7 @@ def job_ett(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Jo
     statement = (
         contributed(
             [func.sum(cast(effective, Float)), func.sum(cast(sum(weighted, start=0), Float))],
-            wanted,
+            cohort_filter,
             window,
         )
         .group_by(contribution.c.project_id, contribution.c.job)
@@ -88,22 +88,24 @@ def job_ett(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Jo
         yield JobEtt(round(effective_us), round(us))
 
 
-def _starts(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Occurrence]:
-    statement = _begun(job_ledger, wanted, window, job_ledger.c.time_to_start_us)
+def _starts(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
+    statement = _begun(job_ledger, cohort_filter, window, job_ledger.c.time_to_start_us)
     for row in conn.execute(statement.where(job_ledger.c.time_to_start_us.is_not(None))):
         yield Occurrence(*row)
 
 
-def _recoveries(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Occurrence]:
-    statement = _begun(recovery, wanted, window, recovery.c.us).where(
+def _recoveries(
+    conn: Connection, cohort_filter: CohortFilter, window: Span
+) -> Iterator[Occurrence]:
+    statement = _begun(recovery, cohort_filter, window, recovery.c.us).where(
         recovery.c.resumed.is_not(None), recovery.c.outcome.in_(sorted(FAILURES))
     )
     for row in conn.execute(statement):
         yield Occurrence(*row)
 
 
-def _compiles(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Occurrence]:
-    statement = _attempts(wanted, window, attempt_ledger.c.answer)
+def _compiles(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
+    statement = _attempts(cohort_filter, window, attempt_ledger.c.answer)
     for project_id, job, at, answer in conn.execute(statement):
         attempt = _decode_compiled(answer)
         us = attempt.categories_us.get(Category.PT2_COMPILE, 0)
@@ -111,7 +113,7 @@ def _compiles(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[
             yield Occurrence(project_id, job, at, us)
 
 
-def _saves(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Occurrence]:
+def _saves(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
     stops = and_(
         segment.c.project_id == attempt_ledger.c.project_id,
         segment.c.job == attempt_ledger.c.job,
@@ -119,38 +121,44 @@ def _saves(conn: Connection, wanted: CohortFilter, window: Span) -> Iterator[Occ
         segment.c.category == Category.CHECKPOINT_BLOCKING.value,
     )
     lengths = func.sum(segment.c.ended_us - segment.c.started_us)
-    statement = _attempts(wanted, window, lengths, func.count()).join(segment, stops)
+    statement = _attempts(cohort_filter, window, lengths, func.count()).join(segment, stops)
     of_attempt = (*list(attempt_ledger.primary_key)[:3], attempt_ledger.c.started_us)
     for project_id, job, at, us, count in conn.execute(statement.group_by(*of_attempt)):
         yield Occurrence(project_id, job, at, round(us / count))
 
 
-def _attempts(wanted: CohortFilter, window: Span, *columns: ColumnElement[Any]) -> Select[Any]:
+def _attempts(
+    cohort_filter: CohortFilter, window: Span, *columns: ColumnElement[Any]
+) -> Select[Any]:
     # What began in the window did not end before it: attempts are indexed by their end.
-    return _begun(attempt_ledger, wanted, window, *columns).where(
+    return _begun(attempt_ledger, cohort_filter, window, *columns).where(
         attempt_ledger.c.ended_us >= window[0]
     )
 
 
 def _begun(
-    table: Table, wanted: CohortFilter, window: Span, *columns: ColumnElement[Any]
+    table: Table, cohort_filter: CohortFilter, window: Span, *columns: ColumnElement[Any]
 ) -> Select[Any]:
     """Select the *columns* of what began in the window and in a wanted cohort."""
     of = table.c
     statement = (
         select(of.project_id, of.job, of.started_us, *columns)
-        .where(of.started_us >= window[0], of.started_us < window[1], _is_wanted(table, wanted))
+        .where(
+            of.started_us >= window[0],
+            of.started_us < window[1],
+            _is_in_cohorts(table, cohort_filter),
+        )
         .order_by(of.project_id, of.job, of.started_us)
     )
-    if wanted.project_ids is not None:
-        statement = statement.where(of.project_id.in_(wanted.project_ids))
+    if cohort_filter.project_ids is not None:
+        statement = statement.where(of.project_id.in_(cohort_filter.project_ids))
     return statement
 
 
-def _is_wanted(table: Table, wanted: CohortFilter) -> Exists:
+def _is_in_cohorts(table: Table, cohort_filter: CohortFilter) -> Exists:
     """Whether the job has time in a wanted cohort in the hour in which the row's began."""
     return exists(
-        contributed([contribution.c.job], wanted).where(
+        contributed([contribution.c.job], cohort_filter).where(
             contribution.c.project_id == table.c.project_id,
             contribution.c.job == table.c.job,
             contribution.c.hour_us == start_of(table.c.started_us, HOUR_US),

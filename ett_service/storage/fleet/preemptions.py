@@ -64,7 +64,7 @@ class Loss(NamedTuple):
 
 def losses(
     conn: Connection,
-    wanted: CohortFilter,
+    cohort_filter: CohortFilter,
     window: Span,
     group_by: Sequence[str] = (),
     step: int | None = None,
@@ -80,7 +80,7 @@ def losses(
     if step is not None:
         keys.append(start_of(_preempted.c.ended_us, step))
     keys.append(_order())
-    each = _each(wanted, window, keys)
+    each = _each(cohort_filter, window, keys)
     named = [each.c[f"key_{place}"] for place in range(len(keys))]
     weighted = ExactSums.of_products(
         {"unsaved_weighted_us": each.c.unsaved_us, "recovery_weighted_us": each.c.recovered_us},
@@ -97,7 +97,9 @@ def losses(
     return by_place
 
 
-def _each(wanted: CohortFilter, window: Span, keys: Sequence[ColumnElement[Any]]) -> Subquery:
+def _each(
+    cohort_filter: CohortFilter, window: Span, keys: Sequence[ColumnElement[Any]]
+) -> Subquery:
     """Select the attempts that ended preempted, one a row; 0 for unknown accelerators."""
     is_known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
     of_its_job = and_(
@@ -112,20 +114,20 @@ def _each(wanted: CohortFilter, window: Span, keys: Sequence[ColumnElement[Any]]
         )
         .join_from(_preempted, job_ledger, of_its_job)
         .join(project, project.c.id == _preempted.c.project_id)
-        .where(*_conditions(wanted, window))
+        .where(*_conditions(cohort_filter, window))
         .subquery("each")
     )
 
 
-def _conditions(wanted: CohortFilter, window: Span) -> Iterator[ColumnElement[bool]]:
+def _conditions(cohort_filter: CohortFilter, window: Span) -> Iterator[ColumnElement[bool]]:
     yield _preempted.c.outcome == Outcome.PREEMPTED
     yield _preempted.c.ended_us >= window[0]
     yield _preempted.c.ended_us < window[1]
-    if wanted.project_ids is not None:
-        yield _preempted.c.project_id.in_(wanted.project_ids)
-    for name, values in sorted(wanted.where.items()):
+    if cohort_filter.project_ids is not None:
+        yield _preempted.c.project_id.in_(cohort_filter.project_ids)
+    for name, values in sorted(cohort_filter.where.items()):
         yield _label(name).in_(sorted(values))
-    if not wanted.exclusions:
+    if not cohort_filter.exclusions:
         yield ~_excluded()
 
 

@@ -24,8 +24,8 @@ def ids(conn: Connection, project_id: int, cohorts: Iterable[Cohort]) -> dict[Co
     That is done in order, so that two writers never wait for each other in a circle.
     """
     return {
-        one: _id(conn, {"project_id": project_id, **one._asdict(), "other": False})
-        for one in sorted(cohorts)
+        each: _id(conn, {"project_id": project_id, **each._asdict(), "other": False})
+        for each in sorted(cohorts)
     }
 
 
@@ -62,24 +62,24 @@ _HELD = (
 _FULL = select(cohort_day.c.day_us).where(*_of_days, cohort_day.c.kept.is_(False)).distinct()
 
 
-def hold(conn: Connection, project_id: int, wanted: Collection[CohortDay]) -> dict[CohortDay, bool]:
+def hold(conn: Connection, project_id: int, days: Collection[CohortDay]) -> dict[CohortDay, bool]:
     """Return whether each keeps rows of its own, which stays so until the transaction ends.
 
     A cohort that is new to a day keeps its own, unless the day has others already that do not.
     """
-    found: dict[CohortDay, bool] = {}
-    for some in _pieces(sorted(wanted)):
-        found |= _held(conn, project_id, some)
-        if new := [one for one in some if one not in found]:
+    is_kept: dict[CohortDay, bool] = {}
+    for piece in _pieces(sorted(days)):
+        is_kept |= _held(conn, project_id, piece)
+        if new := [day for day in piece if day not in is_kept]:
             _insert(conn, project_id, new)
-            found |= _held(conn, project_id, new)
-    return {one: found[one] for one in wanted}
+            is_kept |= _held(conn, project_id, new)
+    return {day: is_kept[day] for day in days}
 
 
-def _held(conn: Connection, project_id: int, some: Sequence[CohortDay]) -> dict[CohortDay, bool]:
-    days, cohorts = zip(*some, strict=True)
-    wanted = {"project_id": project_id, "days": set(days), "cohorts": set(cohorts)}
-    rows = conn.execute(_HELD, wanted)
+def _held(conn: Connection, project_id: int, pairs: Sequence[CohortDay]) -> dict[CohortDay, bool]:
+    days, cohorts = zip(*pairs, strict=True)
+    parameters = {"project_id": project_id, "days": set(days), "cohorts": set(cohorts)}
+    rows = conn.execute(_HELD, parameters)
     return {(day_us, cohort_id): bool(kept) for day_us, cohort_id, kept in rows}
 
 
@@ -93,9 +93,9 @@ def _insert(conn: Connection, project_id: int, new: Sequence[CohortDay]) -> None
     insert_new(conn, cohort_day, rows)
 
 
-def _pieces(wanted: Sequence[CohortDay]) -> Iterator[Sequence[CohortDay]]:
-    for start in range(0, len(wanted), _AT_ONCE):
-        yield wanted[start : start + _AT_ONCE]
+def _pieces(days: Sequence[CohortDay]) -> Iterator[Sequence[CohortDay]]:
+    for start in range(0, len(days), _AT_ONCE):
+        yield days[start : start + _AT_ONCE]
 
 
 Sums: TypeAlias = Sequence[int]

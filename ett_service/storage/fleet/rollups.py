@@ -78,7 +78,7 @@ class _Builder:
 class _Query:
     """The arguments of :func:`totals`."""
 
-    wanted: CohortFilter
+    cohort_filter: CohortFilter
     window: Span
     group_by: Sequence[str]
     step: int | None
@@ -98,7 +98,7 @@ class _Query:
 
 def totals(
     conn: Connection,
-    wanted: CohortFilter,
+    cohort_filter: CohortFilter,
     window: Span,
     group_by: Sequence[str] = (),
     step: int | None = None,
@@ -115,7 +115,7 @@ def totals(
     group's last label is how many of them lie at or before its time. Of the sums only *measures*
     are read, and ``JOBS``; without *tallies* no distributions are. What has no time is absent.
     """
-    query = _Query(wanted, window, group_by, step, measures, cuts)
+    query = _Query(cohort_filter, window, group_by, step, measures, cuts)
     places: defaultdict[Place, _Builder] = defaultdict(_Builder)
     for piece in _pieces(window, step):
         _add_sums(conn, piece, query, places)
@@ -126,13 +126,13 @@ def totals(
 
 def distributions(
     conn: Connection,
-    wanted: CohortFilter,
+    cohort_filter: CohortFilter,
     window: Span,
     group_by: Sequence[str] = (),
     step: int | None = None,
 ) -> dict[Place, Totals]:
     """Read the tallies of a window alone; for the arguments see :func:`totals`."""
-    query = _Query(wanted, window, group_by, step)
+    query = _Query(cohort_filter, window, group_by, step)
     places: defaultdict[Place, _Builder] = defaultdict(_Builder)
     for piece in _pieces(window, step):
         _add_tallies(conn, piece, query, places)
@@ -162,7 +162,7 @@ def _add_tallies(
         places[query.place(row)].add_tally(name, place, count, length.read(us).get("us", 0))
 
 
-def cohorts_in_other(conn: Connection, wanted: CohortFilter, window: Span) -> int:
+def cohorts_in_other(conn: Connection, cohort_filter: CohortFilter, window: Span) -> int:
     """Count the cohorts, as they would be without the cap, whose time lies in ``other``."""
     day = schema.cohort_day
     from_us, to_us = window
@@ -174,22 +174,22 @@ def cohorts_in_other(conn: Connection, wanted: CohortFilter, window: Span) -> in
             day.c.day_us > from_us - DAY_US,
             day.c.day_us < to_us,
             day.c.kept.is_(False),
-            *conditions(wanted),
+            *conditions(cohort_filter),
         )
     )
     return conn.scalar(statement) or 0
 
 
-def conditions(wanted: CohortFilter) -> Iterator[ColumnElement[bool]]:
+def conditions(cohort_filter: CohortFilter) -> Iterator[ColumnElement[bool]]:
     """Say in SQL which rows of ``cohort`` joined with ``project`` are meant."""
-    if wanted.project_ids is not None:
-        yield cohort.c.project_id.in_(wanted.project_ids)
-    for name, values in sorted(wanted.where.items()):
+    if cohort_filter.project_ids is not None:
+        yield cohort.c.project_id.in_(cohort_filter.project_ids)
+    for name, values in sorted(cohort_filter.where.items()):
         yield label(name).in_(sorted(values))
-    if wanted.where.keys() - {"project"}:
+    if cohort_filter.where.keys() - {"project"}:
         # Its dimensions are empty, which would read as unknown.
         yield cohort.c.other.is_(False)
-    if not wanted.exclusions:
+    if not cohort_filter.exclusions:
         yield cohort.c.excluded.is_(False)
 
 
@@ -211,14 +211,14 @@ def start_of(at_us: ColumnElement[int], step_us: int) -> ColumnElement[int]:
 
 
 def contributed(
-    columns: Iterable[ColumnElement[Any]], wanted: CohortFilter, window: Span | None = None
+    columns: Iterable[ColumnElement[Any]], in_cohorts: CohortFilter, window: Span | None = None
 ) -> Select[Any]:
     """Select of the contributions of wanted cohorts, in a *window* of full hours."""
     statement = (
         select(*columns)
         .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
         .join(project, project.c.id == cohort.c.project_id)
-        .where(*conditions(wanted))
+        .where(*conditions(in_cohorts))
     )
     return statement if window is None else statement.where(within(window))
 
@@ -272,7 +272,7 @@ def _grouped(
     """Sum by cohort, and only then by what cohorts are called: numbers are sooner compared."""
     keys = [*_times(table, query.step, query.cuts), *more]
     start_us, end_us = span
-    wanted = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
+    in_cohorts = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
     # By name: PostgreSQL takes two equal expressions for two where they hold parameters.
     by_cohort = (
         select(
@@ -281,10 +281,10 @@ def _grouped(
             *(column.label(f"sum_{place}") for place, column in enumerate(columns)),
         )
         .where(
-            *_of_projects(table, query.wanted),
+            *_of_projects(table, query.cohort_filter),
             table.c.start_us >= start_us,
             table.c.start_us < end_us,
-            table.c.cohort_id.in_(wanted.where(*conditions(query.wanted))),
+            table.c.cohort_id.in_(in_cohorts.where(*conditions(query.cohort_filter))),
         )
         .group_by(*([table.c.cohort_id] if query.group_by else []), *(name for name, _ in keys))
     )
@@ -303,7 +303,7 @@ def _grouped(
     )
 
 
-def _of_projects(table: Table, wanted: CohortFilter) -> Iterator[ColumnElement[bool]]:
+def _of_projects(table: Table, cohort_filter: CohortFilter) -> Iterator[ColumnElement[bool]]:
     """Repeat of the cohort's project what the key of the table begins with."""
-    if wanted.project_ids is not None:
-        yield table.c.project_id.in_(wanted.project_ids)
+    if cohort_filter.project_ids is not None:
+        yield table.c.project_id.in_(cohort_filter.project_ids)

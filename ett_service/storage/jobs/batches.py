@@ -80,28 +80,28 @@ def following(conn: Connection, after: JobKey | None, most: int) -> list[tuple[J
     if after is None:
         return _keyed(conn, _NEXT, {"most": most})
     place = {"of_project": after.project_id, "after": after.job}
-    found = _keyed(conn, _NEXT.where(*_LATER_IN_PROJECT), {**place, "most": most})
-    if len(found) < most:
+    jobs = _keyed(conn, _NEXT.where(*_LATER_IN_PROJECT), {**place, "most": most})
+    if len(jobs) < most:
         place = {"of_project": after.project_id}
-        left = most - len(found)
-        found += _keyed(conn, _NEXT.where(_LATER_PROJECTS), {**place, "most": left})
-    return found
+        left = most - len(jobs)
+        jobs += _keyed(conn, _NEXT.where(_LATER_PROJECTS), {**place, "most": left})
+    return jobs
 
 
 def job_batches(store: Readable, after: JobKey | None = None) -> Iterator[tuple[JobBatch, int]]:
     """Yield all jobs behind *after*, each batch with how many events it has."""
     while True:
         with store.reading() as conn:
-            found = following(conn, after, MOST_JOBS)
-        if not found:
+            jobs = following(conn, after, MOST_JOBS)
+        if not jobs:
             return
-        after = found[-1][0]
-        yield from _cut(found)
+        after = jobs[-1][0]
+        yield from _cut(jobs)
 
 
-def _cut(found: list[tuple[JobKey, int]]) -> Iterator[tuple[JobBatch, int]]:
+def _cut(job_counts: list[tuple[JobKey, int]]) -> Iterator[tuple[JobBatch, int]]:
     """Cut jobs into batches of one project, none of many events but where one job has them."""
-    for project_id, of_project in groupby(found, key=lambda pair: pair[0].project_id):
+    for project_id, of_project in groupby(job_counts, key=lambda pair: pair[0].project_id):
         jobs: list[str] = []
         events = 0
         for key, count in of_project:

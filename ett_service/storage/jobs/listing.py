@@ -73,7 +73,7 @@ class JobPosition:
 def jobs(
     conn: Connection,
     project_id: int,
-    wanted: JobFilter,
+    job_filter: JobFilter,
     *,
     sort: str,
     descending: bool,
@@ -88,7 +88,7 @@ def jobs(
     order = ORDERS[sort]
     statement = (
         select(*_SUMMARY, order.label("place"))
-        .where(job_ledger.c.project_id == project_id, *_conditions(wanted))
+        .where(job_ledger.c.project_id == project_id, *_conditions(job_filter))
         .limit(limit)
     )
     keys = (order, job_ledger.c.job)
@@ -99,21 +99,21 @@ def jobs(
     return conn.execute(statement.order_by(*ordered)).all()
 
 
-def _conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
-    found = [job_ledger.c[name] == value for name, value in wanted.equal.items()]
-    if wanted.to_us is not None:
-        found.append(job_ledger.c.started_us < wanted.to_us)
-    if wanted.from_us is not None:
+def _conditions(job_filter: JobFilter) -> list[ColumnElement[bool]]:
+    conditions = [job_ledger.c[name] == value for name, value in job_filter.equal.items()]
+    if job_filter.to_us is not None:
+        conditions.append(job_ledger.c.started_us < job_filter.to_us)
+    if job_filter.from_us is not None:
         still_open = job_ledger.c.state.in_(_OPEN)
-        found.append(or_(still_open, job_ledger.c.ended_us > wanted.from_us))
-    if wanted.contains is not None:
-        found.append(
+        conditions.append(or_(still_open, job_ledger.c.ended_us > job_filter.from_us))
+    if job_filter.contains is not None:
+        conditions.append(
             or_(
-                job_ledger.c.job.icontains(wanted.contains, autoescape=True),
-                job_ledger.c.name.icontains(wanted.contains, autoescape=True),
+                job_ledger.c.job.icontains(job_filter.contains, autoescape=True),
+                job_ledger.c.name.icontains(job_filter.contains, autoescape=True),
             )
         )
-    return found
+    return conditions
 
 
 def training_us(

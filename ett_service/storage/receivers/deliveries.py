@@ -323,14 +323,18 @@ _COLUMNS = [column for column in delivery.c if column.name not in {"body", "clai
 
 
 def listing(
-    conn: Connection, wanted: DeliveryFilter, *, limit: int, after: tuple[int, str] | None = None
+    conn: Connection,
+    delivery_filter: DeliveryFilter,
+    *,
+    limit: int,
+    after: tuple[int, str] | None = None,
 ) -> list[Delivery]:
     """Read up to *limit* deliveries, the latest first.
 
     *after* is the instant and the id of the last delivery of the previous page.
     """
     keys = (delivery.c.made_us, delivery.c.id)
-    statement = select(*_COLUMNS).where(*_conditions(wanted))
+    statement = select(*_COLUMNS).where(*_conditions(delivery_filter))
     if after is not None:
         statement = statement.where(tuple_(*keys) < tuple_(*after))
     ordered = statement.order_by(*(key.desc() for key in keys)).limit(limit)
@@ -346,7 +350,7 @@ def counts(conn: Connection) -> Mapping[tuple[int, str], Mapping[DeliveryState, 
     return by_receiver
 
 
-def replay(conn: Connection, wanted: DeliveryFilter, now_us: int) -> int:
+def replay(conn: Connection, delivery_filter: DeliveryFilter, now_us: int) -> int:
     """Send dead deliveries again, under their ids; return how many.
 
     Those with a newer delivery of their fingerprint are superseded instead.
@@ -364,7 +368,7 @@ def replay(conn: Connection, wanted: DeliveryFilter, now_us: int) -> int:
             ),
         )
     )
-    dead = (delivery.c.done == DeliveryState.DEAD.value, *_conditions(wanted))
+    dead = (delivery.c.done == DeliveryState.DEAD.value, *_conditions(delivery_filter))
     conn.execute(
         update(delivery)
         .where(*dead, superseded)
@@ -380,17 +384,17 @@ def enable(conn: Connection, owner: int, name: str) -> bool:
     return int(conn.execute(_health(owner, name).values(fresh)).rowcount) > 0
 
 
-def _conditions(wanted: DeliveryFilter) -> Iterable[Any]:
-    if wanted.project_id is not None:
-        yield delivery.c.project_id == wanted.project_id
-    if wanted.owner is not None:
-        yield delivery.c.owner == wanted.owner
-    if wanted.receiver:
-        yield delivery.c.receiver == wanted.receiver
-    if wanted.done:
-        yield delivery.c.done.in_([state.value for state in wanted.done])
-    if wanted.ids:
-        yield delivery.c.id.in_(wanted.ids)
+def _conditions(delivery_filter: DeliveryFilter) -> Iterable[Any]:
+    if delivery_filter.project_id is not None:
+        yield delivery.c.project_id == delivery_filter.project_id
+    if delivery_filter.owner is not None:
+        yield delivery.c.owner == delivery_filter.owner
+    if delivery_filter.receiver:
+        yield delivery.c.receiver == delivery_filter.receiver
+    if delivery_filter.done:
+        yield delivery.c.done.in_([state.value for state in delivery_filter.done])
+    if delivery_filter.ids:
+        yield delivery.c.id.in_(delivery_filter.ids)
 
 
 def _delivery(row: RowMapping) -> Delivery:

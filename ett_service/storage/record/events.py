@@ -113,8 +113,8 @@ def events(
         rows = conn.execute(_EVENTS, of_the_job)
         return [decode_body(kind, body) for kind, body in rows]
     decoded: list[Event] = []
-    for some in _pieces(batches):
-        rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": some})
+    for piece in _pieces(batches):
+        rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": piece})
         decoded += [decode_body(kind, body) for kind, body in rows]
     return decoded
 
@@ -232,16 +232,16 @@ def job_records(conn: Connection, batch: JobBatch) -> Iterator[JobRecord]:
     Events are decoded job by job: those of one fit into a processor's cache, those of all of
     them do not.
     """
-    wanted = batch.parameters()
+    parameters = batch.parameters()
     clocks: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for name, sender, offset_us in conn.execute(_CLOCKS_OF_JOBS, wanted):
+    for name, sender, offset_us in conn.execute(_CLOCKS_OF_JOBS, parameters):
         clocks[name][sender] = offset_us
     corrected = {
         name: corrections_of(conn, JobKey(batch.project_id, name))
-        for name in conn.scalars(_CORRECTED, wanted)
+        for name in conn.scalars(_CORRECTED, parameters)
     }
     bodies: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for name, kind, body in conn.execute(_EVENTS_OF_JOBS, wanted).all():
+    for name, kind, body in conn.execute(_EVENTS_OF_JOBS, parameters).all():
         bodies[name].append((kind, body))
     for name in batch.jobs:
         yield JobRecord(

@@ -91,7 +91,7 @@ def delete_marker(conn: Connection, project_id: int, marker_id: str) -> bool:
 def markers(
     conn: Connection,
     project_ids: Collection[int] | None,
-    wanted: MarkerFilter,
+    marker_filter: MarkerFilter,
     *,
     limit: int,
     after: tuple[int, str] | None = None,
@@ -100,7 +100,7 @@ def markers(
 
     *after* is the instant and the id of the last one of the page before.
     """
-    statement = _KEPT.where(*_conditions(wanted))
+    statement = _KEPT.where(*_conditions(marker_filter))
     if project_ids is not None:
         statement = statement.where(marker.c.project_id.in_(project_ids))
     keys = (marker.c.at_us, marker.c.id)
@@ -110,17 +110,17 @@ def markers(
     return [_kept(row) for row in conn.execute(ordered)]
 
 
-def _conditions(wanted: MarkerFilter) -> list[ColumnElement[bool]]:
+def _conditions(marker_filter: MarkerFilter) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
-    if wanted.from_us is not None:
-        conditions.append(func.coalesce(marker.c.end_us, marker.c.at_us) >= wanted.from_us)
-    if wanted.to_us is not None:
-        conditions.append(marker.c.at_us < wanted.to_us)
-    if wanted.kind is not None:
-        conditions.append(marker.c.kind == wanted.kind.value)
-    if wanted.contains is not None:
-        conditions.append(marker.c.title.icontains(wanted.contains, autoescape=True))
-    for name, value in wanted.labels.items():
+    if marker_filter.from_us is not None:
+        conditions.append(func.coalesce(marker.c.end_us, marker.c.at_us) >= marker_filter.from_us)
+    if marker_filter.to_us is not None:
+        conditions.append(marker.c.at_us < marker_filter.to_us)
+    if marker_filter.kind is not None:
+        conditions.append(marker.c.kind == marker_filter.kind.value)
+    if marker_filter.contains is not None:
+        conditions.append(marker.c.title.icontains(marker_filter.contains, autoescape=True))
+    for name, value in marker_filter.labels.items():
         conditions.append(json_entry(marker.c.labels, name) == value)
     return conditions
 

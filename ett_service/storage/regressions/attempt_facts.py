@@ -73,11 +73,11 @@ _event_body = msgspec.json.Decoder(_EventBody).decode
 
 
 def attempt_facts(
-    conn: Connection, project_id: int, wanted: Collection[AttemptKey]
+    conn: Connection, project_id: int, keys: Collection[AttemptKey]
 ) -> dict[AttemptKey, AttemptFacts]:
-    """Read the facts of the *wanted* attempts that there are."""
-    jobs = sorted({job for job, _ in wanted})
-    chosen = set(wanted)
+    """Read the facts of the *keys* attempts that there are."""
+    jobs = sorted({job for job, _ in keys})
+    chosen = set(keys)
     by_attempt: dict[AttemptKey, AttemptFacts] = {}
     for start in range(0, len(jobs), _JOBS_PER_QUERY):
         batch = jobs[start : start + _JOBS_PER_QUERY]

@@ -125,8 +125,8 @@ def muted(conn: Connection, project_id: int, at_us: int) -> list[Muted]:
     A maintenance marker mutes the dimensions that its labels name.
     """
     muted_series = [mute.muted for mute in listing(conn, [project_id], at_us=at_us)]
-    wanted = MarkerFilter(from_us=at_us, to_us=at_us + 1, kind=MarkerKind.MAINTENANCE)
-    for stored in markers.markers(conn, [project_id], wanted, limit=_MOST_WINDOWS):
+    marker_filter = MarkerFilter(from_us=at_us, to_us=at_us + 1, kind=MarkerKind.MAINTENANCE)
+    for stored in markers.markers(conn, [project_id], marker_filter, limit=_MOST_WINDOWS):
         marker = stored.marker
         if marker.end is not None:
             labels = {name: word for name, word in marker.labels.items() if name in DIMENSIONS}

@@ -170,7 +170,7 @@ class RegressionFilter:
 def page(
     conn: Connection,
     project_ids: Collection[int] | None,
-    wanted: RegressionFilter,
+    regression_filter: RegressionFilter,
     *,
     sort: str,
     descending: bool,
@@ -184,7 +184,9 @@ def page(
     order = ORDERS[sort]
     keys = (order, regression.c.project_id, regression.c.id)
     statement = (
-        _of_projects(project_ids).add_columns(order.label("sort_value")).where(*_conditions(wanted))
+        _of_projects(project_ids)
+        .add_columns(order.label("sort_value"))
+        .where(*_conditions(regression_filter))
     )
     if after is not None:
         here, there = tuple_(*keys), tuple_(*after)
@@ -208,10 +210,8 @@ def find(
 
 def key_names(conn: Connection, prefixes: Iterable[str | None]) -> dict[str, str]:
     """Return the names of the keys with these prefixes, as far as there are any."""
-    wanted = sorted({prefix for prefix in prefixes if prefix})
-    rows = conn.execute(
-        select(api_key.c.prefix, api_key.c.name).where(api_key.c.prefix.in_(wanted))
-    )
+    named = sorted({prefix for prefix in prefixes if prefix})
+    rows = conn.execute(select(api_key.c.prefix, api_key.c.name).where(api_key.c.prefix.in_(named)))
     return dict(rows.all())
 
 
@@ -221,19 +221,21 @@ def _of_projects(project_ids: Collection[int] | None) -> Select[*tuple[Any, ...]
     return findings.SELECT.where(regression.c.project_id.in_(project_ids))
 
 
-def _conditions(wanted: RegressionFilter) -> list[ColumnElement[bool]]:
-    conditions = [regression.c[name] == value for name, value in wanted.equal.items()]
-    if wanted.verdicts:
-        conditions.append(regression.c.verdict.in_(wanted.verdicts))
-    if wanted.states:
-        conditions.append(regression.c.state.in_(wanted.states))
+def _conditions(regression_filter: RegressionFilter) -> list[ColumnElement[bool]]:
+    conditions = [regression.c[name] == value for name, value in regression_filter.equal.items()]
+    if regression_filter.verdicts:
+        conditions.append(regression.c.verdict.in_(regression_filter.verdicts))
+    if regression_filter.states:
+        conditions.append(regression.c.state.in_(regression_filter.states))
     else:
         conditions.append(regression.c.state != State.INACTIVE.value)
-    for dimension, values in wanted.where.items():
+    for dimension, values in regression_filter.where.items():
         conditions.append(json_member(regression.c.cohort, dimension).in_(values))
-    if wanted.from_us is not None:
+    if regression_filter.from_us is not None:
         ended = func.coalesce(regression.c.resolved_us, regression.c.last_run_us)
-        conditions.append(or_(regression.c.state.in_(findings.OPEN), ended >= wanted.from_us))
-    if wanted.to_us is not None:
-        conditions.append(regression.c.onset_us < wanted.to_us)
+        conditions.append(
+            or_(regression.c.state.in_(findings.OPEN), ended >= regression_filter.from_us)
+        )
+    if regression_filter.to_us is not None:
+        conditions.append(regression.c.onset_us < regression_filter.to_us)
     return conditions

@@ -26,7 +26,7 @@ def _placed(*events: Event) -> list[Placed]:
     ]
 
 
-def _track() -> AttemptEvents:
+def _attempt() -> AttemptEvents:
     return AttemptEvents(("", 0, 0))
 
 
@@ -35,70 +35,70 @@ def _begin(at: int, rank: int | None = 0, phase: Phase = Phase.LAUNCHER_INIT) ->
 
 
 def test_the_stream_is_the_lowest_working_rank_and_what_has_no_rank() -> None:
-    track = _track()
-    track.add(_placed(_begin(10, rank=3), _begin(12, rank=1), _begin(14, rank=None)))
+    attempt = _attempt()
+    attempt.add(_placed(_begin(10, rank=3), _begin(12, rank=1), _begin(14, rank=None)))
 
-    assert track.lead == 1
-    assert [span.begin for span in track.spans] == [12, 14]
+    assert attempt.lead == 1
+    assert [span.begin for span in attempt.spans] == [12, 14]
 
 
 def test_a_rank_that_only_beats_does_not_lead() -> None:
-    track = _track()
-    track.add(_placed(Heartbeat(id="h", at=5, rank=0), _begin(10, rank=2)))
+    attempt = _attempt()
+    attempt.add(_placed(Heartbeat(id="h", at=5, rank=0), _begin(10, rank=2)))
 
-    assert (track.lead, track.first, track.heard) == (2, 5, 10)
+    assert (attempt.lead, attempt.first, attempt.heard) == (2, 5, 10)
 
 
 def test_a_lower_rank_that_turns_up_later_cannot_follow() -> None:
-    track = _track()
+    attempt = _attempt()
 
-    assert track.add(_placed(_begin(10, rank=2)))
-    assert not track.add(_placed(_begin(20, rank=1)))
+    assert attempt.add(_placed(_begin(10, rank=2)))
+    assert not attempt.add(_placed(_begin(20, rank=1)))
 
 
 def test_an_edge_at_or_before_the_last_one_cannot_follow() -> None:
-    track = _track()
+    attempt = _attempt()
 
-    assert track.add(_placed(_begin(10)))
-    assert not track.add(_placed(PhaseEnded(id="e", at=10, rank=0, phase=Phase.LAUNCHER_INIT)))
+    assert attempt.add(_placed(_begin(10)))
+    assert not attempt.add(_placed(PhaseEnded(id="e", at=10, rank=0, phase=Phase.LAUNCHER_INIT)))
 
 
 def test_another_ranks_late_edge_can_follow() -> None:
-    track = _track()
+    attempt = _attempt()
 
-    assert track.add(_placed(_begin(10)))
-    assert track.add(_placed(_begin(5, rank=7)))
-    assert track.first == 5
+    assert attempt.add(_placed(_begin(10)))
+    assert attempt.add(_placed(_begin(5, rank=7)))
+    assert attempt.first == 5
 
 
 def test_an_attempt_that_only_queued_has_not_begun() -> None:
-    track = _track()
-    track.add(_placed(_begin(10, phase=Phase.QUEUED)))
+    attempt = _attempt()
+    attempt.add(_placed(_begin(10, phase=Phase.QUEUED)))
 
-    assert (track.first, track.heard) == (None, 10)
+    assert (attempt.first, attempt.heard) == (None, 10)
 
 
 def test_a_span_that_starts_after_its_end_has_length_0_and_is_counted() -> None:
-    track = _track()
-    track.add(_placed(SpanOver(id="s", at=10, start=12, phase=Phase.EVALUATION)))
+    attempt = _attempt()
+    attempt.add(_placed(SpanOver(id="s", at=10, start=12, phase=Phase.EVALUATION)))
 
-    assert [(span.begin, span.end) for span in track.spans] == [(10, 10)]
-    assert len(track.clamped) == 1
+    assert [(span.begin, span.end) for span in attempt.spans] == [(10, 10)]
+    assert len(attempt.clamped) == 1
 
 
 def test_an_end_of_another_rank_is_kept_as_evidence() -> None:
-    track = _track()
+    attempt = _attempt()
     ended = AttemptEnded(id="e", at=30, rank=5, cycle=0, outcome=Outcome.FAILED)
-    track.add(_placed(_begin(10), ended))
+    attempt.add(_placed(_begin(10), ended))
 
-    assert track.ends == [(30, ended)]
-    assert track.stream_heard == 10
+    assert attempt.ends == [(30, ended)]
+    assert attempt.stream_heard == 10
 
 
 def test_distinct_progress_instants_are_counted_over_batches() -> None:
-    track = _track()
+    attempt = _attempt()
     for at in (10, 20, 30):
-        assert track.add(_placed(*(Progress(id=f"{at}-{n}", at=at, step=n) for n in (1, 2))))
+        assert attempt.add(_placed(*(Progress(id=f"{at}-{n}", at=at, step=n) for n in (1, 2))))
 
-    assert track.progress_instants == 3
-    assert track.top_step == 2
+    assert attempt.progress_instants == 3
+    assert attempt.top_step == 2

@@ -10,8 +10,8 @@ from ett_service.core.ledger.attempt_segments import AttemptSegments
 from ett_service.core.ledger.attempts import Attempts, Clocks
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.job_results import gaps
-from ett_service.core.ledger.job_segments import job_segments
-from ett_service.core.ledger.lifetimes import lifetimes
+from ett_service.core.ledger.job_segments import cut_job_segments
+from ett_service.core.ledger.lifetimes import find_lifetimes
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Basis, Category, Outcome, Phase
 from tests.builders.drawn.timelines import Timeline, timelines
@@ -104,16 +104,18 @@ def test_what_is_drawn_of_attempts_writes_nothing_into_them(timeline: Timeline) 
     clocks, attempts = Clocks(), Attempts()
     clocks.admit(timeline.events, timeline.offsets)
     attempts.add(timeline.events, clocks)
-    tracks = attempts.in_order()
-    before = pickle.dumps(tracks)
+    in_order = attempts.in_order()
+    before = pickle.dumps(in_order)
 
     as_of = max(timeline.as_of, attempts.last_event_at)
-    bounds = lifetimes(tracks, attempts.job_ends, as_of, attempts.last_sign_at, timeline.limits)
-    ownership = job_segments(bounds, defaultdict(AttemptSegments))
-    for part in ownership.parts:
-        gaps(part.own, part.painting)
+    lifetimes = find_lifetimes(
+        in_order, attempts.job_ends, as_of, attempts.last_sign_at, timeline.limits
+    )
+    job = cut_job_segments(lifetimes, defaultdict(AttemptSegments))
+    for part in job.parts:
+        gaps(part.owned, part.attempt_segments)
 
-    assert pickle.dumps(tracks) == before
+    assert pickle.dumps(in_order) == before
 
 
 def test_a_compile_left_open_ends_with_progress_only_inside_a_loop() -> None:

@@ -30,7 +30,7 @@ def _ended(at: int, attempt: int = 0) -> Event:
 def test_launches_come_by_their_first_instant_whatever_their_ids() -> None:
     attempts = _attempts(_started(10, "900"), _started(20, "7"), _started(15, "900", attempt=1))
 
-    assert [track.key for track in attempts.in_order()] == [
+    assert [attempt.key for attempt in attempts.in_order()] == [
         ("900", 0, 0),
         ("900", 1, 0),
         ("7", 0, 0),
@@ -40,34 +40,37 @@ def test_launches_come_by_their_first_instant_whatever_their_ids() -> None:
 def test_launches_of_one_instant_come_by_number_and_then_by_text() -> None:
     attempts = _attempts(*(_started(10, launch) for launch in ("a", "10", "9")))
 
-    assert [track.key[0] for track in attempts.in_order()] == ["9", "10", "a"]
+    assert [attempt.key[0] for attempt in attempts.in_order()] == ["9", "10", "a"]
 
 
 def test_a_launch_that_only_queued_comes_last() -> None:
     queued = PhaseStarted(id="q", at=1, launch="a", phase=Phase.QUEUED)
     attempts = _attempts(queued, _started(10, "b"))
 
-    assert [track.key[0] for track in attempts.in_order()] == ["b", "a"]
+    assert [attempt.key[0] for attempt in attempts.in_order()] == ["b", "a"]
 
 
 def test_an_event_without_a_launch_belongs_to_the_latest_that_had_begun() -> None:
     beats = [Heartbeat(id=f"h{at}", at=at) for at in (5, 15, 25)]
     attempts = _attempts(_started(10, "a"), _started(20, "b"), *beats)
 
-    assert {key[0]: track.heard for key, track in attempts.tracks.items()} == {"a": 15, "b": 25}
-    assert attempts.tracks["a", 0, 0].first == 5
+    assert {key[0]: attempt.heard for key, attempt in attempts.events_of.items()} == {
+        "a": 15,
+        "b": 25,
+    }
+    assert attempts.events_of["a", 0, 0].first == 5
 
 
 def test_an_end_without_a_cycle_ends_the_highest_that_had_begun() -> None:
     attempts = _attempts(_started(10), _started(20, cycle=1), _started(40, cycle=2), _ended(30))
 
-    assert [len(track.ends) for track in attempts.in_order()] == [0, 1, 0]
+    assert [len(attempt.ends) for attempt in attempts.in_order()] == [0, 1, 0]
 
 
 def test_an_end_before_every_cycle_ends_the_lowest() -> None:
     attempts = _attempts(_started(20, cycle=1), _started(40, cycle=2), _ended(5))
 
-    assert [track.first for track in attempts.in_order()] == [5, 40]
+    assert [attempt.first for attempt in attempts.in_order()] == [5, 40]
 
 
 def test_facts_about_the_job_move_no_attempt_and_no_as_of() -> None:

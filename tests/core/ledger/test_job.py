@@ -2,7 +2,7 @@
 
 from ett_service.core.events import Event, PhaseStarted
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.job_results import MOST
+from ett_service.core.ledger.job_results import LARGEST_STORED
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome, Period, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
@@ -91,4 +91,4 @@ def test_waiting_in_a_queue_again_is_a_restart_wait() -> None:
 def test_a_clock_gone_wrong_gives_no_weight_that_a_store_cannot_keep() -> None:
     ledger = _ledger(started(0, gpus=10**6), ended(10**10, Outcome.FAILED))
 
-    assert {share.weighted_us for share in ledger.shares} == {MOST}
+    assert {share.weighted_us for share in ledger.shares} == {LARGEST_STORED}

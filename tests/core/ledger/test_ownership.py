@@ -1,4 +1,4 @@
-"""Ownership: spans become segments without holes, from the anchor on."""
+"""Assigning time to spans without holes, from the anchor on."""
 
 from ett_service.core.ledger.ownership import Ownership, OwnershipInputs
 from ett_service.core.ledger.spans import NEVER, Span
@@ -23,10 +23,10 @@ def _span(phase: Phase, begin: int, end: int | None) -> Span:
     return Span(phase, begin, end, f"{phase}-{begin}")
 
 
-def _pieces(spans: list[Span], scene: OwnershipInputs) -> list[tuple[int, int, Category]]:
-    canvas = Ownership()
-    canvas.paint(spans, scene)
-    return [piece[:3] for piece in canvas.pieces]
+def _pieces(spans: list[Span], inputs: OwnershipInputs) -> list[tuple[int, int, Category]]:
+    ownership = Ownership()
+    ownership.assign(spans, inputs)
+    return [piece[:3] for piece in ownership.pieces]
 
 
 def test_the_span_that_began_most_recently_owns_the_instant() -> None:
@@ -48,9 +48,9 @@ def test_what_no_span_covers_is_unattributed() -> None:
 
 
 def test_the_silent_tail_goes_before_what_is_repeated() -> None:
-    scene = _inputs(20, repeats=[(0, 15)], stalled_from=12)
+    inputs = _inputs(20, repeats=[(0, 15)], stalled_from=12)
 
-    assert _pieces([_span(Phase.TRAIN_LOOP, 0, None)], scene) == [
+    assert _pieces([_span(Phase.TRAIN_LOOP, 0, None)], inputs) == [
         (0, 12, Category.REPEATED_TRAINING),
         (12, 20, Category.STALLED),
     ]
@@ -70,24 +70,24 @@ def test_without_steps_the_first_loop_time_is_repeated() -> None:
 def test_a_compile_after_the_first_progress_is_a_recompile() -> None:
     compiles = [_span(Phase.PT2_COMPILE, begin, begin + 2) for begin in (2, 12)]
 
-    painted = _pieces([_span(Phase.TRAIN_LOOP, 0, None), *compiles], _inputs(20, first_progress=10))
+    pieces = _pieces([_span(Phase.TRAIN_LOOP, 0, None), *compiles], _inputs(20, first_progress=10))
 
-    assert [category for _, _, category in painted if "compile" in category] == [
+    assert [category for _, _, category in pieces if "compile" in category] == [
         Category.PT2_COMPILE,
         Category.RECOMPILE,
     ]
 
 
-def test_painting_on_from_the_anchor_equals_painting_from_nothing() -> None:
+def test_assigning_on_from_the_anchor_equals_assigning_from_nothing() -> None:
     loop = _span(Phase.TRAIN_LOOP, 0, None)
     saves = [_span(Phase.CHECKPOINT_BLOCKING, 10 * n, 10 * n + 3) for n in range(1, 200)]
-    canvas, spans = Ownership(), [loop]
+    ownership, spans = Ownership(), [loop]
     for save in saves:
         spans.append(save)
-        canvas.paint(spans, _inputs(save.begin + 5))
+        ownership.assign(spans, _inputs(save.begin + 5))
     fresh = Ownership()
-    fresh.paint(spans, _inputs(1995))
+    fresh.assign(spans, _inputs(1995))
 
-    assert canvas.anchored_at > 1700
-    assert (canvas.pieces, canvas.totals) == (fresh.pieces, fresh.totals)
-    assert canvas.loop_pieces == fresh.loop_pieces
+    assert ownership.anchored_at > 1700
+    assert (ownership.pieces, ownership.totals) == (fresh.pieces, fresh.totals)
+    assert ownership.loop_pieces == fresh.loop_pieces
