@@ -40,7 +40,7 @@ _PAUSE_EVERY = 100  #: batches
 _AHEAD = 3  #: batches on their way, by process
 
 Report: TypeAlias = Callable[[RecomputePosition, int], None]
-"""Told after each commit how far the run is, and how many jobs there are."""
+"""Called after each commit with how many jobs are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)

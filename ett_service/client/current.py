@@ -17,7 +17,7 @@ class Current:
         self.recorder: Recorder | None = None
         self.steps = Steps()
         self.revive: Callable[[], None] | None = None  #: makes the recorder of a forked child
-        self.on_change: Callable[[], None] | None = None  #: told when the recorder is another one
+        self.on_change: Callable[[], None] | None = None  #: called when the recorder is another one
 
     def clear(self) -> None:
         """Record nothing from here on."""

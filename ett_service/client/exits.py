@@ -1,9 +1,9 @@
-"""How this process ends, told by the process itself.
+"""How this process ends, reported by the process itself.
 
 An exception that leaves it and a code given to ``sys.exit`` are failures; Ctrl-C cancels. A
-process that ends in any other orderly way without ``ett.end()`` is told as completed, with that
+process that ends in any other orderly way without ``ett.end()`` is reported as completed, with that
 said as the reason; a ``SystemExit`` raised by hand looks the same. What dies without a word
-(SIGKILL, ``os._exit``) is told by ``ett run``, by the next attempt, or by the server after a
+(SIGKILL, ``os._exit``) is reported by ``ett run``, by the next attempt, or by the server after a
 silence.
 """
 

@@ -96,8 +96,8 @@ def is_disabled(env: Mapping[str, str]) -> bool:
 
 def gpus_of(env: Mapping[str, str]) -> int | None:
     """Count the accelerators of the attempt, None where the environment does not tell."""
-    if (told := _first_number(env, "ETT_GPUS")) is not None:
-        return told
+    if (gpus := _first_number(env, "ETT_GPUS")) is not None:
+        return gpus
     a_node = _first_number(env, "SLURM_GPUS_ON_NODE")
     nodes = _first_number(env, "SLURM_JOB_NUM_NODES", "SLURM_NNODES")
     return a_node * nodes if a_node and nodes else None

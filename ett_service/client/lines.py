@@ -61,8 +61,8 @@ class Lines:
         What is missing is its number, twice, its microseconds of the clock, the text of its
         second and the microseconds of that.
         """
-        said = members | self._common | {"producer": self.producer}
-        fixed = _json(said)[:-1].encode("utf-8", "replace").replace(b"%", b"%%")
+        event = members | self._common | {"producer": self.producer}
+        fixed = _json(event)[:-1].encode("utf-8", "replace").replace(b"%", b"%%")
         tail = f',"id":"{self.producer}-%d","seq":%d,"mono_us":%d,"at":"%b%06dZ"}}\n'
         return fixed + tail.encode()
 
@@ -74,7 +74,7 @@ class Lines:
         """
         mono = mono_us() if mono is None else mono
         seq = self.number()
-        said = self._common | {
+        event = self._common | {
             **members,
             "producer": self.producer,
             "id": f"{self.producer}-{seq}",
@@ -82,8 +82,8 @@ class Lines:
             "mono_us": mono,
             "at": self.at(mono),
         }
-        kept = {name: value for name, value in said.items() if value is not None}
-        return (_json(kept) + "\n").encode("utf-8", "replace")
+        stated = {name: value for name, value in event.items() if value is not None}
+        return (_json(stated) + "\n").encode("utf-8", "replace")
 
     def at(self, mono: int) -> str:
         """Name an instant of the monotonic clock, as RFC 3339."""

@@ -20,13 +20,13 @@ def fitted(members: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members that fit. Raises ``ValueError`` where one does not that must be there."""
     fit: dict[str, Any] = {}
     for name, value in members.items():
-        kept = None if value is None else FITS.get(name, _as_it_is)(value)
-        if kept is None and name in _REQUIRED:
+        fitting = None if value is None else FITS.get(name, _as_it_is)(value)
+        if fitting is None and name in _REQUIRED:
             raise ValueError(f"{name} has an invalid value")
-        if kept is None and value is not None:
+        if fitting is None and value is not None:
             guard.errors["misfit"] += 1
             guard.warn_once(f"{name} has an invalid value and is left out")
-        fit[name] = kept
+        fit[name] = fitting
     return fit
 
 
@@ -99,7 +99,7 @@ _FACTS_IN_WORDS = (
     "precision",
 )  # fmt: skip
 FACTS = frozenset({*_FACTS_IN_WORDS, "submitted_at", "parameters", "labels"})
-"""What ``init`` may be told about the job besides ``gpus``."""
+"""The facts about the job that ``init`` takes besides ``gpus``."""
 
 FITS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("step", "samples", "tokens", "bytes", "parameters"), _count),

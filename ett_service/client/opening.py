@@ -20,27 +20,27 @@ def last_failure(env: Mapping[str, str]) -> dict[str, Any] | None:
 
     torchrun writes ``attempt_<n>/<local rank>/error.json`` for a worker under ``@record`` that
     raised; the earliest is the root cause, and of this node only. ``at_us`` is its instant, in
-    microseconds since the Unix epoch, to a second. A worker of this rank told it itself.
+    microseconds since the Unix epoch, to a second. A worker of this rank reported its own.
     """
     own = env.get("TORCHELASTIC_ERROR_FILE", "")
     cycle = env.get("TORCHELASTIC_RESTART_COUNT", "")
     if not own or not cycle.isdigit() or cycle == "0":
         return None
     before = Path(own).parent.parent.parent / f"attempt_{int(cycle) - 1}"
-    found = [
+    failures = [
         failure
         for path in sorted(before.glob("*/error.json"))
         if path.parent.name != env.get("LOCAL_RANK") and (failure := _failure(path, env))
     ]
-    if not found:
+    if not failures:
         return None
-    return {**min(found, key=lambda failure: int(failure["at_us"])), "cycle": int(cycle) - 1}
+    return {**min(failures, key=lambda failure: int(failure["at_us"])), "cycle": int(cycle) - 1}
 
 
 def _failure(path: Path, env: Mapping[str, str]) -> dict[str, Any] | None:
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))["message"]
-        text, at = str(said["message"]), int(said["extraInfo"]["timestamp"])
+        report = json.loads(path.read_text(encoding="utf-8"))["message"]
+        text, at = str(report["message"]), int(report["extraInfo"]["timestamp"])
         rank = int(env["GROUP_RANK"]) * int(env["LOCAL_WORLD_SIZE"]) + int(path.parent.name)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -77,9 +77,9 @@ def say_facts(recorder: Recorder, gpus: int | None, facts: Mapping[str, object])
         warn_once(
             f"init() knows no {', '.join(unknown)}; it knows gpus, {', '.join(sorted(FACTS))}"
         )
-    known = {name: value for name, value in facts.items() if name in FACTS}
-    if recorder.identity.leads and (known or gpus is not None):
-        recorder.write({"type": "job", "gpus": gpus, **known})
+    stated = {name: value for name, value in facts.items() if name in FACTS}
+    if recorder.identity.leads and (stated or gpus is not None):
+        recorder.write({"type": "job", "gpus": gpus, **stated})
 
 
 def say_start(
@@ -110,7 +110,7 @@ def _say_what_came_before(recorder: Recorder, env: Mapping[str, str], began: int
         at = failure.pop("at_us")
         recorder.write(failure, at - base)
     allocated = allocated_at_us(env)
-    # Later cycles run in the allocation that the first one has told of.
+    # Later cycles run in the allocation that the first one has reported.
     if allocated is not None and recorder.identity.cycle == 0:
         start = allocated - base
         if began - _DAY_US < start < began:

@@ -120,9 +120,9 @@ class _StageOfOpenPhase(Phase):
         self._inner: list[Phase] = []
 
     def __enter__(self) -> Self:
-        found = _resolved(self._name)
-        self._inner.append(found)
-        found.__enter__()
+        inner = _resolved(self._name)
+        self._inner.append(inner)
+        inner.__enter__()
         return self
 
     def __exit__(
@@ -157,8 +157,8 @@ _stages: dict[tuple[str, str | None], Phase] = {}
 
 
 def _forget() -> None:
-    for one in (*_phases.values(), *_stages.values()):
-        one.forget()
+    for phase_or_stage in (*_phases.values(), *_stages.values()):
+        phase_or_stage.forget()
 
 
 current.on_change = _forget
@@ -209,9 +209,9 @@ def _resolved(name: str) -> Phase:
     recorder = current.found()
     if recorder is None:
         return _nothing
-    inside = [one for one in _phases.values() if one.is_open]
+    inside = [each for each in _phases.values() if each.is_open]
     if inside:
-        return stage(name, phase=max(inside, key=lambda one: one.began_at).name)
+        return stage(name, phase=max(inside, key=lambda each: each.began_at).name)
     if recorder.launching:
         return stage(name, phase="launcher_init")
     warn_once(f"stage {name!r} began outside any phase and is not reported")

@@ -115,7 +115,9 @@ class Recorder:
         self.loop = LoopState()
         self.launching = False  #: launcher_init was begun for the trainer and is still open
         self.saving: object = None  #: the checkpoint whose block is open
-        self.told: Mapping[str, object] = {}  #: attributes that the attempt has been given
+        self.attempt_attributes: Mapping[
+            str, object
+        ] = {}  #: attributes that the attempt has been given
         self.news: Mapping[str, object] | None = None  #: for the next sign of life
         self.over = False  #: an end of the attempt has been said
         self._beat_ns = time.clock_gettime_ns(CLOCK_ID)

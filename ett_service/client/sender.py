@@ -92,11 +92,11 @@ class Sender:
         deadline = time.monotonic() + timeout
         self._not_before = 0.0
         while True:
-            self._asked = asked = self._asked + 1
+            self._asked = number = self._asked + 1
             self._wake.set()
-            while self._served < asked and time.monotonic() < deadline:
+            while self._served < number and time.monotonic() < deadline:
                 self._idle.wait(0.02)
-            if self._served >= asked and not self._unsent():
+            if self._served >= number and not self._unsent():
                 return True
             if time.monotonic() >= deadline:
                 return False
@@ -117,13 +117,13 @@ class Sender:
         last = False
         while not last:
             last = self._stopping
-            asked = self._asked
+            number = self._asked
             self._chore(self._recorder.tick)
             self._chore(self._tend)
             for chore in self._chores:
                 self._chore(partial(chore, self._recorder))
             self._chore(self._send)
-            self._served = asked
+            self._served = number
             self._idle.set()
             if not last:
                 self._wake.wait(TICK_SECONDS)

@@ -210,8 +210,8 @@ def _setup(
     return Setup(identity, default_root(env), url, key)
 
 
-def _torch_hooks(wanted: bool | None) -> Any:
-    if wanted is False or (wanted is None and "torch" not in sys.modules):
+def _torch_hooks(install: bool | None) -> Any:
+    if install is False or (install is None and "torch" not in sys.modules):
         return None
     from ett_service.client import torch  # noqa: PLC0415 -- only beside PyTorch
 

@@ -61,7 +61,7 @@ WireEvent = dict[str, Any]
 
 
 class Tape:
-    """Records the events of one attempt; whatever would happen after *until_us* is not told.
+    """Records the events of one attempt; events after *until_us* are left out.
 
     A span that is cut off leaves its begin behind, as a process does that dies in it. Members
     of *named* are those that place an event: ``launch``, ``attempt`` and ``cycle``.

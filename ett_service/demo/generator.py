@@ -91,8 +91,8 @@ class Fleet:
 def generate(*, seed: int, days: int, end_us: int) -> Fleet:
     """Make the fleet of the *days* before an instant, in microseconds since the Unix epoch.
 
-    The same seed and the same day of the end give the same events; those after the end are not
-    told. Raises ``ValueError`` if *days* lie outside of ``LEAST_DAYS`` to ``MOST_DAYS``.
+    The same seed and the same day of the end give the same events; those after the end are left
+    out. Raises ``ValueError`` if *days* lie outside of ``LEAST_DAYS`` to ``MOST_DAYS``.
     """
     if not LEAST_DAYS <= days <= MOST_DAYS:
         raise ValueError(f"days must be from {LEAST_DAYS} to {MOST_DAYS}")

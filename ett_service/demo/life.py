@@ -1,4 +1,4 @@
-"""The life of one job: its attempts, what stops them, and what is told of it."""
+"""The life of one job: its attempts, what stops them, and its events."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class Running:
 
 @dataclass(slots=True)
 class Story:
-    """All that is told of one job, and what only the generator knows of it."""
+    """The events of one job, and what only the generator knows of it."""
 
     job: Job
     events: list[WireEvent]

@@ -178,8 +178,8 @@ class _Columns:
 
 
 def _of_dimensions(kinds: Iterable[Kind], names: Sequence[str]) -> list[tuple[str, ...]]:
-    wanted = [DIMENSIONS.index(name) for name in names]
-    return [tuple([kind[place] for place in wanted]) for kind in kinds]  # type: ignore[misc]
+    places = [DIMENSIONS.index(name) for name in names]
+    return [tuple([kind[place] for place in places]) for kind in kinds]  # type: ignore[misc]
 
 
 def _cohorts_of(kinds: Sequence[Kind], cohorts: Sequence[int]) -> Mapping[Kind, frozenset[int]]:
@@ -250,10 +250,10 @@ def maintenance_days(
     it concerns; without any it concerns all. *cohorts_of* gives the cohorts of each kind of
     attempt: a day is excluded from a cohort if the marker concerns some of its attempts.
     """
-    wanted = MarkerFilter(
+    marker_filter = MarkerFilter(
         from_us=first_us, to_us=first_us + days * DAY_US, kind=MarkerKind.MAINTENANCE
     )
-    for stored in markers(conn, [project_id], wanted, limit=_MOST_WINDOWS):
+    for stored in markers(conn, [project_id], marker_filter, limit=_MOST_WINDOWS):
         marker = stored.marker
         if marker.end is None or marker.end <= marker.at:
             continue

@@ -52,8 +52,8 @@ def comparable(cohort: Cohort, other: Cohort) -> bool:
 
 def within(cohorts: Iterable[Cohort], whole: Cohort) -> Flags:
     """Mark the *cohorts* that are part of another."""
-    wanted = set(whole)
-    return np.array([wanted <= set(cohort) for cohort in cohorts], dtype=np.bool_)
+    labels = set(whole)
+    return np.array([labels <= set(cohort) for cohort in cohorts], dtype=np.bool_)
 
 
 @dataclass(frozen=True)

@@ -193,13 +193,13 @@ class _Reading:
         hardware = ledger.facts.hardware or ""
         edges = [self._window.from_us, *self._economy.cuts(*self._window), self._window.to_us]
         for start, end in pairwise(edges):
-            wanted = [
+            totals = [
                 owned
                 for cohort, owned in time_in_window(ledger, (start, end), exclusions)
                 if self._is_wanted(cohort)
             ]
-            if wanted:
-                yield _Part(wanted, self._economy.price(hardware, start))
+            if totals:
+                yield _Part(totals, self._economy.price(hardware, start))
 
     def _failed(
         self, ledger: JobLedger, exclusions: Sequence[Exclusion]

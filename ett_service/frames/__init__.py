@@ -24,7 +24,7 @@ def connect(url_or_database: str, key: str | None = None, project: str | None = 
     With *project* it is that project's alone; without, that of what the key, or the role, may read.
 
     Raises:
-        FrameError: where neither can be told from *url_or_database*, or packages are missing.
+        FrameError: where neither follows from *url_or_database*, or packages are missing.
     """
     if url_or_database.startswith(("http://", "https://")):
         return HttpSource(url_or_database, key, project)

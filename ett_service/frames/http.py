@@ -57,7 +57,7 @@ class HttpSource(Deciding):
         return typed(rows, columns.SEGMENTS)
 
     def events(self, job: str) -> pd.DataFrame:
-        """Return what was told about *job*, in order: a column for every member that occurs."""
+        """Return the events of *job*, in order: a column for every member that occurs."""
         frame = pd.DataFrame(self.pages(f"{_path(job)}/events", "events", limit=_MOST_EVENTS))
         for name in ("at", "start", "received_at"):
             if name in frame:

@@ -85,17 +85,17 @@ def _refuse_unknown(step: str | None, group_by: Sequence[str]) -> None:
 
 
 def _matching(rows: pd.DataFrame, where: Sequence[str]) -> pd.DataFrame:
-    wanted: dict[str, set[str]] = {}
+    allowed: dict[str, set[str]] = {}
     for condition in where:
         name, colon, value = condition.partition(":")
         if not colon or name not in GROUPS:
             raise FrameError(
                 f"{condition!r} is not a condition", "A condition is NAME:VALUE, such as team:a."
             )
-        wanted.setdefault(name, set()).add(value)
-    if wanted.keys() - {"project"}:
+        allowed.setdefault(name, set()).add(value)
+    if allowed.keys() - {"project"}:
         rows = rows[~rows["other"].astype(bool)]
-    for name, values in wanted.items():
+    for name, values in allowed.items():
         rows = rows[rows[name].isin(values)]
     return rows
 

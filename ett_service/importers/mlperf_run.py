@@ -62,7 +62,7 @@ def timeline(log: Log) -> Timeline | None:
 def phase_spans(run: Timeline, done: dict[str, int]) -> Iterator[WireEvent]:
     """The stations that the log bounds on both sides, or that the end of the run cut short.
 
-    *done* is told with the loop.
+    *done* is reported with the loop.
     """
     loop_begin = run.loop[0] if run.loop else run.end
     if run.has_outer_start and (run.init is not None or run.loop is None):

@@ -1,4 +1,4 @@
-"""Deleting a job: everything that was told of it and everything that came of that."""
+"""Deletion of a job: its record and everything that was computed from it."""
 
 from dataclasses import dataclass
 

@@ -179,12 +179,12 @@ class ChangesQuery:
 
     def read(self, conn: Connection, scope: Scope, window: Window) -> list[KeptMarker]:
         """Read the markers in the window and within reach of it, the latest first."""
-        wanted = MarkerFilter(
+        marker_filter = MarkerFilter(
             from_us=window.from_us - self.reach_us,
             to_us=window.to_us + self.reach_us,
             kind=self.kind,
         )
-        return markers(conn, scope.project_ids, wanted, limit=_MOST_MARKERS)
+        return markers(conn, scope.project_ids, marker_filter, limit=_MOST_MARKERS)
 
     def chosen(self, among: Sequence[KeptMarker], window: Window) -> list[KeptMarker]:
         """Return the markers in the window, or the one of the given id."""

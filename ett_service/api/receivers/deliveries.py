@@ -109,8 +109,10 @@ def list_deliveries(
     if owner == OF_SETTINGS:
         require(key, "admin")  # it hears of every project
     after = None if query.cursor is None else pagination.read(query.cursor, pagination.BY_TIME)
-    wanted = DeliveryFilter(owner=owner, receiver=name, done=[_DONE[word] for word in query.state])
-    rows = deliveries.listing(conn, wanted, limit=query.limit + 1, after=after)
+    delivery_filter = DeliveryFilter(
+        owner=owner, receiver=name, done=[_DONE[word] for word in query.state]
+    )
+    rows = deliveries.listing(conn, delivery_filter, limit=query.limit + 1, after=after)
     shown, next_cursor = pagination.page(
         rows, query.limit, lambda delivery: (delivery.made_us, delivery.id)
     )

@@ -57,12 +57,12 @@ def _create_options(parser: ArgumentParser) -> None:
 
 
 def _create(args: Namespace) -> Mapping[str, Any]:
-    wanted = {"project": args.project, "name": args.name, "scopes": sorted(set(args.scope))}
+    body = {"project": args.project, "name": args.name, "scopes": sorted(set(args.scope))}
     if args.url:
-        key = ask(args, "/v1/keys", method="POST", body=wanted)["key"]
+        key = ask(args, "/v1/keys", method="POST", body=body)["key"]
     else:
-        key = _write(args, lambda conn: create_key(conn, **wanted, now_us=now_us()))
-    return {**wanted, "key": key}
+        key = _write(args, lambda conn: create_key(conn, **body, now_us=now_us()))
+    return {**body, "key": key}
 
 
 def _write_created(created: Any, _args: Namespace) -> None:

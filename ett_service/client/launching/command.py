@@ -165,9 +165,9 @@ def _tell(shipment: Shipment, *, as_json: bool, file: Any) -> None:
     if as_json:
         print(json.dumps(counts | state), file=file)
         return
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no events"
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no events"
     spare = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in state.items() if count)
-    print(f"{told} ({spare or 'no spools'})", file=file)
+    print(f"{summary} ({spare or 'no spools'})", file=file)
 
 
 def _progress() -> Callable[[Shipment], None]:

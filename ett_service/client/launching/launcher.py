@@ -1,4 +1,4 @@
-"""Running a trainer as a child: its exit is told from outside, whatever killed it."""
+"""Running a trainer as a child: its exit is reported from outside, whatever killed it."""
 
 import os
 import shutil
@@ -25,8 +25,8 @@ def child_environment(
     env: Mapping[str, str], job: str | None = None, url: str | None = None
 ) -> dict[str, str]:
     """Return the environment of the child: one launch for all its processes, one spool."""
-    told = {"ETT_JOB": job, "ETT_URL": url}
-    child = {**env, **{name: value for name, value in told.items() if value}}
+    settings = {"ETT_JOB": job, "ETT_URL": url}
+    child = {**env, **{name: value for name, value in settings.items() if value}}
     child["ETT_SPOOL"] = str(default_root(env))
     if not (env.get("ETT_LAUNCH") or env.get("SLURM_JOB_ID")):
         child["ETT_LAUNCH"] = new_producer()
@@ -61,10 +61,10 @@ def watched(command: Sequence[str]) -> list[str]:
 
     Only where torchrun belongs to this very Python; every other command stays as it is.
     """
-    found = shutil.which(command[0])
-    if not is_torchrun(command) or found is None:
+    program = shutil.which(command[0])
+    if not is_torchrun(command) or program is None:
         return list(command)
-    if Path(found).absolute().parent != Path(sys.executable).parent:
+    if Path(program).absolute().parent != Path(sys.executable).parent:
         return list(command)
     rest = command[1:] if Path(command[0]).name == "torchrun" else command[3:]
     return [sys.executable, "-m", AGENT, *rest]

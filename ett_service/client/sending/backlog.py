@@ -50,16 +50,16 @@ class Backlog:
 
     def __post_init__(self) -> None:
         with suppress(OSError, ValueError, TypeError):
-            kept = json.loads((self.directory / ACKED).read_text(encoding="ascii"))
-            self.position = Position(int(kept["segment"]), int(kept["offset"]))
+            acknowledged = json.loads((self.directory / ACKED).read_text(encoding="ascii"))
+            self.position = Position(int(acknowledged["segment"]), int(acknowledged["offset"]))
 
     @property
     def owner(self) -> dict[str, Any]:
         """What the process said of itself when it made the spool; empty if that is garbled."""
         with suppress(OSError, ValueError):
-            said = json.loads((self.directory / OWNER).read_text(encoding="utf-8"))
-            if isinstance(said, dict):
-                return said
+            owner = json.loads((self.directory / OWNER).read_text(encoding="utf-8"))
+            if isinstance(owner, dict):
+                return owner
         return {}
 
     def next_piece(self, count: int, size: int) -> Piece | None:
@@ -109,8 +109,8 @@ class Backlog:
         try:
             for line, reason in refused:
                 if os.fstat(fd).st_size < _REFUSED_LIMIT:
-                    kept = f'{{"reason":{json.dumps(reason)},"event":'.encode() + line + b"}\n"
-                    os.write(fd, kept)
+                    rejected = f'{{"reason":{json.dumps(reason)},"event":'.encode() + line + b"}\n"
+                    os.write(fd, rejected)
         finally:
             os.close(fd)
 
@@ -136,8 +136,8 @@ class Backlog:
 def spools(root: Path) -> list[Path]:
     """Every spool directory under *root*, at any depth, *root* itself included."""
     # Path.rglob raises where another process removes a directory meanwhile.
-    found = (Path(folder) for folder, _, files in os.walk(root) if OWNER in files)
-    return sorted(path for path in found if not path.name.startswith("."))
+    folders = (Path(folder) for folder, _, files in os.walk(root) if OWNER in files)
+    return sorted(path for path in folders if not path.name.startswith("."))
 
 
 @contextmanager

@@ -119,12 +119,12 @@ def judge(answer: transport.Response, lines: Sequence[bytes], batch_id: str) -> 
     Only the service itself can settle or refuse one: an answer that does not echo the batch or
     is no problem document comes from something in between, and nothing is thrown away for it.
     """
-    said = _members(answer)
+    members = _members(answer)
     reason = f"the server answered {answer.status}"
-    if title := said.get("title"):
+    if title := members.get("title"):
         reason = f"{reason}: {title}"
-    if answer.status in (200, 422) and said.get("batch_id") == batch_id:
-        return _settled(said, lines)
+    if answer.status in (200, 422) and members.get("batch_id") == batch_id:
+        return _settled(members, lines)
     if answer.status in (400, 413, 415, 422) and "problem" in answer.content_type:
         return Verdict(Fate.REFUSED, reason=reason)
     if answer.status == 413:  # noqa: PLR2004 -- a proxy's own limit
@@ -139,10 +139,10 @@ def _fate(status: int) -> Fate:
     return Fate.ASTRAY if redirected or status in (404, 405) else Fate.LATER
 
 
-def _settled(said: Mapping[str, object], lines: Sequence[bytes]) -> Verdict:
-    counts = [said.get(name) for name in ("accepted", "duplicate", "rejected")]
+def _settled(members: Mapping[str, object], lines: Sequence[bytes]) -> Verdict:
+    counts = [members.get(name) for name in ("accepted", "duplicate", "rejected")]
     accepted, duplicate, rejected = (n if isinstance(n, int) else -1 for n in counts)
-    errors = said.get("errors")
+    errors = members.get("errors")
     if accepted + duplicate + rejected != len(lines) or not isinstance(errors, list):
         return Verdict(Fate.LATER, reason="the server's counts do not add up")
     refused = tuple(
@@ -157,10 +157,10 @@ def _members(answer: transport.Response) -> dict[str, object]:
     if not answer.content_type.endswith("json"):
         return {}
     try:
-        said = json.loads(answer.body)
+        members = json.loads(answer.body)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return members if isinstance(members, dict) else {}
 
 
 def _retry_after(answer: transport.Response) -> float | None:

@@ -36,7 +36,7 @@ def install(recorder: Recorder | None = None) -> dict[str, str]:
             when_imported(module, _setting(name, hook))
     if recorder is not None:
         recorder.loop.watched = _states["compile"] in ("ok", "waiting")
-        recorder.told = {"hooks": dict(_states)}
+        recorder.attempt_attributes = {"hooks": dict(_states)}
     return dict(_states)
 
 
@@ -58,8 +58,8 @@ def _setting(name: str, hook: Callable[..., None]) -> Callable[..., None]:
 def _tell_states(recorder: Recorder) -> None:
     """Let the next sign of life say which hooks have been found since."""
     states = {"hooks": dict(_states)}
-    if states != recorder.told:
-        recorder.told = recorder.news = states
+    if states != recorder.attempt_attributes:
+        recorder.attempt_attributes = recorder.news = states
 
 
 chores = (compiles.report_stages, _tell_states)

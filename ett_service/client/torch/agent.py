@@ -47,7 +47,8 @@ def _tell(agent: Any, group: Any, seen: Any) -> None:
 def first_failure(failures: Mapping[int, Any]) -> tuple[int, Any]:
     """Choose the root cause: the earliest, before any that was only told to stop."""
     return min(
-        failures.items(), key=lambda one: (one[1].exitcode == _SIGTERM, one[1].timestamp, one[0])
+        failures.items(),
+        key=lambda item: (item[1].exitcode == _SIGTERM, item[1].timestamp, item[0]),
     )
 
 

@@ -83,7 +83,7 @@ def report_stages(recorder: Recorder) -> None:
 def _report(recorder: Recorder, record: dict[str, Any], wall_to_mono: int) -> None:
     start = (record.get("start_time_us") or 0) + wall_to_mono
     end = start + (record.get("duration_us") or 0)
-    window = max(_windows, key=lambda one: min(one[1], end) - max(one[0], start))
+    window = max(_windows, key=lambda window: min(window[1], end) - max(window[0], start))
     start = max(start, window[0])
     if start > min(end, window[1]):
         return  # measured before this process was watched

@@ -188,8 +188,8 @@ def markers_near(
     suspects: Sequence[Suspect],
 ) -> tuple[NearMarker, ...]:
     """Rank the project's markers within three days of an onset."""
-    wanted = MarkerFilter(from_us=onset_us - REACH_US, to_us=onset_us + REACH_US)
-    stored = markers(conn, [project_id], wanted, limit=_MOST_READ)
+    marker_filter = MarkerFilter(from_us=onset_us - REACH_US, to_us=onset_us + REACH_US)
+    stored = markers(conn, [project_id], marker_filter, limit=_MOST_READ)
     return ranked_markers([each.marker for each in stored], onset_us, cohort, suspects)
 
 

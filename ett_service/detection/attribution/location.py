@@ -94,7 +94,7 @@ class Exposed:
 
 def failures(observed: Observed, subject: Subject, windows: Windows, cohort: Cohort) -> Exposed:
     """Count the failures of a cohort's attempts over the hours of each window."""
-    wanted = within(observed.cohorts, cohort)[observed.attempts.cohort]
+    in_cohort = within(observed.cohorts, cohort)[observed.attempts.cohort]
     failed = observed.failures.get(subject)
     sides = []
     for span in (windows.before, windows.after):
@@ -102,7 +102,7 @@ def failures(observed: Observed, subject: Subject, windows: Windows, cohort: Coh
         events = np.zeros(len(hours))
         if failed is not None:
             np.add.at(events, failed.between(*span).attempt, 1.0)
-        rows = np.flatnonzero(wanted & (hours > 0))
+        rows = np.flatnonzero(in_cohort & (hours > 0))
         sides.append((events[rows], hours[rows], rows))
     events, hours, attempt = (np.concatenate(column) for column in zip(*sides, strict=True))
     after = np.repeat([False, True], [len(side[2]) for side in sides])

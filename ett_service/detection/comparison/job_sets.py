@@ -38,7 +38,7 @@ class JobSet:
         return (
             (self.from_us is None or started_us >= self.from_us)
             and (self.to_us is None or started_us < self.to_us)
-            and all(values.get(name, "") in wanted for name, wanted in self.where.items())
+            and all(values.get(name, "") in allowed for name, allowed in self.where.items())
             and (not self.jobs or any(fnmatchcase(job, pattern) for pattern in self.jobs))
         )
 

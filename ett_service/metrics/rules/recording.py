@@ -129,14 +129,14 @@ def _categories(phase: str, deducted: str) -> str:
         gross, moved = f'{phase}{{phase="{of}"}}', f'{deducted}{{phase="{of}"}}'
         return f"sum without (phase) ({gross}) - sum without (phase, category) ({moved})"
 
-    kept = f'{phase}{{phase!~"pt2_compile|stalled|train_loop"}}'
+    selector = f'{phase}{{phase!~"pt2_compile|stalled|train_loop"}}'
     stalled = (
         f'sum without (phase) ({phase}{{phase="stalled"}})'
         f' + sum without (phase, category) ({deducted}{{category="stalled"}})'
     )
     return "\nor\n".join(
         (
-            f'sum without (phase) (label_replace({kept}, "category", "$1", "phase", "(.+)"))',
+            f'sum without (phase) (label_replace({selector}, "category", "$1", "phase", "(.+)"))',
             f'sum without (phase) ({deducted}{{category=~"recompile|repeated_training"}})',
             named("effective_training", rest("train_loop")),
             named("pt2_compile", rest("pt2_compile")),

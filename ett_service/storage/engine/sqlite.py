@@ -85,7 +85,7 @@ class SqliteReaders:
 
 
 class _Task(Generic[T]):
-    """A work on its way: what it gave is told only after the commit."""
+    """A submitted work: its result is given out only after the commit."""
 
     __slots__ = ("_error", "_value", "_work", "future")
 
@@ -189,7 +189,7 @@ class SqliteStore(SqliteReaders):
     def _lead_for_others(self) -> None:
         while self._submitted.get():
             with self._leading, suppress(SystemExit, KeyboardInterrupt):
-                self._commit_next()  # whose works they were is told
+                self._commit_next()  # who submitted them gets the error
             self._wake_for_the_rest()
 
     def _wake_for_the_rest(self) -> None:

@@ -1,8 +1,8 @@
 """The outbox: messages to receivers, until they are delivered.
 
-A delivery is put in the transaction of what it reports, and claimed, sent and recorded by
-``deliveries``. A newer one supersedes those that did not arrive yet: receivers are told how things
-stand, not how they stood.
+A delivery is added in the transaction of the change that it reports, then claimed, sent and
+recorded. A newer one supersedes those that did not arrive yet: receivers get the present state, not
+earlier ones.
 """
 
 import json

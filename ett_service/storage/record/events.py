@@ -209,7 +209,7 @@ _CORRECTED = (
 
 
 class JobRecord(NamedTuple):
-    """A job as it was told."""
+    """The record of a job."""
 
     key: JobKey
     events: Sequence[Event]  #: in no order

@@ -1,7 +1,7 @@
 """Projects and the keys that speak for them.
 
-A key is ``ett_``, 30 random base62 characters and a checksum of 6, so that a mistyped one is told
-without a look-up, and a leaked one can be searched for. Only its SHA-256 is kept.
+A key is ``ett_``, 30 random base62 characters and a checksum of 6, so that a mistyped one is
+recognised without a look-up, and a leaked one can be searched for. Only its SHA-256 is stored.
 """
 
 import hashlib

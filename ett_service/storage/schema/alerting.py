@@ -1,4 +1,4 @@
-"""Regressions, what people say of them, and what is told to whom."""
+"""Regressions, their triage and mutes, receivers and deliveries."""
 
 from sqlalchemy import Column, ForeignKey, ForeignKeyConstraint, Index, Integer, Text
 
@@ -21,7 +21,7 @@ def _of_a_project() -> Column[int]:
 
 #: One finding from pending to resolved, by the fingerprint of its series; within 72 h it is
 #: reopened, later it is a new row. ``version`` grows each time it fires and each time it is
-#: resolved, and ``told`` is the one that receivers were told of last. ``finding`` and
+#: resolved, and ``told`` is the one that receivers were last notified of. ``finding`` and
 #: ``attribution`` are those of ``core.regression`` as JSON, ``cohort`` is a JSON object of
 #: dimensions; ``baseline_from_us`` and ``baseline_to_us`` are frozen while it is open.
 regression = table(
@@ -76,7 +76,7 @@ regression_change = table(
     ),
 )
 
-#: Who need not be told of what, and until when. ``cohort`` is a JSON object of dimensions.
+#: Which regressions notify nobody, and until when. ``cohort`` is a JSON object of dimensions.
 mute = table(
     "mute",
     _of_a_project(),
@@ -116,7 +116,7 @@ detection_run = table(
     Column("body", Text, nullable=False),
 )
 
-#: Whom a project's people asked to have told of what concerns ``cohort``, a JSON object of
+#: Receivers that a project has added, of regressions in ``cohort``, a JSON object of
 #: dimensions. ``url`` and both secrets are encrypted; ``old_secret`` signs, too, until
 #: ``old_until_us``.
 receiver = table(

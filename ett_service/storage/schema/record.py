@@ -1,4 +1,4 @@
-"""What was told: projects, keys, jobs, events, and what people said of them."""
+"""The record: projects, keys, jobs, events, markers and corrections."""
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, Text
 
