@@ -1,7 +1,7 @@
-"""From a job's events, clocks, corrections and exclusions to all that is said of it: the one way.
+"""Folding a job: the one way from its events, clocks, corrections and exclusions to its numbers.
 
-The worker folds a kept fold forward; a recomputation, a verification and the export of the past
-fold every event anew.
+The worker continues a fold that it has kept; a recomputation, a verification and the export of the
+past fold every event anew.
 """
 
 from collections import OrderedDict

@@ -1,7 +1,11 @@
-"""Bodies of requests: read up to a limit of bytes and of time, and refused by code and pointer.
+"""Bodies of requests and of answers.
 
-What people say of the record (markers, verdicts, exclusions, mutes, triage) is read by the types
-of the wire, as events are. Keys, receivers and scenarios are read by pydantic models.
+Requests are read up to a limit of bytes and of time, and refused by code and pointer. What people
+say of the record (markers, verdicts, exclusions, mutes, triage) is read by the types of the wire,
+as events are. Keys, receivers and scenarios are read by pydantic models.
+
+Every list is answered as JSON, CSV and Parquet: a route hands its answer and the rows in it to
+:func:`listed`, and the rows' model says what the columns are.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What torchrun leaves behind of the cycle before: the error files of its workers."""
+"""How an attempt begins: what torchrun left of the cycle before, the job's facts, and the start."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A job that somebody submits, and what its steps consume."""
+"""A submitted job, and the progress and checkpoints of its training."""
 
 from dataclasses import dataclass
 

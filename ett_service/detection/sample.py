@@ -1,4 +1,4 @@
-"""Completed values of attempts: durations and failures, each with when it became known."""
+"""The sample: observed values of attempts, each with when it became known, as of any day."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Rows of the rollup views, summed by step and group as the server does it."""
+"""DataFrames over SQL, from the public views; sums by step and group equal those of the server."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Counters and histograms of the fleet, as text."""
+"""The page of ``/metrics``: counters, histograms and gauges of the fleet, as text."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress

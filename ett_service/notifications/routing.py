@@ -1,4 +1,4 @@
-"""Routing: the directory of receivers, and which of them a notice concerns."""
+"""Routing: the directory of receivers, whom a notice concerns, and when it is tried again."""
 
 import logging
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Connections to checked addresses, each with a deadline for all of its waiting."""
+"""The sender: one request a delivery, over a connection to a checked address, within a deadline."""
 
 import socket
 import ssl

@@ -1,7 +1,7 @@
-"""What has to be written so that folded jobs are stored, of one job or of many of a project.
+"""The writer of folded jobs, of one job or of many of a project.
 
-Jobs are first compared, each with what is stored of it; then the differences of all are written
-in a few statements.
+Each job is first compared with what is stored of it; then the differences of all are written in a
+few statements.
 """
 
 from bisect import bisect_left

@@ -1,4 +1,7 @@
-"""Notification: puts into the outbox which changes of regressions receivers do not know yet."""
+"""Notification: pending notices go into the outbox, and deliveries are sent from it.
+
+Up to 16 requests are under way at once, and one at a time to each receiver.
+"""
 
 import logging
 import threading

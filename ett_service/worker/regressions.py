@@ -1,4 +1,4 @@
-"""The lease that lets one of all workers on a database act."""
+"""The daily search for regressions, in the one worker that holds the lease."""
 
 import logging
 import os

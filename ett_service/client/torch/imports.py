@@ -1,4 +1,4 @@
-"""Doing something to a module as soon as it is imported, without importing it."""
+"""Hooks that act on a module as soon as it is imported, without importing it."""
 
 import functools
 import sys

@@ -1,9 +1,11 @@
-"""Distributions as counts per logarithmic bucket: they add up, and can be taken out again.
+"""Totals and distributions: sums over jobs and time, and what they say once divided.
 
-The ladder of bucket bounds is made of integers, so every machine puts a duration into the same
-bucket. Neighbouring bounds are at most 4 % apart, hence the estimate in the middle of a bucket is
-at most 2 % from any duration in it. After DDSketch (Masson, Rim and Lee, VLDB 2019), with bounds
-that also hit those of the histograms on ``/metrics``.
+Nothing is averaged: totals are added, then divided, once, here. Distributions are counts per
+logarithmic bucket, which add up as well and can be taken out again. The ladder of bucket bounds is
+made of integers, so every machine puts a duration into the same bucket. Neighbouring bounds are at
+most 4 % apart, hence the estimate in the middle of a bucket is at most 2 % from any duration in it.
+After DDSketch (Masson, Rim and Lee, VLDB 2019), with bounds that also hit those of the histograms
+on ``/metrics``.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The objective: how much ineffective time is allowed, and how fast that may be used up.
+"""A rule for Prometheus, and the objective: how much ineffective time is allowed, how fast.
 
 The objective of a web server leaves an error budget of a thousandth, and its alerts use burn rates
 of 14 and 6. A budget of a tenth burns at most ten times too fast, and at about 1 in normal

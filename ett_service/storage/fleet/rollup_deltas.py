@@ -1,4 +1,4 @@
-"""Cohorts in rows, and which keep rollups of their own on a day."""
+"""Rollup deltas: what is added to the sums by hour and by day, and for which cohorts."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import add, sub

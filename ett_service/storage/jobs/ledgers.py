@@ -1,4 +1,8 @@
-"""The rows of a job's ledger, and what tells one row of a table from another."""
+"""Job ledgers in rows, and read back from them, equal to what was folded.
+
+The column ``answer`` holds a dataclass of ``core.ledger.results`` as JSON; the columns beside it
+repeat what SQL selects, sorts and sums by.
+"""
 
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence

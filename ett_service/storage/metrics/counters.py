@@ -1,6 +1,7 @@
-"""Samples of the counters of /metrics, one row a job, written with its ledger.
+"""The counters of ``/metrics`` and their samples, a row a job, written with its ledger.
 
-No other job's writes touch the row; the publisher adds it to the counters.
+No other job's writes touch that row; the publisher adds its difference to the counters, which never
+fall.
 """
 
 from collections import defaultdict

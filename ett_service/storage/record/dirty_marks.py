@@ -1,4 +1,4 @@
-"""Jobs as the store names them, the marks of those that have to be folded, and their locks."""
+"""Keys of jobs, the marks of those that have to be folded, and their locks."""
 
 import secrets
 from collections.abc import Sequence
