@@ -74,7 +74,7 @@ def _check(conn: Connection, batch: JobBatch, limits: Limits) -> Iterator[Verdic
                 *_cell_differences(cells.get(key.job, {}), folded),
                 *_differences(_counted(samples.get(key.job)), _counted(folded.counter_sample())),
             ]
-            yield Verdict(key, False, tuple(Difference(key, *one) for one in differences))
+            yield Verdict(key, False, tuple(Difference(key, *values) for values in differences))
 
 
 def _ledger_differences(

@@ -157,8 +157,8 @@ def project_id(conn: Connection, name: str) -> int | None:
 
 def project_name(conn: Connection, project_id: int) -> str:
     """Return the name of a project that is there."""
-    found: str = conn.execute(select(project.c.name).where(project.c.id == project_id)).scalar_one()
-    return found
+    name: str = conn.execute(select(project.c.name).where(project.c.id == project_id)).scalar_one()
+    return name
 
 
 def projects(conn: Connection) -> dict[str, int]:
