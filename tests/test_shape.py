@@ -36,6 +36,7 @@ TESTED_IN = {
     "cli/regressions/explain.py": "cli/regressions/test_regressions.py",
     "cli/regressions/triage.py": "cli/regressions/test_regressions.py",
     "cli/demo/server.py": "cli/demo/test_demo.py",
+    "cli/operations/server_checks.py": "cli/operations/test_doctor.py",
     "cli/local.py": "cli/operations/test_config.py",
     "cli/remote.py": "cli/test_failures.py",
     "client/sending/backlog.py": "client/sending/test_spool.py",

@@ -1,7 +1,7 @@
-"""Folding a job: the one way from its events, clocks, corrections and exclusions to its numbers.
+"""Fold jobs, and store what follows: the one way from events and corrections to the ledger.
 
-The worker continues a fold that it has kept; a recomputation, a verification and the export of the
-past fold every event anew.
+The worker continues a fold that it has kept; a recomputation, a verification and the backfill of metrics
+fold every event anew.
 """
 
 from collections import OrderedDict
@@ -50,7 +50,7 @@ class NotForward(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FoldedJob:
-    """What a job's events and corrections say."""
+    """A job's fold and ledger, corrections included."""
 
     key: JobKey
     fold: JobFold
@@ -72,7 +72,7 @@ class FoldedJob:
         return contribution(self.ledger, self.exclusions, since)
 
     def counter_sample(self) -> CounterSample:
-        """Return what the job says of the counters of /metrics."""
+        """Return what the job adds to the counters of /metrics."""
         return counter_sample(self.key, self.ledger, self.exclusions)
 
 
@@ -181,7 +181,7 @@ def refresh(
     So a mark is only gone once what it stands for was there to be read. Returns None, and has
     changed nothing, if another worker holds the job or has just done the same, or if it is gone.
 
-    What the *kept_fold* fold cannot take in is folded with all events of the job, inside the
+    What *kept_fold* cannot take in is folded with all events of the job, inside the
     transaction; for a long job ``NotForward`` is raised instead.
     """
     born_us = dirty_marks.lock(conn, key)
@@ -210,7 +210,7 @@ def refresh(
 def roll_up(
     conn: Connection, changes: JobChanges, folded: FoldedJob, previous: KeptFold | None = None
 ) -> None:
-    """Gather what the job adds to the fleet, and what it says of the counters.
+    """Gather what the job adds to the fleet and to the counters.
 
     Where *previous* is what was stored before, only from the first hour on that differs.
     """

@@ -82,7 +82,7 @@ def shares(
         us, count = wait.end_at - wait.start_at, counts[wait.number]
         sums.us[Category.RESTART_WAIT, wait.period, None, count] += us
         sums.held_weighted_us[wait.period] += us * count if wait.held else 0
-    return sums.rows(known=None not in gpus)
+    return sums.rows(weighted=None not in gpus)
 
 
 class _Sums:
@@ -92,7 +92,7 @@ class _Sums:
         self.us: dict[tuple[Category, Period, Phase | None, int], int] = defaultdict(int)
         self.held_weighted_us: dict[Period, int] = defaultdict(int)  #: of waits between attempts
 
-    def rows(self, *, known: bool) -> tuple[Share, ...]:
+    def rows(self, *, weighted: bool) -> tuple[Share, ...]:
         rows: dict[ShareKey, list[int]] = {}
         for (category, period, phase, gpus), us in self.us.items():
             row = rows.setdefault((category, period, phase), [0, 0, 0])
@@ -103,7 +103,7 @@ class _Sums:
             rows[Category.RESTART_WAIT, period, None][2] += weighted_us
         return tuple(
             Share(*key, us, min(weighted_us, LARGEST_STORED), min(gpu_us, LARGEST_STORED))
-            if known
+            if weighted
             else Share(*key, us, None, None)
             for key, (us, weighted_us, gpu_us) in sorted(rows.items(), key=_share_order)
             if us

@@ -155,7 +155,7 @@ MOST_GAPS = 20_000
 
 def cohort_gaps(
     conn: Connection,
-    parameters: CohortFilter,
+    cohort_filter: CohortFilter,
     window: Span,
     group_by: Sequence[str] = (),
     most: int = MOST_GAPS,
@@ -164,7 +164,7 @@ def cohort_gaps(
 
     A checkpoint belongs to the cohorts to which its job adds in its hour.
     """
-    gaps = _gaps(parameters, window)
+    gaps = _gaps(cohort_filter, window)
     labels = [label(name).label(f"key_{place}") for place, name in enumerate(group_by)]
     in_its_hour = and_(
         contribution.c.project_id == gaps.c.project_id,
@@ -173,7 +173,7 @@ def cohort_gaps(
     )
     # Distinct, since a job may add to several cohorts of a group in an hour.
     statement = (
-        contributed([*gaps.c, *labels], parameters)
+        contributed([*gaps.c, *labels], cohort_filter)
         .distinct()
         .join(gaps, in_its_hour)
         .where(gaps.c.gap_us > 0)

@@ -24,8 +24,8 @@ def ids(conn: Connection, project_id: int, cohorts: Iterable[Cohort]) -> dict[Co
     That is done in order, so that two writers never wait for each other in a circle.
     """
     return {
-        each: _id(conn, {"project_id": project_id, **each._asdict(), "other": False})
-        for each in sorted(cohorts)
+        dimensions: _id(conn, {"project_id": project_id, **dimensions._asdict(), "other": False})
+        for dimensions in sorted(cohorts)
     }
 
 

@@ -211,14 +211,14 @@ def start_of(at_us: ColumnElement[int], step_us: int) -> ColumnElement[int]:
 
 
 def contributed(
-    columns: Iterable[ColumnElement[Any]], in_cohorts: CohortFilter, window: Span | None = None
+    columns: Iterable[ColumnElement[Any]], cohort_filter: CohortFilter, window: Span | None = None
 ) -> Select[Any]:
     """Select of the contributions of wanted cohorts, in a *window* of full hours."""
     statement = (
         select(*columns)
         .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
         .join(project, project.c.id == cohort.c.project_id)
-        .where(*conditions(in_cohorts))
+        .where(*conditions(cohort_filter))
     )
     return statement if window is None else statement.where(within(window))
 

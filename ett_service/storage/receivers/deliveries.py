@@ -323,18 +323,14 @@ _COLUMNS = [column for column in delivery.c if column.name not in {"body", "clai
 
 
 def listing(
-    conn: Connection,
-    delivery_filter: DeliveryFilter,
-    *,
-    limit: int,
-    after: tuple[int, str] | None = None,
+    conn: Connection, query: DeliveryFilter, *, limit: int, after: tuple[int, str] | None = None
 ) -> list[Delivery]:
     """Read up to *limit* deliveries, the latest first.
 
     *after* is the instant and the id of the last delivery of the previous page.
     """
     keys = (delivery.c.made_us, delivery.c.id)
-    statement = select(*_COLUMNS).where(*_conditions(delivery_filter))
+    statement = select(*_COLUMNS).where(*_conditions(query))
     if after is not None:
         statement = statement.where(tuple_(*keys) < tuple_(*after))
     ordered = statement.order_by(*(key.desc() for key in keys)).limit(limit)
@@ -350,7 +346,7 @@ def counts(conn: Connection) -> Mapping[tuple[int, str], Mapping[DeliveryState, 
     return by_receiver
 
 
-def replay(conn: Connection, delivery_filter: DeliveryFilter, now_us: int) -> int:
+def replay(conn: Connection, query: DeliveryFilter, now_us: int) -> int:
     """Send dead deliveries again, under their ids; return how many.
 
     Those with a newer delivery of their fingerprint are superseded instead.
@@ -368,7 +364,7 @@ def replay(conn: Connection, delivery_filter: DeliveryFilter, now_us: int) -> in
             ),
         )
     )
-    dead = (delivery.c.done == DeliveryState.DEAD.value, *_conditions(delivery_filter))
+    dead = (delivery.c.done == DeliveryState.DEAD.value, *_conditions(query))
     conn.execute(
         update(delivery)
         .where(*dead, superseded)
@@ -384,17 +380,17 @@ def enable(conn: Connection, owner: int, name: str) -> bool:
     return int(conn.execute(_health(owner, name).values(fresh)).rowcount) > 0
 
 
-def _conditions(delivery_filter: DeliveryFilter) -> Iterable[Any]:
-    if delivery_filter.project_id is not None:
-        yield delivery.c.project_id == delivery_filter.project_id
-    if delivery_filter.owner is not None:
-        yield delivery.c.owner == delivery_filter.owner
-    if delivery_filter.receiver:
-        yield delivery.c.receiver == delivery_filter.receiver
-    if delivery_filter.done:
-        yield delivery.c.done.in_([state.value for state in delivery_filter.done])
-    if delivery_filter.ids:
-        yield delivery.c.id.in_(delivery_filter.ids)
+def _conditions(query: DeliveryFilter) -> Iterable[Any]:
+    if query.project_id is not None:
+        yield delivery.c.project_id == query.project_id
+    if query.owner is not None:
+        yield delivery.c.owner == query.owner
+    if query.receiver:
+        yield delivery.c.receiver == query.receiver
+    if query.done:
+        yield delivery.c.done.in_([state.value for state in query.done])
+    if query.ids:
+        yield delivery.c.id.in_(query.ids)
 
 
 def _delivery(row: RowMapping) -> Delivery:

@@ -17,10 +17,8 @@ def mark_dead(store: Store) -> None:
     store.write(lambda conn: conn.execute(dead))
 
 
-def replayed(store: Store, delivery_filter: DeliveryFilter) -> int:
-    return store.write(
-        partial(deliveries.replay, delivery_filter=delivery_filter, now_us=NOON + 99)
-    )
+def replayed(store: Store, query: DeliveryFilter) -> int:
+    return store.write(partial(deliveries.replay, query=query, now_us=NOON + 99))
 
 
 def test_a_page_of_deliveries_goes_on_where_the_one_before_ended(
