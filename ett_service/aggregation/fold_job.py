@@ -1,7 +1,7 @@
 """Fold jobs, and store what follows: the one way from events and corrections to the ledger.
 
-The worker continues a fold that it has kept; a recomputation, a verification and the backfill of metrics
-fold every event anew.
+The worker continues a fold that it has kept; a recomputation, a verification and the backfill of
+metrics fold every event anew.
 """
 
 from collections import OrderedDict

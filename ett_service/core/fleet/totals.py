@@ -239,7 +239,7 @@ weighted time and leave out jobs whose accelerators are unknown. ``cells`` count
 """
 
 JOB_ETT = "job_ett"
-"""The tally of jobs by their own ETT%, in places of ``distribution.ratio_place``."""
+"""The tally of jobs by their own ETT%, in places of :func:`ratio_place`."""
 
 PHASE = "phase:"
 """What the tallies of phases begin with, of attempts that have left them: ``phase:shutdown``."""
