@@ -13,7 +13,7 @@ from tests.builders.clock import instant
 from tests.builders.servers.prometheus import Prometheus, Sample
 from tests.builders.servers.waiting import wait_for
 from tests.live.compressed import Clock
-from tests.live.conftest import Live
+from tests.live.conftest import FLEET_ENDS_US, Live
 from tests.live.serving import ask, send, settled
 
 pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
@@ -41,11 +41,16 @@ FROM ett_v_rollup_hourly WHERE cluster = ? AND NOT excluded GROUP BY model
 """
 
 
+RECENT_US = FLEET_ENDS_US - 3 * DAY_US
+"""Whatever began since then lies in the window of 7 days, however long the fleet has lived."""
+
+
 @pytest.fixture(scope="module")
 def quiet(live: Live, fleet: Fleet) -> Mapping[str, float]:
     """Send jobs that have ended, and return the ETT% of each model as the API has it."""
-    ended = [story for story in fleet.stories if story.ended_at is not None][:JOBS]
-    events = [event for story in ended for event in story.events]
+    ended = [story for story in fleet.stories if story.ended_at is not None]
+    recent = [story for story in ended if instant(story.events[0]["at"]) > RECENT_US][:JOBS]
+    events = [event for story in recent for event in story.events]
     send(live.server, list(_moved(events)))
     settled(live.server)
     live.prometheus.has_scraped()
