@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
-from functools import cache, partial
+from functools import cache, reduce
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Self
 
@@ -167,25 +167,17 @@ class _Member:
         alias = field.validation_alias or name
         compute = next((each.compute for each in field.metadata if isinstance(each, Of)), None)
         if isinstance(alias, AliasPath):
-            if any(isinstance(step, int) for step in alias.path):
-                compute = partial(_walk, steps=alias.path)
             return cls(name, (".".join(map(str, alias.path)),), compute)
         if isinstance(alias, AliasChoices):
             return cls(name, tuple(map(str, alias.choices)), compute)
         return cls(name, (alias,), compute)
 
 
-def _walk(source: Any, steps: Iterable[int | str]) -> Any:
-    for step in steps:
-        source = source[step] if isinstance(step, int) else getattr(source, step)
-    return source
-
-
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """How to read an answer from objects of certain types, decided once for all of them."""
 
-    given: Sequence[tuple[str, Sequence[str]]]  #: members and their paths from what is given
+    given: Sequence[tuple[str, str, Sequence[str]]]  #: members, what they are given as, and steps
     attributes: Sequence[tuple[int, Sequence[str], Callable[[object], tuple[object, ...]]]]
     computed: Sequence[tuple[str, Callable[[Any], object]]]
     is_whole: bool  #: whether every member was found
@@ -194,8 +186,8 @@ class _Reading:
         values: dict[str, object] = {}
         for place, names, read in self.attributes:
             values.update(zip(names, read(sources[place]), strict=True))
-        for name, (head, *steps) in self.given:
-            values[name] = _walk(given[head], steps)
+        for name, head, steps in self.given:
+            values[name] = reduce(getattr, steps, given[head])
         if self.computed:
             source = sources[0] if len(sources) == 1 and not given else Sources(sources, given)
             for name, compute in self.computed:
@@ -213,9 +205,9 @@ def _reading(
             computed.append((member.name, member.compute))
             continue
         for attribute in member.attributes:
-            path = attribute.split(".")
-            if path[0] in given:
-                named.append((member.name, path))
+            head, *steps = attribute.split(".")
+            if head in given:
+                named.append((member.name, head, steps))
                 break
             place = _place(sources, attribute)
             if place is not None:

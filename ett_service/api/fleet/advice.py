@@ -103,8 +103,8 @@ class BestAnswer(ComputedAnswer):
 class BandAnswer(ComputedAnswer):
     """Intervals in seconds that waste at most `within` more than the best one."""
 
-    low: float = Field(validation_alias=AliasPath("flat_band", 0))
-    high: float = Field(validation_alias=AliasPath("flat_band", 1))
+    low: Annotated[float, Of(lambda advice: advice.flat_band[0])]
+    high: Annotated[float, Of(lambda advice: advice.flat_band[1])]
     within: Annotated[float, Of(lambda _: FLAT)]
 
 
