@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,13 @@ def postgres_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def _migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("migrated") / "ett.db"
+    migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
 def _migrated_postgresql(postgres_url: str) -> Iterator[str]:
     with new_postgresql(postgres_url) as url:
         migrate(url)
@@ -72,10 +80,19 @@ def _migrated_postgresql(postgres_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def _migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("migrated") / "ett.db"
-    migrate(f"sqlite:///{path}")
-    return path
+def _sqlite_store(
+    _migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
+    path = tmp_path_factory.mktemp("shared") / "ett.db"
+    shutil.copyfile(_migrated_sqlite, path)
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def _postgresql_store(_migrated_postgresql: str) -> Iterator[Store]:
+    with closing(open_store(_migrated_postgresql)) as store:
+        yield store
 
 
 @pytest.fixture(params=DIALECTS)
@@ -87,15 +104,13 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def database_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the address of an empty database with the current schema."""
+    """Return the address of an empty database with the current schema, which is not open."""
     if dialect == "sqlite":
         path = tmp_path / "ett.db"
         shutil.copyfile(request.getfixturevalue("_migrated_sqlite"), path)
         return f"sqlite:///{path}"
+    clear(request.getfixturevalue("_postgresql_store"))
     url: str = request.getfixturevalue("_migrated_postgresql")
-    store = open_store(url)
-    clear(store)
-    store.close()
     return url
 
 
@@ -112,11 +127,14 @@ def bare_database_url(
 
 
 @pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
-    """Return an empty store, on each engine in turn."""
-    opened = open_store(database_url)
-    yield opened
-    opened.close()
+def store(dialect: str, request: pytest.FixtureRequest) -> Store:
+    """Return an empty store, on each engine in turn.
+
+    All tests share it, with its statements compiled; what closes it opens *database_url* itself.
+    """
+    store: Store = request.getfixturevalue(f"_{dialect}_store")
+    clear(store)
+    return store
 
 
 @pytest.fixture

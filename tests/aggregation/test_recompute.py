@@ -109,8 +109,8 @@ def test_a_store_that_a_server_writes_is_refused(store: Store) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"])
-def test_a_server_may_go_on_meanwhile(store: Store, database_url: str) -> None:
-    fill(database_url, 20)
+def test_a_server_may_go_on_meanwhile(store: Store) -> None:
+    fill(store.url, 20)
     key = JobKey(project_of(store), "job-003")
     moved = 0
 
@@ -120,12 +120,12 @@ def test_a_server_may_go_on_meanwhile(store: Store, database_url: str) -> None:
         deliver(store, key, [event(Heartbeat, NOON + HOUR + moved, id=f"late-{moved}")])
         refreshed(store, key, LATER)
 
-    recompute(database_url, lambda: LATER, report, processes=1)
+    recompute(store.url, lambda: LATER, report, processes=1)
     while refreshed(store, key, LATER):
         pass
 
     assert moved > 0
-    assert count_differences(database_url) == 0
+    assert count_differences(store.url) == 0
 
 
 def project_of(store: Store) -> int:

@@ -122,16 +122,16 @@ def test_a_project_is_read_alone(deployment: Deployment, over_sql: SqlSource) ->
         HttpSource(deployment.server.url, deployment.server.key, "nobody").jobs()
 
 
-def test_a_job_of_two_projects_has_to_be_told_apart(store: Store, database_url: str) -> None:
+def test_a_job_of_two_projects_has_to_be_told_apart(store: Store) -> None:
     for name in ("research", "zoo"):
         project_id = store.write(partial(create_project, name=name, now_us=NOON))
         key = JobKey(project_id, "llm-70b")
         deliver(store, key, running_job())
         refreshed(store, key, LATE_IN_IT)
 
-    with closing(SqlSource(database_url)) as both:
+    with closing(SqlSource(store.url)) as both:
         for frame in (both.attempts, both.ledger, both.segments):
             with pytest.raises(FrameError, match="research, zoo"):
                 frame("llm-70b")
-    with closing(SqlSource(database_url, "zoo")) as source:
+    with closing(SqlSource(store.url, "zoo")) as source:
         assert source.attempts("llm-70b")["number"].tolist() == [0]

@@ -19,7 +19,7 @@ from tests.live.compressed import FASTER, Clock, DueEvent, Player, tape
 from tests.live.serving import send, serving, settled, shows
 from tests.live.worsened import worsened
 
-LIVE_S, SHORT_S = 40, 25
+LIVE_S, SHORT_S = 100, 25
 FLEET_SEED = 16
 FLEET_ENDS_US = instant("2026-03-04T14:20:00Z")
 """In the minutes before, jobs start, fail, are preempted, recover, save, stall and end."""
@@ -86,7 +86,7 @@ def is_long(pytestconfig: pytest.Config) -> bool:
 @pytest.fixture(scope="session")
 def fleet(is_long: bool) -> Fleet:
     """Return days of the demo's fleet, always the same."""
-    return generate(seed=FLEET_SEED, days=60 if is_long else 3, end_us=FLEET_ENDS_US)
+    return generate(seed=FLEET_SEED, days=14 if is_long else 3, end_us=FLEET_ENDS_US)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         waited = watch.begin("waited", server, FASTER if is_long else 5 * FASTER)
         prometheus = watch.begin("troubled", server, FASTER) if is_long else waited
         prometheus.has_scraped()
-        tape = list(trouble.tape(time.time_ns() // 1000))
+        tape = list(trouble.tape(time.time_ns() // 1000, is_long=is_long))
         player = Player(tape, lambda events: trouble.send_with_refusal(server, events))
         stack.callback(player.stop)
         player.start()

@@ -19,8 +19,8 @@ from tests.live.compressed import FASTER, DueEvent
 from tests.live.serving import send, serving, settled, shows
 
 CLUSTER = "troubled"
-LASTS_S = 24
-"""How long the troubled service is told anything."""
+SHORT_S, LONG_S = 24, 80
+"""How long the troubled service is sent events: in the long form an eighth of a window of 6 h."""
 
 _MINUTE_US = 60 * SECOND_US
 _CENTURY_US = 978_307_200 * SECOND_US  #: when it began
@@ -103,7 +103,7 @@ def before(now_us: int) -> list[WireEvent]:
     ]
 
 
-def tape(now_us: int) -> Iterator[DueEvent]:
+def tape(now_us: int, *, is_long: bool) -> Iterator[DueEvent]:
     """Yield what is sent from now on, second by second.
 
     A job a second spends ten minutes on broken hardware and is preempted; another stays in its
@@ -112,7 +112,7 @@ def tape(now_us: int) -> Iterator[DueEvent]:
     stuck = _started("stuck", now_us - 20 * SECOND_US, "llm", "launcher_init")
     mute = _trained("mute", now_us - SECOND_US, "mute")
     yield from (DueEvent(now_us, event) for event in [*stuck, *mute])
-    for second in range(LASTS_S):
+    for second in range(LONG_S if is_long else SHORT_S):
         at = now_us + second * SECOND_US
         sign = {"type": "heartbeat", "at": rfc3339(at), "job": "stuck", "attempt": 0}
         yield from (DueEvent(at, event) for event in [sign, *_preempted(f"wasted-{second}", at)])

@@ -45,7 +45,7 @@ def demo(folder: Path, pytestconfig: pytest.Config) -> subprocess.CompletedProce
     """
     compiler = {} if pytestconfig.getoption("--long") else NO_COMPILER
     done = subprocess.run(
-        [sys.executable, DEMO, "--folder", folder, "--days=4", *STEPS],
+        [sys.executable, DEMO, "--folder", folder, "--days=3", *STEPS],
         env=os.environ | compiler,
         capture_output=True,
         text=True,

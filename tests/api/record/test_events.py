@@ -11,12 +11,13 @@ import zstandard
 
 from ett_service.core.intervals import rfc3339
 from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.store import open_store
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import at, failing_job, wire_event
 from tests.builders.record import wire
-from tests.builders.servers.application import LIMITS, Service
+from tests.builders.servers.application import LIMITS, Service, running
 
 JSON = {"Content-Type": "application/json"}
 EVENTS = "/v1/jobs/llm-70b/events"
@@ -264,11 +265,12 @@ def test_methods_that_are_not_there_are_405(service: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_closed_store_is_503_with_a_time_to_wait(service: Service) -> None:
-    service.store.close()
-    with pytest.raises(StorageUnavailable):
-        service.store.write(lambda _: None)
-    answer = service.send([wire_event("heartbeat", 0)])
+def test_a_closed_store_is_503_with_a_time_to_wait(database_url: str) -> None:
+    with running(open_store(database_url)) as service:
+        service.store.close()
+        with pytest.raises(StorageUnavailable):
+            service.store.write(lambda _: None)
+        answer = service.send([wire_event("heartbeat", 0)])
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,18 @@ def dialect() -> str:
 
 
 @pytest.fixture
-def path(database_url: str) -> Path:
-    return Path(database_url.removeprefix("sqlite:///"))
+def outside(store: Store) -> Iterator[sqlite3.Connection]:
+    """Look at the file from outside, as SQLite's own shell would."""
+    conn = sqlite3.connect(store.url.removeprefix("sqlite:///"))
+    yield conn
+    conn.close()
 
 
 @pytest.fixture
-def outside(path: Path) -> Iterator[sqlite3.Connection]:
-    """Look at the file from outside, as SQLite's own shell would."""
-    conn = sqlite3.connect(path)
-    yield conn
-    conn.close()
+def own_store(database_url: str) -> Iterator[Store]:
+    """Return a store of this test alone, which it may fill."""
+    with closing(open_store(database_url)) as store:
+        yield store
 
 
 def pragma(conn: Connection, name: str) -> object:
@@ -80,17 +83,14 @@ def test_no_driver_begins_transactions_by_itself(store: Store) -> None:
         assert in_transaction(conn)
 
 
-@pytest.mark.usefixtures("store")
-def test_a_second_writer_is_refused_in_this_process_and_in_another(database_url: str) -> None:
+def test_a_second_writer_is_refused_in_this_process_and_in_another(store: Store) -> None:
     with pytest.raises(StoreInUse) as refused:
-        open_store(database_url)
+        open_store(store.url)
     assert "PostgreSQL" in refused.value.hint
     with pytest.raises(StoreInUse):
-        migrate(database_url)
+        migrate(store.url)
 
-    program = (
-        f"from ett_service.storage.engine.store import open_store; open_store({database_url!r})"
-    )
+    program = f"from ett_service.storage.engine.store import open_store; open_store({store.url!r})"
     other = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert b"StoreInUse" in other.stderr
 
@@ -179,9 +179,8 @@ def test_who_is_told_to_end_while_committing_for_others_takes_none_along(store: 
         store.write(end)
 
 
-def test_a_full_disk_fails_the_writes_and_keeps_what_stands(
-    store: Store, database_url: str
-) -> None:
+def test_a_full_disk_fails_the_writes_and_keeps_what_stands(own_store: Store) -> None:
+    store = own_store
     store.write(lambda conn: create_project(conn, "kept", NOON))
     pages = store.write(lambda conn: pragma(conn, "page_count"))
     store.write(lambda conn: conn.exec_driver_sql(f"PRAGMA max_page_count = {pages}").all())
@@ -205,7 +204,7 @@ def test_a_full_disk_fails_the_writes_and_keeps_what_stands(
         assert isinstance(each.exception(timeout=120), StorageUnavailable)
     store.write(lambda conn: conn.exec_driver_sql("PRAGMA max_page_count = 100000").all())
     assert store.write(lambda conn: create_project(conn, "after", NOON)) > 0
-    beside = open_for_reading(database_url)
+    beside = open_for_reading(store.url)
     with beside.reading() as conn:
         assert conn.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
     beside.close()

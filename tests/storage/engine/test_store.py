@@ -136,10 +136,8 @@ def test_a_store_without_the_current_schema_is_refused_with_what_to_do(
         assert "ett migrate" in refused.value.hint
 
 
-def test_reading_beside_the_writing_process_sees_what_it_commits(
-    store: Store, database_url: str
-) -> None:
-    beside = open_for_reading(database_url)
+def test_reading_beside_the_writing_process_sees_what_it_commits(store: Store) -> None:
+    beside = open_for_reading(store.url)
     store.write(lambda conn: add_project(conn, "seen"))
     with beside.reading() as conn:
         names = conn.execute(select(project.c.name)).scalars().all()
