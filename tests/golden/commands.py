@@ -76,6 +76,9 @@ AS_THEY_ARE = (
 )
 """Asked of a running server or of nobody, as they are."""
 
+HELP = "--help"
+"""Asked of every verb."""
+
 HTML = "report --week 2026-W10 --format html --by team"
 
 WHY = "--why 'The switch of rack 5 was replaced.'"

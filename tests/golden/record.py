@@ -20,6 +20,7 @@ from tests.golden.acts import Stage, stage
 from tests.golden.server import Answer, Server
 from tests.golden.steady import Json, abridged, apart, digest, steady, steady_text, table, wording
 
+_Outputs = Mapping[str, Mapping[str, Any]]
 _Answered = tuple[str, int, Mapping[str, str], Json]
 
 _USAGE = 2
@@ -39,10 +40,9 @@ class Record:
 def record(folder: Path) -> dict[str, Record]:
     """Make the fleet in *folder*, which must be empty, and record every surface of it."""
     with ThreadPoolExecutor() as beside:  # most of the time is other processes'
-        arguments = beside.submit(_arguments, folder)
         wire = beside.submit(programs.wire, folder)
         with stage(folder / "fleet") as recorded:
-            printed = beside.submit(_commands, recorded)
+            printed = beside.submit(_run, recorded)
             surfaces = {
                 "demo": _demo(recorded),
                 "acts": _answers(recorded, _acted(recorded)),
@@ -52,16 +52,15 @@ def record(folder: Path) -> dict[str, Record]:
                 "metrics": _metrics(recorded.server),
                 "schema": Record(pages.schema(recorded.server.read("/openapi.json"))),
                 "webhooks": _webhooks(recorded),
-                "commands": printed.result(),
-                "report": _report(recorded),
+                "commands": _commands(printed.result(), recorded),
+                "report": _report(printed.result()),
                 "frames": Record(
                     programs.frames(recorded.server.folder, recorded.drawn, **_remote(recorded))
                 ),
             }
             surfaces["changes"] = _changed(recorded)
         surfaces["views"] = Record(pages.views(recorded.server.folder / "ett.db", recorded.drawn))
-        surfaces["database"] = _database(recorded)
-        surfaces["arguments"] = arguments.result()
+        surfaces |= _without_server(recorded)
         surfaces["wire"] = Record(wire.result())
     return surfaces
 
@@ -164,19 +163,25 @@ def _remote(recorded: Stage) -> dict[str, str]:
     return {"ETT_URL": recorded.server.url, "ETT_API_KEY": recorded.server.key}
 
 
-def _commands(recorded: Stage) -> Record:
+def _run(recorded: Stage) -> _Outputs:
+    """Run the commands that only read, and the report, in one process."""
     folder = recorded.server.folder
     (folder / LOG.name).write_bytes(LOG.read_bytes())
+    words = [*_reading(recorded), commands.HTML]
+    return commands.run(folder, words, **_remote(recorded))
+
+
+def _reading(recorded: Stage) -> list[str]:
     formatted = [command.format(**recorded.ids) for command in commands.OF_THE_SERVER]
     both = [command + form for command in formatted for form in (" --json", "")]
-    printed = commands.run(
-        folder, [*both, *commands.AS_THEY_ARE, *commands.FAIL], **_remote(recorded)
-    )
-    return _printed(printed, recorded.drawn)
+    return [*both, *commands.AS_THEY_ARE, *commands.FAIL]
 
 
-def _report(recorded: Stage) -> Record:
-    printed = commands.run(recorded.server.folder, [commands.HTML], **_remote(recorded))
+def _commands(printed: _Outputs, recorded: Stage) -> Record:
+    return _printed({command: printed[command] for command in _reading(recorded)}, recorded.drawn)
+
+
+def _report(printed: _Outputs) -> Record:
     html = printed[commands.HTML]["out"]
     text = pages.text_of(html)
     return Record({"elements": pages.shape_of(html), "text": wording(text)}, text)
@@ -190,12 +195,17 @@ def _changed(recorded: Stage) -> Record:
     return _printed(printed, recorded.drawn)
 
 
-def _database(recorded: Stage) -> Record:
-    printed = commands.run(recorded.server.folder, commands.OF_THE_DATABASE)
-    return _printed(printed, recorded.drawn)
+def _without_server(recorded: Stage) -> dict[str, Record]:
+    """Record what commands print of the database itself, and all help."""
+    outputs = commands.run(recorded.server.folder, [*commands.OF_THE_DATABASE, commands.HELP])
+    of_database = {command: outputs[command] for command in commands.OF_THE_DATABASE}
+    return {
+        "database": _printed(of_database, recorded.drawn),
+        "arguments": _arguments(outputs),
+    }
 
 
-def _printed(printed: Mapping[str, Mapping[str, Any]], drawn: Mapping[str, str]) -> Record:
+def _printed(printed: _Outputs, drawn: Mapping[str, str]) -> Record:
     data, texts = {}, []
     for command, each in printed.items():
         out, err = (steady_text(each[stream], drawn) for stream in ("out", "err"))
@@ -227,9 +237,11 @@ def _json(out: str) -> Json:
     return json.loads(out if out.startswith(("{\n", "[")) else f"[{','.join(out.splitlines())}]")
 
 
-def _arguments(folder: Path) -> Record:
+def _arguments(printed: _Outputs) -> Record:
     data, texts = {}, []
-    for command, each in commands.run(folder, ["--help"]).items():
+    for command, each in printed.items():
+        if not command.endswith(commands.HELP):
+            continue
         arguments = each["arguments"]
         helps = {argument["name"]: argument.pop("help", "") for argument in arguments}
         for argument in arguments:
