@@ -220,7 +220,7 @@ def test_days_of_maintenance_are_left_out() -> None:
     assert scan_of(cleared).findings == ()
 
 
-def test_what_costs_too_little_is_not_told() -> None:
+def test_what_costs_too_little_is_not_reported() -> None:
     whole = fleet(slower(SCHEDULING, 1.6, 46))
     assert regressions(whole)
     assert scan(whole, Options(impact_floor=0.05), Memory()).findings == ()

@@ -125,7 +125,7 @@ def test_what_was_cut_short_or_goes_on_has_no_length_yet(store: Store, project_i
     assert _minutes(_observed(store, project_id)) == {INIT: [(5, 5)], START: [(5, 5)]}
 
 
-def test_time_to_start_is_not_told_of_a_job_that_began_before(
+def test_time_to_start_is_not_reported_of_a_job_that_began_before(
     store: Store, project_id: int
 ) -> None:
     store_job(store, project_id, "fails", failing_job(TO - DAY - 70 * MINUTE))
@@ -264,7 +264,7 @@ def test_an_empty_project_has_nothing_to_look_at(store: Store, project_id: int) 
     assert observed.gpu_hours(TO - DAY, 1).shape == (0, 1, 0)
 
 
-def test_accelerators_that_nobody_told_are_not_a_number(store: Store, project_id: int) -> None:
+def test_accelerators_that_nobody_reported_are_not_a_number(store: Store, project_id: int) -> None:
     store_job(store, project_id, "a", calm_job(NOON, initialising=1, training=5, gpus=None))
 
     sample = _observed(store, project_id).sample(TO, 1)

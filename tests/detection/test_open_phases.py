@@ -37,7 +37,7 @@ def _runs(store: Store, project_id: int, job: str, phases: dict[Phase, int], clu
     refreshed(store, key, AT)
 
 
-def test_the_oldest_of_each_phase_and_cohort_is_told(store: Store, project_id: int) -> None:
+def test_the_oldest_of_each_phase_and_cohort_is_reported(store: Store, project_id: int) -> None:
     for ago in (2, 9, 5):
         _runs(store, project_id, f"a{ago}", {Phase.LAUNCHER_INIT: ago}, "a")
     _runs(store, project_id, "b", {Phase.LAUNCHER_INIT: 3}, "b")

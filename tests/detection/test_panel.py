@@ -50,7 +50,7 @@ def test_a_start_needs_values_on_both_sides() -> None:
 
 @pytest.mark.parametrize("freedom", [5.0, 27.0, 200.0])
 @pytest.mark.parametrize("score", [-3.0, 0.5, 4.0])
-def test_a_students_t_is_told_as_a_normal_score_and_back(score: float, freedom: float) -> None:
+def test_a_students_t_becomes_a_normal_score_and_back(score: float, freedom: float) -> None:
     normal = as_normal(np.array([score]), np.array([freedom]))
     assert norm.sf(abs(normal[0])) == pytest.approx(t.sf(abs(score), freedom), rel=0.12)
     assert as_student(normal, np.array([freedom]))[0] == pytest.approx(score)

@@ -86,7 +86,7 @@ def test_a_cohort_that_came_is_mix_and_all_of_its_time_counts_for_its_jobs(
 
 @pytest.mark.parametrize("group_by", [(), ("team",), ("team", "model"), ("project", "size")])
 @pytest.mark.parametrize("weighting", ["accelerators", "wall"])
-def test_what_is_told_adds_up_to_the_change_of_what_the_rollups_say(
+def test_what_is_reported_adds_up_to_the_change_of_what_the_rollups_say(
     fleet: Store, project_id: int, group_by: tuple[str, ...], weighting: str
 ) -> None:
     store_job(fleet, project_id, "x", calm_job(NOON + 20 * HOUR, training=700, gpus=3, model="x"))
@@ -156,7 +156,7 @@ def test_windows_without_time_have_no_parts(store: Store) -> None:
     assert (explanation.base.units, explanation.base.jobs, explanation.current.us) == (0, 0, 0)
 
 
-def test_fewer_jobs_or_parts_are_told_where_fewer_are_asked_for(fleet: Store) -> None:
+def test_fewer_jobs_or_parts_are_reported_where_fewer_are_asked_for(fleet: Store) -> None:
     by_team = Comparison(Scope(group_by=("team",)), FIRST, SECOND)
 
     explanation = _explained(fleet, by_team, most_parts=1, most_jobs=0)

@@ -117,7 +117,7 @@ def test_a_group_aims_at_the_closest_target(fleet: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_the_distance_to_a_target_is_told_where_there_is_time(fleet: Service) -> None:
+def test_the_distance_to_a_target_is_reported_where_there_is_time(fleet: Service) -> None:
     assert fleet.get("/v1/fleet/summary")["total"]["target"] is None
     red = _groups(fleet)["red"]
     assert red.target is not None

@@ -120,7 +120,7 @@ def test_what_was_lost_on_unknown_accelerators_is_counted_apart(fleet: Service) 
     assert _preemption(fleet) == Preemption({PreemptionOrder.UNKNOWN: Loss(1, 0, 0, 1)})
 
 
-def test_losses_are_told_by_group_and_by_condition(fleet: Service) -> None:
+def test_losses_are_reported_by_group_and_by_condition(fleet: Service) -> None:
     fleet.ingest(_preempted("made-room", None))
     fits = {
         "team": "a",
@@ -179,7 +179,7 @@ def test_the_answer_tells_the_ratio_and_the_losses(fleet: Service) -> None:
 
 
 @ON_ONE_ENGINE
-def test_a_job_that_made_room_thousands_of_times_is_told_by_an_index(service: Service) -> None:
+def test_a_job_that_made_room_thousands_of_times_is_reported_by_an_index(service: Service) -> None:
     plans: list[str] = []
 
     def explain(_: Connection, cursor: DBAPICursor, text: str, parameters: Any, *__: Any) -> None:

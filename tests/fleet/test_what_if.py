@@ -220,7 +220,7 @@ def test_a_window_without_jobs_gains_nothing(store: Store) -> None:
     assert (gain.gpu_us, gain.money, gain.ratio_interval) == (0, 0.0, None)
 
 
-def test_a_job_of_unknown_accelerators_is_told_and_weighs_nothing(
+def test_a_job_of_unknown_accelerators_is_reported_and_weighs_nothing(
     store: Store, project_id: int
 ) -> None:
     store_job(store, project_id, "unknown", calm_job(NOON, compiling=10, gpus=None))

@@ -108,7 +108,7 @@ def progressed(*lines: str, folder: Path) -> list[tuple[int, int]]:
     return [(event["step"], event["samples"]) for event in wire if event["type"] == "progress"]
 
 
-def test_steps_are_told_from_samples_and_never_go_back(tmp_path: Path) -> None:
+def test_steps_are_derived_from_samples_and_never_go_back(tmp_path: Path) -> None:
     stale = line("block_stop", 60, samples_count=0)
 
     assert progressed(*RUN, stale, folder=tmp_path) == [(10, 80), (20, 160)]

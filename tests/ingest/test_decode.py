@@ -42,7 +42,7 @@ def test_what_is_no_object_is_no_event(event: str) -> None:
     assert codes(f'{{"events":[{event}]}}'.encode()) == [(0, "wrong_type")]
 
 
-def test_an_id_that_can_be_none_is_not_told_back() -> None:
+def test_an_id_that_can_be_none_is_not_repeated() -> None:
     (refusal,) = batch(wire(id="<script>")).refusals
 
     assert (refusal.id, refusal.pointer) == (None, "/events/0/id")
@@ -135,7 +135,7 @@ def test_what_is_not_utf8_is_refused_whole(body: bytes) -> None:
         (b'{"events":[],"dropped":{"full":-1}}', "out_of_range", "/dropped"),
     ],
 )
-def test_faults_around_the_events_are_told_by_code_and_pointer(
+def test_faults_around_the_events_are_reported_by_code_and_pointer(
     body: bytes, code: str, pointer: str
 ) -> None:
     with pytest.raises(BadBatch) as refused:
@@ -162,7 +162,7 @@ def test_a_body_that_only_opens_is_not_json() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("ETT-History", "maybe"), ("ETT-Sent-At", "now")])
-def test_faults_in_headers_are_told_like_those_of_members(name: str, value: str) -> None:
+def test_faults_in_headers_are_reported_like_those_of_members(name: str, value: str) -> None:
     with pytest.raises(BadBatch):
         read(GOOD, {**NDJSON, name: value})
 

@@ -27,7 +27,7 @@ from ett_service.ingest.refusals import Code, escape, fault_of
         ("Object missing required field `job`", Code.MISSING_MEMBER, "/job"),
     ],
 )
-def test_a_fault_is_told_by_code_and_pointer(message: str, code: Code, pointer: str) -> None:
+def test_a_fault_is_reported_by_code_and_pointer(message: str, code: Code, pointer: str) -> None:
     fault = fault_of(msgspec.ValidationError(message))
 
     assert (fault.code, fault.pointer) == (code, pointer)

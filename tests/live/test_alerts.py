@@ -49,7 +49,7 @@ def test_an_alert_arrives_with_all_that_who_is_called_needs(troubled: Troubled, 
     _has_good_annotations(troubled.hears(name, stack, **labels))
 
 
-def test_a_server_that_is_gone_is_told_of_and_what_is_well_is_not(troubled: Troubled) -> None:
+def test_a_server_that_is_gone_fires_and_what_is_well_does_not(troubled: Troubled) -> None:
     stack = "without-worker"
     for name in ("EttAggregationLagging", "EttDetectionStalled"):
         troubled.hears(name, stack)

@@ -153,7 +153,7 @@ def test_a_mark_that_cannot_be_shown_is_left_out_and_counted(
     amounts=st.lists(st.integers(0, 1 << 80), min_size=40, max_size=40),
     cause=WHOLE.filter(lambda text: not set(text) & set("/#:")),
 )
-def test_any_label_and_mark_is_read_back_as_it_was_told(
+def test_any_label_and_mark_is_read_back_as_written(
     form: TextFormat, cluster: str, cohort: str, amounts: list[int], cause: str
 ) -> None:
     next_amount = iter(amounts).__next__

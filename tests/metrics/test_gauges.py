@@ -51,7 +51,7 @@ def gauges(store: Store, now_us: int = NOON + 30 * MINUTE) -> Gauges:
         return regressions(conn, SHOWN, SLA, now_us)
 
 
-def test_what_fires_is_told_by_cohort_phase_and_severity_with_what_it_costs(
+def test_what_fires_is_reported_by_cohort_phase_and_severity_with_what_it_costs(
     store: Store, project_id: int
 ) -> None:
     put_regression(store, project_id, "one")
@@ -78,9 +78,7 @@ def test_what_fires_is_told_by_cohort_phase_and_severity_with_what_it_costs(
     }
 
 
-def test_unknown_accelerators_cost_nothing_that_could_be_told(
-    store: Store, project_id: int
-) -> None:
+def test_unknown_accelerators_have_no_cost(store: Store, project_id: int) -> None:
     put_regression(store, project_id, "one", finding='{"impact": {"gpu_hours_per_week": null}}')
 
     assert gauges(store)["ett_regression_lost_gpu_seconds"] == []
@@ -156,7 +154,7 @@ def test_the_project_that_is_furthest_behind_tells_how_far_the_search_is(
     )
 
 
-def test_deliveries_are_told_by_receiver_and_result(store: Store, project_id: int) -> None:
+def test_deliveries_are_reported_by_receiver_and_result(store: Store, project_id: int) -> None:
     ended = {
         "a": ("sent", NOON),
         "b": ("dead", NOON),

@@ -18,7 +18,7 @@ WHOLE = st.text(st.characters(exclude_categories=["Cs"]))
 
 @pytest.mark.parametrize("form", TextFormat)
 @given(values=st.dictionaries(st.tuples(WHOLE, WHOLE), st.floats(allow_nan=False)))
-def test_any_label_and_value_is_read_back_as_it_was_told(
+def test_any_label_and_value_is_read_back_as_written(
     form: TextFormat, values: dict[tuple[str, str], float]
 ) -> None:
     text, left_out = GaugesWriter(form).write({RUNNING: list(values.items())})

@@ -84,7 +84,7 @@ def test_without_a_price_nothing_costs_nothing(filled_service: Service) -> None:
     assert "ett_window_cost" not in windows(filled_service, economy=Economy())
 
 
-def test_targets_are_told_for_clusters_and_cohorts(filled_service: Service) -> None:
+def test_targets_are_reported_for_clusters_and_cohorts(filled_service: Service) -> None:
     gauges = windows(filled_service)
     assert gauges["ett_target_ratio"] == [(("a",), 0.9)]
     assert dict(gauges["ett_cohort_target_ratio"]) == {("a", "llm-70b"): 0.8, ("a", "vit"): 0.9}

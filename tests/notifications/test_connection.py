@@ -91,7 +91,7 @@ def test_a_resolver_that_hangs_takes_no_longer_than_a_connection_may(
     assert outcome == Outcome(None, "The host was not resolved in time.", outcome.took_us)
 
 
-def test_a_host_that_is_not_known_is_told() -> None:
+def test_a_host_that_is_not_known_is_reported() -> None:
     def resolve(_host: str, _port: int) -> list[str]:
         raise OSError
 
@@ -127,7 +127,7 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
     assert len(outcome.said) <= 2_000
 
 
-def test_a_connection_that_is_reset_is_told() -> None:
+def test_a_connection_that_is_reset_is_reported() -> None:
     with receiving(reset) as web:
         outcome = sent(sender(), named("a", web.url))
 

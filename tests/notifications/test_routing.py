@@ -84,7 +84,7 @@ def test_all_receivers_are_found_whoever_named_them(store: Store, project_id: in
 
 
 @ON_ONE_ENGINE
-def test_one_that_cannot_be_read_keeps_no_other_from_being_told(
+def test_one_that_cannot_be_read_keeps_no_other_from_being_sent(
     store: Store, project_id: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     _add(store, project_id, "lost", OTHER)

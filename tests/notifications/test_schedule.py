@@ -80,7 +80,7 @@ def test_the_pause_of_a_receiver_never_delays_its_only_delivery() -> None:
         assert (settled.open_until_us or 0) <= settled.due_us
 
 
-def test_what_is_repeated_is_told_again_and_again_and_never_dead() -> None:
+def test_what_is_repeated_is_sent_again_and_again_and_never_dead() -> None:
     schedule = Schedule(resend_us=MINUTE_US)
     settled = schedule.settle(CLAIMED, Outcome(200, ""), NOON, is_repeated=True)
     assert (settled.done, settled.due_us, settled.tries) == (

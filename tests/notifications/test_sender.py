@@ -38,7 +38,7 @@ def test_a_routing_key_signs_nothing() -> None:
     assert "webhook-signature" not in web.requests[0].headers
 
 
-def test_alertmanager_is_told_until_when_it_is_to_keep_what_fires() -> None:
+def test_alertmanager_is_notified_until_when_it_is_to_keep_what_fires() -> None:
     by = Sender(Sending(resend_us=60 * SECOND_US))
     with receiving() as web:
         receiver = named("a", web.url, kind="alertmanager")
@@ -70,7 +70,7 @@ def test_no_proxy_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch)
     assert proxy.connections == 0
 
 
-def test_what_an_answer_begins_with_is_told_where_it_does_no_harm() -> None:
+def test_what_an_answer_begins_with_is_reported_where_it_does_no_harm() -> None:
     answer = b"no \x1b[31mred\x1b[0m\r\n\xe2\x80\xaetxt \xff" + b"x" * 1_000
     with receiving(reply(500, answer)) as web:
         outcome = sender().send(named("a", web.url), "msg_1", notice(), NOON)
@@ -80,7 +80,7 @@ def test_what_an_answer_begins_with_is_told_where_it_does_no_harm() -> None:
     assert len(shown(b"x" * 1_000)) == 200
 
 
-def test_an_answer_that_is_not_http_is_told() -> None:
+def test_an_answer_that_is_not_http_is_reported() -> None:
     with receiving(lambda _, sock: sock.sendall(b"220 mail.example ESMTP\r\n\r\n")) as web:
         outcome = sender().send(named("a", web.url), "msg_1", notice(), NOON)
 

@@ -62,6 +62,6 @@ def test_without_a_secret_there_is_an_id_and_no_signature() -> None:
     assert headers == {"webhook-id": "msg_1", "webhook-timestamp": "5"}
 
 
-def test_a_secret_that_is_none_is_told() -> None:
+def test_a_secret_that_is_none_is_reported() -> None:
     with pytest.raises(ValueError, match=r"base64|padding|multiple"):
         signed("msg_1", b"{}", ["whsec_a"], now_us())

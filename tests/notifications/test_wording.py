@@ -51,7 +51,7 @@ def test_a_headline_is_read_on_a_lock_screen() -> None:
     ],
     ids=["ETT", "failures", "saves"],
 )
-def test_each_metric_is_told_in_its_own_unit(notice: Notice, how_much: str) -> None:
+def test_each_metric_is_reported_in_its_own_unit(notice: Notice, how_much: str) -> None:
     assert word(notice, 100).how_much == how_much
 
 
@@ -60,7 +60,7 @@ def test_what_was_nothing_before_has_no_percentage() -> None:
     assert "from nothing" in word(notice, 100).how_much
 
 
-def test_what_is_not_known_is_not_told_as_nothing() -> None:
+def test_what_is_not_known_is_not_shown_as_nothing() -> None:
     unknown = replace(NOTICE, finding=replace(FINDING, impact=Impact(None)))
     assert word(unknown, 100).cost == "GPU-hours unknown"
     bare = replace(NOTICE, attribution=Attribution({}, {}))
@@ -91,14 +91,14 @@ def test_the_whole_project_is_named() -> None:
     assert "in all cohorts, project research" in wording.what
 
 
-def test_money_and_time_are_told_with_their_units() -> None:
+def test_money_and_time_are_reported_with_their_units() -> None:
     assert word(NOTICE, 100).cost == "212 GPU-h/week, USD 742/week, -0.6 pt of ETT"
     assert word(RESOLVED, 100).since == (
         "about 2025-11-05 22:00 UTC, reported 2025-11-16 22:00 UTC, resolved 2025-11-19 22:00 UTC"
     )
 
 
-def test_an_end_to_come_is_not_told_as_one_that_was() -> None:
+def test_an_end_to_come_is_not_shown_as_one_that_was() -> None:
     lasting = replace(NOTICE, ends_us=NOTICE.starts_us + 1)
     assert "resolved" not in word(lasting, 100).since
 

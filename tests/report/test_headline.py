@@ -78,5 +78,5 @@ def sentence_of(
         (sentence_of(0.0, 0.5), "ETT 0.0%, -50.0 vs last week."),
     ],
 )
-def test_the_week_is_told_in_one_sentence(sentence: str, written: str) -> None:
+def test_the_week_is_reported_in_one_sentence(sentence: str, written: str) -> None:
     assert sentence == written

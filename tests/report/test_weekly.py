@@ -88,7 +88,7 @@ def test_a_part_of_the_fleet_is_reported_alone(client: TestClient) -> None:
     assert "vision\\|v2" in markdown(summary)
 
 
-def test_jobs_of_unknown_accelerators_are_told_of_and_weigh_nothing(client: TestClient) -> None:
+def test_jobs_of_unknown_accelerators_are_counted_and_weigh_nothing(client: TestClient) -> None:
     summary = weekly(gathered(client, where=["model:probe"]))
     assert summary.sentence == "ETT 93.7% by wall time: no job reports its accelerators."
     assert summary.ett_ratio is None

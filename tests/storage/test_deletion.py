@@ -90,7 +90,7 @@ def test_what_is_not_there_cannot_be_deleted(store: Store, project_id: int) -> N
         assert deletion.holdings(conn, JobKey(project_id, "nothing")) is None
 
 
-def test_what_would_go_is_told_and_stays(store: Store, project_id: int) -> None:
+def test_what_would_go_is_reported_and_stays(store: Store, project_id: int) -> None:
     key = JobKey(project_id, "stays")
     full_job(store, key)
     with store.reading() as conn:

@@ -139,7 +139,7 @@ def test_a_receiver_that_is_gone_is_sent_nothing_any_more(store: Store, project_
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
-def test_a_dead_receiver_with_much_to_be_told_is_asked_seldom(
+def test_a_dead_receiver_with_many_pending_deliveries_is_tried_seldom(
     store: Store, project_id: int
 ) -> None:
     clock = Clock(NOON)
@@ -250,7 +250,7 @@ def test_a_receiver_that_there_is_no_more_is_given_up(store: Store, project_id: 
     assert delivery.tried[-1].said == "The receiver no longer exists."
 
 
-def test_alertmanager_is_told_again_and_again_until_it_is_told_of_the_end(
+def test_alertmanager_is_notified_again_and_again_until_it_knows_of_the_end(
     store: Store, project_id: int
 ) -> None:
     clock = Clock(NOON)

@@ -89,7 +89,7 @@ def test_of_the_runs_that_were_missed_the_latest_is_made_up_for(
     assert search.script.looked == [(project_id, 0), (project_id, 9)]
 
 
-def test_what_fires_is_told_once_and_so_is_that_it_is_over(search: Search, store: Store) -> None:
+def test_what_fires_is_sent_once_and_so_is_its_end(search: Search, store: Store) -> None:
     search.script.findings = {number: [COMPILE if number < 4 else QUIET] for number in range(8)}
     for number in range(8):
         search.run_once(number, 1)
@@ -103,7 +103,7 @@ def test_what_fires_is_told_once_and_so_is_that_it_is_over(search: Search, store
 @pytest.mark.parametrize(
     "verdict", [Verdict.IMPROVEMENT, Verdict.INCIDENT, Verdict.MIX, Verdict.RELABELLING]
 )
-def test_only_regressions_are_told(search: Search, store: Store, verdict: Verdict) -> None:
+def test_only_regressions_are_sent(search: Search, store: Store, verdict: Verdict) -> None:
     search.script.findings = {number: [finding(verdict=verdict)] for number in range(2)}
     search.run_once(0)
     search.run_once(1)
@@ -138,7 +138,7 @@ def test_a_mute_keeps_the_record_and_its_end_tells(
     assert sent(store) == [("firing", 1, "fleet")]
 
 
-def test_what_began_and_ended_while_it_was_muted_is_never_told(
+def test_what_began_and_ended_while_it_was_muted_is_never_sent(
     search: Search, store: Store, project_id: int
 ) -> None:
     search.script.findings = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
@@ -148,7 +148,7 @@ def test_what_began_and_ended_while_it_was_muted_is_never_told(
     assert (state(store), sent(store)) == (State.RESOLVED, [])
 
 
-def test_what_was_told_and_ended_while_it_was_muted_is_told_when_the_mute_ends(
+def test_what_was_sent_and_ended_while_it_was_muted_is_sent_as_resolved_when_the_mute_ends(
     search: Search, store: Store, project_id: int
 ) -> None:
     search.script.findings = {number: [COMPILE if number < 2 else QUIET] for number in range(6)}
@@ -163,7 +163,7 @@ def test_what_was_told_and_ended_while_it_was_muted_is_told_when_the_mute_ends(
     assert sent(store)[1:] == [("resolved", 2, "fleet")]
 
 
-def test_what_somebody_accepts_is_told_as_resolved(
+def test_what_somebody_accepts_is_sent_as_resolved(
     search: Search, store: Store, project_id: int
 ) -> None:
     search.run_once(0)

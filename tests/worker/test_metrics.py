@@ -198,7 +198,7 @@ def test_imported_history_moves_no_counter_but_is_seen_to_run(service: Service) 
     ]
 
 
-def test_cohorts_beyond_the_cap_count_under_other_and_are_told(service: Service) -> None:
+def test_cohorts_beyond_the_cap_count_under_other_and_are_counted(service: Service) -> None:
     for model in "abcd":
         service.ingest(starting(model, model))
         publish(service, LabelLimits(cohorts=2))

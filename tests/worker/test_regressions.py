@@ -70,7 +70,7 @@ def test_what_began_last_week_fires_at_once_as_of_then(store: Store, project_id:
 
 
 @ON_ONE_ENGINE
-def test_what_was_over_by_the_last_run_is_recorded_and_told_to_nobody(
+def test_what_was_over_by_the_last_run_is_recorded_and_sent_to_nobody(
     store: Store, project_id: int
 ) -> None:
     slowed(store, project_id, factor=4.0, onset=END - 20 * DAY, until=END - 8 * DAY)

@@ -146,7 +146,7 @@ def attributions(store: Store, project_id: int) -> list[Attribution]:
     )
 
 
-def test_findings_in_a_store_are_told_with_what_goes_with_them(
+def test_findings_in_a_store_are_reported_with_what_goes_with_them(
     attributions: list[Attribution],
 ) -> None:
     compiles, everywhere, starts, failures, ett, nothing = attributions

@@ -69,7 +69,7 @@ def by_name(comparison: Comparison) -> dict[str, Compared]:
     return {each.figure: each for each in comparison.compared}
 
 
-def test_what_differs_is_told_from_what_does_not(store: Store, project_id: int) -> None:
+def test_what_differs_is_distinguished_from_what_does_not(store: Store, project_id: int) -> None:
     for place in range(10):
         store_job(store, project_id, f"old-{place}", run(place, "1", 5))
         store_job(store, project_id, f"new-{place}", run(place, "2", 10, fails=place < 4))

@@ -79,7 +79,7 @@ def test_bursts_make_it_less_sure() -> None:
     assert poisson.sf(6 * 3, A_DAY) < 1e-9  # what a Poisson variance would make of a burst
 
 
-def test_a_cause_and_all_failures_are_told_once() -> None:
+def test_a_cause_and_all_failures_are_reported_once() -> None:
     events = _events()
     more = np.random.default_rng(2).poisson(2.5 * A_DAY, DAYS - 46)
     infra = _events(9)

@@ -8,7 +8,7 @@ def test_the_shift_is_the_median_of_all_differences() -> None:
     assert shift(np.array([1.0, 2.0, 10.0]), np.array([4.0, 5.0])) == pytest.approx(2.5)
 
 
-def test_a_long_side_is_told_by_its_quantiles() -> None:
+def test_a_long_side_is_reported_by_its_quantiles() -> None:
     draws = np.random.default_rng(1)
     before, after = draws.normal(0, 1, 5000), draws.normal(0.3, 1, 3000)
     assert shift(before, after) == pytest.approx(0.3, abs=0.06)

@@ -119,7 +119,7 @@ def test_a_rule_is_recorded_once_and_an_alert_named_once() -> None:
     assert len(names) == len(set(names))
 
 
-def test_alerts_have_a_severity_that_somebody_is_told_of() -> None:
+def test_alerts_have_a_severity_that_somebody_is_notified_of() -> None:
     severities = {alert.alert: alert.severity for alert in _alerts()}
     assert {name for name, severity in severities.items() if severity == "page"} == {
         "EttBudgetBurnFast",

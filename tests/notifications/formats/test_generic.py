@@ -43,7 +43,7 @@ def test_a_thread_keeps_its_fingerprint_and_its_version_grows() -> None:
     assert (first["ett"]["state_version"], last["ett"]["state_version"]) == (3, 4)
 
 
-def test_a_change_is_told_in_numbers() -> None:
+def test_a_change_is_reported_in_numbers() -> None:
     message = _alert(NOTICE)["ett"]
     assert message["before"] == {
         "median_seconds": 486.0,

@@ -21,7 +21,7 @@ def test_what_is_resolved_resolves_the_incident_that_it_began() -> None:
     ("severity", "theirs"),
     [("high", "error"), ("medium", "warning"), ("low", "info"), ("another", "warning")],
 )
-def test_severities_are_told_in_their_words(severity: str, theirs: str) -> None:
+def test_severities_are_reported_in_their_words(severity: str, theirs: str) -> None:
     message = render(replace(NOTICE, severity=severity), PAGERDUTY, 100)
     assert message["payload"]["severity"] == theirs
 

@@ -154,7 +154,7 @@ def test_a_caller_that_goes_away_stops_nobody_else(store: Store) -> None:
     store.submit(lambda conn: create_project(conn, "later", NOON)).result(10)
 
 
-def test_who_is_told_to_end_while_committing_for_others_takes_none_along(store: Store) -> None:
+def test_who_is_to_end_while_committing_for_others_takes_none_along(store: Store) -> None:
     entered, gate = threading.Event(), threading.Event()
 
     def wait(_conn: Connection) -> None:

@@ -69,7 +69,7 @@ def test_an_unknown_key_of_the_right_form_is_nobodys(store: Store) -> None:
         assert find_key(conn, text.swapcase()) is None
 
 
-def test_every_mistyped_character_is_told_without_a_look_up() -> None:
+def test_every_mistyped_character_is_reported_without_a_look_up() -> None:
     text = new_key_text()
     for place in range(len(text)):
         wrong = [text[:place] + each + text[place + 1 :] for each in BASE62 if each != text[place]]

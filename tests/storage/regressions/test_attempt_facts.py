@@ -78,7 +78,7 @@ def test_an_attempt_has_its_jobs_facts_and_its_own(store: Store, project_id: int
     assert second.hosts == ("node-1", "node-2")
 
 
-def test_only_what_is_asked_for_is_told_and_only_of_ones_own_project(
+def test_only_what_is_asked_for_is_answered_and_only_of_ones_own_project(
     store: Store, project_id: int
 ) -> None:
     store_job(store, project_id, "llm", restarted_job())

@@ -49,7 +49,7 @@ def test_a_project_is_behind_once_its_first_job_had_begun(store: Store, project_
         assert detection_runs.projects_behind(conn, NOON + HOUR_US + 1) == [project_id]
 
 
-def test_what_there_is_is_told_of_a_project_that_was_never_searched(
+def test_what_there_is_is_reported_of_a_project_that_was_never_searched(
     store: Store, project_id: int
 ) -> None:
     for hour in (1, 2):

@@ -92,7 +92,7 @@ def test_mutes_are_of_one_project(store: Store, project_id: int) -> None:
         assert [each.why for each in mutes.listing(conn, None)] == ["a test"]
 
 
-def test_nobody_is_told_of_machines_that_are_worked_at(store: Store, project_id: int) -> None:
+def test_nobody_is_notified_of_machines_under_maintenance(store: Store, project_id: int) -> None:
     labels = {"cluster": "a", "ticket": "7"}
     for marker in (
         Marker("m", NOON, MarkerKind.MAINTENANCE, "Racks", LATER, labels),

@@ -148,7 +148,7 @@ def test_one_that_lapses_is_kept_as_inactive_and_the_next_is_another(
     ]
 
 
-def test_all_that_happens_is_told_in_its_order(store: Store, project_id: int) -> None:
+def test_all_that_happens_is_reported_in_its_order(store: Store, project_id: int) -> None:
     for number, result in enumerate([COMPILE, COMPILE, COMPILE, QUIET, QUIET, COMPILE, COMPILE]):
         run(store, project_id, number, result)
 
@@ -307,7 +307,7 @@ def test_cohorts_keep_the_order_of_their_dimensions(store: Store, project_id: in
     assert only(store, project_id).series.cohort == COHORT
 
 
-def test_what_was_known_is_told_for_as_long_as_its_days_count(
+def test_what_was_known_is_reported_for_as_long_as_its_days_count(
     store: Store, project_id: int
 ) -> None:
     for number, result in enumerate([COMPILE, COMPILE, QUIET, QUIET]):

@@ -21,7 +21,7 @@ def test_a_marker_stands_at_its_instant(store: Store, dialect: str, project_id: 
 
 
 @pytest.mark.parametrize("us", [-1, -1_000_001, 0, 1, 999_999, 8_999_999_999_999_999])
-def test_an_instant_is_told_to_the_microsecond(
+def test_an_instant_is_reported_to_the_microsecond(
     store: Store, dialect: str, project_id: int, us: int
 ) -> None:
     columns = {"id": "m", "kind": "deploy", "title": "v2", "labels": "{}", "made_by": "k"}
