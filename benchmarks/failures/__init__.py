@@ -1,0 +1,1 @@
+"""Compares what the failure rules say of real error messages with what people found out."""
