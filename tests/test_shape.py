@@ -55,6 +55,8 @@ TESTED_IN = {
     "client/torch/compiles.py": "client/test_torch.py",
     "client/torch/imports.py": "client/test_torch.py",
     "core/ledger/results.py": "core/test_conformance.py",
+    "core/ledger/failure_rule.py": "core/ledger/test_failure_rules.py",
+    "core/ledger/failure_echoes.py": "core/ledger/test_failure_rules.py",
     "core/events.py": "core/test_conformance.py",
     "core/regressions/finding.py": "core/regressions/test_state.py",
     "detection/options.py": "detection/test_detector.py",

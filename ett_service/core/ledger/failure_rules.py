@@ -4,42 +4,9 @@ Of one event the first rule that matches speaks. Between events the stronger rul
 earlier instant: what follows from another rank's death never outranks what began it.
 """
 
-import re
-from dataclasses import dataclass, field
-from enum import IntEnum, auto
-from typing import Literal
-
+from ett_service.core.ledger.failure_echoes import ECHOES, TEARDOWNS
+from ett_service.core.ledger.failure_rule import Rule
 from ett_service.core.words import Cause, Origin
-
-
-class Strength(IntEnum):
-    """How much a piece of evidence says about what came first."""
-
-    INITIATING = auto()  #: names what broke
-    CONSEQUENCE = auto()  #: may as well echo another rank's end, or says only that one ended
-    TEARDOWN = auto()  #: the launcher or the scheduler clears away the rest
-
-
-LooksAt = Literal["text", "state", "signal", "exit"]
-"""``text`` is exception type and message; ``signal`` is read from exit codes, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Where one of the *patterns* is found in what the rule *looks_at*, *cause* broke."""
-
-    name: str
-    looks_at: LooksAt
-    cause: Cause
-    patterns: tuple[str, ...]  #: regular expressions; letter case does not matter
-    strength: Strength = Strength.INITIATING
-    origin: Origin | None = None  #: None: that of the cause
-    regex: re.Pattern[str] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Compile the patterns into one, once."""
-        object.__setattr__(self, "regex", re.compile("|".join(self.patterns), re.IGNORECASE))
-
 
 _XID = r"\bXid\b(?: error)?(?: \([^)]{0,40}\))?:? "
 
@@ -297,91 +264,5 @@ _PROGRAM = (
     Rule("native_crash", "signal", Cause.USER_CODE, ("^(4|8|11)$",)),
 )
 
-_ECHO = Strength.CONSEQUENCE
-_ECHOES = (
-    Rule(
-        "collective_timeout",
-        "text",
-        Cause.COLLECTIVE_TIMEOUT,
-        (
-            "watchdog (caught|thread terminated|timeout|got stuck)",
-            "collective operation timeout",
-            r"Timeout\(ms\)=",
-            r"\bncclTimeout\b",
-            r"Timed out waiting \d{1,9}ms for",
-            "heartbeat monitor timed out",
-            r"timed out in (all|reduce|broadcast|barrier|monitored)\w*",
-        ),
-        _ECHO,
-    ),
-    Rule(
-        "fabric_error",
-        "text",
-        Cause.NETWORK,
-        (
-            r"\bncclRemoteError\b",
-            "NET/(IB|Socket|OFI) ?: .{0,120}(error|fail|completion|timeout)",
-            r"ibv_\w{1,40} (failed|error|with error)",
-            r"Call to ibv_\w{1,40} failed",
-            "transport retry counter exceeded",
-        ),
-        _ECHO,
-    ),
-    Rule(
-        "collective_failed",
-        "text",
-        Cause.COLLECTIVE_TIMEOUT,
-        (
-            r"\b(DistBackendError|DistNetworkError|DistStoreError)\b",
-            r"\bnccl(System|Internal|Unhandled\w*)Error\b",
-            "unhandled (system|cuda|internal) error",
-            "NCCL communicator was aborted",
-            r"\bNCCL error\b",
-        ),
-        _ECHO,
-    ),
-    Rule(
-        "connection_lost",
-        "text",
-        Cause.NETWORK,
-        (
-            "Connection (reset|closed|refused|timed out|aborted)",
-            "Broken pipe",
-            "Socket Timeout",
-            "failed to connect to",
-            "recvValue failed",
-            r"\b(Connection\w*Error|BrokenPipeError)\b",
-        ),
-        _ECHO,
-    ),
-    Rule(
-        "launcher_summary",
-        "text",
-        Cause.UNKNOWN,
-        (
-            r"\b(ChildFailedError|ProcessRaisedException|ProcessExitedException|SignalException|RendezvousClosedError|RendezvousTimeoutError)\b",
-        ),
-        _ECHO,
-    ),
-    Rule(
-        "uncaught_exception",
-        "text",
-        Cause.USER_CODE,
-        (r"^\s*[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Failure|Fault)\b",),
-        _ECHO,
-    ),
-    Rule("aborted", "signal", Cause.USER_CODE, ("^6$",), _ECHO),
-    Rule("killed", "signal", Cause.UNKNOWN, ("^9$",), _ECHO),
-    Rule("exit_1", "exit", Cause.USER_CODE, ("^[12]$",), _ECHO),
-    Rule("command_not_run", "exit", Cause.USER_CODE, ("^12[67]$",), _ECHO),
-)
-
-_END = Strength.TEARDOWN
-_TEARDOWNS = (
-    Rule("slurm_cancelled", "state", Cause.UNKNOWN, ("^CANCELLED",), _END, origin=Origin.USER),
-    Rule("interrupted", "signal", Cause.UNKNOWN, ("^2$",), _END, origin=Origin.USER),
-    Rule("terminated", "signal", Cause.UNKNOWN, ("^(1|15)$",), _END),
-)
-
-RULES = (*_SCHEDULER, *_GPU, *_HOST, *_PROGRAM, *_ECHOES, *_TEARDOWNS)
+RULES = (*_SCHEDULER, *_GPU, *_HOST, *_PROGRAM, *ECHOES, *TEARDOWNS)
 """The table, in the order in which the rules are tried."""

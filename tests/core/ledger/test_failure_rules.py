@@ -6,7 +6,8 @@ from time import process_time
 import pytest
 
 from ett_service.core.ledger.attempt_results import first_match
-from ett_service.core.ledger.failure_rules import RULES, Rule
+from ett_service.core.ledger.failure_rule import Rule
+from ett_service.core.ledger.failure_rules import RULES
 from ett_service.core.words import ORIGIN_OF_CAUSE
 from tests.core.failure_examples import EXAMPLES
 

@@ -1,0 +1,90 @@
+"""Rules for what follows from another rank's end, and for what clears away the rest."""
+
+from ett_service.core.ledger.failure_rule import Rule, Strength
+from ett_service.core.words import Cause, Origin
+
+_ECHO = Strength.CONSEQUENCE
+ECHOES = (
+    Rule(
+        "collective_timeout",
+        "text",
+        Cause.COLLECTIVE_TIMEOUT,
+        (
+            "watchdog (caught|thread terminated|timeout|got stuck)",
+            "collective operation timeout",
+            r"Timeout\(ms\)=",
+            r"\bncclTimeout\b",
+            r"Timed out waiting \d{1,9}ms for",
+            "heartbeat monitor timed out",
+            r"timed out in (all|reduce|broadcast|barrier|monitored)\w*",
+        ),
+        _ECHO,
+    ),
+    Rule(
+        "fabric_error",
+        "text",
+        Cause.NETWORK,
+        (
+            r"\bncclRemoteError\b",
+            "NET/(IB|Socket|OFI) ?: .{0,120}(error|fail|completion|timeout)",
+            r"ibv_\w{1,40} (failed|error|with error)",
+            r"Call to ibv_\w{1,40} failed",
+            "transport retry counter exceeded",
+        ),
+        _ECHO,
+    ),
+    Rule(
+        "collective_failed",
+        "text",
+        Cause.COLLECTIVE_TIMEOUT,
+        (
+            r"\b(DistBackendError|DistNetworkError|DistStoreError)\b",
+            r"\bnccl(System|Internal|Unhandled\w*)Error\b",
+            "unhandled (system|cuda|internal) error",
+            "NCCL communicator was aborted",
+            r"\bNCCL error\b",
+        ),
+        _ECHO,
+    ),
+    Rule(
+        "connection_lost",
+        "text",
+        Cause.NETWORK,
+        (
+            "Connection (reset|closed|refused|timed out|aborted)",
+            "Broken pipe",
+            "Socket Timeout",
+            "failed to connect to",
+            "recvValue failed",
+            r"\b(Connection\w*Error|BrokenPipeError)\b",
+        ),
+        _ECHO,
+    ),
+    Rule(
+        "launcher_summary",
+        "text",
+        Cause.UNKNOWN,
+        (
+            r"\b(ChildFailedError|ProcessRaisedException|ProcessExitedException|SignalException|RendezvousClosedError|RendezvousTimeoutError)\b",
+        ),
+        _ECHO,
+    ),
+    Rule(
+        "uncaught_exception",
+        "text",
+        Cause.USER_CODE,
+        (r"^\s*[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Failure|Fault)\b",),
+        _ECHO,
+    ),
+    Rule("aborted", "signal", Cause.USER_CODE, ("^6$",), _ECHO),
+    Rule("killed", "signal", Cause.UNKNOWN, ("^9$",), _ECHO),
+    Rule("exit_1", "exit", Cause.USER_CODE, ("^[12]$",), _ECHO),
+    Rule("command_not_run", "exit", Cause.USER_CODE, ("^12[67]$",), _ECHO),
+)
+
+_END = Strength.TEARDOWN
+TEARDOWNS = (
+    Rule("slurm_cancelled", "state", Cause.UNKNOWN, ("^CANCELLED",), _END, origin=Origin.USER),
+    Rule("interrupted", "signal", Cause.UNKNOWN, ("^2$",), _END, origin=Origin.USER),
+    Rule("terminated", "signal", Cause.UNKNOWN, ("^(1|15)$",), _END),
+)
