@@ -6,6 +6,14 @@ EXAMPLES = {
     "slurm_time_limit": ("TIMEOUT", "COMPLETING"),
     "slurm_preempted": ("PREEMPTED", "SUSPENDED"),
     "kubernetes_oom_killed": ("OOMKilled", "Error"),
+    "node_disk_pressure": (
+        "Pod The node had condition: [DiskPressure].",
+        "the disk was under pressure of nobody",
+    ),
+    "node_memory_pressure": (
+        "Pod The node had condition: [MemoryPressure].",
+        "the memory was under pressure of nobody",
+    ),
     "kubernetes_node": ("Evicted", "Completed"),
     "kubernetes_image": ("ImagePullBackOff", "ContainerCreating"),
     "step_time_limit": (
@@ -15,6 +23,10 @@ EXAMPLES = {
     "step_preempted": (
         "slurmstepd: error: *** JOB 80 ON n1 CANCELLED AT 2025-04-21T14:07 DUE TO PREEMPTION ***",
         "preemption is enabled in this partition",
+    ),
+    "preemption_notice": (
+        "Preempted to accommodate a workload due to prioritization in the ClusterQueue",
+        "instances that will be created: 8 spot instances",
     ),
     "step_node_failure": ("srun: error: Node failure on n17", "node list: n[1-17]"),
     "xid_memory": (
@@ -79,6 +91,10 @@ EXAMPLES = {
         "loss is 2.31, nan_to_num off",
     ),
     "import_error": ("ModuleNotFoundError: No module named 'apex'", "imported 12 modules"),
+    "version_mismatch": (
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "AttributeError: module 'train' has no attribute 'main'",
+    ),
     "download_failed": (
         "requests.exceptions.ConnectionError: Max retries exceeded with url: /tokenizer.json",
         "download finished, no retries",
@@ -95,26 +111,38 @@ EXAMPLES = {
         "ValueError: expected 4 dimensions, got 3",
         "RuntimeError: Connection reset by peer",
     ),
+    "native_crash_text": (
+        "traceback : Signal 11 (SIGSEGV) received by PID 6421",
+        "traceback : Signal 9 (SIGKILL) received by PID 6421",
+    ),
     "native_crash": ("139", "137"),
+    "fabric_error": (
+        "NCCL WARN NET/IB : Got completion from peer 10.0.0.7 with status=12",
+        "NET/IB : Using [0]mlx5_0:1/IB",
+    ),
     "collective_timeout": (
         "Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE)",
         "the software watchdog is enabled",
     ),
-    "fabric_error": (
-        "NCCL WARN NET/IB : Got completion from peer 10.0.0.7 with status=12",
-        "NET/IB : Using [0]mlx5_0:1/IB",
+    "peer_gone": (
+        "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:4312",
+        "peer discovery finished, connection to 8 peers",
     ),
     "collective_failed": (
         "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.",
         "NCCL version 2.27.3+cuda12.9",
     ),
     "connection_lost": (
-        "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:4312",
+        "[c10d] The client socket has timed out after 60s while trying to connect to 10.0.0.7:29500",
         "connection to the store is up",
     ),
     "launcher_summary": (
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: train.py FAILED",
         "rendezvous complete on 8 nodes",
+    ),
+    "gpu_library_failed": (
+        "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        "cuDNN version 9.5.1, CUDNN_STATUS_SUCCESS",
     ),
     "uncaught_exception": (
         "RuntimeError: mat1 and mat2 shapes cannot be multiplied",

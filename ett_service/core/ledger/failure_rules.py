@@ -4,11 +4,20 @@ Of one event the first rule that matches speaks. Between events the stronger rul
 earlier instant: what follows from another rank's death never outranks what began it.
 """
 
+from collections.abc import Iterable
+
 from ett_service.core.ledger.failure_echoes import ECHOES, TEARDOWNS
 from ett_service.core.ledger.failure_rule import Rule
+from ett_service.core.ledger.xids import FOLLOWING_XIDS, XIDS
 from ett_service.core.words import Cause, Origin
 
 _XID = r"\bXid\b(?: error)?(?: \([^)]{0,40}\))?:? "
+_PACKAGES = "numpy|scipy|pandas|torch|jax|tensorflow|transformers"
+
+
+def _any_of(numbers: Iterable[int]) -> str:
+    return rf"({'|'.join(map(str, numbers))})\b"
+
 
 _SCHEDULER = (
     Rule(
@@ -21,11 +30,16 @@ _SCHEDULER = (
     Rule("slurm_time_limit", "state", Cause.SCHEDULER_TIMEOUT, ("^(TIMEOUT|DEADLINE)",)),
     Rule("slurm_preempted", "state", Cause.PREEMPTION, ("^PREEMPT",)),
     Rule("kubernetes_oom_killed", "state", Cause.OOM, ("^OOMKilled$",)),
+    Rule("node_disk_pressure", "text", Cause.STORAGE, (r"\bDiskPressure\b",)),
+    Rule("node_memory_pressure", "text", Cause.OOM, (r"\bMemoryPressure\b",)),
     Rule(
         "kubernetes_node",
         "state",
         Cause.HOST,
-        ("^(Evicted|Node(Lost|Shutdown|NotReady)|TerminationByKubelet)$",),
+        (
+            "^(Evicted|Node(Lost|Shutdown|NotReady)|TerminationByKubelet)$",
+            "^DeletionBy(TaintManager|PodGC)$",
+        ),
     ),
     Rule(
         "kubernetes_image",
@@ -33,23 +47,45 @@ _SCHEDULER = (
         Cause.DEPENDENCY,
         (r"^(ErrImagePull|ImagePullBackOff|CreateContainer\w*Error)$",),
     ),
-    Rule("step_time_limit", "text", Cause.SCHEDULER_TIMEOUT, (r"\bDUE TO TIME LIMIT\b",)),
+    Rule(
+        "step_time_limit",
+        "text",
+        Cause.SCHEDULER_TIMEOUT,
+        (
+            r"\bDUE TO TIME LIMIT\b",
+            r"\bwalltime \d{1,12} exceeded limit\b",
+            r"\b(exceeded|reached|due to) (its |the )?wall ?(time|clock) limit\b",
+        ),
+    ),
     Rule("step_preempted", "text", Cause.PREEMPTION, (r"\bDUE TO PREEMPTION\b",)),
+    Rule(
+        "preemption_notice",
+        "text",
+        Cause.PREEMPTION,
+        (
+            "Preempted to accommodate",
+            r"\bspot (instance )?interruption (payload|notice|warning) received",
+            r"\binstance (is going to|will) be (interrupted|preempted|reclaimed)",
+        ),
+    ),
     Rule(
         "step_node_failure",
         "text",
         Cause.HOST,
         (
             r"\bDUE TO NODE FAIL",
-            r"\bNode failure on ",
+            r"\b(Node|Prolog) failure on ",
+            r"\blaunch failed requeued\b",
         ),
     ),
 )
 
 _GPU = (
-    Rule("xid_memory", "text", Cause.GPU_MEMORY, (_XID + r"(48|6[34]|92|9[45]|140|160|17[12])\b",)),
-    Rule("xid_application", "text", Cause.USER_CODE, (_XID + r"(13|31|43|69)\b",)),
-    Rule("xid_hardware", "text", Cause.GPU_HARDWARE, (_XID + r"(?!45\b)\d+\b",)),
+    Rule("xid_memory", "text", Cause.GPU_MEMORY, (_XID + _any_of(XIDS[Cause.GPU_MEMORY]),)),
+    Rule("xid_application", "text", Cause.USER_CODE, (_XID + _any_of(XIDS[Cause.USER_CODE]),)),
+    Rule(
+        "xid_hardware", "text", Cause.GPU_HARDWARE, (_XID + rf"(?!{_any_of(FOLLOWING_XIDS)})\d+\b",)
+    ),
     Rule(
         "gpu_ecc",
         "text",
@@ -66,14 +102,17 @@ _GPU = (
         "text",
         Cause.GPU_HARDWARE,
         (
-            "GPU has fallen off the bus",
+            "fallen off the bus",
             r"\bGPU is lost\b",
+            "Unable to determine the device handle for GPU",
+            r"\bRmInitAdapter failed|\brm_init_adapter failed",
+            r"\bGSP Timeout\b",
             "no CUDA-capable device",
+            "No devices were found",
             r"CUDA-capable device\(s\) is/are busy",
-            "system not yet initialized",
             "uncorrectable NVLink error",
+            r"\buncorrectable hardware error\b",
             "CUDA error: hardware stack error",
-            "HSA_STATUS_ERROR_EXCEPTION",
         ),
     ),
     Rule(
@@ -83,9 +122,10 @@ _GPU = (
         (
             "(CUDA|HIP) out of memory",
             r"\bOutOfMemoryError\b",
-            "CUBLAS_STATUS_ALLOC_FAILED",
+            r"\b(CUBLAS|CUDNN)_STATUS_ALLOC_FAILED",
             "CUDA error: out of memory",
-            "RESOURCE_EXHAUSTED: (Out of memory|Attempting to allocate)",
+            "RESOURCE[_ ]EXHAUSTED: (Out of memory|Attempting to allocate)",
+            "HSA_STATUS_ERROR_OUT_OF_RESOURCES",
         ),
     ),
     Rule(
@@ -100,6 +140,7 @@ _GPU = (
             "illegal instruction was encountered",
             "invalid device function",
             "Memory access fault by GPU",
+            "HSA_STATUS_ERROR_EXCEPTION",
         ),
     ),
 )
@@ -114,6 +155,9 @@ _HOST = (
             "Out of memory: Kill",
             "Cannot allocate memory",
             "can't allocate memory",
+            "DefaultCPUAllocator: not enough memory",
+            "killed due to memory pressure",
+            r"\btasks? [\d,-]{1,80}: Out Of Memory",
             "std::bad_alloc",
             r"\bMemoryError\b",
         ),
@@ -152,6 +196,7 @@ _HOST = (
             "mlx5_.{0,80}(fatal|health compromised|error)",
             "No route to host",
             "Network is unreachable",
+            "Unable to contact slurm controller",
         ),
     ),
     Rule(
@@ -185,6 +230,9 @@ _HOST = (
             "Read-only file system",
             "Remote I/O error",
             "Transport endpoint is not connected",
+            "after transport endpoint shutdown",
+            r"(?-i:\bSlowDown\b)",
+            r"\b503:? Slow Down\b",
             "PytorchStreamWriter failed",
             r"nfs: server \S{1,80} not responding",
             r"\bLustre(Error)?: .{0,120}(error|evicted)",
@@ -220,9 +268,22 @@ _PROGRAM = (
         Cause.DEPENDENCY,
         (
             r"\b(ModuleNotFoundError|ImportError)\b",
+            r"\bundefined symbol\b",
             "error while loading shared libraries",
+            "Could not load dynamic library",
             "cannot open shared object file",
             r"version `\S{1,40}' not found",
+        ),
+    ),
+    Rule(
+        "version_mismatch",
+        "text",
+        Cause.DEPENDENCY,
+        (
+            "driver version is insufficient",
+            "no kernel image is available",
+            "system not yet initialized",
+            rf"module '({_PACKAGES})(\.[\w.]{{1,80}})?' has no attribute",
         ),
     ),
     Rule(
@@ -234,6 +295,7 @@ _PROGRAM = (
             "Could not resolve host",
             "Temporary failure in name resolution",
             "Max retries exceeded with url",
+            r"Can't load (tokenizer|image processor|the configuration|the model) (of|for) '",
         ),
     ),
     Rule(
@@ -250,6 +312,7 @@ _PROGRAM = (
         "text",
         Cause.DATA,
         (
+            "PytorchStreamReader failed",
             r"\b(UnpicklingError|UnidentifiedImageError|ArrowInvalid|BadZipFile|UnicodeDecodeError|JSONDecodeError)\b",
         ),
     ),
@@ -259,6 +322,16 @@ _PROGRAM = (
         Cause.USER_CODE,
         (
             r"\b(TypeError|ValueError|KeyError|IndexError|AttributeError|NameError|UnboundLocalError|AssertionError|ZeroDivisionError|NotImplementedError|SyntaxError|RecursionError|FileNotFoundError|PermissionError|IsADirectoryError)\b",
+        ),
+    ),
+    Rule(
+        "native_crash_text",
+        "text",
+        Cause.USER_CODE,
+        (
+            r"\bSegmentation fault\b",
+            r"\bSignals?[ .](\d{1,2} \()?SIG(SEGV|ILL|FPE)\b",
+            r"\b(exit ?code|return code) {0,8}[:=] {0,8}-(4|8|11)\b",
         ),
     ),
     Rule("native_crash", "signal", Cause.USER_CODE, ("^(4|8|11)$",)),
