@@ -11,7 +11,7 @@ ROUNDS ?= 200
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws faults live lint fmt bench detectors openapi dashboards pictures golden migrate
+.PHONY: help setup demo test laws faults live lint fmt bench detectors failures openapi dashboards pictures golden migrate
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,9 @@ bench: setup ## Measure every claim of speed; each prints a ratio.
 
 detectors: setup ## Compare detectors of regressions on two simulated fleets of each kind. This takes minutes.
 	$(BIN)/python -m benchmarks.detectors detect --fleets 2 --jobs 2
+
+failures: setup ## Print how often the failure rules are right on real error messages.
+	$(BIN)/python -m benchmarks.failures
 
 openapi: setup ## Write docs/openapi.json anew from the routes and from recorded answers.
 	$(BIN)/python -m tests.api.examples

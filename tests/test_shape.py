@@ -57,6 +57,7 @@ TESTED_IN = {
     "core/ledger/results.py": "core/test_conformance.py",
     "core/ledger/failure_rule.py": "core/ledger/test_failure_rules.py",
     "core/ledger/failure_echoes.py": "core/ledger/test_failure_rules.py",
+    "core/ledger/xids.py": "core/ledger/test_failure_rules.py",
     "core/events.py": "core/test_conformance.py",
     "core/regressions/finding.py": "core/regressions/test_state.py",
     "detection/options.py": "detection/test_detector.py",

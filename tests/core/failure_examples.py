@@ -133,7 +133,7 @@ EXAMPLES = {
         "NCCL version 2.27.3+cuda12.9",
     ),
     "connection_lost": (
-        "[c10d] The client socket has timed out after 60s while trying to connect to 10.0.0.7:29500",
+        "The client socket has timed out after 60s while trying to connect to 10.0.0.7:29500",
         "connection to the store is up",
     ),
     "launcher_summary": (
