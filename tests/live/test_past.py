@@ -36,7 +36,7 @@ def _begins(events: Iterable[WireEvent]) -> list[int]:
         if event["type"] in ("job", "job_ended") or event.get("phase") == "queued":
             continue
         key = (event["job"], event.get("launch"), event.get("attempt"), event.get("cycle"))
-        begin = instant(event.get("start", event["at"]))
+        begin = instant(event["start"] if "start" in event else event["at"])
         begin_of[key] = min(begin, begin_of.get(key, begin))
     return list(begin_of.values())
 
