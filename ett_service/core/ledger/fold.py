@@ -22,7 +22,6 @@ from ett_service.core.ledger.attempt_segments import AttemptSegments, silent_fro
 from ett_service.core.ledger.attempts import Attempts, Clocks, facts
 from ett_service.core.ledger.job_results import (
     accelerators,
-    between_runs_us,
     gaps,
     produced,
     quality,
@@ -166,7 +165,6 @@ class JobFold:
             work=job_work,
             checkpoints=self._checkpoints(lives),
             runs=ledgers,
-            between_runs_us=between_runs_us(runs),
         )
 
     def _runs(self, as_of: int) -> list[RunSegments]:

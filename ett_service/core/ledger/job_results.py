@@ -212,49 +212,50 @@ def run_ledgers(
     runs: Sequence[RunSegments], attempts: Sequence[AttemptLedger], last_sign_at: int
 ) -> tuple[RunLedger, ...]:
     """Return the results of each run; *attempts* are those of all of them."""
+    idle_us = [
+        max(0, after.lifetimes.run.sign_at - _over_at(before)) for before, after in pairwise(runs)
+    ]
     return tuple(
-        _run_ledger(number, run, attempts, last_sign_at) for number, run in enumerate(runs)
+        _run_ledger(
+            number, idle, run, [attempts[life.number] for life in run.lifetimes.lives], last_sign_at
+        )
+        for number, (idle, run) in enumerate(zip([0, *idle_us], runs, strict=True))
     )
 
 
 def _run_ledger(
-    number: int, run: RunSegments, attempts: Sequence[AttemptLedger], last_sign_at: int
+    number: int,
+    idle_us: int,
+    run: RunSegments,
+    own: Sequence[AttemptLedger],
+    last_sign_at: int,
 ) -> RunLedger:
-    lifetimes, events = run.lifetimes, run.lifetimes.run
-    first, first_loop = events.first_number, run.first_loop
-    own = attempts[first : first + len(lifetimes.lives)]
+    lifetimes, events, first_loop = run.lifetimes, run.lifetimes.run, run.first_loop
     failed = [attempt for attempt in own if attempt.outcome in FAILURES]
     return RunLedger(
         number=number,
         launches=tuple(dict.fromkeys(attempt.key[0] for attempt in events.attempts)),
-        first_attempt=first,
+        first_attempt=events.first_number,
         attempts=len(own),
         state=lifetimes.state,
         outcome=lifetimes.standing.event.outcome if lifetimes.standing else None,
         sign_at=events.sign_at,
         started_at=lifetimes.first,
         ended_at=None if lifetimes.first is None else run.ends,
+        idle_before_us=idle_us,
         queue_wait_us=queue_wait_us(run, last_sign_at),
         effective_us=sum(
             attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0) for attempt in own
         ),
         time_to_start_us=None if first_loop is None else first_loop - run.allocated_at,
-        first_loop_at=first_loop,
         failures=len(failed),
         infra_failures=sum(attempt.origin in INFRA_ORIGINS for attempt in failed),
         unsaved_us=sum(attempt.unsaved_us for attempt in failed),
     )
 
 
-def between_runs_us(runs: Sequence[RunSegments]) -> int:
-    """Return the time from each run's end to the first sign of the next, in microseconds."""
-    ends = [_over_at(run) for run in runs[:-1]]
-    signs = [run.lifetimes.run.sign_at for run in runs[1:]]
-    return sum(max(0, sign_at - end) for end, sign_at in zip(ends, signs, strict=True))
-
-
 def _over_at(run: RunSegments) -> int:
-    """Return where a run ends that another follows: with its job's end if it only queued."""
+    """Return where a run ends that another follows: one that only queued with its job."""
     if run.lifetimes.lives:
         return run.ends
     return max(at for at, _ in run.lifetimes.run.job_ends)

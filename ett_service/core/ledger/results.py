@@ -224,10 +224,10 @@ class RunLedger:
     sign_at: int  #: the first instant that any of its events names
     started_at: int | None  #: its first instant; None while none of its attempts began
     ended_at: int | None  #: end of its E2E; None likewise
+    idle_before_us: int  #: from the end of the run before to ``sign_at``; in no run
     queue_wait_us: int
     effective_us: int
     time_to_start_us: int | None
-    first_loop_at: int | None
     failures: int
     infra_failures: int
     unsaved_us: int
@@ -270,7 +270,6 @@ class JobLedger:
     work: tuple[WorkDone, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     runs: tuple[RunLedger, ...] = ()
-    between_runs_us: int = 0  #: from each run's end to the first sign of the next
 
     @property
     def provisional(self) -> bool:
@@ -281,6 +280,11 @@ class JobLedger:
     def e2e_us(self) -> int:
         """E2E wall time in microseconds, summed over the runs."""
         return sum(end - start for start, end in self.spans)
+
+    @property
+    def between_runs_us(self) -> int:
+        """Time from each run's end to the first sign of the next, in microseconds."""
+        return sum(run.idle_before_us for run in self.runs)
 
     @property
     def spans(self) -> tuple[Interval, ...]:
