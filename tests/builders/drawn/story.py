@@ -71,8 +71,17 @@ def drawn_story(birth: int, chance: Random) -> tuple[Event, ...]:
             _restart(narrator)
         if chance.random() < 0.4:
             narrator.send(JobEnded, outcome=chance.choice(_JOB_ENDINGS))
+            _begin_again(narrator)
     lost = chance.choice([0.0, 0.0, 0.1])
     return tuple(_stamped(e) for e in narrator.events if chance.random() >= lost)
+
+
+def _begin_again(narrator: Narrator) -> None:
+    """Use the job's name again, mostly in another launch."""
+    narrator.wait(2_000)
+    if narrator.launch and narrator.chance.random() < 0.9:
+        narrator.launch = str(int(narrator.launch) + 1)
+        narrator.attempt = narrator.cycle = narrator.step = 0
 
 
 def _restart(narrator: Narrator) -> None:
