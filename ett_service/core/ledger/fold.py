@@ -26,7 +26,6 @@ from ett_service.core.ledger.job_results import (
     produced,
     quality,
     recoveries,
-    run_ledgers,
     shares,
     waits,
     work_done,
@@ -44,6 +43,7 @@ from ett_service.core.ledger.results import (
     Segment,
     WorkDone,
 )
+from ett_service.core.ledger.run_results import run_ledgers
 from ett_service.core.ledger.runs import split_into_runs
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import Category, JobState, Outcome

@@ -10,13 +10,11 @@ from ett_service.core.intervals import Interval, merged, outside
 from ett_service.core.ledger.attempt_events import MOST_TERAFLOPS, TERA, AttemptEvents, WorkHours
 from ett_service.core.ledger.attempt_segments import AttemptSegments, OwnedLoops
 from ett_service.core.ledger.job_segments import AttemptPart, RunSegments
-from ett_service.core.ledger.lifetimes import Lifetime, queued_intervals
+from ett_service.core.ledger.lifetimes import Lifetime
 from ett_service.core.ledger.results import (
-    AttemptLedger,
     Gap,
     Quality,
     Recovery,
-    RunLedger,
     Segment,
     Share,
     Wait,
@@ -25,8 +23,6 @@ from ett_service.core.ledger.results import (
 )
 from ett_service.core.ledger.spans import NEVER, Span
 from ett_service.core.words import (
-    FAILURES,
-    INFRA_ORIGINS,
     Category,
     Outcome,
     Period,
@@ -170,13 +166,6 @@ def held_waits(lives: Sequence[Lifetime]) -> list[Interval]:
     return merged(waits)
 
 
-def queue_wait_us(run: RunSegments, last_sign_at: int) -> int:
-    """Return the union of all queued time before the run's first instant, in microseconds."""
-    first = run.first
-    queued = merged(queued_intervals(run.lifetimes, last_sign_at))
-    return sum(min(end, first) - start for start, end in queued if start < first)
-
-
 def recoveries(
     run: RunSegments, unchanged: Mapping[Interval, Mapping[Category, int]]
 ) -> tuple[Recovery, ...]:
@@ -206,59 +195,6 @@ def recoveries(
 
 def _repeated_us(run: RunSegments, number: int) -> int:
     return run.part(number).attempt_segments.ownership.repeated_us
-
-
-def run_ledgers(
-    runs: Sequence[RunSegments], attempts: Sequence[AttemptLedger], last_sign_at: int
-) -> tuple[RunLedger, ...]:
-    """Return the results of each run; *attempts* are those of all of them."""
-    idle_us = [
-        max(0, after.lifetimes.run.sign_at - _over_at(before)) for before, after in pairwise(runs)
-    ]
-    return tuple(
-        _run_ledger(
-            number, idle, run, [attempts[life.number] for life in run.lifetimes.lives], last_sign_at
-        )
-        for number, (idle, run) in enumerate(zip([0, *idle_us], runs, strict=True))
-    )
-
-
-def _run_ledger(
-    number: int,
-    idle_us: int,
-    run: RunSegments,
-    own: Sequence[AttemptLedger],
-    last_sign_at: int,
-) -> RunLedger:
-    lifetimes, events, first_loop = run.lifetimes, run.lifetimes.run, run.first_loop
-    failed = [attempt for attempt in own if attempt.outcome in FAILURES]
-    return RunLedger(
-        number=number,
-        launches=tuple(dict.fromkeys(attempt.key[0] for attempt in events.attempts)),
-        first_attempt=events.first_number,
-        attempts=len(own),
-        state=lifetimes.state,
-        outcome=lifetimes.standing.event.outcome if lifetimes.standing else None,
-        sign_at=events.sign_at,
-        started_at=lifetimes.first,
-        ended_at=None if lifetimes.first is None else run.ends,
-        idle_before_us=idle_us,
-        queue_wait_us=queue_wait_us(run, last_sign_at),
-        effective_us=sum(
-            attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0) for attempt in own
-        ),
-        time_to_start_us=None if first_loop is None else first_loop - run.allocated_at,
-        failures=len(failed),
-        infra_failures=sum(attempt.origin in INFRA_ORIGINS for attempt in failed),
-        unsaved_us=sum(attempt.unsaved_us for attempt in failed),
-    )
-
-
-def _over_at(run: RunSegments) -> int:
-    """Return where a run ends that another follows: one that only queued with its job."""
-    if run.lifetimes.lives:
-        return run.ends
-    return max(at for at, _ in run.lifetimes.run.job_ends)
 
 
 def _parts_us(span: Interval, segments: Sequence[Segment]) -> dict[Category, int]:
