@@ -34,6 +34,11 @@ from ett_service.storage.schema import (
 from ett_service.storage.schema.record import EXCLUSION
 
 
+def kind_of_start(number: int, firsts: Collection[int]) -> str:
+    """Return ``first`` for the first attempt of a run, of those in *firsts*, else ``restart``."""
+    return "first" if number in firsts else "restart"
+
+
 class ObservedJob(NamedTuple):
     """A job that lived in the span."""
 
@@ -43,6 +48,10 @@ class ObservedJob(NamedTuple):
     def run_of(self, number: int) -> "ObservedRun":
         """Return the run of the attempt of this number."""
         return self.runs[bisect_right(self.runs, number, key=lambda run: run.first_attempt) - 1]
+
+    def start_of(self, number: int) -> str:
+        """Return how the attempt of this number began its run: ``first`` or ``restart``."""
+        return kind_of_start(number, [self.run_of(number).first_attempt])
 
 
 class ObservedRun(NamedTuple):
