@@ -75,7 +75,7 @@ class JobSummary(ComputedAnswer):
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
 
 
-class RunAnswer(ComputedAnswer):
+class JobRunAnswer(ComputedAnswer):
     """One run of a job, with results of its own."""
 
     number: int
@@ -292,7 +292,7 @@ class JobAnswer(JobSummary):
     gpu_seconds: Annotated[NonzeroByCategory | None, _by_accelerators("gpu_us")] = Field(
         description="Times accelerators, while they were held. Null while they are unknown."
     )
-    runs: list[RunAnswer] = Field(description="The job's numbers are the sums over its runs.")
+    runs: list[JobRunAnswer] = Field(description="The job's numbers are the sums over its runs.")
     recoveries: list[RecoveryAnswer]
     attempts: list[AttemptAnswer]
     exclusions: list[ExclusionAnswer] = Field(
