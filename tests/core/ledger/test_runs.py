@@ -44,6 +44,14 @@ def test_a_launch_that_waited_at_the_end_goes_on_with_the_run() -> None:
     assert len(ledger.runs) == 1
 
 
+def test_no_run_ends_while_a_launch_waits_that_begins_later() -> None:
+    waited = [*of_launch("b", queued(50)), *trained("b", 300)]
+    ledger = _ledger(*trained("a", 0), over(80), *waited, *trained("c", 200))
+
+    assert len(ledger.runs) == 1
+    assert [attempt.launch for attempt in ledger.attempts] == ["a", "c", "b"]
+
+
 def test_several_ends_with_no_launch_in_between_end_one_run() -> None:
     ends = [over(80), over(90), over(95, Outcome.CANCELLED)]
     ledger = _ledger(*trained("a", 0), *ends, *trained("b", 200), over(280))
