@@ -161,13 +161,15 @@ class AttemptEvents:
     def _hear(self, items: list[Placed]) -> None:
         self.heard = max(self.heard, items[-1][0])
         earliest = NEVER if self.first is None else self.first
+        sign = self.sign_at
         for _, _, _, first, event in items:
-            if first < self.sign_at:
-                self.sign_at = first
+            if first < sign:
+                sign = first
             if first < earliest and not names_queued(event):
                 earliest = first
             if first < self.phase_began and type(event) in _BEGINS:
                 self._hear_begin(first, event)
+        self.sign_at = sign
         self.first = None if earliest == NEVER else earliest
 
     def _hear_begin(self, first: int, event: Any) -> None:

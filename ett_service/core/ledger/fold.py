@@ -248,4 +248,5 @@ class JobFold:
 
 
 def _joined(lists: Iterable[Iterable[T]]) -> tuple[T, ...]:
-    return tuple(chain.from_iterable(lists))
+    several = list(lists)
+    return tuple(several[0]) if len(several) == 1 else tuple(chain.from_iterable(several))
