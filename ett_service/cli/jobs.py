@@ -137,6 +137,17 @@ _RATES = (
     number("per second", itemgetter(2), amount),
     number("per accelerator", itemgetter(3), amount),
 )
+_RUNS = (
+    number("run", "number"),
+    text("began (UTC)", "started_at", minute),
+    text("state"),
+    number("ETT%", "ett_ratio", percent),
+    number("E2E", "e2e_seconds", clock),
+    number("time to start", "time_to_start_seconds", clock),
+    number("failures"),
+    number("attempts"),
+    number("idle before", "idle_before_seconds", clock),
+)
 _ATTEMPTS = (
     number("attempt", "number"),
     text("launch/attempt/cycle", _position),
@@ -177,6 +188,8 @@ def _write_job(job: Answer, _args: Namespace) -> None:
     so_far = ", numbers so far" if job["provisional"] else ""
     write_line(f"{job['job']}: {job['state']}{so_far}")
     write_table(_HEADLINE, [job])
+    if job["run_count"] > 1:
+        _write_section(_RUNS, job["runs"])
     _write_ledger(job)
     _write_productivity(job["productivity"])
     _write_section(_ATTEMPTS, job["attempts"])

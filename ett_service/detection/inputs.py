@@ -143,7 +143,7 @@ class _Columns:
         self.cohorts: list[Cohort] = [
             tuple(zip(plan.cohort, cohort, strict=True)) for cohort in self._places
         ]
-        starts = ["restart" if attempt.number else "first" for attempt in attempts]
+        starts = [jobs[attempt.job].start_of(attempt.number) for attempt in attempts]
         strata = list(zip(_of_dimensions(kinds, plan.strata), starts, strict=True))
         self.jobs = sorted(jobs)
         self.units = _places(self.jobs)

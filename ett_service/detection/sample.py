@@ -13,7 +13,12 @@ from ett_service.core.regressions.finding import Cohort, Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, WASTED, Category, Outcome, Phase
 from ett_service.storage.fleet.rollups import Span
 from ett_service.storage.regressions import observations
-from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob, ObservedStage
+from ett_service.storage.regressions.observations import (
+    ObservedAttempt,
+    ObservedJob,
+    ObservedRun,
+    ObservedStage,
+)
 
 LOOP_CATEGORIES = WASTED - {Category.REPEATED_TRAINING}
 ALL_FAILURES = Subject(Metric.FAILURES_PER_GPU_HOUR)
@@ -102,20 +107,20 @@ def _phases(attempts: Sequence[ObservedAttempt]) -> Iterator[Completed]:
 def _starts(
     jobs: Mapping[str, ObservedJob], attempts: Sequence[ObservedAttempt]
 ) -> Iterator[Completed]:
-    """Yield each job's time to start with the attempt that reached the loop first.
+    """Yield each run's time to start with the attempt that reached the loop first.
 
-    If a job's first attempt lived before the span, that attempt is unknown.
+    If a run's first attempt lived before the span, that attempt is unknown.
     """
-    first: dict[str, tuple[int, int]] = {}
-    begun = {attempt.job for attempt in attempts if attempt.number == 0}
+    first: dict[tuple[str, ObservedRun], tuple[int, int]] = {}
+    begun = {(attempt.job, attempt.number) for attempt in attempts}
     for place, attempt in enumerate(attempts):
         if attempt.loop_started_us is not None:
+            run = jobs[attempt.job].run_of(attempt.number)
             reached = (attempt.loop_started_us, place)
-            first[attempt.job] = min(reached, first.get(attempt.job, reached))
-    for job, (known_us, place) in first.items():
-        us = jobs[job].time_to_start_us
-        if us is not None and job in begun:
-            yield Completed(_TIME_TO_START, us, known_us, place)
+            first[attempt.job, run] = min(reached, first.get((attempt.job, run), reached))
+    for (job, run), (known_us, place) in first.items():
+        if run.time_to_start_us is not None and (job, run.first_attempt) in begun:
+            yield Completed(_TIME_TO_START, run.time_to_start_us, known_us, place)
 
 
 def _stages(

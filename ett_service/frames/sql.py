@@ -25,6 +25,7 @@ _SAME = (
     "weighted_seconds",
     "gpu_seconds",
     "queue_wait_seconds",
+    "between_runs_seconds",
     "failures",
     "infra_failures",
     *(f"{category}_seconds" for category in Category),

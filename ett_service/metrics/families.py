@@ -97,8 +97,12 @@ COUNTERS: tuple[Family, ...] = (
         DEDUCTIONS,
     ),
     Family(
+        "ett_between_runs_seconds_total", Kind.COUNTER, _COHORT,
+        "Seconds from the end of a job's run to the first sign of its next; in no phase.", ((),),
+    ),
+    Family(
         "ett_attempts_started_total", Kind.COUNTER, (*_COHORT, "start"),
-        "Attempts started: the first of a job, or a restart.",
+        "Attempts started: the first of a run, or a restart.",
         (("first",), ("restart",)),
     ),
     Family(

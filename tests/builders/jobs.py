@@ -59,3 +59,26 @@ def failing_job(job: str = "llm-70b", **facts: Any) -> list[dict[str, Any]]:
         wire_event("attempt_ended", 62, outcome="completed", **second),
         wire_event("job_ended", 62, outcome="completed", **named),
     ]
+
+
+def repeated_job(job: str = "llm-70b") -> list[dict[str, Any]]:
+    """Return a job that completes after ten minutes, and is begun again by another launch.
+
+    Each run initialises for two minutes and trains for eight; three hours lie between them.
+    """
+    return [
+        event
+        for launch, begun in (("a", 0.0), ("b", 190.0))
+        for event in _completed_run(job, launch, begun)
+    ]
+
+
+def _completed_run(job: str, launch: str, begun: float) -> list[dict[str, Any]]:
+    named: dict[str, Any] = {"job": job, "launch": launch}
+    return [
+        wire_event("attempt_started", begun, gpus=8, **named),
+        wire_span("launcher_init", begun, begun + 2, **named),
+        wire_span("train_loop", begun + 2, begun + 10, **named),
+        wire_event("attempt_ended", begun + 10, outcome="completed", **named),
+        wire_event("job_ended", begun + 10, outcome="completed", job=job),
+    ]

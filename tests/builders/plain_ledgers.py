@@ -3,9 +3,23 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ett_service.core.ledger.results import AttemptLedger, JobLedger, Recovery, Segment
+from ett_service.core.ledger.results import (
+    AttemptLedger,
+    JobLedger,
+    Recovery,
+    RunLedger,
+    Segment,
+)
 from ett_service.core.words import Category, Period
 
+_RUN = (
+    "e2e_us",
+    "queue_wait_us",
+    "effective_us",
+    "time_to_start_us",
+    "failures",
+    "infra_failures",
+)
 _ATTEMPT = ("number", "launch", "attempt", "cycle", "outcome", "basis")
 
 
@@ -28,6 +42,28 @@ def plain(ledger: JobLedger) -> dict[str, Any]:
         "weighted_us": _by_category(ledger, "weighted_us"),
         "gpus_unknown": ledger.quality.gpus_unknown,
         "segments": [list(segment) for segment in ledger.segments],
+    }
+
+
+def plain_runs(ledger: JobLedger) -> dict[str, Any]:
+    """The runs, and the time between them."""
+    return {
+        "between_runs_us": ledger.between_runs_us,
+        "runs": [_run(run) for run in ledger.runs],
+    }
+
+
+def _run(run: RunLedger) -> dict[str, Any]:
+    first = run.first_attempt
+    return {
+        **{name: getattr(run, name) for name in _RUN},
+        "launches": set(run.launches),
+        "attempts": list(range(first, first + run.attempts)),
+        "state": run.state.value,
+        "started_us": run.started_at,
+        "ended_us": run.ended_at,
+        "sign_us": run.sign_at if run.launches else None,
+        "unsaved_training_us": run.unsaved_us,
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
+from tests.builders.jobs import repeated_job
 from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import wait_for
 
@@ -106,6 +107,20 @@ def test_what_a_job_made_of_its_training_is_shown(
     printed = capsys.readouterr().out
     assert re.search(r"^tokens +36,000,000 +10,000 +1,250$", printed, re.MULTILINE)
     assert "MFU 2.40%; ETT% x MFU 2.40%" in printed
+
+
+def test_the_runs_of_a_job_are_shown_where_there_are_several(
+    served: Server, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.ask("POST", "/v1/events", {"history": True, "events": repeated_job("repeated")})
+    wait_for(lambda: served.knows("repeated"))
+
+    assert main(["job", "repeated", "--url", served.url, "--key", served.key]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(
+        r"^ *1 +\S+ \S+ +finished +80\.00% +0:10:00\.0 .* 3:00:00\.0$", shown, re.MULTILINE
+    )
+    assert "idle before" not in printed
 
 
 def test_json_is_the_answer_of_the_server(

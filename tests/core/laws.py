@@ -7,8 +7,8 @@ from itertools import pairwise
 from random import Random
 
 from ett_service.core.events import Event
-from ett_service.core.ledger.results import JobLedger, Limits
-from ett_service.core.words import Category, Period
+from ett_service.core.ledger.results import JobLedger, Limits, RunLedger, Segment
+from ett_service.core.words import Category, JobState, Period
 from tests.builders.drawn.timelines import Timeline, in_batches
 
 Fold = Callable[[Iterable[Event], Mapping[str, int], int, Limits], JobLedger]
@@ -20,16 +20,44 @@ def of(fold: Fold, timeline: Timeline) -> JobLedger:
 
 
 def check_conservation(ledger: JobLedger) -> None:
-    """Law 1: no overlap, no hole, and the lengths sum to E2E in integers."""
+    """Law 1: no overlap, no hole in a run, and the lengths sum to its E2E in integers."""
     segments = ledger.segments
     assert all(segment.start_at < segment.end_at for segment in segments)
-    assert all(before.end_at == after.start_at for before, after in pairwise(segments))
-    assert all(before[2:] != after[2:] for before, after in pairwise(segments)), "not maximal"
-    if segments:
-        assert (segments[0].start_at, segments[-1].end_at) == (ledger.started_at, ledger.ended_at)
-    assert sum(segment.end_at - segment.start_at for segment in segments) == ledger.e2e_us
+    assert all(before.end_at <= after.start_at for before, after in pairwise(segments))
+    for run in ledger.runs:
+        own = _segments_of(run, ledger)
+        assert all(before.end_at == after.start_at for before, after in pairwise(own))
+        assert all(before[2:] != after[2:] for before, after in pairwise(own)), "not maximal"
+        if own:
+            assert (own[0].start_at, own[-1].end_at) == (run.started_at, run.ended_at)
+        assert sum(segment.us for segment in own) == run.e2e_us
+    assert sum(segment.us for segment in segments) == ledger.e2e_us
     _check_shares(ledger)
     _check_attempts(ledger)
+    _check_runs(ledger)
+
+
+def _segments_of(run: RunLedger, ledger: JobLedger) -> list[Segment]:
+    if run.started_at is None or run.ended_at is None:
+        return []
+    return [
+        segment
+        for segment in ledger.segments
+        if run.started_at <= segment.start_at and segment.end_at <= run.ended_at
+    ]
+
+
+def _check_runs(ledger: JobLedger) -> None:
+    begun = [run for run in ledger.runs if run.started_at is not None]
+    edges = [(before.ended_at, after.started_at) for before, after in pairwise(begun)]
+    assert all(a is not None and b is not None and a <= b for a, b in edges), "runs overlap"
+    assert ledger.e2e_us == sum(run.e2e_us for run in ledger.runs)
+    for name in ("failures", "infra_failures", "unsaved_us", "queue_wait_us"):
+        assert getattr(ledger, name) == sum(getattr(run, name) for run in ledger.runs)
+    numbers = [n for run in ledger.runs for n in range(len(ledger.attempts)) if run.contains(n)]
+    assert numbers == [attempt.number for attempt in ledger.attempts]
+    assert all(run.state is JobState.FINISHED for run in ledger.runs[:-1])
+    assert ledger.state is ledger.runs[-1].state
 
 
 def _check_shares(ledger: JobLedger) -> None:
@@ -87,8 +115,8 @@ def check_two_views(ledger: JobLedger) -> None:
     )
     e2e = ledger.e2e_us
     assert periods.total() == e2e
-    has_loop = any(attempt.loop_started_at is not None for attempt in ledger.attempts)
-    assert ledger.time_to_start_us == (periods[Period.STARTING] if has_loop else None)
+    starts = [_starting(run, ledger) for run in ledger.runs if _has_loop(run, ledger)]
+    assert ledger.time_to_start_us == (sum(starts) if starts else None)
     assert sum(recovery.us for recovery in ledger.recoveries) == periods[Period.RECOVERING]
     for recovery in ledger.recoveries:
         assert sum(recovery.parts_us.values()) == recovery.us
@@ -96,3 +124,16 @@ def check_two_views(ledger: JobLedger) -> None:
         lost = periods.total() - periods[Period.TRAINING]
         lost += periods[Period.TRAINING] - effective
         assert Fraction(effective, e2e) == 1 - Fraction(lost, e2e)
+
+
+def _has_loop(run: RunLedger, ledger: JobLedger) -> bool:
+    return any(
+        attempt.loop_started_at is not None and run.contains(attempt.number)
+        for attempt in ledger.attempts
+    )
+
+
+def _starting(run: RunLedger, ledger: JobLedger) -> int:
+    own = [s.us for s in _segments_of(run, ledger) if s.period is Period.STARTING]
+    assert run.time_to_start_us == sum(own)
+    return sum(own)

@@ -4,13 +4,23 @@ Every stretch of time is painted first (``oracle_painting``); the numbers are su
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
 from ett_service.core.events import AttemptStarted, CheckpointSaved, Event, JobEnded, JobFacts
 from ett_service.core.ledger.results import Limits
 from ett_service.core.words import FAILURES, Category, JobState, Origin, Period, Phase
-from tests.core.oracle_lives import Bounds, Life, bounds, corrected, lives_of, starts
+from tests.core.oracle_lives import (
+    Bounds,
+    Life,
+    Run,
+    bounds,
+    corrected,
+    lives_of,
+    runs_of,
+    starts,
+)
 from tests.core.oracle_painting import painted
 from tests.core.oracle_picture import (
     Painting,
@@ -21,11 +31,27 @@ from tests.core.oracle_picture import (
 )
 from tests.core.oracle_spans import spans_of
 
-__all__ = ["answer", "every_change", "every_microsecond"]
+__all__ = ["answer", "answers", "every_change", "every_microsecond"]
 
 _NOT_HELD = (Category.SCHEDULING, Category.RESTART_WAIT)
 _BEGINNING = [phase for phase in Phase if phase is not Phase.QUEUED]
 _INFRA = (Origin.INFRA, Origin.PREEMPTION)
+
+
+@dataclass
+class PaintedRun:
+    """One run: what it was painted from, and how it left the job."""
+
+    run: Run
+    bound: Bounds
+    state: JobState
+    queue_wait: int
+    painting: Painting
+
+    @property
+    def end(self) -> int:
+        """Where it ends; one in which nothing began ends with its job."""
+        return self.painting.end if self.bound.lives else max(e.at for e in self.run.endings)
 
 
 def answer(
@@ -36,15 +62,44 @@ def answer(
     ticks: Ticks = every_change,
 ) -> dict[str, Any]:
     """All numbers of one job, in the shape of the conformance suite."""
-    limits = limits or Limits()
+    return answers(events, offsets, as_of, limits or Limits(), ticks)[0]
+
+
+def answers(
+    events: Iterable[Event],
+    offsets: Mapping[str, int],
+    as_of: int,
+    limits: Limits,
+    ticks: Ticks = every_change,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """All numbers of one job, and those of its runs."""
     stream = corrected(events, offsets)
-    facts = [e for e in stream if isinstance(e, JobFacts)]
     endings = [e for e in stream if isinstance(e, JobEnded)]
-    lives = lives_of(stream)
     as_of = max([as_of, *(e.at for e in stream if not isinstance(e, JobFacts))])
-    first = _first_instant(lives, endings, as_of, limits)
-    bound = bounds(lives, endings, first or 0, as_of, limits)
-    state = _state(bound, stream, as_of, limits)
+    runs: list[PaintedRun] = []
+    for run in reversed(runs_of(lives_of(stream), endings)):
+        run.until = min((r.painting.first for r in runs if r.bound.lives), default=None)
+        runs.insert(0, _painted_run(run, stream, as_of, limits, ticks))
+    paintings = [run.painting for run in runs]
+    facts = [e for e in stream if isinstance(e, JobFacts)]
+    state = runs[-1].state
+    whole = {
+        "state": state.value,
+        "provisional": state is not JobState.FINISHED,
+        "queue_wait_us": sum(run.queue_wait for run in runs),
+        **_summed([_numbers(painting) for painting in paintings]),
+        **_accelerators(paintings, facts),
+    }
+    between = sum(max(0, b.run.sign - a.end) for a, b in pairwise(runs))
+    return whole, {"between_runs_us": between, "runs": [_run(run) for run in runs]}
+
+
+def _painted_run(
+    run: Run, stream: list[Event], as_of: int, limits: Limits, ticks: Ticks
+) -> PaintedRun:
+    first = _first_instant(run, as_of, limits)
+    bound = bounds(run, first or 0, as_of, limits)
+    state = JobState.FINISHED if run.is_over else _state(bound, stream, as_of, limits)
     moves = state in (JobState.RUNNING, JobState.QUEUED)
     last = max(
         (as_of if life.end is None else life.end for life in bound.lives), default=first or 0
@@ -54,24 +109,52 @@ def answer(
         life.end = horizon if bound.job_end is None else max(bound.job_end, life.heard)
     for life in bound.lives:
         life.end = as_of if life.end is None else life.end
-    ownership = painted(bound, first, as_of if moves else last, ticks)
+    painting = painted(bound, first, as_of if moves else last, ticks)
+    wait = _queue_wait(run.lives, run.until if first is None else first)
+    return PaintedRun(run, bound, state, wait, painting)
+
+
+def _summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Add up what runs have of everything: numbers, numbers by name, and lists."""
+    sums = dict(runs[0])
+    for run in runs[1:]:
+        for name, amount in run.items():
+            if isinstance(amount, dict):
+                sums[name] = {word: sums[name][word] + us for word, us in amount.items()}
+            elif sums[name] is None:
+                sums[name] = amount
+            elif amount is not None:
+                sums[name] = sums[name] + amount
+    return sums
+
+
+def _run(run: PaintedRun) -> dict[str, Any]:
+    numbers = _numbers(run.painting)
+    own = [life.number for life in run.bound.lives]
     return {
-        "state": state.value,
-        "provisional": state is not JobState.FINISHED,
-        "queue_wait_us": _queue_wait(lives, first),
-        **_numbers(ownership),
-        **_accelerators(ownership, facts),
-    }
+        "launches": {life.launch for life in run.run.lives},
+        "attempts": own,
+        "state": run.state.value,
+        "started_us": run.painting.first if own else None,
+        "ended_us": run.painting.end if own else None,
+        "queue_wait_us": run.queue_wait,
+        "effective_us": numbers["categories_us"]["effective_training"],
+        "sign_us": run.run.sign if run.run.lives else None,
+        **{
+            name: numbers[name]
+            for name in (
+                "e2e_us", "time_to_start_us", "failures", "infra_failures", "unsaved_training_us"
+            )
+        },
+    }  # fmt: skip
 
 
-def _first_instant(
-    lives: list[Life], endings: list[JobEnded], as_of: int, limits: Limits
-) -> int | None:
-    begun = [life for life in lives if life.has_begun]
+def _first_instant(run: Run, as_of: int, limits: Limits) -> int | None:
+    begun = [life for life in run.lives if life.has_begun]
     if not begun:
         return None
     for start in starts(begun[0].stream, Phase.SCHEDULING):
-        bounds(lives, endings, start, as_of, limits)
+        bounds(run, start, as_of, limits)
         if _exists(start, begun[0], as_of):
             if not any(
                 before < start and _exists(before, life, as_of)
@@ -213,20 +296,21 @@ def _segments(pieces: list[Piece]) -> list[list[Any]]:
     return segments
 
 
-def _accelerators(ownership: Painting, facts: list[JobFacts]) -> dict[str, Any]:
+def _accelerators(paintings: list[Painting], facts: list[JobFacts]) -> dict[str, Any]:
     timed_sizes = [(e.at, e.gpus) for e in facts if e.gpus is not None]
     job_gpus = max(timed_sizes)[1] if timed_sizes else None
-    sizes = {id(life): _size(life, ownership, job_gpus) for life in ownership.lives}
-    if None in sizes.values():
-        return {"gpus_unknown": True, "weighted_us": None, "gpu_us": None}
     weighted: dict[str, int] = {}
     held: dict[str, int] = {}
-    for piece in ownership.pieces:
-        gpus = sizes[id(piece.life or _ended_last(piece.begin, ownership))] or 0
-        word = str(piece.category)
-        weighted[word] = weighted.get(word, 0) + piece.us * gpus
-        if _is_held(piece, ownership):
-            held[word] = held.get(word, 0) + piece.us * gpus
+    for ownership in paintings:
+        sizes = {id(life): _size(life, ownership, job_gpus) for life in ownership.lives}
+        if None in sizes.values():
+            return {"gpus_unknown": True, "weighted_us": None, "gpu_us": None}
+        for piece in ownership.pieces:
+            gpus = sizes[id(piece.life or _ended_last(piece.begin, ownership))] or 0
+            word = str(piece.category)
+            weighted[word] = weighted.get(word, 0) + piece.us * gpus
+            if _is_held(piece, ownership):
+                held[word] = held.get(word, 0) + piece.us * gpus
     return {"gpus_unknown": False, "weighted_us": _not_zero(weighted), "gpu_us": _not_zero(held)}
 
 

@@ -183,18 +183,72 @@ def _with_launches(events: list[Event]) -> list[Event]:
 
 
 @dataclass
+class Run:
+    """What belongs to one run of a job."""
+
+    lives: list[Life]  #: in their order, those that have only queued among them
+    endings: list[JobEnded]
+    is_over: bool = False  #: another run follows
+    until: int | None = None  #: where the first later attempt begins that ends this run's time
+
+    @property
+    def sign(self) -> int:
+        """The first instant that anything in it names."""
+        return min(named(e) for life in self.lives for e in life.events)
+
+    def cut(self, at: int) -> int:
+        """The instant, but no later than the run lasts."""
+        return at if self.until is None else min(at, self.until)
+
+
+def runs_of(lives: list[Life], endings: list[JobEnded]) -> list[Run]:
+    """A job whose completion nothing was waiting for begins anew with the next launch."""
+    if not lives:
+        return [Run(lives, endings)]
+    ends = sorted(e.at for e in endings if _ends_run(e, lives))
+    signs = {life.launch: _launch_sign(life.launch, lives) for life in lives}
+    groups: dict[int, list[Life]] = {}
+    for life in lives:
+        groups.setdefault(sum(end < signs[life.launch] for end in ends), []).append(life)
+    runs = [Run(groups[place], []) for place in sorted(groups)]
+    for run in runs[:-1]:
+        run.is_over = True
+    for e in endings:
+        begun = [run for run in runs if run.sign <= e.at]
+        (begun[-1] if begun else runs[0]).endings.append(e)
+    return runs
+
+
+def _ends_run(ending: JobEnded, lives: list[Life]) -> bool:
+    if ending.outcome is not Outcome.COMPLETED:
+        return False
+    launches = {life.launch for life in lives}
+    signs = [_launch_sign(launch, lives) for launch in launches]
+    if not min(signs) <= ending.at < max(signs):
+        return False
+    for launch in launches:
+        begun = [x.raw_begin for x in lives if x.launch == launch and x.has_begun]
+        if begun and _launch_sign(launch, lives) <= ending.at < min(begun):
+            return False
+    return True
+
+
+def _launch_sign(launch: str, lives: list[Life]) -> int:
+    return min(named(e) for life in lives if life.launch == launch for e in life.events)
+
+
+@dataclass
 class Bounds:
-    """The attempts' ends as they are if the job's first instant is ``first``."""
+    """The attempts' ends as they are if the run's first instant is ``first``."""
 
     lives: list[Life]  #: begun ones, in order
     queuing: list[Life]  #: the others
     job_end: int | None  #: of a ``job_ended`` that stands
 
 
-def bounds(
-    lives: list[Life], endings: list[JobEnded], first: int, as_of: int, limits: Limits
-) -> Bounds:
+def bounds(run: Run, first: int, as_of: int, limits: Limits) -> Bounds:
     """Decide when each attempt began and ended, and whether a ``job_ended`` stands."""
+    lives = run.lives
     begun = [life for life in lives if life.has_begun]
     queuing = [life for life in lives if not life.has_begun]
     for life in begun:
@@ -202,14 +256,18 @@ def bounds(
         life.end, life.outcome, life.origin = None, Outcome.RUNNING, None
     for life in begun:
         _end_by_itself(life, lives, limits)
-    standing = [e for e in endings if _stands(e, lives)]
+    standing = [e for e in run.endings if _stands(e, lives)]
     job_end = max((e.at for e in standing), default=None)
     job_ending = min(standing, key=_rank_of_ending, default=None)
     for life in begun:
         if life.end is None:
             _end_from_outside(life, job_end, job_ending, as_of, limits)
+        if life.end is None and run.is_over:
+            life.end, life.outcome = max(life.begin, life.heard), Outcome.LOST
     for life in begun:
         _judge(life)
+        life.begin = run.cut(life.begin)
+        life.end = None if life.end is None else run.cut(life.end)
     return Bounds(begun, queuing, job_end)
 
 

@@ -20,7 +20,7 @@ from tests.builders.drawn.timelines import (
     tiny_heaps,
     tiny_timelines,
 )
-from tests.builders.plain_ledgers import plain
+from tests.builders.plain_ledgers import plain, plain_runs
 from tests.core.laws import (
     check_conservation,
     check_late_facts,
@@ -28,7 +28,7 @@ from tests.core.laws import (
     check_two_views,
     of,
 )
-from tests.core.oracle import answer, every_change, every_microsecond
+from tests.core.oracle import answers, every_change, every_microsecond
 
 _LOOKED_AT = 0.2  #: of the ledgers on the way, to save time
 _chances = st.integers(0, 2**32).map(Random)
@@ -117,17 +117,19 @@ def _begun_before(instant: int, ledger: JobLedger) -> list[tuple[object, ...]]:
 
 @given(st.one_of(tiny_timelines, tiny_heaps))
 def test_the_fold_paints_each_microsecond_as_the_oracle_does(timeline: Timeline) -> None:
-    expected = answer(
+    expected = answers(
         timeline.events, timeline.offsets, timeline.as_of, timeline.limits, every_microsecond
     )
 
-    assert plain(of(fold, timeline)) == expected
+    ledger = of(fold, timeline)
+    assert (plain(ledger), plain_runs(ledger)) == expected
 
 
 @given(st.one_of(rough_timelines, rough_heaps, lifelike_timelines))
 def test_the_fold_paints_hours_as_the_oracle_does(timeline: Timeline) -> None:
-    expected = answer(
+    expected = answers(
         timeline.events, timeline.offsets, timeline.as_of, timeline.limits, every_change
     )
 
-    assert plain(of(fold, timeline)) == expected
+    ledger = of(fold, timeline)
+    assert (plain(ledger), plain_runs(ledger)) == expected

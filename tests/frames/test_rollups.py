@@ -10,7 +10,8 @@ from ett_service.frames.sql import rolled_up
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 WEEK = (MONDAY, MONDAY + timedelta(days=7))
-COUNTED = ("attempts", "failures", "infra_failures", "jobs_started", "queue_wait_seconds")
+COUNTED = ("attempts", "failures", "infra_failures", "jobs_started", "queue_wait_seconds",
+           "between_runs_seconds")  # fmt: skip
 
 
 def day(

@@ -247,7 +247,10 @@ class GroupAnswer(ComputedAnswer):
         "to 0.0005; null without any, and without distributions."
     )
     wasted_ratio: Ratio = Field(description="WTT%: the wasted part of the period `training`.")
-    queue_wait_seconds: Seconds = Field(description="Of the jobs that started; not part of E2E.")
+    queue_wait_seconds: Seconds = Field(description="Of the runs that started; not part of E2E.")
+    between_runs_seconds: Seconds = Field(
+        description="Of the runs that began again a job that had completed; not part of E2E."
+    )
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
     lost_weighted_seconds: WeightedSeconds = Field(
         description="Weighted seconds that were not effective training."

@@ -58,6 +58,11 @@ class JobSummary(ComputedAnswer):
     ended_at: Instant | None = Field(description="End of E2E; of a running job `as_of`.")
     e2e_seconds: Seconds
     queue_wait_seconds: Seconds
+    run_count: int = Field(
+        validation_alias="runs",
+        description="A job that completed begins its next run with the next launch of its name.",
+    )
+    between_runs_seconds: Seconds = Field(description="Not part of E2E.")
     ett_ratio: Annotated[Ratio, Of(lambda job: ratio(job.effective_us, job.e2e_us))] = Field(
         description="Effective training over E2E; 0 for an empty E2E."
     )
@@ -68,6 +73,29 @@ class JobSummary(ComputedAnswer):
         description="The wasted part of the period `training`."
     )
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+
+
+class JobRunAnswer(ComputedAnswer):
+    """One run of a job, with results of its own."""
+
+    number: int
+    launches: list[str]
+    state: JobState
+    outcome: Outcome | None = Field(description="Outcome of the `job_ended` in force.")
+    started_at: Instant | None
+    ended_at: Instant | None
+    idle_before_seconds: Seconds = Field(
+        description="From the end of the run before to the first sign of this one."
+    )
+    queue_wait_seconds: Seconds
+    e2e_seconds: Seconds
+    ett_ratio: Annotated[Ratio, Of(lambda run: ratio(run.effective_us, run.e2e_us))]
+    time_to_start_seconds: Seconds | None
+    failures: int
+    infra_failures: int
+    unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+    first_attempt: int = Field(description="The number of its first attempt.")
+    attempts: int = Field(description="The number of its attempts.")
 
 
 class JobPage(Answer):
@@ -238,6 +266,7 @@ class JobAnswer(JobSummary):
     provisional: bool
     as_of: Instant
     formula_version: Annotated[int, Of(lambda _: FORMULA_VERSION)]
+    run_count: Annotated[int, Of(lambda ledger: len(ledger.runs))]
     ett_ratio: Annotated[Ratio, Of(_effective_ratio)] = Field(
         description="Effective training over E2E; 0 for an empty E2E."
     )
@@ -263,6 +292,7 @@ class JobAnswer(JobSummary):
     gpu_seconds: Annotated[NonzeroByCategory | None, _by_accelerators("gpu_us")] = Field(
         description="Times accelerators, while they were held. Null while they are unknown."
     )
+    runs: list[JobRunAnswer] = Field(description="The job's numbers are the sums over its runs.")
     recoveries: list[RecoveryAnswer]
     attempts: list[AttemptAnswer]
     exclusions: list[ExclusionAnswer] = Field(
@@ -290,7 +320,7 @@ class SegmentAnswer(Answer):
 
 
 class LedgerAnswer(Answer):
-    """The job's E2E, cut into segments without overlap or gap."""
+    """The job's E2E, cut into segments without overlap. Gaps are the time between its runs."""
 
     job: str
     state: JobState

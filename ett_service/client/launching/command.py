@@ -6,12 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ett_service.client.clock import mono_us
 from ett_service.client.guard import guarded
-from ett_service.client.identity import Identity, is_disabled
+from ett_service.client.identity import Identity, is_disabled, job_name, launch_of
 from ett_service.client.launching.launcher import (
     child_environment,
     ending_of,
@@ -19,6 +20,12 @@ from ett_service.client.launching.launcher import (
     left_by_child,
     run_child,
     watched,
+)
+from ett_service.client.launching.runs import (
+    ends_the_job,
+    finished_notice,
+    fresh_name,
+    is_recorded_as,
 )
 from ett_service.client.recorder import Recorder
 from ett_service.client.sending.backlog import spools
@@ -40,9 +47,14 @@ def add_run(verbs: Any) -> None:
         "run",
         help="run a command as an attempt of a job",
         description="Run CMD, pass on its signals and its exit code, and record how it ended.",
-        usage="ett run [--job JOB] [--url URL] [--json] -- CMD [ARG ...]",
+        usage="ett run [--job JOB] [--more-follows] [--url URL] [--json] -- CMD [ARG ...]",
     )
-    parser.add_argument("--job", help="the job's name; else ETT_JOB")
+    parser.add_argument("--job", help="the job's name; else ETT_JOB, else a fresh one")
+    parser.add_argument(
+        "--more-follows",
+        action="store_true",
+        help="the job is not over when CMD ends well: another launch goes on with it",
+    )
     parser.add_argument("--url", help="where events go; else ETT_URL")
     parser.add_argument(
         "--json", action="store_true", help="report what was sent as JSON, on stderr"
@@ -70,17 +82,30 @@ def run(args: argparse.Namespace) -> int:
     if not command:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
     env = child_environment(os.environ, args.job, args.url)
-    session = Session()
+    launch = Launch(command, env, more_follows=args.more_follows)
     if not is_disabled(env):
-        _before(session, env, command)
+        _before(launch)
     try:
         code = run_child(watched(command), env)
     except OSError as error:
-        session.close()
+        launch.session.close()
         return _complain(f"{command[0]}: {error.strerror}", "Check the command's name.", NOT_FOUND)
     if not is_disabled(env):
-        _after(session, env, ending_of(code, command), as_json=args.json)
+        _after(launch, ending_of(code, command), as_json=args.json)
     return 128 - code if code < 0 else code
+
+
+@dataclass
+class Launch:
+    """One command that is run as an attempt of a job."""
+
+    command: Sequence[str]
+    env: dict[str, str]  #: of the child
+    more_follows: bool
+    session: Session = field(default_factory=Session)
+    fresh: str | None = None  #: the name of a job that nobody named
+    began_us: int = field(default_factory=mono_us)
+    began_s: float = field(default_factory=time.time)
 
 
 def _begin(session: Session, env: dict[str, str], identity: Identity) -> Recorder:
@@ -89,26 +114,53 @@ def _begin(session: Session, env: dict[str, str], identity: Identity) -> Recorde
 
 
 @guarded(otherwise=None)
-def _before(session: Session, env: dict[str, str], command: Sequence[str]) -> None:
+def _before(launch: Launch) -> None:
+    env, command = launch.env, launch.command
+    if job_name(env) is None and not env.get("ETT_JOB"):
+        name = fresh_name(command, launch.began_s, launch_of(env))
+        launch.fresh = env["ETT_JOB"] = name
+        return
     identity = launcher_identity(env, command)
-    if identity is not None:
-        _begin(session, env, identity).write({"type": "attempt_started", "cycle": None})
+    if identity is None:
+        return
+    if ends_the_job(identity, env, command):
+        notice = finished_notice(identity.job, env.get("ETT_URL"), env.get("ETT_API_KEY"))
+        if notice is not None:
+            sys.stderr.write(f"ett: {notice}\n")
+    _begin(launch.session, env, identity).write({"type": "attempt_started", "cycle": None})
 
 
 @guarded(otherwise=None)
-def _after(session: Session, env: dict[str, str], ending: dict[str, Any], *, as_json: bool) -> None:
-    """Tell how the child ended, then send what it left.
+def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
+    """Tell how the child ended, and with it the job, then send what it left.
 
     A job that only the child could name is known by a spool of its launch, if one is left.
     """
-    recorder = session.recorder
-    if recorder is None and (identity := left_by_child(env)) is not None:
-        recorder = _begin(session, env, identity)
+    recorder = launch.session.recorder or _begin_late(launch)
     if recorder is None:
         return
     recorder.write({"type": "attempt_ended", "cycle": None, **ending})
-    session.close()
-    _ship_after(env, recorder.identity.job, as_json=as_json)
+    is_over = ending["outcome"] == "completed" and not launch.more_follows
+    if is_over and ends_the_job(recorder.identity, launch.env, launch.command):
+        recorder.write({"type": "job_ended", "cycle": None, **ending})
+    launch.session.close()
+    _ship_after(launch.env, recorder.identity.job, as_json=as_json)
+
+
+def _begin_late(launch: Launch) -> Recorder | None:
+    """Begin to record once it is known whether the child has named the job itself."""
+    env, fresh = launch.env, launch.fresh
+    if (identity := left_by_child(env)) is not None:
+        return _begin(launch.session, env, identity)
+    identity = launcher_identity(env, launch.command)
+    if fresh is None or identity is None:
+        return None
+    if not is_recorded_as(fresh, default_root(env), launch.began_s):
+        return None
+    recorder = _begin(launch.session, env, identity)
+    recorder.write({"type": "attempt_started", "cycle": None}, launch.began_us)
+    sys.stderr.write(f"ett: recorded as job {fresh}; --job names it\n")
+    return recorder
 
 
 def sync(args: argparse.Namespace) -> int:

@@ -20,7 +20,14 @@ from ett_service.core.fleet.totals import (
     ratio_place,
 )
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Segment, Work
+from ett_service.core.ledger.results import (
+    AttemptLedger,
+    Exclusion,
+    JobLedger,
+    RunLedger,
+    Segment,
+    Work,
+)
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import (
     BEFORE_THE_LOOP,
@@ -74,19 +81,29 @@ def changed_amounts(before: JobLedger, after: JobLedger) -> set[InstantAmounts]:
 
 
 def _of_the_job(ledger: JobLedger) -> Iterator[InstantAmounts]:
-    began = ledger.started_at
-    waited = (("queue_wait_us", ledger.queue_wait_us),)
-    if began is None:
-        yield InstantAmounts(ledger.as_of, None, waited)
+    for run in ledger.runs:
+        yield from _of_the_run(run, ledger)
+    if ledger.started_at is not None:
+        yield InstantAmounts(ledger.started_at, None, (("jobs_started", 1),))
+        latest = ledger.attempts[-1].number
+        yield InstantAmounts(last_at(ledger), latest, _ended(ledger), tally=_ett(ledger))
+
+
+def _of_the_run(run: RunLedger, ledger: JobLedger) -> Iterator[InstantAmounts]:
+    if run.idle_before_us:
+        yield InstantAmounts(run.sign_at, None, (("between_runs_us", run.idle_before_us),))
+    waited = (("queue_wait_us", run.queue_wait_us),)
+    if run.started_at is None:
+        at = ledger.as_of if run is ledger.runs[-1] else run.sign_at
+        yield InstantAmounts(at, None, waited)
         return
-    yield InstantAmounts(began, None, waited, tally=_timed("queue_wait", ledger.queue_wait_us))
-    yield InstantAmounts(began, None, (("jobs_started", 1),))
-    latest = ledger.attempts[-1].number
-    yield InstantAmounts(last_at(ledger), latest, _ended(ledger), tally=_ett(ledger))
-    if ledger.time_to_start_us is not None:
-        loops = (attempt for attempt in ledger.attempts if attempt.loop_started_at is not None)
+    tally = _timed("queue_wait", run.queue_wait_us)
+    yield InstantAmounts(run.started_at, None, waited, tally=tally)
+    if run.time_to_start_us is not None:
+        own = ledger.attempts[run.first_attempt : run.first_attempt + run.attempts]
+        loops = (attempt for attempt in own if attempt.loop_started_at is not None)
         first = min(loops, key=_loop_started_at)
-        tally = _timed("time_to_start", ledger.time_to_start_us)
+        tally = _timed("time_to_start", run.time_to_start_us)
         yield InstantAmounts(_loop_started_at(first), first.number, tally=tally)
 
 

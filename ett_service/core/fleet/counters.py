@@ -52,6 +52,7 @@ _TIMES = {
     "time_to_recover": "time_to_recover_seconds",
     "checkpoint_blocking": "checkpoint_blocking_seconds",
 }
+_BETWEEN_RUNS = "between_runs_seconds"
 _SILENT = f"{Phase.TRAIN_LOOP}/{Category.STALLED}"
 _OWNERS = {category: phase.value for phase, owned in CATEGORIES_OF.items() for category in owned}
 
@@ -116,6 +117,7 @@ def job_counters(ledger: JobLedger) -> JobCounters:
             sums[f"deducted_seconds:{_SILENT}"] -= attempt.silent_tail_us
             weighted_us = attempt.silent_tail_us * frame.weights[attempt.number]
             sums[f"deducted_weighted_seconds:{_SILENT}"] -= weighted_us
+    sums[_BETWEEN_RUNS] += ledger.between_runs_us
     for change in counter_changes(ledger):
         sums[change.key] += 1
         if change.seen is not None:
@@ -171,8 +173,9 @@ def counter_changes(ledger: JobLedger) -> Iterator[CounterChange]:
 
     A phase that still goes on is not counted: it would fill one bucket after the other.
     """
+    firsts = {run.first_attempt for run in ledger.runs}
     for attempt in ledger.attempts:
-        start = "restart" if attempt.number else "first"
+        start = "first" if attempt.number in firsts else "restart"
         yield CounterChange(attempt.started_at, f"attempts_started:{start}")
     goes_on = _going_on(ledger)
     for at, number, _, _, tally in instant_amounts(ledger):
@@ -262,6 +265,9 @@ def counter_steps(ledger: JobLedger, steps: Steps, exclusions: Sequence[Exclusio
 
 
 def _add_changes(moves: _OpenMoves, ledger: JobLedger, frame: Frame, steps: Steps) -> None:
+    for run in ledger.runs:
+        if run.idle_before_us and run.sign_at < steps.last_at and not frame.excluded(run.sign_at):
+            moves[_BETWEEN_RUNS][steps.after(run.sign_at)] += run.idle_before_us
     for change in counter_changes(ledger):
         if change.at_us >= steps.last_at or frame.excluded(change.at_us):
             continue

@@ -198,6 +198,7 @@ MEASURES: tuple[str, ...] = (
     WEIGHTED.wasted,
     "unweighted_us",
     "queue_wait_us",
+    "between_runs_us",
     "unsaved_us",
     "unsaved_weighted_us",
     "failures",
@@ -228,7 +229,8 @@ MEASURES: tuple[str, ...] = (
 ``<category>_us`` and ``<period>_period_us`` are wall time, ``_weighted_us`` the same times
 accelerators; ``restart_wait_gpu_us`` is the part of the waits in which they were held, see
 :meth:`Totals.category_gpu_us`. ``wasted`` is the wasted categories' time inside ``training``,
-``unweighted_us`` the time of attempts whose accelerators are unknown. Jobs count in
+``unweighted_us`` the time of attempts whose accelerators are unknown. ``queue_wait_us`` and
+``between_runs_us`` are no part of E2E. Jobs count in
 ``jobs_hour`` once in every hour in which they live, in ``jobs_day`` in the first such hour of a
 day, in ``jobs_started`` in the first of all: how many jobs a window knew is the first bucket's
 ``jobs_hour`` (or ``jobs_day``) and the later buckets' ``jobs_started``. ``jobs_ended`` is where a

@@ -77,6 +77,7 @@ class AttemptEvents:
         self.key = key
         self.lead: int | None = None
         self.first: int | None = None  #: earliest instant outside ``queued``; None: only queued
+        self.sign_at = NEVER  #: earliest instant of any event, ``queued`` or not
         self.heard = -NEVER  #: latest instant of any event, whatever the rank
         self.stream_heard = -NEVER  #: latest instant of the stream's events
         self.phase_began = NEVER  #: earliest begin of a phase but ``queued``, whatever the rank
@@ -100,8 +101,8 @@ class AttemptEvents:
         self.revision = 0  #: changes with every batch
         self.version = 0  #: changes when a batch changes what lies left of the open end
         self._begins: dict[Phase, list[Mark]] = {}
-        self._edge = -NEVER  #: no edge and no progress at or before it can be taken in any more
-        self._settled = -NEVER
+        #: No edge and no progress at or before ``_edge`` can be taken in any more.
+        self._edge = self._settled = -NEVER
         self._spans_came = False  #: whether the last batch held whole spans
         self._ranked = False  #: whether any event named a rank
 
@@ -160,11 +161,15 @@ class AttemptEvents:
     def _hear(self, items: list[Placed]) -> None:
         self.heard = max(self.heard, items[-1][0])
         earliest = NEVER if self.first is None else self.first
+        sign = self.sign_at
         for _, _, _, first, event in items:
+            if first < sign:
+                sign = first
             if first < earliest and not names_queued(event):
                 earliest = first
             if first < self.phase_began and type(event) in _BEGINS:
                 self._hear_begin(first, event)
+        self.sign_at = sign
         self.first = None if earliest == NEVER else earliest
 
     def _hear_begin(self, first: int, event: Any) -> None:

@@ -287,13 +287,15 @@ def corrected(ledger: JobLedger, verdicts: Mapping[AttemptKey, FailureVerdict]) 
     if not verdicts:
         return ledger
     attempts = tuple(_judged(attempt, verdicts) for attempt in ledger.attempts)
-    return replace(
-        ledger,
-        attempts=attempts,
-        infra_failures=sum(
-            attempt.outcome in FAILURES and attempt.origin in INFRA_ORIGINS for attempt in attempts
-        ),
+    of_infra = [
+        attempt.number
+        for attempt in attempts
+        if attempt.outcome in FAILURES and attempt.origin in INFRA_ORIGINS
+    ]
+    runs = tuple(
+        replace(run, infra_failures=sum(map(run.contains, of_infra))) for run in ledger.runs
     )
+    return replace(ledger, attempts=attempts, infra_failures=len(of_infra), runs=runs)
 
 
 def _judged(attempt: AttemptLedger, verdicts: Mapping[AttemptKey, FailureVerdict]) -> AttemptLedger:

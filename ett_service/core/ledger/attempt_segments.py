@@ -130,18 +130,18 @@ def silent_from(life: Lifetime) -> int:
 
 
 class EarlierAttempts:
-    """What the earlier attempts of a job leave behind for the next one."""
+    """What the earlier attempts of a run leave behind for the next one."""
 
     def __init__(self) -> None:
         self.attempts: list[AttemptEvents] = []
         self.ownerships: list[Ownership] = []
         self.top_step: int | None = None
         self.has_saves = False
-        self.version = 0  #: grows with every change of what earlier attempts left behind
+        self.version = 0  #: a hash: differs with every change of what earlier attempts left behind
 
     def add(self, attempt: AttemptEvents, ownership: Ownership, edition: int) -> None:
         """Add an attempt; *edition* is that of its *ownership*."""
-        self.version += 1 + attempt.revision + edition
+        self.version = hash((self.version, attempt.key, attempt.revision, edition))
         self.attempts.append(attempt)
         self.ownerships.append(ownership)
         self.has_saves = self.has_saves or bool(attempt.saves)

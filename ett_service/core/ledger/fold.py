@@ -7,6 +7,7 @@ end of a job costs no more in a long job than in a short one.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import TypeVar
 
 from ett_service.core.dimensions import Facts
 from ett_service.core.events import Event
@@ -24,14 +25,13 @@ from ett_service.core.ledger.job_results import (
     gaps,
     produced,
     quality,
-    queue_wait_us,
     recoveries,
     shares,
     waits,
     work_done,
 )
-from ett_service.core.ledger.job_segments import AttemptPart, JobSegments, cut_job_segments
-from ett_service.core.ledger.lifetimes import Lifetimes, find_lifetimes, follows_clock
+from ett_service.core.ledger.job_segments import AttemptPart, RunSegments, cut_run_segments
+from ett_service.core.ledger.lifetimes import Lifetime, Lifetimes, find_lifetimes, follows_clock
 from ett_service.core.ledger.results import (
     DEFAULT_LIMITS,
     AttemptLedger,
@@ -41,9 +41,14 @@ from ett_service.core.ledger.results import (
     Limits,
     Recovery,
     Segment,
+    WorkDone,
 )
+from ett_service.core.ledger.run_results import run_ledgers
+from ett_service.core.ledger.runs import split_into_runs
 from ett_service.core.ledger.spans import NEVER
-from ett_service.core.words import FAILURES, INFRA_ORIGINS, Category, JobState, Outcome
+from ett_service.core.words import Category, JobState, Outcome
+
+T = TypeVar("T")
 
 
 def fold(
@@ -114,70 +119,80 @@ class JobFold:
 
     def segments(self, as_of: int) -> tuple[Segment, ...]:
         """Return the job's segments alone, as :meth:`ledger` has them."""
-        return self._job_segments(as_of).segments
+        return _joined(run.segments for run in self._runs(as_of))
 
     def ledger(self, as_of: int) -> JobLedger:
         """Return the job's ledger at *as_of*, an instant in microseconds."""
-        job = self._job_segments(as_of)
-        self.changed_from = self._first_change(job)
-        lifetimes = job.lifetimes
-        gpus = accelerators(lifetimes.lives, self._facts.gpus)
-        attempts, gaps_of = self._attempt_ledgers(job.parts, gpus)
-        job_waits = waits(job)
-        job_shares = shares(job, job_waits, gpus)
-        job_work = work_done([life.events.work for life in lifetimes.lives], self._facts.parameters)
-        failed = [attempt for attempt in attempts if attempt.outcome in FAILURES]
-        first_loop, allocated_at = job.first_loop, job.allocated_at
+        runs = self._runs(as_of)
+        self.changed_from = self._first_change(runs)
+        last = runs[-1].lifetimes
+        parts = [part for run in runs for part in run.parts]
+        lives = [part.owned.life for part in parts]
+        gpus = accelerators(lives, self._facts.gpus)
+        attempts, gaps_of = self._attempt_ledgers(parts, gpus)
+        job_waits = _joined(map(waits, runs))
+        job_shares = shares(parts, job_waits, gpus)
+        job_work = _joined(self._work_done(run) for run in runs)
+        ledgers = run_ledgers(runs, attempts, self._attempts.last_sign_at)
+        begun = [run for run in ledgers if run.started_at is not None]
+        starts = [run.time_to_start_us for run in ledgers if run.time_to_start_us is not None]
         return JobLedger(
-            state=lifetimes.state,
-            as_of=lifetimes.as_of if follows_clock(lifetimes) else job.ends,
+            state=last.state,
+            as_of=last.as_of if follows_clock(last) else runs[-1].ends,
             facts=self._facts,
-            started_at=lifetimes.first,
-            ended_at=None if lifetimes.first is None else job.ends,
-            queue_wait_us=queue_wait_us(job, self._attempts.last_sign_at),
-            outcome=lifetimes.standing.event.outcome if lifetimes.standing else None,
-            segments=job.segments,
+            started_at=begun[0].started_at if begun else None,
+            ended_at=begun[-1].ended_at if begun else None,
+            queue_wait_us=sum(run.queue_wait_us for run in ledgers),
+            outcome=last.standing.event.outcome if last.standing else None,
+            segments=_joined(run.segments for run in runs),
             shares=job_shares,
             attempts=attempts,
-            recoveries=self._recoveries_of(job),
-            time_to_start_us=None if first_loop is None else first_loop - allocated_at,
-            failures=len(failed),
-            infra_failures=sum(attempt.origin in INFRA_ORIGINS for attempt in failed),
-            unsaved_us=sum(attempt.unsaved_us for attempt in failed),
+            recoveries=self._recoveries_of(runs),
+            time_to_start_us=sum(starts) if starts else None,
+            failures=sum(run.failures for run in ledgers),
+            infra_failures=sum(run.infra_failures for run in ledgers),
+            unsaved_us=sum(run.unsaved_us for run in ledgers),
             quality=quality(
-                [part.owned for part in job.parts],
+                [part.owned for part in parts],
                 gaps_of,
                 sum(share.us for share in job_shares if share.category is Category.UNATTRIBUTED),
                 self._clocks.flagged,
                 gpus_unknown=None in gpus,
             ),
-            due_at=self._due_at(lifetimes),
+            due_at=self._due_at(last),
             produced=produced(job_work),
             waits=job_waits,
             work=job_work,
-            checkpoints=self._checkpoints(lifetimes),
+            checkpoints=self._checkpoints(lives),
+            runs=ledgers,
         )
 
-    def _job_segments(self, as_of: int) -> JobSegments:
-        attempts = self._attempts
-        lifetimes = find_lifetimes(
-            attempts.in_order(),
-            attempts.job_ends,
-            max(as_of, attempts.last_event_at),
-            attempts.last_sign_at,
-            self._limits,
-        )
-        return cut_job_segments(lifetimes, self._attempt_segments)
+    def _runs(self, as_of: int) -> list[RunSegments]:
+        """Return the segments of each run; where a later one begins, an earlier one is over."""
+        events, until = self._attempts, NEVER
+        at = max(as_of, events.last_event_at)
+        runs = []
+        for run in reversed(split_into_runs(events.in_order(), events.job_ends)):
+            lifetimes = find_lifetimes(run, at, events.last_sign_at, self._limits, until)
+            until = until if lifetimes.first is None else lifetimes.first
+            runs.append(cut_run_segments(lifetimes, self._attempt_segments))
+        return runs[::-1]
 
-    def _first_change(self, job: JobSegments) -> int | None:
+    def _first_change(self, runs: Sequence[RunSegments]) -> int | None:
         """Find the instant from which segments may differ from those of the ledger before."""
-        before, self._waits = self._waits, job.waits
+        waited = [wait for run in runs for wait in run.waits]
+        before, self._waits = self._waits, waited
         if before is None:
             return None
-        changes = [part.attempt_segments.changed_from for part in job.parts]
-        changes += [wait.start_at for wait in set(before) ^ set(job.waits)]
+        changes = [part.attempt_segments.changed_from for run in runs for part in run.parts]
+        changes += [wait.start_at for wait in set(before) ^ set(waited)]
         change = min(changes, default=NEVER)
         return None if change == -NEVER else change
+
+    def _work_done(self, run: RunSegments) -> tuple[WorkDone, ...]:
+        lifetimes = run.lifetimes
+        hours = [life.events.work for life in lifetimes.lives]
+        return work_done(hours, self._facts.parameters, lifetimes.run.first_number)
 
     def _attempt_ledgers(
         self, parts: Sequence[AttemptPart], weights: Sequence[int | None]
@@ -197,21 +212,17 @@ class JobFold:
             gaps_of.append(cached[2])
         return tuple(ledgers), gaps_of
 
-    def _checkpoints(self, lifetimes: Lifetimes) -> tuple[Checkpoint, ...]:
+    def _checkpoints(self, lives: Sequence[Lifetime]) -> tuple[Checkpoint, ...]:
         """Return the checkpoints by attempt and instant, built again only where one was added."""
-        for life in lifetimes.lives:
+        for life in lives:
             cached = self._checkpoints_of.get(life.events.key, ())
             if len(cached) != len(life.events.saves) or (
                 cached and cached[0].number != life.number
             ):
                 self._checkpoints_of[life.events.key] = checkpoints(life)
-        return tuple(
-            chain.from_iterable(
-                self._checkpoints_of.get(life.events.key, ()) for life in lifetimes.lives
-            )
-        )
+        return _joined(self._checkpoints_of.get(life.events.key, ()) for life in lives)
 
-    def _recoveries_of(self, job: JobSegments) -> tuple[Recovery, ...]:
+    def _recoveries_of(self, runs: Sequence[RunSegments]) -> tuple[Recovery, ...]:
         """Return the recoveries; parts of those before the first change are not summed again."""
         change = self.changed_from
         unchanged = {
@@ -219,7 +230,7 @@ class JobFold:
             for recovery in self._recoveries
             if change is not None and recovery.end_at < change
         }
-        self._recoveries = recoveries(job, unchanged)
+        self._recoveries = _joined(recoveries(run, unchanged) for run in runs)
         return self._recoveries
 
     def _due_at(self, lifetimes: Lifetimes) -> int | None:
@@ -234,3 +245,8 @@ class JobFold:
             if lifetimes.as_of < instant < NEVER
         ]
         return min(silences, default=None)
+
+
+def _joined(lists: Iterable[Iterable[T]]) -> tuple[T, ...]:
+    several = list(lists)
+    return tuple(several[0]) if len(several) == 1 else tuple(chain.from_iterable(several))

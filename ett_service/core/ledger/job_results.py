@@ -9,8 +9,8 @@ from ett_service.core.errors import refuse_negative
 from ett_service.core.intervals import Interval, merged, outside
 from ett_service.core.ledger.attempt_events import MOST_TERAFLOPS, TERA, AttemptEvents, WorkHours
 from ett_service.core.ledger.attempt_segments import AttemptSegments, OwnedLoops
-from ett_service.core.ledger.job_segments import JobSegments
-from ett_service.core.ledger.lifetimes import Lifetime, queued_intervals
+from ett_service.core.ledger.job_segments import AttemptPart, RunSegments
+from ett_service.core.ledger.lifetimes import Lifetime
 from ett_service.core.ledger.results import (
     Gap,
     Quality,
@@ -22,7 +22,12 @@ from ett_service.core.ledger.results import (
     WorkDone,
 )
 from ett_service.core.ledger.spans import NEVER, Span
-from ett_service.core.words import Category, Outcome, Period, Phase
+from ett_service.core.words import (
+    Category,
+    Outcome,
+    Period,
+    Phase,
+)
 
 UNHELD = frozenset({Category.SCHEDULING, Category.RESTART_WAIT})
 """Categories of an attempt in which no accelerator was held."""
@@ -66,16 +71,16 @@ def started_with(attempt: AttemptEvents) -> int | None:
 
 
 def shares(
-    job: JobSegments, between: Sequence[Wait], gpus: Sequence[int | None]
+    parts: Sequence[AttemptPart], between: Sequence[Wait], gpus: Sequence[int | None]
 ) -> tuple[Share, ...]:
     """Return the job's time by category, period and phase, in order.
 
-    *between* are its :func:`waits`, *gpus* the accelerators of each attempt; without all of
-    them nothing is weighted.
+    *parts* are those of all its attempts, *between* the :func:`waits` of its runs, *gpus* the
+    accelerators of each attempt; without all of them nothing is weighted.
     """
     sums = _Sums()
     counts = [count or 0 for count in gpus]
-    for part, count in zip(job.parts, counts, strict=True):
+    for part, count in zip(parts, counts, strict=True):
         for (category, zone, phase), us in part.attempt_segments.ownership.totals.items():
             sums.us[category, part.periods[zone], phase, count] += us
     for wait in between:
@@ -115,12 +120,12 @@ def _share_order(item: tuple[ShareKey, list[int]]) -> tuple[str, str, str]:
     return (category, period, phase or "")
 
 
-def waits(job: JobSegments) -> tuple[Wait, ...]:
+def waits(run: RunSegments) -> tuple[Wait, ...]:
     """Cut the time between attempts where the attempt changes whose accelerators it counts for."""
-    if not job.waits:
+    if not run.waits:
         return ()
-    ended = sorted((life.end, life.number) for life in job.lifetimes.lives)
-    return tuple(cut_waits(job.waits, ended, held_waits(job.lifetimes.lives)))
+    ended = sorted((life.end, life.number) for life in run.lifetimes.lives)
+    return tuple(cut_waits(run.waits, ended, held_waits(run.lifetimes.lives)))
 
 
 def cut_waits(
@@ -161,26 +166,18 @@ def held_waits(lives: Sequence[Lifetime]) -> list[Interval]:
     return merged(waits)
 
 
-def queue_wait_us(job: JobSegments, last_sign_at: int) -> int:
-    """Return the union of all queued time before the job's first instant, in microseconds."""
-    first = job.first
-    queued = merged(queued_intervals(job.lifetimes, last_sign_at))
-    return sum(min(end, first) - start for start, end in queued if start < first)
-
-
 def recoveries(
-    job: JobSegments, unchanged: Mapping[Interval, Mapping[Category, int]]
+    run: RunSegments, unchanged: Mapping[Interval, Mapping[Category, int]]
 ) -> tuple[Recovery, ...]:
-    """Return the recoveries in order; *unchanged* has the parts of those that cannot differ."""
-    loop_ranges, segments = job.periods.loop_ranges, job.segments
+    """Return a run's recoveries in order; *unchanged* has the parts of those that are as before."""
+    loop_ranges, segments = run.periods.loop_ranges, run.segments
     spans: list[tuple[Interval, int, int | None]] = [
         ((before.end, after.start), before.number, after.number)
         for before, after in pairwise(loop_ranges)
         if before.number != after.number
     ]
-    if loop_ranges and job.ends > job.lifetimes.lives[loop_ranges[-1].number].end:
-        spans.append(((loop_ranges[-1].end, job.ends), loop_ranges[-1].number, None))
-    attempt_segments = [part.attempt_segments for part in job.parts]
+    if loop_ranges and run.ends > run.lifetimes.life(loop_ranges[-1].number).end:
+        spans.append(((loop_ranges[-1].end, run.ends), loop_ranges[-1].number, None))
     return tuple(
         Recovery(
             interrupted=interrupted,
@@ -188,12 +185,16 @@ def recoveries(
             start_at=span[0],
             end_at=span[1],
             parts_us=unchanged.get(span) or _parts_us(span, segments),
-            stalled_us=attempt_segments[interrupted].ownership.silent_tail_us,
-            repeated_us=0 if resumed is None else attempt_segments[resumed].ownership.repeated_us,
-            outcome=job.lifetimes.lives[interrupted].outcome,
+            stalled_us=run.part(interrupted).attempt_segments.ownership.silent_tail_us,
+            repeated_us=0 if resumed is None else _repeated_us(run, resumed),
+            outcome=run.lifetimes.life(interrupted).outcome,
         )
         for span, interrupted, resumed in spans
     )
+
+
+def _repeated_us(run: RunSegments, number: int) -> int:
+    return run.part(number).attempt_segments.ownership.repeated_us
 
 
 def _parts_us(span: Interval, segments: Sequence[Segment]) -> dict[Category, int]:
@@ -296,22 +297,24 @@ def _in_order(gap: Gap) -> tuple[int, int, str, str, str]:
     return (gap.start_at or 0, gap.end_at or 0, gap.kind, gap.detail, gap.event_id or "")
 
 
-def work_done(attempts: Sequence[WorkHours], parameters: int | None) -> tuple[WorkDone, ...]:
-    """Return by how much each attempt raised the job's totals in each hour, in order.
+def work_done(
+    attempts: Sequence[WorkHours], parameters: int | None, first_number: int = 0
+) -> tuple[WorkDone, ...]:
+    """Return by how much each attempt of a run raised its totals in each hour, in order.
 
     Totals that fall behind, as after a restart from a checkpoint, raise nothing until they pass
-    what the job had reached. Where no attempt reports operations they are 6 x *parameters* x
+    what the run had reached. Where no attempt reports operations they are 6 x *parameters* x
     tokens (Kaplan et al., 2020).
     """
-    raised = tuple(_raised(attempts))
+    raised = tuple(_raised(attempts, first_number))
     if not parameters or any(done.work.teraflops for done in raised):
         return raised
     return tuple(_with_operations(raised, parameters))
 
 
-def _raised(attempts: Sequence[WorkHours]) -> Iterator[WorkDone]:
+def _raised(attempts: Sequence[WorkHours], first_number: int) -> Iterator[WorkDone]:
     reached = Work()
-    for number, hours in enumerate(attempts):
+    for number, hours in enumerate(attempts, first_number):
         for hour in sorted(hours.highest):
             top = Work(*map(max, reached, hours.highest[hour]))
             if top != reached:

@@ -1,4 +1,4 @@
-"""A job's segments: its attempts side by side, the waits between filled in, each in its period."""
+"""A run's segments: its attempts side by side, the waits between filled in, each in its period."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -48,7 +48,7 @@ def _first_span(life: Lifetime, phase: Phase) -> Interval | None:
 
 
 class Periods:
-    """The periods of a job: half-open intervals that follow each other."""
+    """The periods of a run: half-open intervals that follow each other."""
 
     def __init__(self, parts: Sequence[OwnedLoops], allocation: int, ends: int) -> None:
         loop_ranges = sorted(
@@ -66,7 +66,7 @@ class Periods:
         if before is None:
             self._until(ends, Period.STARTING)
         else:
-            goes_on = ends > parts[before.number].life.end
+            goes_on = ends > parts[before.number - parts[0].life.number].life.end
             self._until(ends, Period.RECOVERING if goes_on else Period.ENDING)
 
     def _until(self, end: int, name: Period) -> None:
@@ -100,7 +100,7 @@ def _between(before: LoopRange | None, after: LoopRange) -> Period:
 
 @dataclass(frozen=True, slots=True)
 class AttemptPart:
-    """One attempt's part of the job: what it owns, and the segments cut from it."""
+    """One attempt's part of its run: what it owns, and the segments cut from it."""
 
     owned: OwnedLoops
     attempt_segments: AttemptSegments
@@ -109,11 +109,11 @@ class AttemptPart:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSegments:
-    """A job's segments and what they were cut from, at one as-of."""
+class RunSegments:
+    """A run's segments and what they were cut from, at one as-of."""
 
     lifetimes: Lifetimes
-    first: int  #: the job's first instant; of a job without attempts where E2E ends
+    first: int  #: the run's first instant; of a run without attempts where E2E ends
     ends: int  #: where E2E ends
     allocated_at: int
     first_loop: int | None
@@ -122,10 +122,14 @@ class JobSegments:
     waits: Sequence[Segment]  #: the time between attempts
     segments: tuple[Segment, ...]
 
+    def part(self, number: int) -> AttemptPart:
+        """Return the part of the attempt of this number."""
+        return self.parts[number - self.lifetimes.run.first_number]
 
-def cut_job_segments(
+
+def cut_run_segments(
     lifetimes: Lifetimes, attempt_segments: defaultdict[AttemptKey, AttemptSegments]
-) -> JobSegments:
+) -> RunSegments:
     """Cut every attempt into segments and join them; *attempt_segments* is kept between folds."""
     lives = lifetimes.lives
     segments_of = [attempt_segments[life.events.key] for life in lives]
@@ -145,7 +149,7 @@ def cut_job_segments(
         segments.set_periods(owned.life.number, names)
         parts.append(AttemptPart(owned, segments, basis_used, names))
     waits = _waits(owned_by, ends, periods)
-    return JobSegments(
+    return RunSegments(
         lifetimes=lifetimes,
         first=first,
         ends=ends,
@@ -202,7 +206,7 @@ def _waits(parts: Sequence[OwnedLoops], ends: int, periods: Periods) -> list[Seg
 
 
 def _in_time_order(parts: Iterable[AttemptPart], waits: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Return all segments of the job in order of their begin."""
+    """Return all segments of the run in order of their begin."""
     runs: list[list[Segment]] = [[segment] for segment in waits]
     for part in parts:
         segments, windows = part.attempt_segments.segments, part.owned.windows

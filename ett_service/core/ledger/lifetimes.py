@@ -1,4 +1,4 @@
-"""Lifetimes: when and how each attempt began and ended, and the state that leaves the job in."""
+"""Lifetimes: when and how a run's attempts began and ended, and the state that leaves it in."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -7,6 +7,7 @@ from ett_service.core.events import AttemptEnded, Ending, JobEnded
 from ett_service.core.intervals import Interval
 from ett_service.core.ledger.attempt_events import AttemptEvents
 from ett_service.core.ledger.results import Limits
+from ett_service.core.ledger.runs import JobEnds, RunEvents
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, JobState, Origin, Outcome, Phase
 
@@ -14,9 +15,6 @@ _OUTCOMES = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPL
 _ORIGINS = (Origin.INFRA, Origin.USER, Origin.PREEMPTION, Origin.UNKNOWN)
 _INTERRUPTED = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.LOST)
 _OVERRULED_WITHIN_US = 60_000_000
-
-JobEnds = Sequence[tuple[int, JobEnded]]
-"""The ``job_ended`` events with their corrected instants."""
 
 
 @dataclass(slots=True)
@@ -54,19 +52,22 @@ class StandingJobEnd:
 class Lifetimes:
     """What :func:`find_lifetimes` finds."""
 
+    run: RunEvents
     as_of: int
-    attempts: Sequence[
-        AttemptEvents
-    ]  #: all attempts in order, those that have only queued included
-    lives: list[Lifetime]  #: those that have begun
-    first: int | None = None  #: the job's first instant
+    until: int  #: where the next run begins, ``NEVER`` in the last: nothing of this one is later
+    lives: list[Lifetime]  #: of the attempts that have begun
+    first: int | None = None  #: the run's first instant
     standing: StandingJobEnd | None = None
     state: JobState = JobState.FINISHED
 
     @property
     def waiting(self) -> list[AttemptEvents]:
         """The attempts that have only queued so far."""
-        return [attempt for attempt in self.attempts if attempt.first is None]
+        return [attempt for attempt in self.run.attempts if attempt.first is None]
+
+    def life(self, number: int) -> Lifetime:
+        """Return the attempt of this number."""
+        return self.lives[number - self.run.first_number]
 
 
 def _decides_before(end: tuple[int, Ending]) -> tuple[int, int, int, str]:
@@ -165,18 +166,19 @@ def _close(life: Lifetime, lifetimes: Lifetimes, limits: Limits, first: int) -> 
     elif standing is not None and life.begin <= standing.at:
         life.end, life.outcome = max(standing.at, heard), standing.event.outcome
         life.deciding = life.deciding or standing.event
-    elif lifetimes.as_of - heard >= limits.lost_after_us:
+    elif lifetimes.run.is_over or lifetimes.as_of - heard >= limits.lost_after_us:
         life.end, life.outcome = heard, Outcome.LOST
     else:
         life.end, life.outcome = lifetimes.as_of, Outcome.RUNNING
-    life.end = max(life.end, life.begin)
+    life.end = min(max(life.end, life.begin), lifetimes.until)
 
 
-def _close_lives(lifetimes: Lifetimes, ends: JobEnds, limits: Limits, first: int) -> None:
-    """Set begin, end and outcome of every attempt, given the job's first instant."""
-    lifetimes.standing = standing_end(ends, lifetimes.attempts, first, limits)
+def _close_lives(lifetimes: Lifetimes, limits: Limits, first: int) -> None:
+    """Set begin, end and outcome of every attempt, given the run's first instant."""
+    run = lifetimes.run
+    lifetimes.standing = standing_end(run.job_ends, run.attempts, first, limits)
     for life in lifetimes.lives:
-        life.begin = max(life.begin, first)
+        life.begin = min(max(life.begin, first), lifetimes.until)
     for life in lifetimes.lives:
         _close(life, lifetimes, limits, first)
 
@@ -185,7 +187,7 @@ def _state(lifetimes: Lifetimes, last_sign_at: int, limits: Limits) -> JobState:
     lives = lifetimes.lives
     if any(life.outcome is Outcome.RUNNING for life in lives):
         return JobState.RUNNING
-    if lifetimes.standing is not None:
+    if lifetimes.standing is not None or lifetimes.run.is_over:
         return JobState.FINISHED
     latest_end = max((life.end for life in lives), default=-NEVER)
     queues = not lives or any(attempt.heard >= latest_end for attempt in lifetimes.waiting)
@@ -197,7 +199,7 @@ def _state(lifetimes: Lifetimes, last_sign_at: int, limits: Limits) -> JobState:
     return JobState.INTERRUPTED if ended_last.outcome in _INTERRUPTED else JobState.FINISHED
 
 
-def _first_instant(lifetimes: Lifetimes, ends: JobEnds, limits: Limits) -> int:
+def _first_instant(lifetimes: Lifetimes, limits: Limits) -> int:
     earliest = min(life.begin for life in lifetimes.lives)
     zero = lifetimes.lives[0]
     scheduling = zero.events.by_phase.get(Phase.SCHEDULING)
@@ -205,7 +207,7 @@ def _first_instant(lifetimes: Lifetimes, ends: JobEnds, limits: Limits) -> int:
         return earliest
     candidate = scheduling[0].begin
     trial = replace(lifetimes, lives=[replace(life) for life in lifetimes.lives])
-    _close_lives(trial, ends, limits, candidate)
+    _close_lives(trial, limits, candidate)
     earlier = any(
         life.events.phase_began < candidate and life.contains(life.events.phase_began)
         for life in trial.lives
@@ -214,30 +216,31 @@ def _first_instant(lifetimes: Lifetimes, ends: JobEnds, limits: Limits) -> int:
 
 
 def find_lifetimes(
-    attempts: Sequence[AttemptEvents], ends: JobEnds, as_of: int, last_sign_at: int, limits: Limits
+    run: RunEvents, as_of: int, last_sign_at: int, limits: Limits, until: int = NEVER
 ) -> Lifetimes:
-    """Find when and how each of *attempts*, which come in order, began and ended."""
+    """Find when and how each attempt of *run* began and ended; the next run begins at *until*."""
     lives: list[Lifetime] = []
-    for place, attempt in enumerate(attempts):
+    for place, attempt in enumerate(run.attempts):
         if attempt.first is not None:
-            lives.append(Lifetime(attempt, attempts[place + 1 :], len(lives), attempt.first))
-    lifetimes = Lifetimes(as_of, attempts, lives)
+            later, number = run.attempts[place + 1 :], run.first_number + len(lives)
+            lives.append(Lifetime(attempt, later, number, attempt.first))
+    lifetimes = Lifetimes(run, as_of, until, lives)
     if lives:
-        lifetimes.first = _first_instant(lifetimes, ends, limits)
-    _close_lives(lifetimes, ends, limits, -NEVER if lifetimes.first is None else lifetimes.first)
+        lifetimes.first = _first_instant(lifetimes, limits)
+    _close_lives(lifetimes, limits, -NEVER if lifetimes.first is None else lifetimes.first)
     lifetimes.state = _state(lifetimes, last_sign_at, limits)
     return lifetimes
 
 
 def follows_clock(lifetimes: Lifetimes) -> bool:
-    """Whether the job's numbers run with the clock."""
+    """Whether the run's numbers run with the clock."""
     return lifetimes.state in (JobState.RUNNING, JobState.QUEUED)
 
 
 def end_of_e2e(lifetimes: Lifetimes) -> int:
-    """Return where E2E ends; of a job without attempts that is where it begins."""
+    """Return where E2E ends; of a run without attempts that is where it begins."""
     if not lifetimes.lives or follows_clock(lifetimes):
-        return lifetimes.as_of
+        return min(lifetimes.as_of, lifetimes.until)
     return max(life.end for life in lifetimes.lives)
 
 

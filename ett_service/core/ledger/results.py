@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ett_service.core.dimensions import Facts
+from ett_service.core.intervals import Interval
 from ett_service.core.words import Basis, Category, Cause, JobState, Origin, Outcome, Period, Phase
 
-FORMULA_VERSION = 1
+FORMULA_VERSION = 2
 """Changes when the same events would give other numbers."""
 
 
@@ -211,14 +212,47 @@ class AttemptLedger:
 
 
 @dataclass(frozen=True, slots=True)
+class RunLedger:
+    """One run of a job: it ends with a ``job_ended``, and a later launch begins the next."""
+
+    number: int
+    launches: tuple[str, ...]  #: in their order
+    first_attempt: int  #: number of its first attempt
+    attempts: int  #: how many of them have begun
+    state: JobState
+    outcome: Outcome | None  #: of a ``job_ended`` that stands
+    sign_at: int  #: the first instant that any of its events names
+    started_at: int | None  #: its first instant; None while none of its attempts began
+    ended_at: int | None  #: end of its E2E; None likewise
+    idle_before_us: int  #: from the end of the run before to ``sign_at``; in no run
+    queue_wait_us: int
+    effective_us: int
+    time_to_start_us: int | None
+    failures: int
+    infra_failures: int
+    unsaved_us: int
+
+    @property
+    def e2e_us(self) -> int:
+        """Its E2E wall time in microseconds."""
+        if self.started_at is None or self.ended_at is None:
+            return 0
+        return self.ended_at - self.started_at
+
+    def contains(self, number: int) -> bool:
+        """Whether the attempt of this number is one of its attempts."""
+        return self.first_attempt <= number < self.first_attempt + self.attempts
+
+
+@dataclass(frozen=True, slots=True)
 class JobLedger:
-    """All results of one job's events at ``as_of``."""
+    """All results of one job's events at ``as_of``: sums over its runs, the state of the last."""
 
     state: JobState
     as_of: int
     facts: Facts
     started_at: int | None  #: the first instant; None while no attempt began
-    ended_at: int | None  #: end of E2E (as-of of a running job); None likewise
+    ended_at: int | None  #: end of the last run's E2E (as-of of a running job); None likewise
     queue_wait_us: int
     outcome: Outcome | None  #: of a ``job_ended`` that stands
     segments: tuple[Segment, ...]
@@ -235,6 +269,7 @@ class JobLedger:
     waits: tuple[Wait, ...] = ()
     work: tuple[WorkDone, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
+    runs: tuple[RunLedger, ...] = ()
 
     @property
     def provisional(self) -> bool:
@@ -243,7 +278,22 @@ class JobLedger:
 
     @property
     def e2e_us(self) -> int:
-        """E2E wall time in microseconds."""
+        """E2E wall time in microseconds, summed over the runs."""
+        return sum(end - start for start, end in self.spans)
+
+    @property
+    def between_runs_us(self) -> int:
+        """Time from each run's end to the first sign of the next, in microseconds."""
+        return sum(run.idle_before_us for run in self.runs)
+
+    @property
+    def spans(self) -> tuple[Interval, ...]:
+        """From start to end of each run in which an attempt began; none of them overlap."""
         if self.started_at is None or self.ended_at is None:
-            return 0
-        return self.ended_at - self.started_at
+            return ()
+        runs = tuple(
+            (run.started_at, run.ended_at)
+            for run in self.runs
+            if run.started_at is not None and run.ended_at is not None
+        )
+        return runs or ((self.started_at, self.ended_at),)

@@ -45,7 +45,7 @@ def removals(ledger: JobLedger, scenario: CutFailures) -> list[Removal]:
     An attempt that had a loop takes its silent tail, the recovery that followed, across as many
     attempts as that took, and the training that the resumed attempt repeated. One that had none
     takes what lies from its begin to that of the next attempt, which takes its place; the last
-    attempt of a job has no next, and takes nothing.
+    attempt of a run has no next, and takes nothing.
     """
     recoveries = {recovery.interrupted: recovery for recovery in ledger.recoveries}
     owned = _owned(ledger, (Category.STALLED, Category.REPEATED_TRAINING))
@@ -72,7 +72,8 @@ def _gone(
 ) -> Iterator[Interval]:
     if attempt.loop_started_at is None:
         for after in ledger.attempts[attempt.number + 1 : attempt.number + 2]:
-            yield attempt.started_at, after.started_at
+            if all(run.first_attempt != after.number for run in ledger.runs):
+                yield attempt.started_at, after.started_at
         return
     yield from _last(owned.get((attempt.number, Category.STALLED), ()), attempt.silent_tail_us)
     recovery = recoveries.get(attempt.number)

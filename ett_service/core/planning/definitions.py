@@ -33,11 +33,15 @@ def google_goodput(ledger: JobLedger) -> tuple[int, int]:
 
     As in ml-goodput-measurement: a step lasts until the next one begins, so a stall or a
     recompile makes a step longer and counts as productive; saves, evaluation and steps done
-    again do not. Scheduling and hardware setup of the first attempt come before its clock.
+    again do not. Scheduling and hardware setup of a run's first attempt come before its clock.
     """
     productive = _us(ledger, _IN_STEPS, _TRAINING) - _silent_us(ledger)
-    before = ledger.attempts[0].categories_us if ledger.attempts else {}
-    scheduled = before.get(Category.SCHEDULING, 0) + before.get(Category.HARDWARE_SETUP, 0)
+    firsts = [ledger.attempts[run.first_attempt] for run in ledger.runs if run.attempts]
+    scheduled = sum(
+        first.categories_us.get(category, 0)
+        for first in firsts
+        for category in (Category.SCHEDULING, Category.HARDWARE_SETUP)
+    )
     return productive, ledger.e2e_us - scheduled
 
 

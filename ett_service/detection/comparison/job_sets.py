@@ -176,8 +176,8 @@ def _values(attempt: ObservedAttempt, job: ObservedJob) -> dict[str, str]:
 def _count(figures: SetFigures, attempt: ObservedAttempt, job: ObservedJob) -> None:
     figures.attempts += 1
     figures.jobs.add(attempt.job)
-    start = "restart" if attempt.number else "first"
-    for name, value in {**_values(attempt, job), "start": start}.items():
+    values = {**_values(attempt, job), "start": job.start_of(attempt.number)}
+    for name, value in values.items():
         figures.makeup[name][value] += 1
     if attempt.gpus:
         scheduling_us = attempt.categories_us.get(Category.SCHEDULING, 0)

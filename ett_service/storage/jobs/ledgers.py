@@ -91,6 +91,8 @@ def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
             part.us for part in ledger.shares if part.category is Category.EFFECTIVE_TRAINING
         ),
         "queue_wait_us": ledger.queue_wait_us,
+        "runs": len(ledger.runs),
+        "between_runs_us": ledger.between_runs_us,
         "time_to_start_us": ledger.time_to_start_us,
         "failures": ledger.failures,
         "infra_failures": ledger.infra_failures,

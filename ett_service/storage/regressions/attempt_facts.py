@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Select, and_, or_, select
 from ett_service.core.dimensions import STATED_DIMENSIONS, Facts
 from ett_service.core.events import AttemptStarted, PhaseEnded, SpanOver
 from ett_service.core.fleet.owned_time import size_of
+from ett_service.storage.regressions.observations import kind_of_start
 from ett_service.storage.schema import attempt_ledger, event, job_ledger
 
 AttemptKey: TypeAlias = tuple[str, int]
@@ -28,8 +29,17 @@ _FACTS = (*STATED_DIMENSIONS, "image")
 _DIFFERENT = "mixed"
 
 
+class _Run(msgspec.Struct):
+    first_attempt: int
+
+
 class _Job(msgspec.Struct):
     facts: Facts
+    runs: tuple[_Run, ...] = (_Run(0),)
+
+    @property
+    def firsts(self) -> list[int]:
+        return [run.first_attempt for run in self.runs]
 
 
 class _EventBody(msgspec.Struct):
@@ -81,23 +91,24 @@ def attempt_facts(
     by_attempt: dict[AttemptKey, AttemptFacts] = {}
     for start in range(0, len(jobs), _JOBS_PER_QUERY):
         batch = jobs[start : start + _JOBS_PER_QUERY]
-        facts = {name: _job(answer).facts for name, answer in _of_jobs(conn, project_id, batch)}
+        results = {name: _job(answer) for name, answer in _of_jobs(conn, project_id, batch)}
         reported = _reported(conn, project_id, batch)
         for row in conn.execute(_attempts(project_id, batch)):
-            if (row.job, row.number) in chosen and row.job in facts:
+            if (row.job, row.number) in chosen and row.job in results:
                 life = row.job, _LifeKey(row.launch, row.attempt, row.cycle)
                 by_attempt[row.job, row.number] = _facts(
-                    row, facts[row.job], reported.get(life, _Reported())
+                    row, results[row.job], reported.get(life, _Reported())
                 )
     return by_attempt
 
 
-def _facts(row: Any, facts: Facts, reported: _Reported) -> AttemptFacts:
+def _facts(row: Any, job: _Job, reported: _Reported) -> AttemptFacts:
+    facts = job.facts
     values = {name: getattr(facts, name) or "" for name in _FACTS}
     values |= {
         "code_version": row.code_version or values["code_version"],
         "size": size_of(row.gpus if row.gpus is not None else facts.gpus),
-        "start": "restart" if row.number else "first",
+        "start": kind_of_start(row.number, job.firsts),
         CACHE: _only_or_mixed(reported.caches),
     }
     hosts = tuple(sorted(reported.hosts))

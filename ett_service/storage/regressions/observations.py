@@ -1,10 +1,11 @@
 """Observations of a project's attempts and time, for the search for regressions."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Float, Select, and_, cast, func, or_, select
+from sqlalchemy import Connection, Float, Select, and_, case, cast, func, or_, select
 
 from ett_service.core.dimensions import (
     DIMENSIONS,
@@ -33,10 +34,30 @@ from ett_service.storage.schema import (
 from ett_service.storage.schema.record import EXCLUSION
 
 
+def kind_of_start(number: int, firsts: Collection[int]) -> str:
+    """Return ``first`` for the first attempt of a run, of those in *firsts*, else ``restart``."""
+    return "first" if number in firsts else "restart"
+
+
 class ObservedJob(NamedTuple):
     """A job that lived in the span."""
 
     dimensions: tuple[str, ...]  #: ``WHOLE_JOB_DIMENSIONS``, empty where unknown
+    runs: tuple["ObservedRun", ...]
+
+    def run_of(self, number: int) -> "ObservedRun":
+        """Return the run of the attempt of this number."""
+        return self.runs[bisect_right(self.runs, number, key=lambda run: run.first_attempt) - 1]
+
+    def start_of(self, number: int) -> str:
+        """Return how the attempt of this number began its run: ``first`` or ``restart``."""
+        return kind_of_start(number, [self.run_of(number).first_attempt])
+
+
+class ObservedRun(NamedTuple):
+    """One run of a job."""
+
+    first_attempt: int  #: its number
     time_to_start_us: int | None
 
 
@@ -97,8 +118,14 @@ class _AttemptResult(msgspec.Struct):
     loop_started_at: int | None = None
 
 
+class _RunResult(msgspec.Struct):
+    first_attempt: int
+    time_to_start_us: int | None
+
+
 class _JobResult(msgspec.Struct):
     facts: Facts
+    runs: tuple[_RunResult, ...] = ()
 
 
 _attempt_result = msgspec.json.Decoder(_AttemptResult).decode
@@ -120,17 +147,21 @@ def jobs(
         columns.job,
         columns.time_to_start_us,
         *(columns[name] for name in JOB_DIMENSIONS),
-        *([columns.answer] if unstored else []),
+        columns.answer if unstored else case((columns.runs > 1, columns.answer)),
     ).where(
         columns.project_id == project_id, columns.started_us < span[1], columns.ended_us >= span[0]
     )
-    for job, to_start_us, *values in conn.execute(statement):
-        stated = dict(zip(JOB_DIMENSIONS, values, strict=False))
-        if unstored:
-            facts = _job_result(values[-1]).facts
-            stated |= {name: getattr(facts, name) for name in unstored}
+    for job, to_start_us, *values, answer in conn.execute(statement):
+        stated = dict(zip(JOB_DIMENSIONS, values, strict=True))
+        runs: tuple[ObservedRun, ...] = (ObservedRun(0, to_start_us),)
+        if answer is not None:
+            result = _job_result(answer)
+            stated |= {name: getattr(result.facts, name) for name in unstored}
+            runs = tuple(
+                ObservedRun(run.first_attempt, run.time_to_start_us) for run in result.runs
+            )
         dimensions = tuple([stated.get(name) or "" for name in WHOLE_JOB_DIMENSIONS])
-        yield job, ObservedJob(dimensions, to_start_us)
+        yield job, ObservedJob(dimensions, runs)
 
 
 def attempts(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedAttempt]:

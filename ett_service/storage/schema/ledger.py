@@ -22,6 +22,8 @@ job_ledger = table(
     Column("e2e_us", Int64, nullable=False),
     Column("effective_us", Int64, nullable=False),
     Column("queue_wait_us", Int64, nullable=False),
+    Column("runs", Integer, nullable=False, server_default="1"),
+    Column("between_runs_us", Int64, nullable=False, server_default="0"),
     Column("time_to_start_us", Int64),
     Column("failures", Integer, nullable=False),
     Column("infra_failures", Integer, nullable=False),

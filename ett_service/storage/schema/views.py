@@ -129,6 +129,8 @@ def _jobs() -> Select[*tuple[Any, ...]]:
             seconds(ledger.e2e_us).label("e2e_seconds"),
             _ratio(seconds(ledger.effective_us), seconds(ledger.e2e_us)).label("ett_ratio"),
             seconds(ledger.queue_wait_us).label("queue_wait_seconds"),
+            ledger.runs.label("run_count"),
+            seconds(ledger.between_runs_us).label("between_runs_seconds"),
             seconds(ledger.time_to_start_us).label("time_to_start_seconds"),
             ledger.failures,
             *(ledger[name] for name in ("infra_failures", "samples", "tokens", "teraflops")),

@@ -7,7 +7,7 @@ import pytest
 
 from ett_service.core.words import Category, Period
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.jobs import at, failing_job, wire_event
+from tests.builders.jobs import at, failing_job, repeated_job, wire_event
 from tests.builders.servers.application import Service
 
 JOB = "/v1/jobs/llm-70b"
@@ -35,6 +35,39 @@ def test_the_numbers_of_a_job_that_failed_once(service: Service) -> None:
         "restart_wait": 120.0,
     }
     assert job["wasted_ratio"] == pytest.approx(11 / 45, abs=1e-15)
+
+
+def test_a_job_that_was_begun_again_has_its_runs(service: Service) -> None:
+    service.ingest(repeated_job())
+    job = service.get(JOB)
+
+    assert (job["run_count"], job["e2e_seconds"], job["ett_ratio"]) == (2, 1200.0, 0.8)
+    assert job["between_runs_seconds"] == 180 * 60.0
+    assert job["categories"]["restart_wait"] == 0.0
+    assert [(run["launches"], run["first_attempt"], run["attempts"]) for run in job["runs"]] == [
+        (["a"], 0, 1),
+        (["b"], 1, 1),
+    ]
+    for run, start in zip(job["runs"], (0, 190), strict=True):
+        assert (run["started_at"], run["ended_at"]) == (at(start), at(start + 10))
+        assert (run["e2e_seconds"], run["ett_ratio"]) == (600.0, 0.8)
+        assert (run["time_to_start_seconds"], run["failures"]) == (120.0, 0)
+        assert (run["state"], run["outcome"]) == ("finished", "completed")
+    [row] = service.get("/v1/jobs")["jobs"]
+    assert (row["run_count"], row["between_runs_seconds"]) == (2, 10_800.0)
+
+
+def test_no_segment_covers_the_time_between_runs(service: Service) -> None:
+    service.ingest(repeated_job())
+    ledger = service.get(f"{JOB}/ledger")
+
+    assert ledger["e2e_microseconds"] == sum(
+        segment["microseconds"] for segment in ledger["segments"]
+    )
+    ends = [segment["end"] for segment in ledger["segments"]]
+    starts = [segment["start"] for segment in ledger["segments"]]
+    gaps = [(end, start) for end, start in zip(ends, starts[1:], strict=False) if end != start]
+    assert gaps == [(at(10), at(190))]
 
 
 def test_every_category_and_period_of_a_job_is_there(service: Service) -> None:

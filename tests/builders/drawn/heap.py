@@ -23,7 +23,7 @@ _WEIGHTS: dict[type[Event], int] = {
     JobFacts: 1,
     AttemptStarted: 2,
     AttemptEnded: 3,
-    JobEnded: 1,
+    JobEnded: 2,
     PhaseStarted: 8,
     PhaseEnded: 5,
     SpanOver: 6,
@@ -35,6 +35,8 @@ _WEIGHTS: dict[type[Event], int] = {
 _LOOP_HEAVY = [*Phase, *[Phase.TRAIN_LOOP] * 5, Phase.PT2_COMPILE, Phase.QUEUED]
 _STAGED = 0.2  #: of edges and spans, those of a stage
 _OUTCOMES = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPLETED)
+
+_JOB_OUTCOMES = (*_OUTCOMES, Outcome.COMPLETED, Outcome.COMPLETED, Outcome.COMPLETED)
 
 
 def heaped(chance: Random, birth: int, tick: int) -> tuple[Event, ...]:
@@ -74,8 +76,9 @@ def _own_members(kind: type[Event], chance: Random) -> dict[str, Any]:
     if kind in (JobFacts, AttemptStarted):
         return {"gpus": chance.choice([None, 1, 2, 8])}
     if kind in (AttemptEnded, JobEnded):
+        outcomes = _OUTCOMES if kind is AttemptEnded else _JOB_OUTCOMES
         return {
-            "outcome": chance.choice(_OUTCOMES),
+            "outcome": chance.choice(outcomes),
             "origin": chance.choice([None, None, *Origin]),
             "cause": chance.choice([None, None, Cause.HOST, Cause.OOM, Cause.UNKNOWN]),
         }

@@ -21,6 +21,7 @@ from ett_service.core.events import (
 from ett_service.core.words import Origin, Outcome, Phase
 
 _SECOND = 1_000_000
+_JOB_ENDINGS = (Outcome.COMPLETED, Outcome.COMPLETED, Outcome.FAILED)
 _ENDINGS = (Outcome.FAILED, Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED)
 
 
@@ -64,13 +65,23 @@ def drawn_story(birth: int, chance: Random) -> tuple[Event, ...]:
     """One job of one to four attempts, with some events lost and one producer's clock off."""
     narrator = Narrator(chance, birth, launch=chance.choice(["", "8041"]))
     narrator.send(JobFacts, gpus=chance.choice([None, 8, 64]))
-    for _ in range(chance.randrange(1, 5)):
-        _attempt(narrator)
-        _restart(narrator)
-    if chance.random() < 0.4:
-        narrator.send(JobEnded, outcome=Outcome.COMPLETED)
+    for _ in range(chance.choice([1, 1, 2, 3])):
+        for _ in range(chance.randrange(1, 5)):
+            _attempt(narrator)
+            _restart(narrator)
+        if chance.random() < 0.4:
+            narrator.send(JobEnded, outcome=chance.choice(_JOB_ENDINGS))
+            _begin_again(narrator)
     lost = chance.choice([0.0, 0.0, 0.1])
     return tuple(_stamped(e) for e in narrator.events if chance.random() >= lost)
+
+
+def _begin_again(narrator: Narrator) -> None:
+    """Use the job's name again, mostly in another launch."""
+    narrator.wait(2_000)
+    if narrator.launch and narrator.chance.random() < 0.9:
+        narrator.launch = str(int(narrator.launch) + 1)
+        narrator.attempt = narrator.cycle = narrator.step = 0
 
 
 def _restart(narrator: Narrator) -> None:

@@ -39,7 +39,9 @@ class Reply:
 
 
 def accepting(received: Received) -> Reply:
-    """Accept every event of a batch, as the service would."""
+    """Accept every event of a batch, as the service would; it knows no job."""
+    if received.method == "GET":
+        return Reply(404)
     batch = received.batch
     verdict = {
         "batch_id": batch["batch_id"],

@@ -1,7 +1,10 @@
 """Instant amounts: what is booked at an instant, and at which."""
 
-from ett_service.core.events import Event
+from dataclasses import replace
+
+from ett_service.core.events import Event, JobEnded
 from ett_service.core.fleet.contribution import InstantAmounts, instant_amounts
+from ett_service.core.fleet.counters import Steps, counter_steps, job_counters
 from ett_service.core.ledger.fold import fold
 from ett_service.core.words import Origin, Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started
@@ -62,3 +65,31 @@ def test_a_job_that_only_queued_has_waited_until_now() -> None:
     assert list(instant_amounts(fold([queued], {}, 60 * SECOND))) == [
         InstantAmounts(60 * SECOND, None, (("queue_wait_us", 60 * SECOND),))
     ]
+
+
+def test_each_run_has_a_time_to_start_and_the_time_before_it_is_no_part_of_the_job() -> None:
+    events = [
+        replace(event, id=f"{launch}-{event.id}", launch=launch)
+        for launch, start in (("a", 0), ("b", 1000))
+        for event in (
+            started(start),
+            span(Phase.TRAIN_LOOP, start + 10, start + 60),
+            ended(start + 60, Outcome.COMPLETED),
+        )
+    ]
+    over = JobEnded(id="over", at=60 * SECOND, outcome=Outcome.COMPLETED)
+    ledger = fold([*events, over], {}, 10**12)
+
+    assert [each for each in counted(*events, over) if each[0] == "time_to_start"] == [
+        ("time_to_start", 10, 10),
+        ("time_to_start", 1010, 10),
+    ]
+    assert [
+        amount for amount in instant_amounts(ledger) if "between_runs_us" in dict(amount.sums)
+    ] == [InstantAmounts(1000 * SECOND, None, (("between_runs_us", 940 * SECOND),))]
+    assert not any(name == "time_to_recover" for name, _, _ in counted(*events, over))
+    counters = job_counters(ledger).sums
+    assert counters["between_runs_seconds"] == 940 * SECOND
+    assert counters["attempts_started:first"] == 2
+    steps = counter_steps(ledger, Steps(600 * SECOND))
+    assert steps["between_runs_seconds"] == {1200 * SECOND: 940 * SECOND}

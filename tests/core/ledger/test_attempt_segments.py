@@ -10,9 +10,10 @@ from ett_service.core.ledger.attempt_segments import AttemptSegments
 from ett_service.core.ledger.attempts import Attempts, Clocks
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.job_results import gaps
-from ett_service.core.ledger.job_segments import cut_job_segments
+from ett_service.core.ledger.job_segments import cut_run_segments
 from ett_service.core.ledger.lifetimes import find_lifetimes
 from ett_service.core.ledger.results import JobLedger
+from ett_service.core.ledger.runs import RunEvents
 from ett_service.core.words import Basis, Category, Outcome, Phase
 from tests.builders.drawn.timelines import Timeline, timelines
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
@@ -108,10 +109,9 @@ def test_what_is_drawn_of_attempts_writes_nothing_into_them(timeline: Timeline) 
     before = pickle.dumps(in_order)
 
     as_of = max(timeline.as_of, attempts.last_event_at)
-    lifetimes = find_lifetimes(
-        in_order, attempts.job_ends, as_of, attempts.last_sign_at, timeline.limits
-    )
-    job = cut_job_segments(lifetimes, defaultdict(AttemptSegments))
+    whole = RunEvents(in_order, attempts.job_ends)
+    lifetimes = find_lifetimes(whole, as_of, attempts.last_sign_at, timeline.limits)
+    job = cut_run_segments(lifetimes, defaultdict(AttemptSegments))
     for part in job.parts:
         gaps(part.owned, part.attempt_segments)
 

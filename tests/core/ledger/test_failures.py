@@ -88,8 +88,10 @@ def test_only_origins_causes_and_what_counts_them_ever_change(
         attempt.outcome in FAILURES and attempt.origin in INFRA_ORIGINS
         for attempt in judged.attempts
     )
+    assert judged.infra_failures == sum(run.infra_failures for run in judged.runs)
     undone = tuple(
         replace(attempt, verdict=None, origin=was.origin, cause=was.cause)
         for attempt, was in zip(judged.attempts, ledger.attempts, strict=True)
     )
-    assert replace(judged, attempts=undone, infra_failures=ledger.infra_failures) == ledger
+    whole = replace(judged, attempts=undone, infra_failures=ledger.infra_failures)
+    assert replace(whole, runs=ledger.runs) == ledger

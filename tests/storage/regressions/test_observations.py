@@ -11,6 +11,7 @@ from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import (
     ObservedJob,
     ObservedRecovery,
+    ObservedRun,
     ObservedSegment,
     ObservedStage,
 )
@@ -70,9 +71,13 @@ def test_jobs_say_what_they_are_and_nothing_where_they_say_nothing(
     with store.reading() as conn:
         jobs = dict(observations.jobs(conn, project_id, DAY))
         without = dict(observations.jobs(conn, project_id, DAY, named=()))
-    assert jobs["told"] == ObservedJob(("t", "m", "c", "H100", "fp8", ""), MINUTE)
-    assert jobs["untold"] == ObservedJob(("",) * 6, 0)
-    assert without["told"] == ObservedJob(("t", "m", "c", "H100", "", ""), MINUTE)
+    assert jobs["told"] == ObservedJob(
+        ("t", "m", "c", "H100", "fp8", ""), (ObservedRun(0, MINUTE),)
+    )
+    assert jobs["untold"] == ObservedJob(("",) * 6, (ObservedRun(0, 0),))
+    assert without["told"] == ObservedJob(
+        ("t", "m", "c", "H100", "", ""), (ObservedRun(0, MINUTE),)
+    )
 
 
 def test_a_recovery_is_known_once_its_loop_began(store: Store, project_id: int) -> None:

@@ -1,0 +1,93 @@
+"""The runs of a job as the launcher sees them: what they are called, and when they are over."""
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from ett_service.client.guard import guarded
+from ett_service.client.identity import Identity
+from ett_service.client.launching.launcher import is_torchrun
+from ett_service.client.sending.spool import job_directory
+
+_ASK_SECONDS = 1.0
+_OK = 200
+_LONGEST_SCRIPT = 60
+_PROGRAMS = re.compile(r"(python|torchrun|bash|sh|srun|env|accelerate)[\d.]*")
+
+
+def fresh_name(command: Sequence[str], now_s: float, launch: str) -> str:
+    """Name a job that nobody named: its script, the time in UTC, and the end of its launch."""
+    paths = [Path(word) for word in command if not word.startswith("-")]
+    scripts = [path for path in paths if path.suffix in (".py", ".sh")]
+    others = [path for path in paths if not _PROGRAMS.fullmatch(path.name)]
+    script = (scripts or others or [Path(command[0])])[0].stem
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", script)[:_LONGEST_SCRIPT].strip("-.") or "job"
+    at = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s))
+    return f"{readable}-{at}-{launch[-4:]}"
+
+
+def is_recorded_as(job: str, root: Path, began_s: float) -> bool:
+    """Whether what was launched at *began_s*, by the clock of files, belongs to the fresh *job*.
+
+    A trainer that names its own job leaves the directory of that job behind, and its job is not
+    to get a second one.
+    """
+    own = job_directory(root, job)
+    if own.is_dir() or not root.is_dir():
+        return True
+    return all(path.stat().st_mtime < began_s for path in root.iterdir() if path.is_dir())
+
+
+def ends_the_job(identity: Identity, env: Mapping[str, str], command: Sequence[str]) -> bool:
+    """Whether this launcher, of several of one launch, reports that the job is over."""
+    if not identity.leads or _whole(env.get("SLURM_PROCID")):
+        return False
+    if not is_torchrun(command):
+        return True
+    ranks = (
+        _option(command, "node-rank", "node_rank"),
+        *(env.get(name) for name in ("PET_NODE_RANK", "SLURM_NODEID", "GROUP_RANK")),
+    )
+    for rank in ranks:
+        if (number := _whole(rank)) is not None:
+            return number == 0
+    return (_option(command, "nnodes") or env.get("PET_NNODES", "1")) in ("1", "1:1")
+
+
+def _option(command: Sequence[str], *names: str) -> str | None:
+    flags = [f"--{name}" for name in names]
+    for place, word in enumerate(command):
+        flag, equals, text = word.partition("=")
+        if flag in flags:
+            return text if equals else next(iter(command[place + 1 :]), None)
+    return None
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+
+
+@guarded(otherwise=None)
+def finished_notice(job: str, url: str | None, key: str | None) -> str | None:
+    """Return a line on what a launch does to a job that is finished.
+
+    None where the job is not, or where that cannot be asked within a second.
+    """
+    from ett_service.client.sending.transport import Unreachable, request  # noqa: PLC0415 -- ssl
+
+    if not url:
+        return None
+    address = f"{url.rstrip('/')}/v1/jobs/{quote(job, safe='')}"
+    try:
+        answer = request("GET", address, key, timeout=_ASK_SECONDS)
+        found = json.loads(answer.body) if answer.status == _OK else {}
+    except (Unreachable, ValueError):
+        return None
+    if not isinstance(found, dict) or found.get("state") != "finished":
+        return None
+    if found.get("outcome") == "completed":
+        return f"job {job} was finished: this launch begins another run of it"
+    return f"job {job} was finished, but not completed: the time since then is restart wait"

@@ -1,0 +1,170 @@
+"""What ``ett run`` says of a job's runs: their name, their end, and that one is begun again."""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from ett_service.client.identity import Identity
+from ett_service.client.launching.runs import (
+    ends_the_job,
+    finished_notice,
+    fresh_name,
+    is_recorded_as,
+)
+from ett_service.client.sending.spool import job_directory
+from tests.builders.servers.web import Received, Reply, accepting, serving
+from tests.builders.trainers import environment, run_ett
+
+TORCHRUN = ("torchrun", "--nproc-per-node", "2")
+
+
+@pytest.mark.parametrize(
+    ("env", "command", "ends"),
+    [
+        ({}, ("python", "train.py"), True),
+        ({"SLURM_PROCID": "0"}, ("python", "train.py"), True),
+        ({"SLURM_PROCID": "1"}, ("python", "train.py"), False),
+        ({}, (*TORCHRUN, "train.py"), True),
+        ({}, (*TORCHRUN, "--nnodes", "1", "train.py"), True),
+        ({}, (*TORCHRUN, "--nnodes=2", "train.py"), False),
+        ({}, (*TORCHRUN, "--nnodes=1:2", "train.py"), False),
+        ({}, (*TORCHRUN, "--nnodes=2", "--node-rank=0", "train.py"), True),
+        ({}, (*TORCHRUN, "--nnodes=2", "--node_rank", "1", "train.py"), False),
+        ({"SLURM_NODEID": "0"}, (*TORCHRUN, "--nnodes=2", "train.py"), True),
+        ({"SLURM_NODEID": "1"}, (*TORCHRUN, "--nnodes=2", "train.py"), False),
+        ({"GROUP_RANK": "1"}, (*TORCHRUN, "--nnodes=2", "train.py"), False),
+        ({"PET_NNODES": "2"}, (*TORCHRUN, "train.py"), False),
+        ({"PET_NNODES": "2", "PET_NODE_RANK": "0"}, (*TORCHRUN, "train.py"), True),
+    ],
+)
+def test_one_launcher_of_a_launch_ends_the_job(
+    env: dict[str, str], command: tuple[str, ...], ends: bool
+) -> None:
+    assert ends_the_job(Identity("j"), env, command) is ends
+
+
+def test_a_launcher_of_another_rank_ends_no_job() -> None:
+    assert not ends_the_job(Identity("j", rank=3), {}, ("python", "train.py"))
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        (("python3.11", "-u", "src/pre train.py", "--lr", "1"), "pre-train"),
+        ((*TORCHRUN, "train.py"), "train"),
+        (("./run.sh",), "run"),
+        (("sh", "-c", "exit 0"), "exit-0"),
+        (("///",), "job"),
+    ],
+)
+def test_a_fresh_name_has_the_script_and_the_time(command: tuple[str, ...], script: str) -> None:
+    assert fresh_name(command, 1_740_816_000, "0123abcd") == f"{script}-20250301-080000-abcd"
+
+
+def test_what_was_recorded_under_another_name_is_not_recorded_again(tmp_path: Path) -> None:
+    assert is_recorded_as("fresh", tmp_path / "none", 100)
+    for job in ("old", "own"):
+        job_directory(tmp_path, job).mkdir()
+    os.utime(job_directory(tmp_path, "own"), (50, 50))
+    os.utime(job_directory(tmp_path, "old"), (50, 50))
+    assert is_recorded_as("fresh", tmp_path, 100)
+    os.utime(job_directory(tmp_path, "own"), (200, 200))
+    assert not is_recorded_as("fresh", tmp_path, 100)
+    assert is_recorded_as("own", tmp_path, 100)
+
+
+def ended_jobs(events: list[dict[str, object]]) -> list[tuple[object, object]]:
+    return [(event["job"], event["outcome"]) for event in events if event["type"] == "job_ended"]
+
+
+@pytest.mark.parametrize(
+    ("options", "script", "ended"),
+    [
+        ((), "exit 0", [("j", "completed")]),
+        ((), "exit 3", []),
+        (("--more-follows",), "exit 0", []),
+    ],
+)
+def test_a_command_that_ends_well_ends_the_job_unless_more_follows(
+    tmp_path: Path, options: tuple[str, ...], script: str, ended: list[tuple[object, object]]
+) -> None:
+    with serving() as web:
+        env = environment(tmp_path, web.url, ETT_JOB="j")
+        run_ett(env, "run", *options, "--", "sh", "-c", script)
+        assert ended_jobs(web.events) == ended
+
+
+def test_a_command_without_a_name_is_recorded_under_a_fresh_one(tmp_path: Path) -> None:
+    with serving() as web:
+        env = environment(tmp_path, web.url, ETT_JOB="")
+        first = run_ett(env, "run", "--", "sh", "-c", "exit 0")
+        run_ett(env, "run", "--", "sh", "-c", "exit 0")
+        ended = ended_jobs(web.events)
+        started = [event for event in web.events if event["type"] == "attempt_started"]
+    assert len({job for job, _ in ended}) == len(started) == 2
+    assert re.search(r"recorded as job exit-0-\d{8}-\d{6}-\w{4}; --job names it", first.stderr)
+
+
+def test_a_trainer_without_a_name_is_of_the_fresh_job(tmp_path: Path) -> None:
+    trainer = "import ett_service as ett; ett.init(); ett.end()"
+    with serving() as web:
+        env = environment(tmp_path, web.url, ETT_JOB="")
+        run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        events = web.events
+    assert len({event["job"] for event in events}) == 1
+    assert len({event["producer"] for event in events}) == 2
+
+
+def test_a_trainer_that_names_its_job_leaves_no_second_one(tmp_path: Path) -> None:
+    trainer = "import ett_service as ett; ett.init('inner'); ett.end()"
+    with serving() as web:
+        env = environment(tmp_path, web.url, ETT_JOB="")
+        run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        assert {event["job"] for event in web.events} == {"inner"}
+
+
+def _knowing(**job: object) -> Reply:
+    return Reply(body=json.dumps(job).encode())
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (_knowing(state="finished", outcome="completed"), "begins another run"),
+        (_knowing(state="finished", outcome="failed"), "is restart wait"),
+        (_knowing(state="running", outcome=None), None),
+        (Reply(403), None),
+        (Reply(200, b"[]"), None),
+        (Reply(200, b"no JSON"), None),
+    ],
+)
+def test_a_launch_under_the_name_of_a_finished_job_is_noticed(
+    reply: Reply, words: str | None
+) -> None:
+    with serving(lambda _: reply) as web:
+        notice = finished_notice("my job", web.url, "ett_key")
+        [asked] = web.received
+    assert (notice is None) if words is None else (notice is not None and words in notice)
+    assert asked.path == "/v1/jobs/my%20job"
+    assert asked.headers["authorization"] == "Bearer ett_key"
+
+
+def test_without_a_server_nothing_is_noticed() -> None:
+    assert finished_notice("j", None, None) is None
+    assert finished_notice("j", "http://127.0.0.1:1", None) is None
+
+
+def test_the_notice_is_one_line_on_standard_error(tmp_path: Path) -> None:
+    def answer(received: Received) -> Reply:
+        if received.method == "GET":
+            return _knowing(state="finished", outcome="completed")
+        return accepting(received)
+
+    with serving(answer) as web:
+        done = run_ett(environment(tmp_path, web.url, ETT_JOB="j"), "run", "--", "true")
+    assert done.stdout == ""
+    assert done.stderr == "ett: job j was finished: this launch begins another run of it\n"
