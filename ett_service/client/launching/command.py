@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
-    env = child_environment(os.environ, args.job, args.url)
+    env = child_environment(os.environ, command, args.job, args.url)
     session = Session()
     if not is_disabled(env):
         _before(session, env, command)
@@ -92,7 +92,9 @@ def _begin(session: Session, env: dict[str, str], identity: Identity) -> Recorde
 def _before(session: Session, env: dict[str, str], command: Sequence[str]) -> None:
     identity = launcher_identity(env, command)
     if identity is not None:
-        _begin(session, env, identity).write({"type": "attempt_started", "cycle": None})
+        # A launcher is no life of its child's rank: that says its own start.
+        started = {"type": "attempt_started", "cycle": None, "rank": None}
+        _begin(session, env, identity).write(started)
 
 
 @guarded(otherwise=None)
