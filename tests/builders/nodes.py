@@ -47,15 +47,14 @@ class Nodes:
         """Start the agent of one more node; of the trainer's ranks one *dies*."""
         command = [_TORCHRUN, "--max-restarts=2", "--monitor-interval=0.1", *options]
         trainer = [str(TRAINER), str(self.folder), *dies]
-        self.agents.append(
-            subprocess.Popen(
+        with (self.folder / "agents.err").open("ab") as errors:
+            agent = subprocess.Popen(
                 [*(_ETT_RUN if self.launched else []), *command, *trainer],
                 env=environment(self.folder / "spool", **self.variables),
                 stdout=subprocess.DEVNULL,
-                stderr=(self.folder / f"agent-{len(self.agents)}.err").open("wb"),
-                start_new_session=True,
+                stderr=errors,
             )
-        )
+        self.agents.append(agent)
 
     def wait(self) -> list[int]:
         """Wait for every agent that was not lost; return their exit codes."""
