@@ -13,7 +13,7 @@ TWO = ["torchrun", "--nnodes=2", "--rdzv-id", "llm"]
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        (["/opt/bin/torchrun", "train.py"], True),
+        (["bin/torchrun", "train.py"], True),
         (["python", "-m", "torch.distributed.run", "train.py"], True),
         (["python", "train.py"], False),
         ([], False),
