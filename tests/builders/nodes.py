@@ -25,6 +25,8 @@ SAVED_AT, TOLD_AT, DIES_AT, LAST = 10, 25, 27, 40
 
 TRAINER = Path(__file__).with_name("trainer_of_nodes.py")
 _TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
+_EACH_ROUND = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+"""Otherwise a node that joins a later round waits for what torch 2.13 says in the first only."""
 _ETT_RUN = [
     sys.executable,
     "-c",
@@ -50,7 +52,7 @@ class Nodes:
         with (self.folder / "agents.err").open("ab") as errors:
             agent = subprocess.Popen(
                 [*(_ETT_RUN if self.launched else []), *command, *trainer],
-                env=environment(self.folder / "spool", **self.variables),
+                env=environment(self.folder / "spool", **_EACH_ROUND, **self.variables),
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
             )

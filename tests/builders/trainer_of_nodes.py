@@ -35,12 +35,13 @@ class Peers:
         path = self.folder / f"at-{other}"
         pid, at = path.read_text().split() if path.exists() else ("0", "0")
         is_alive = Path(f"/proc/{pid}").exists()
-        if other in self.seen and not (is_alive and pid == self.seen[other]):
-            time.sleep(HANGS_SECONDS)
-            sys.exit("connection reset by peer")
-        if is_alive and int(at) >= step:
+        is_same = self.seen.get(other, pid if is_alive else None) == pid
+        if is_same and int(at) >= step:  # one that has come to the last step may be gone
             self.seen[other] = pid
             return True
+        if other in self.seen and not (is_alive and is_same):
+            time.sleep(HANGS_SECONDS)
+            sys.exit("connection reset by peer")
         return False
 
 
