@@ -199,19 +199,19 @@ class Attempts:
 
     def _lives_hold(self, by_sent: Mapping[AttemptKey, list[Placed]]) -> bool:
         """Take in the lives that begin; False if earlier events would go to another cycle."""
-        starts: dict[Allocation, list[Placed]] = defaultdict(list)
-        for (launch, number, _), items in by_sent.items():
-            starting = [item for item in items if type(item[4]) is AttemptStarted]
-            if starting:
-                starts[launch, number] += starting
         hold = True
-        for group, placed in starts.items():
-            lives = self._lives[group]
-            if not lives.add((item[0], item[4]) for item in placed):
-                hold = hold and not any(key[:2] == group for key in self.events_of)
-            if lives.is_recounted:
-                self._recounted[group] = lives
+        for key, items in by_sent.items():
+            starts = [(item[0], item[4]) for item in items if type(item[4]) is AttemptStarted]
+            if starts:
+                hold = self._take_lives(key[:2], starts) and hold
         return hold
+
+    def _take_lives(self, group: Allocation, starts: Iterable[tuple[int, Event]]) -> bool:
+        lives = self._lives[group]
+        follow = lives.add(starts)
+        if lives.is_recounted:
+            self._recounted[group] = lives
+        return follow or not any(key[:2] == group for key in self.events_of)
 
     def _by_lives(self, by_sent: dict[AttemptKey, list[Placed]]) -> dict[AttemptKey, list[Placed]]:
         """Give the events of launches whose cycles lives decide the cycles that these have."""
