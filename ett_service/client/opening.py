@@ -104,13 +104,14 @@ def say_start(
     first_life: bool,
 ) -> None:
     """Say that the attempt exists and launches, and what came before it if this process leads."""
-    began = _began_at(recorder, env) if first_life else mono_us()
+    own = _began_at() if first_life else mono_us()
+    began = _launched_at(recorder, env, own) if first_life and recorder.identity.leads else own
     started: dict[str, object] = {"type": "attempt_started"}
     if recorder.identity.leads:
         _say_what_came_before(recorder, env, began)
         started |= {"gpus": gpus, "hosts": hosts_of(env)}
     attributes = _evidence(env) | ({"hooks": dict(hooks)} if hooks else {})
-    recorder.write(started | {"attributes": attributes or None}, began)
+    recorder.write(started | {"attributes": attributes or None}, own)
     recorder.edge_at("phase_started", "launcher_init", None, began)
     recorder.launching = True
 
@@ -146,18 +147,24 @@ def _evidence(env: Mapping[str, str]) -> dict[str, object]:
     return {name: env[variable][:200] for name, variable in names.items() if variable in env}
 
 
-def _began_at(recorder: Recorder, env: Mapping[str, str]) -> int:
-    """When the launch began: with this process, or with the agent that started it first.
-
-    An agent counts no restart for a change of membership, so that its count stays 0. A notebook's
-    process began long before whatever trains in it.
-    """
+def _began_at() -> int:
+    """When this life began: with its process, but a notebook's began long before it trains."""
     now = mono_us()
     if hasattr(sys, "ps1") or "IPython" in sys.modules:
         return now
+    began = process_started_us(os.getpid())
+    return now if began is None else min(began, now)
+
+
+def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
+    """When the launch of a life that began at *own* began: with the agent that started it first.
+
+    An agent counts no restart for a change of membership, so that its count stays 0. The agent of
+    a rank that does not lead may have come to a launch that goes on.
+    """
     agent = os.getppid()
     mark = f"agent-{launch_of_process(agent)}-{env.get('LOCAL_RANK')}"
     counts_none = env.get("TORCHELASTIC_RESTART_COUNT") == "0"
     first = counts_none and begins_first(_job_directory(recorder), mark)
-    began = process_started_us(agent if first else os.getpid())
-    return now if began is None else min(began, now)
+    began = process_started_us(agent) if first else None
+    return own if began is None else min(began, own)

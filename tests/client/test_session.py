@@ -356,14 +356,19 @@ for _ in range(2):
     allocated = {"SLURM_JOB_ID": "8041", "SLURM_JOB_START_TIME": str(int(time.time()) - 40)}
     run_trainer(agent, environment(tmp_path, **TORCHRUN, **allocated))
     events = spooled(tmp_path)
-    starts = [event for event in events if event["type"] == "attempt_started"]
-    first, second = sorted(starts, key=lambda event: int(event["mono_us"]))
+    starts, launches = (
+        sorted((e for e in events if e["type"] == kind), key=lambda e: int(e["mono_us"]))
+        for kind in ("attempt_started", "phase_started")
+    )
+    first = starts[0]
+    assert launches[0]["mono_us"] + 250_000 < first["mono_us"]
+    assert launches[1]["mono_us"] == starts[1]["mono_us"]
     (ended,) = [
         event["mono_us"]
         for event in events
         if event["type"] == "attempt_ended" and event["producer"] == first["producer"]
     ]
-    assert first["mono_us"] + 250_000 < ended < second["mono_us"]
+    assert first["mono_us"] < ended < starts[1]["mono_us"]
     assert first["attributes"] == {
         "restart_count": "0",
         "run_id": "llm",
@@ -371,6 +376,17 @@ for _ in range(2):
         "master_port": "29500",
     }
     assert sum(event["type"] == "span" for event in events) == 1  # hardware_setup
+
+
+def test_only_the_leading_rank_begins_with_its_agent(tmp_path: Path) -> None:
+    agent = """
+import subprocess, sys, time
+time.sleep(0.3)
+subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
+"""
+    run_trainer(agent, environment(tmp_path, **TORCHRUN | {"RANK": "1"}))
+    events = {event["type"]: event["mono_us"] for event in spooled(tmp_path)}
+    assert events["attempt_started"] == events["phase_started"]
 
 
 def test_an_agent_that_is_alone_for_now_names_its_launch_as_all_nodes_do(tmp_path: Path) -> None:
