@@ -105,7 +105,7 @@ def say_start(
 ) -> None:
     """Say that the attempt exists and launches, and what came before it if this process leads."""
     own = _began_at() if first_life else mono_us()
-    began = _launched_at(recorder, env, own) if first_life and recorder.identity.leads else own
+    began = _launched_at(recorder, env, own) if first_life else own
     started: dict[str, object] = {"type": "attempt_started"}
     if recorder.identity.leads:
         _say_what_came_before(recorder, env, began)
@@ -165,6 +165,7 @@ def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
     agent = os.getppid()
     mark = f"agent-{launch_of_process(agent)}-{env.get('LOCAL_RANK')}"
     counts_none = env.get("TORCHELASTIC_RESTART_COUNT") == "0"
+    # Every rank leaves a mark: a change of membership may make another one lead.
     first = counts_none and begins_first(_job_directory(recorder), mark)
-    began = process_started_us(agent) if first else None
+    began = process_started_us(agent) if first and recorder.identity.leads else None
     return own if began is None else min(began, own)

@@ -380,13 +380,20 @@ for _ in range(2):
 
 def test_only_the_leading_rank_begins_with_its_agent(tmp_path: Path) -> None:
     agent = """
-import subprocess, sys, time
+import os, subprocess, sys, time
 time.sleep(0.3)
-subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
+for rank in "10":
+    os.environ["RANK"] = rank
+    subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
 """
-    run_trainer(agent, environment(tmp_path, **TORCHRUN | {"RANK": "1"}))
-    events = {event["type"]: event["mono_us"] for event in spooled(tmp_path)}
-    assert events["attempt_started"] == events["phase_started"]
+    run_trainer(agent, environment(tmp_path, **TORCHRUN))
+    began = {
+        (event["type"], event["rank"]): event["mono_us"]
+        for event in spooled(tmp_path)
+        if event["type"] in ("attempt_started", "phase_started")
+    }
+    for rank in (0, 1):  # rank 0 is the second life of its agent
+        assert began["attempt_started", rank] == began["phase_started", rank]
 
 
 def test_an_agent_that_is_alone_for_now_names_its_launch_as_all_nodes_do(tmp_path: Path) -> None:
