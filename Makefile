@@ -45,7 +45,8 @@ faults: setup ## Kill and pause processes hundreds of times, and check that noth
 		--long -m long --rounds=$(ROUNDS) --timeout=3600
 
 live: setup ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler.
-	$(BIN)/pytest tests/live tests/scenarios/test_real_job.py tests/metrics/test_many_cohorts.py \
+	$(BIN)/pytest tests/live tests/scenarios/test_real_job.py \
+		tests/scenarios/test_several_nodes.py tests/metrics/test_many_cohorts.py \
 		-n 2 --dist loadgroup --quiet --long
 
 lint: setup ## Check format, style, types and layers.

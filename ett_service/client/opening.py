@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ett_service.client.begun import begins_first
 from ett_service.client.clock import mono_us, process_started_us
 from ett_service.client.guard import guarded, warn_once
 from ett_service.client.identity import allocated_at_us, hosts_of
 from ett_service.client.lines import new_producer
-from ett_service.client.members import FACTS
+from ett_service.client.members import FACTS, word
 from ett_service.client.recorder import Recorder
+from ett_service.client.torchrun import command_of, joins_nodes, rendezvous_id
 
 
 def last_failure(env: Mapping[str, str]) -> dict[str, Any] | None:
@@ -60,9 +62,20 @@ _DAY_US = 86_400_000_000
 
 def own_launch(env: Mapping[str, str]) -> str:
     """Name the submission after torchrun's agent, else after this life of this process."""
-    return (
-        launch_of_process(os.getppid()) if "TORCHELASTIC_RESTART_COUNT" in env else new_producer()
-    )
+    if "TORCHELASTIC_RESTART_COUNT" in env:
+        return launch_of_agent(os.getppid(), env)
+    return new_producer()
+
+
+def launch_of_agent(pid: int, env: Mapping[str, str]) -> str:
+    """Name a submission that no scheduler names after torchrun's agent *pid*.
+
+    One that may join other nodes is named by what these know, too, also while it is alone.
+    """
+    command = command_of(pid)
+    if joins_nodes(command, env):
+        return word(rendezvous_id(command, env), 100) or ""
+    return launch_of_process(pid)
 
 
 def launch_of_process(pid: int) -> str:
@@ -91,14 +104,14 @@ def say_start(
     first_life: bool,
 ) -> None:
     """Say that the attempt exists and launches, and what came before it if this process leads."""
-    began = _began_at(env) if first_life else mono_us()
+    own = _began_at() if first_life else mono_us()
+    began = _launched_at(recorder, env, own) if first_life else own
     started: dict[str, object] = {"type": "attempt_started"}
     if recorder.identity.leads:
         _say_what_came_before(recorder, env, began)
         started |= {"gpus": gpus, "hosts": hosts_of(env)}
-    if hooks:
-        started["attributes"] = {"hooks": dict(hooks)}
-    recorder.write(started, began)
+    attributes = _evidence(env) | ({"hooks": dict(hooks)} if hooks else {})
+    recorder.write(started | {"attributes": attributes or None}, own)
     recorder.edge_at("phase_started", "launcher_init", None, began)
     recorder.launching = True
 
@@ -110,21 +123,49 @@ def _say_what_came_before(recorder: Recorder, env: Mapping[str, str], began: int
         at = failure.pop("at_us")
         recorder.write(failure, at - base)
     allocated = allocated_at_us(env)
-    # Later cycles run in the allocation that the first one has reported.
-    if allocated is not None and recorder.identity.cycle == 0:
-        start = allocated - base
-        if began - _DAY_US < start < began:
-            recorder.span("hardware_setup", None, start, began)
+    # Later cycles, and lives under the same count, run in the allocation that the first reported.
+    if allocated is None or recorder.identity.cycle > 0:
+        return
+    start = allocated - base
+    allocation = f"allocation-{recorder.identity.launch}-{recorder.identity.attempt}"
+    if began - _DAY_US < start < began and begins_first(_job_directory(recorder), allocation):
+        recorder.span("hardware_setup", None, start, began)
 
 
-def _began_at(env: Mapping[str, str]) -> int:
-    """When the launch began: with this process, or with the agent that started it first.
+def _job_directory(recorder: Recorder) -> Path:
+    return recorder.spool.directory.parent
 
-    A notebook's process began long before whatever trains in it.
-    """
+
+def _evidence(env: Mapping[str, str]) -> dict[str, object]:
+    """Return what torchrun says of this life; its count of restarts may be too low."""
+    names = {
+        "restart_count": "TORCHELASTIC_RESTART_COUNT",
+        "run_id": "TORCHELASTIC_RUN_ID",
+        "master_addr": "MASTER_ADDR",
+        "master_port": "MASTER_PORT",
+    }
+    return {name: env[variable][:200] for name, variable in names.items() if variable in env}
+
+
+def _began_at() -> int:
+    """When this life began: with its process, but a notebook's began long before it trains."""
     now = mono_us()
     if hasattr(sys, "ps1") or "IPython" in sys.modules:
         return now
-    first = env.get("TORCHELASTIC_RESTART_COUNT") == "0"
-    began = process_started_us(os.getppid() if first else os.getpid())
+    began = process_started_us(os.getpid())
     return now if began is None else min(began, now)
+
+
+def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
+    """When the launch of a life that began at *own* began: with the agent that started it first.
+
+    An agent counts no restart for a change of membership, so that its count stays 0. The agent of
+    a rank that does not lead may have come to a launch that goes on.
+    """
+    agent = os.getppid()
+    mark = f"agent-{launch_of_process(agent)}-{env.get('LOCAL_RANK')}"
+    counts_none = env.get("TORCHELASTIC_RESTART_COUNT") == "0"
+    # Every rank leaves a mark: a change of membership may make another one lead.
+    first = counts_none and begins_first(_job_directory(recorder), mark)
+    began = process_started_us(agent) if first and recorder.identity.leads else None
+    return own if began is None else min(began, own)

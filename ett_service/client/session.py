@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class Session:
         self.recorder: Recorder | None = None
         self.sender: Any = None
         self._exits: Exits | None = None
+        self._pid = os.getpid()
 
     def begin(self, setup: Setup, chores: tuple[Callable[[Recorder], None], ...] = ()) -> Recorder:
         """Make a recorder and start its sender."""
@@ -63,8 +64,22 @@ class Session:
     ) -> Recorder:
         """Make the recorder that the public calls of this process use."""
         recorder = self.begin(setup, chores)
+        self._pid = os.getpid()
         current.use(recorder)
         return recorder
+
+    def next_life(self, setup: Setup) -> Setup:
+        """Return the setup of a life that may follow another one of its launch in this process.
+
+        The process is what restarts it, so it counts that itself.
+        """
+        if self.setup is None or self._pid != os.getpid():
+            return setup
+        before, identity = self.setup.identity, setup.identity
+        if replace(before, cycle=0) != replace(identity, cycle=0):
+            return setup
+        cycle = max(identity.cycle, before.cycle + 1)
+        return replace(setup, identity=replace(identity, cycle=cycle))
 
     def watch(self) -> None:
         """Tell how this process ends, a forked one that has begun its own recording included."""
@@ -128,7 +143,7 @@ def init(
         return
     session.close()
     hooks = _torch_hooks(torch)
-    recorder = session.begin_here(setup, hooks.chores if hooks else ())
+    recorder = session.begin_here(session.next_life(setup), hooks.chores if hooks else ())
     states = hooks.install(recorder) if hooks else {}
     gpus = gpus if gpus is not None else gpus_of(env)
     say_facts(recorder, gpus, facts)

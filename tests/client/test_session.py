@@ -315,6 +315,97 @@ def test_after_an_end_another_life_may_begin(tmp_path: Path) -> None:
     assert len({event["launch"] for event in events}) == 2
 
 
+def test_each_life_of_one_process_in_one_launch_is_a_cycle(tmp_path: Path) -> None:
+    slurm = {"SLURM_JOB_ID": "8041", "SLURM_JOB_START_TIME": str(int(time.time()) - 40)}
+    run_trainer("ett.init()\nett.end('failed')\nett.init()", environment(tmp_path, **slurm))
+    events = spooled(tmp_path)
+    starts = [event for event in events if event["type"] == "attempt_started"]
+    ends = [event for event in events if event["type"] == "attempt_ended"]
+    assert sorted(event.get("cycle", 0) for event in starts) == [0, 1]
+    assert {(event.get("cycle", 0), event["outcome"]) for event in ends} == {
+        (0, "failed"),
+        (1, "completed"),
+    }
+    assert sum(event["type"] == "span" for event in events) == 1  # hardware_setup
+
+
+def test_another_job_of_one_process_counts_its_own_cycles(tmp_path: Path) -> None:
+    code = "ett.init('a')\nett.end()\nett.init('b')"
+    run_trainer(code, environment(tmp_path, SLURM_JOB_ID="8041"))
+    assert {event.get("cycle", 0) for event in spooled(tmp_path)} == {0}
+
+
+TORCHRUN = {
+    "TORCHELASTIC_RESTART_COUNT": "0",
+    "TORCHELASTIC_RUN_ID": "llm",
+    "MASTER_ADDR": "node-0",
+    "MASTER_PORT": "29500",
+    "GROUP_WORLD_SIZE": "1",
+    "RANK": "0",
+    "LOCAL_RANK": "0",
+}
+
+
+def test_a_worker_under_a_count_of_0_begins_with_its_agent_once(tmp_path: Path) -> None:
+    agent = """
+import subprocess, sys, time
+time.sleep(0.3)
+for _ in range(2):
+    subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
+"""
+    allocated = {"SLURM_JOB_ID": "8041", "SLURM_JOB_START_TIME": str(int(time.time()) - 40)}
+    run_trainer(agent, environment(tmp_path, **TORCHRUN, **allocated))
+    events = spooled(tmp_path)
+    starts, launches = (
+        sorted((e for e in events if e["type"] == kind), key=lambda e: int(e["mono_us"]))
+        for kind in ("attempt_started", "phase_started")
+    )
+    first = starts[0]
+    assert launches[0]["mono_us"] + 250_000 < first["mono_us"]
+    assert launches[1]["mono_us"] == starts[1]["mono_us"]
+    (ended,) = [
+        event["mono_us"]
+        for event in events
+        if event["type"] == "attempt_ended" and event["producer"] == first["producer"]
+    ]
+    assert first["mono_us"] < ended < starts[1]["mono_us"]
+    assert first["attributes"] == {
+        "restart_count": "0",
+        "run_id": "llm",
+        "master_addr": "node-0",
+        "master_port": "29500",
+    }
+    assert sum(event["type"] == "span" for event in events) == 1  # hardware_setup
+
+
+def test_only_the_leading_rank_begins_with_its_agent(tmp_path: Path) -> None:
+    agent = """
+import os, subprocess, sys, time
+time.sleep(0.3)
+for rank in "10":
+    os.environ["RANK"] = rank
+    subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
+"""
+    run_trainer(agent, environment(tmp_path, **TORCHRUN))
+    began = {
+        (event["type"], event["rank"]): event["mono_us"]
+        for event in spooled(tmp_path)
+        if event["type"] in ("attempt_started", "phase_started")
+    }
+    for rank in (0, 1):  # rank 0 is the second life of its agent
+        assert began["attempt_started", rank] == began["phase_started", rank]
+
+
+def test_an_agent_that_is_alone_for_now_names_its_launch_as_all_nodes_do(tmp_path: Path) -> None:
+    agent = """
+import subprocess, sys
+subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
+"""
+    elastic = ["--nnodes=1:2", "--rdzv-id=llm"]
+    run_trainer(agent, environment(tmp_path, **TORCHRUN), *elastic)
+    assert {event["launch"] for event in spooled(tmp_path)} == {"llm"}
+
+
 def test_a_fact_that_no_job_has_is_left_out_with_a_warning(tmp_path: Path) -> None:
     done = run_trainer("ett.init(team='a', colour='red')", environment(tmp_path))
     assert "colour" in done.stderr

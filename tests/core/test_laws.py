@@ -14,6 +14,7 @@ from tests.builders.drawn.timelines import (
     Timeline,
     in_batches,
     lifelike_timelines,
+    restarted_ranks,
     rough_heaps,
     rough_timelines,
     timelines,
@@ -84,7 +85,7 @@ def test_both_views_sum_to_e2e_and_effective_time_lies_in_training(timeline: Tim
     check_two_views(of(fold, timeline))
 
 
-@given(st.one_of(tiny_heaps, rough_heaps, lifelike_timelines), _chances)
+@given(st.one_of(tiny_heaps, rough_heaps, lifelike_timelines, restarted_ranks), _chances)
 def test_folding_forward_event_by_event_equals_folding_again(
     timeline: Timeline, chance: Random
 ) -> None:
@@ -125,7 +126,7 @@ def test_the_fold_paints_each_microsecond_as_the_oracle_does(timeline: Timeline)
     assert (plain(ledger), plain_runs(ledger)) == expected
 
 
-@given(st.one_of(rough_timelines, rough_heaps, lifelike_timelines))
+@given(st.one_of(rough_timelines, rough_heaps, lifelike_timelines, restarted_ranks))
 def test_the_fold_paints_hours_as_the_oracle_does(timeline: Timeline) -> None:
     expected = answers(
         timeline.events, timeline.offsets, timeline.as_of, timeline.limits, every_change

@@ -199,6 +199,15 @@ class QualityAnswer(ComputedAnswer):
     ends_without_begin: int
     clamped_spans: int
     clock_flags: int
+    unreported_restarts: int = Field(
+        description="Cycles that a rank's new process shows and no sender counted."
+    )
+    restart_counts_disagree: int = Field(
+        description="Cycles of which ranks send different counts of restarts."
+    )
+    steps_went_back: int = Field(
+        description="How often steps fell inside an attempt with no `checkpoint_restored` between."
+    )
     missing_phases: list[Phase]
     gpus_unknown: bool
     gaps: list[GapAnswer] = Field(description="The first gaps. The counts cover all of them.")

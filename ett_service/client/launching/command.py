@@ -37,6 +37,8 @@ from ett_service.client.session import Session, Setup
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127
 
+# A launcher is no life of its child's rank, which reports its own start.
+_STARTED = {"type": "attempt_started", "cycle": None, "rank": None}
 _AFTER_CHILD_SECONDS = 10.0
 _SYNC_SECONDS = 86_400.0
 
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
-    env = child_environment(os.environ, args.job, args.url)
+    env = child_environment(os.environ, command, args.job, args.url)
     launch = Launch(command, env, more_follows=args.more_follows)
     if not is_disabled(env):
         _before(launch)
@@ -127,7 +129,7 @@ def _before(launch: Launch) -> None:
         notice = finished_notice(identity.job, env.get("ETT_URL"), env.get("ETT_API_KEY"))
         if notice is not None:
             sys.stderr.write(f"ett: {notice}\n")
-    _begin(launch.session, env, identity).write({"type": "attempt_started", "cycle": None})
+    _begin(launch.session, env, identity).write(_STARTED)
 
 
 @guarded(otherwise=None)
@@ -158,7 +160,7 @@ def _begin_late(launch: Launch) -> Recorder | None:
     if not is_recorded_as(fresh, default_root(env), launch.began_s):
         return None
     recorder = _begin(launch.session, env, identity)
-    recorder.write({"type": "attempt_started", "cycle": None}, launch.began_us)
+    recorder.write(_STARTED, launch.began_us)
     sys.stderr.write(f"ett: recorded as job {fresh}; --job names it\n")
     return recorder
 

@@ -15,6 +15,7 @@ from ett_service.client.identity import Identity, identify, launch_of
 from ett_service.client.lines import new_producer
 from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import default_root
+from ett_service.client.torchrun import is_torchrun, joins_nodes, rendezvous_id
 
 AGENT = "ett_service.client.torch.agent"
 
@@ -22,14 +23,22 @@ _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, sign
 
 
 def child_environment(
-    env: Mapping[str, str], job: str | None = None, url: str | None = None
+    env: Mapping[str, str],
+    command: Sequence[str],
+    job: str | None = None,
+    url: str | None = None,
 ) -> dict[str, str]:
-    """Return the environment of the child: one launch for all its processes, one spool."""
+    """Return the environment of the child: one launch for all its processes, one spool.
+
+    The agents of a torchrun on several nodes, each begun by a launcher of its own, have nothing
+    in common but what torchrun was told.
+    """
     settings = {"ETT_JOB": job, "ETT_URL": url}
     child = {**env, **{name: value for name, value in settings.items() if value}}
     child["ETT_SPOOL"] = str(default_root(env))
     if not (env.get("ETT_LAUNCH") or env.get("SLURM_JOB_ID")):
-        child["ETT_LAUNCH"] = new_producer()
+        joins = is_torchrun(command) and joins_nodes(command, env)
+        child["ETT_LAUNCH"] = rendezvous_id(command, env) if joins else new_producer()
     return child
 
 
@@ -48,12 +57,6 @@ def left_by_child(env: Mapping[str, str]) -> Identity | None:
         if owner.get("launch") == launch and owner.get("job"):
             return identify(env, owner["job"], os.uname().nodename)
     return None
-
-
-def is_torchrun(command: Sequence[str]) -> bool:
-    """Whether the command starts torchrun, whose workers are restarted inside it."""
-    module = list(command[1:3]) == ["-m", "torch.distributed.run"]
-    return bool(command) and (Path(command[0]).name == "torchrun" or module)
 
 
 def watched(command: Sequence[str]) -> list[str]:

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity
-from ett_service.client.launching.launcher import is_torchrun
 from ett_service.client.sending.spool import job_directory
+from ett_service.client.torchrun import is_torchrun, joins_nodes, option
 
 _ASK_SECONDS = 1.0
 _OK = 200
@@ -47,23 +47,11 @@ def ends_the_job(identity: Identity, env: Mapping[str, str], command: Sequence[s
         return False
     if not is_torchrun(command):
         return True
-    ranks = (
-        _option(command, "node-rank", "node_rank"),
-        *(env.get(name) for name in ("PET_NODE_RANK", "SLURM_NODEID", "GROUP_RANK")),
-    )
+    ranks = (option(command, env, "node-rank"), env.get("SLURM_NODEID"), env.get("GROUP_RANK"))
     for rank in ranks:
         if (number := _whole(rank)) is not None:
             return number == 0
-    return (_option(command, "nnodes") or env.get("PET_NNODES", "1")) in ("1", "1:1")
-
-
-def _option(command: Sequence[str], *names: str) -> str | None:
-    flags = [f"--{name}" for name in names]
-    for place, word in enumerate(command):
-        flag, equals, text = word.partition("=")
-        if flag in flags:
-            return text if equals else next(iter(command[place + 1 :]), None)
-    return None
+    return not joins_nodes(command, env)
 
 
 def _whole(text: str | None) -> int | None:

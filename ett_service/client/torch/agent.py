@@ -13,7 +13,7 @@ from typing import Any
 from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity, identify
 from ett_service.client.lines import Lines, new_producer
-from ett_service.client.opening import launch_of_process
+from ett_service.client.opening import launch_of_agent
 from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import Spool, default_root, job_directory
 
@@ -83,7 +83,8 @@ def _identity(env: Mapping[str, str], root: Path, pid: int) -> Identity | None:
     named = {name: value for name, value in env.items() if name != "SLURM_PROCID"}
     if launch := dead.get("launch"):
         named["ETT_LAUNCH"] = str(launch)
-    return identify(named, dead.get("job"), os.uname().nodename, launch_of_process(os.getpid()))
+    own_launch = launch_of_agent(os.getpid(), env)
+    return identify(named, dead.get("job"), os.uname().nodename, own_launch)
 
 
 def main() -> None:

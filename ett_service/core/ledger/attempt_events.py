@@ -1,7 +1,8 @@
 """Attempt events: one attempt's own events, before its neighbours are considered."""
 
-from bisect import insort
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from ett_service.core.events import (
@@ -15,7 +16,7 @@ from ett_service.core.events import (
     Progress,
     SpanOver,
 )
-from ett_service.core.intervals import HOUR_US
+from ett_service.core.intervals import HOUR_US, Interval
 from ett_service.core.ledger.results import Work
 from ett_service.core.ledger.spans import (
     ENDED_BY_PROGRESS,
@@ -66,6 +67,25 @@ class WorkHours:
         self.highest[hour] = Work(*map(max, before, reported))
 
 
+class ProgressInstants:
+    """How many distinct instants of progress there are, and where steps fell between two."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.falls: list[Interval] = []
+        self._marks = 0
+
+    def follow(self, progress: Sequence[Mark]) -> None:
+        """Take in the marks that came since; their instants are later than those before."""
+        if progress and not self._marks:
+            self.count = 1
+        for before, after in pairwise(progress[max(0, self._marks - 1) :]):
+            self.count += before[0] != after[0]
+            if after[1] < before[1]:
+                self.falls.append((before[0], after[0]))
+        self._marks = len(progress)
+
+
 class AttemptEvents:
     """The events of one attempt as spans, points and signs of life.
 
@@ -89,7 +109,7 @@ class AttemptEvents:
         self.clamped: list[Span] = []  #: in order of their instants, then by event
         self.pairing = Pairing()
         self.progress: list[Mark] = []
-        self.progress_instants = 0
+        self.progress_instants = ProgressInstants()
         self.saves: list[Mark] = []
         self.saved: dict[str, CheckpointSaved] = {}  #: the same, by id
         self.work = WorkHours()
@@ -132,6 +152,7 @@ class AttemptEvents:
             if kind in takers:
                 takers[kind](self, at, event)
         self._close_loose(edge)
+        self.progress_instants.follow(self.progress)
         return self._edge_holds(items, edge)
 
     def _edge_holds(self, items: list[Placed], edge: int) -> bool:
@@ -179,9 +200,6 @@ class AttemptEvents:
     def _take_progress(self, at: int, event: Progress) -> None:
         if not self.progress:
             self.version += 1
-            self.progress_instants = 1
-        elif self.progress[-1][0] != at:
-            self.progress_instants += 1
         mark = (at, event.step, event.id)
         if self.progress and mark < self.progress[-1]:
             insort(self.progress, mark)
@@ -202,6 +220,14 @@ class AttemptEvents:
     def _take_restore(self, at: int, event: CheckpointRestored) -> None:
         insort(self.restores, (at, event.step, event.id))
         self.version += 1
+
+    def steps_went_back(self) -> list[Interval]:
+        """Return where steps fell with no ``checkpoint_restored`` in between."""
+        return [
+            (begin, end)
+            for begin, end in self.progress_instants.falls
+            if bisect_left(self.restores, (begin,)) == bisect_left(self.restores, (end,))
+        ]
 
     def _take_start(self, at: int, event: AttemptStarted) -> None:
         self.starts.append((at, event))

@@ -118,7 +118,7 @@ def silent_from(life: Lifetime) -> int:
     loops = [span for span in events.by_phase.get(Phase.TRAIN_LOOP, ()) if span.begin < life.end]
     if (
         life.outcome is Outcome.COMPLETED
-        or events.progress_instants < _FEWEST_INSTANTS
+        or events.progress_instants.count < _FEWEST_INSTANTS
         or not loops
     ):
         return NEVER
@@ -126,7 +126,7 @@ def silent_from(life: Lifetime) -> int:
     if last.own_end is not None and last.own_end <= life.end:
         return NEVER
     first_at, last_at = events.progress[0][0], events.progress[-1][0]
-    return last_at + 2 * (last_at - first_at) // (events.progress_instants - 1)
+    return last_at + 2 * (last_at - first_at) // (events.progress_instants.count - 1)
 
 
 class EarlierAttempts:

@@ -5,8 +5,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 
 from ett_service.core.dimensions import Facts
-from ett_service.core.events import AttemptEnded, Event, JobEnded, JobFacts, PhaseEnded, SpanOver
+from ett_service.core.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    JobEnded,
+    JobFacts,
+    PhaseEnded,
+    SpanOver,
+)
 from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey, Placed
+from ett_service.core.ledger.lives import Lives
+from ett_service.core.ledger.results import NO_RESTARTS, Restarts
 from ett_service.core.ledger.spans import NEVER, names_queued
 
 TOLERANCE_US = 2_000_000
@@ -14,6 +24,10 @@ TOLERANCE_US = 2_000_000
 
 _OF_THE_JOB = frozenset({JobFacts, JobEnded})
 _MEMBERS = tuple(member.name for member in fields(Facts) if member.name != "labels")
+
+
+Allocation = tuple[str, int]
+"""``(launch, attempt)``"""
 
 
 class Clocks:
@@ -89,7 +103,9 @@ class Attempts:
         self._launch_first: dict[str, int] = {}  #: launch to its first instant outside queued
         self._launch_queued: dict[str, int] = {}  #: launch to its first instant
         self._unlaunched = False  #: whether an event without a launch was given out
-        self._open_ended: dict[tuple[str, int], int] = {}  #: latest end that named no cycle
+        self._open_ended: dict[Allocation, int] = {}  #: latest end that named no cycle
+        self._lives: defaultdict[Allocation, Lives] = defaultdict(Lives)
+        self._recounted: dict[Allocation, Lives] = {}  #: those whose cycles lives decide
 
     def add(
         self,
@@ -172,11 +188,54 @@ class Attempts:
                 without_cycle.append((launch, item))
             else:
                 by_key[launch, event.attempt, event.cycle or 0].append(item)
+        if not self._lives_hold(by_key):
+            return False
+        by_key = self._by_lives(by_key)
         if not self._cycles_hold(by_key):
             return False
         if not self.feed(by_key, settled_at):
             return False
         return self.feed(self._end_cycles(without_cycle), settled_at)
+
+    def _lives_hold(self, by_sent: Mapping[AttemptKey, list[Placed]]) -> bool:
+        """Take in the lives that begin; False if earlier events would go to another cycle."""
+        hold = True
+        for key, items in by_sent.items():
+            starts = [(item[0], item[4]) for item in items if type(item[4]) is AttemptStarted]
+            if starts:
+                hold = self._take_lives(key[:2], starts) and hold
+        return hold
+
+    def _take_lives(self, group: Allocation, starts: Iterable[tuple[int, Event]]) -> bool:
+        lives = self._lives[group]
+        follow = lives.add(starts)
+        if lives.is_recounted:
+            self._recounted[group] = lives
+        return follow or not any(key[:2] == group for key in self.events_of)
+
+    def _by_lives(self, by_sent: dict[AttemptKey, list[Placed]]) -> dict[AttemptKey, list[Placed]]:
+        """Give the events of launches whose cycles lives decide the cycles that these have."""
+        if not self._recounted:
+            return by_sent
+        by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
+        for key, items in by_sent.items():
+            lives = self._recounted.get(key[:2])
+            if lives is None:
+                by_key[key] += items
+                continue
+            for item in items:
+                by_key[*key[:2], lives.cycle_of(item[4], item[3])].append(item)
+        return by_key
+
+    def restarts(self) -> Restarts:
+        """Return the cycles that lives show and senders did not."""
+        if not self._recounted:
+            return NO_RESTARTS
+        recounted = self._recounted.items()
+        return Restarts(
+            frozenset((*group, n) for group, lives in recounted for n in lives.unreported),
+            frozenset((*group, n) for group, lives in recounted for n in lives.disagreeing),
+        )
 
     def _cycles_hold(self, by_key: dict[AttemptKey, list[Placed]]) -> bool:
         """Whether no end that named no cycle would now go to another one."""

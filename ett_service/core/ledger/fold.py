@@ -157,6 +157,7 @@ class JobFold:
                 gaps_of,
                 sum(share.us for share in job_shares if share.category is Category.UNATTRIBUTED),
                 self._clocks.flagged,
+                self._attempts.restarts(),
                 gpus_unknown=None in gpus,
             ),
             due_at=self._due_at(last),

@@ -12,9 +12,11 @@ from ett_service.core.ledger.attempt_segments import AttemptSegments, OwnedLoops
 from ett_service.core.ledger.job_segments import AttemptPart, RunSegments
 from ett_service.core.ledger.lifetimes import Lifetime
 from ett_service.core.ledger.results import (
+    NO_RESTARTS,
     Gap,
     Quality,
     Recovery,
+    Restarts,
     Segment,
     Share,
     Wait,
@@ -212,6 +214,7 @@ def quality(
     gaps_of: Iterable[Sequence[Gap]],
     unattributed_us: int,
     clocks: Sequence[str],
+    restarts: Restarts,
     *,
     gpus_unknown: bool,
 ) -> Quality:
@@ -220,6 +223,7 @@ def quality(
     missing = _missing(lives)
     gaps = [_of_no_instant("clock", f"producer {name}'s clock was corrected") for name in clocks]
     gaps += [_of_no_instant("missing_phase", f"no attempt reports {phase}") for phase in missing]
+    gaps += islice(_restart_gaps(lives, restarts), MOST_GAPS)
     gaps += islice(chain.from_iterable(gaps_of), MOST_GAPS)
     return Quality(
         unattributed_us=unattributed_us,
@@ -227,10 +231,23 @@ def quality(
         ends_without_begin=sum(len(life.events.pairing.unmatched) for life in lives),
         clamped_spans=sum(len(life.events.clamped) for life in lives),
         clock_flags=len(clocks),
+        unreported_restarts=len(restarts.unreported),
+        restart_counts_disagree=len(restarts.disagreeing),
+        steps_went_back=sum(len(life.events.steps_went_back()) for life in lives),
         missing_phases=missing,
         gpus_unknown=gpus_unknown,
         gaps=tuple(gaps[:MOST_GAPS]),
     )
+
+
+def _restart_gaps(lives: Iterable[Lifetime], restarts: Restarts) -> Iterator[Gap]:
+    for life in lives if restarts != NO_RESTARTS else ():
+        if life.events.key in restarts.unreported:
+            detail = "a rank began anew, and nobody reported a restart"
+            yield Gap("unreported_restart", life.number, life.begin, life.begin, detail)
+        if life.events.key in restarts.disagreeing:
+            detail = "ranks report different counts of restarts"
+            yield Gap("restart_counts_disagree", life.number, life.begin, life.begin, detail)
 
 
 def _missing(lives: Sequence[Lifetime]) -> tuple[Phase, ...]:
@@ -283,6 +300,9 @@ def _odd_gaps(life: Lifetime) -> Iterator[Gap]:
     for at, event in islice(life.events.pairing.unmatched.values(), MOST_GAPS):
         detail = f"the end of {event.phase} has no begin; it owns nothing"
         yield Gap("end_without_begin", life.number, at, at, detail, event.id)
+    for begin, end in life.events.steps_went_back()[:MOST_GAPS]:
+        detail = "steps went back, and nobody reported a restore"
+        yield Gap("steps_went_back", life.number, begin, end, detail)
     for span in life.events.clamped[:MOST_GAPS]:
         detail = f"a span of {span.phase} starts after its end; its length is taken as 0"
         yield Gap("clamped_span", life.number, span.begin, span.begin, detail, span.event_id)

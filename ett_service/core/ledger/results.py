@@ -118,12 +118,24 @@ class Exclusion(NamedTuple):
 class Gap:
     """One thing that had to be inferred, or that is missing."""
 
-    kind: str  #: ``inferred_end end_without_begin clamped_span clock unattributed missing_phase``
+    kind: str
+    """``inferred_end end_without_begin clamped_span clock unattributed missing_phase
+    unreported_restart restart_counts_disagree steps_went_back``"""
     number: int | None  #: the attempt
     start_at: int | None  #: None, as ``end_at``, where it is of no instant
     end_at: int | None
     detail: str  #: what was inferred from which event, in words
     event_id: str | None = None  #: the event it was inferred from
+
+
+class Restarts(NamedTuple):
+    """Cycles, as ``(launch, attempt, cycle)``, that a rank's new process shows."""
+
+    unreported: frozenset[tuple[str, int, int]] = frozenset()  #: no sender counted them
+    disagreeing: frozenset[tuple[str, int, int]] = frozenset()  #: senders counted differently
+
+
+NO_RESTARTS = Restarts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +147,9 @@ class Quality:
     ends_without_begin: int = 0
     clamped_spans: int = 0
     clock_flags: int = 0
+    unreported_restarts: int = 0  #: cycles that no sender counted
+    restart_counts_disagree: int = 0  #: cycles that senders counted differently
+    steps_went_back: int = 0  #: how often progress fell inside an attempt without a restore
     missing_phases: tuple[Phase, ...] = ()
     gpus_unknown: bool = True
     gaps: tuple[Gap, ...] = ()  #: the first of them, in order; counts above are of all

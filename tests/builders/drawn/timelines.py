@@ -2,11 +2,12 @@
 
 ``tiny_timelines`` last some microseconds, ``rough_timelines`` hours; both obey nothing and
 shrink well. ``tiny_heaps`` and ``rough_heaps`` are the same, larger and denser with ties, but
-only their seed shrinks. ``lifelike_timelines`` are stories that a trainer could send.
+only their seed shrinks. ``lifelike_timelines`` are stories that a trainer could send;
+``restarted_ranks`` are any of these, sent by ranks that begin anew under one count.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -30,6 +31,7 @@ from ett_service.core.events import (
 from ett_service.core.ledger.results import Limits
 from ett_service.core.words import Cause, Origin, Outcome, Phase
 from tests.builders.drawn.heap import heaped
+from tests.builders.drawn.processes import with_processes
 from tests.builders.drawn.story import drawn_story
 
 SECOND = 1_000_000
@@ -197,12 +199,21 @@ def _story(seed: int) -> Timeline:
     return Timeline(events, offsets, BIRTH + chance.randrange(20_000) * SECOND, Limits())
 
 
+def _processes(seed: int) -> Timeline:
+    chance = Random(seed)
+    drawn = chance.choice([_heap_of_ticks, _heap_of_ticks, _heap_of_minutes, _story])(seed)
+    return replace(drawn, events=with_processes(drawn.events, chance))
+
+
 _seeds = st.integers(0, 2**48)
 tiny_heaps = _seeds.map(_heap_of_ticks)
 rough_heaps = _seeds.map(_heap_of_minutes)
 lifelike_timelines = _seeds.map(_story)
+restarted_ranks = _seeds.map(_processes)
 
-timelines = st.one_of(tiny_timelines, rough_timelines, tiny_heaps, rough_heaps, lifelike_timelines)
+timelines = st.one_of(
+    tiny_timelines, rough_timelines, tiny_heaps, rough_heaps, lifelike_timelines, restarted_ranks
+)
 
 
 def in_batches(events: Sequence[Event], chance: Random) -> list[Sequence[Event]]:

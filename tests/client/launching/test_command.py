@@ -70,6 +70,45 @@ def test_two_runs_are_two_launches_and_a_scheduler_names_its_own(tmp_path: Path)
     assert "8041" in launches
 
 
+def test_a_launcher_is_no_life_of_its_childs_rank(tmp_path: Path) -> None:
+    with serving() as web:
+        env = environment(tmp_path, web.url, SLURM_JOB_ID="8041", SLURM_PROCID="3")
+        run_ett(env, "run", "--", "sh", "-c", "exit 3")
+        ranks = {event["type"]: event.get("rank") for event in web.events}
+    assert ranks == {"attempt_started": None, "attempt_ended": 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "launch"),
+    [
+        (["--nnodes=2", "--rdzv-id=llm"], "llm"),
+        (["--nnodes", "1:2", "--rdzv_id", "llm"], "llm"),
+        (["--nnodes=2"], None),
+    ],
+)
+def test_the_launchers_of_several_nodes_are_of_one_launch(
+    tmp_path: Path, options: list[str], launch: str | None
+) -> None:
+    (tmp_path / "torchrun").write_text("#!/bin/sh\necho launch=$ETT_LAUNCH\n")
+    (tmp_path / "torchrun").chmod(0o700)
+    with serving() as web:
+        env = environment(tmp_path, web.url)
+        program = str(tmp_path / "torchrun")
+        done = run_ett(env, "run", "--", program, *options, "train.py")
+        assert done.stdout == f"launch={launch or ''}\n"
+        assert {event.get("launch") for event in web.events} == {launch}
+
+
+def test_the_launcher_of_one_node_names_a_launch_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "torchrun").write_text("#!/bin/sh\n")
+    (tmp_path / "torchrun").chmod(0o700)
+    with serving() as web:
+        command = [str(tmp_path / "torchrun"), "--standalone", "--rdzv-id=llm", "train.py"]
+        for _ in range(2):
+            run_ett(environment(tmp_path, web.url), "run", "--", *command)
+        assert len({event["launch"] for event in web.events} - {"llm"}) == 2
+
+
 def test_signals_reach_the_child(tmp_path: Path) -> None:
     script = "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done"
     start = "import sys; from ett_service.cli.main import main; sys.exit(main())"

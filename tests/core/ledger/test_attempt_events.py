@@ -100,5 +100,5 @@ def test_distinct_progress_instants_are_counted_over_batches() -> None:
     for at in (10, 20, 30):
         assert attempt.add(_placed(*(Progress(id=f"{at}-{n}", at=at, step=n) for n in (1, 2))))
 
-    assert attempt.progress_instants == 3
+    assert attempt.progress_instants.count == 3
     assert attempt.top_step == 2

@@ -1,11 +1,13 @@
 """Each gap is named: attempt, interval, and what was inferred from which event."""
 
-from ett_service.core.events import Event, PhaseEnded, PhaseStarted, SpanOver
+import pytest
+
+from ett_service.core.events import CheckpointRestored, Event, PhaseEnded, PhaseStarted, SpanOver
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.job_results import MOST_GAPS
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Outcome, Phase
-from tests.core.timeline import SECOND, ended, span, started
+from tests.core.timeline import SECOND, ended, progress, span, started
 
 
 def _ledger(*events: Event) -> JobLedger:
@@ -94,3 +96,31 @@ def test_gaps_are_named_up_to_a_number_and_counted_beyond() -> None:
 
     assert quality.ends_without_begin == 300
     assert len(quality.gaps) == MOST_GAPS
+
+
+def _restored(at_s: int, step: int) -> Event:
+    return CheckpointRestored(id=f"r{at_s}", at=at_s * SECOND, step=step)
+
+
+def test_steps_that_go_back_are_a_restart_that_nobody_reported() -> None:
+    steps = [progress(at, step) for at, step in ((1, 5), (2, 6), (3, 3), (4, 4), (5, 2))]
+    quality = _ledger(started(0), *steps).quality
+
+    assert quality.steps_went_back == 2
+    gaps = [gap for gap in quality.gaps if gap.kind == "steps_went_back"]
+    assert [(gap.start_at, gap.end_at) for gap in gaps] == [
+        (2 * SECOND, 3 * SECOND),
+        (4 * SECOND, 5 * SECOND),
+    ]
+
+
+@pytest.mark.parametrize(("at_s", "counted"), [(1, 1), (2, 0), (3, 1)])
+def test_a_restore_between_explains_steps_that_go_back(at_s: int, counted: int) -> None:
+    """On one instant progress comes before a restore."""
+    steps = (progress(2, 6), progress(3, 3))
+    job = JobFold()
+    for event in (started(0), *steps, _restored(at_s, 2)):
+        assert job.add([event], {})
+
+    assert job.ledger(100 * SECOND).quality.steps_went_back == counted
+    assert _ledger(started(0), *steps, _restored(at_s, 2)).quality.steps_went_back == counted

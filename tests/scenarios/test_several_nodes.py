@@ -1,0 +1,179 @@
+"""The same crash gives the same ledger, however many real torchrun agents there are."""
+
+import importlib.util
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ett_service.core.events import Event, Progress
+from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import FAILURES, Category, Outcome
+from tests.builders.nodes import DIES_AT, LAST, TOLD_AT, Nodes, nodes, rendezvous
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.xdist_group("several nodes"),
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+    pytest.mark.timeout(400),
+]
+
+SLURM = {"SLURM_JOB_ID": "8041"}
+Play = Callable[[Nodes], None]
+
+
+@dataclass(frozen=True)
+class Story:
+    """A job that is broken off once and ends well: what happens to its nodes."""
+
+    play: Play
+    launched: bool = True  #: by ``ett run``
+    scheduler: bool = False
+    unreported: int = 0  #: restarts that no agent counts
+    disagreeing: int = 0  #: restarts that the agents count differently
+
+
+def alone(rank: str, how: str, ranks: int = 2) -> Play:
+    def play(job: Nodes) -> None:
+        job.start(["--standalone", f"--nproc-per-node={ranks}"], rank, how)
+
+    return play
+
+
+def together(rank: str, how: str) -> Play:
+    def play(job: Nodes) -> None:
+        for options in rendezvous():
+            job.start(options, rank, how)
+
+    return play
+
+
+def lose_one(job: Nodes) -> None:
+    """Lose a node, and start it again."""
+    host, other = rendezvous()
+    job.start(host)
+    job.start(other)
+    job.wait_for_step(DIES_AT)
+    job.lose(1)
+    job.start(other)
+
+
+def lose_both(job: Nodes) -> None:
+    """Lose both nodes, and start them again."""
+    for options in rendezvous():
+        job.start(options)
+    job.wait_for_step(DIES_AT)
+    job.lose(1)
+    job.lose(0)
+    for options in rendezvous():
+        job.start(options)
+
+
+def shrink(job: Nodes) -> None:
+    """Lose one node of two, and go on without it."""
+    for options in rendezvous("1:2"):
+        job.start(options)
+    job.wait_for_step(DIES_AT)
+    job.lose(1)
+
+
+def grow(job: Nodes) -> None:
+    """Begin with one node, which a second one joins."""
+    host, other = rendezvous("1:2")
+    job.start(host, "0", "hang")
+    job.wait_for_step(DIES_AT - 1)
+    job.start(other, "0", "hang")
+
+
+LONG = {
+    "one plain agent": Story(alone("1", "raise"), launched=False),
+    "rank 0 dies": Story(together("0", "kill"), scheduler=True, disagreeing=1),
+    "plain agents": Story(together("1", "raise"), launched=False, disagreeing=1),
+    "plain agents, rank 0": Story(together("0", "raise"), launched=False, disagreeing=1),
+    "no scheduler": Story(together("1", "kill"), disagreeing=1),
+    "restart in the process": Story(alone("0", "again", ranks=1), scheduler=True),
+    "both nodes lost": Story(lose_both, scheduler=True, unreported=1),
+    "a node joins late": Story(grow, scheduler=True, unreported=1),
+    "a node joins late, plain": Story(grow, launched=False, unreported=1),
+}
+"""What the agents count is certain; where a node is lost it depends on who sees it first."""
+
+LOST = {
+    "a node lost": Story(lose_one, scheduler=True),
+    "elastic shrink": Story(shrink, scheduler=True),
+    "elastic shrink, plain": Story(shrink, launched=False),
+}
+
+
+def told(story: Story, folder: Path) -> tuple[list[Event], JobLedger]:
+    with nodes(folder, launched=story.launched, **(SLURM if story.scheduler else {})) as job:
+        story.play(job)
+        assert job.wait() == [0] * len(job.agents)
+        events = job.events()
+    return events, fold(events, {}, time.time_ns() // 1000)
+
+
+def check_one_failure(events: Sequence[Event], ledger: JobLedger) -> None:
+    """One launch of two cycles; from the checkpoint to the last step reported all is repeated."""
+    broken, resumed = ledger.attempts
+    assert broken.outcome in FAILURES
+    assert resumed.outcome is Outcome.COMPLETED
+    assert ledger.failures == 1
+    assert [attempt.cycle for attempt in ledger.attempts] == [0, 1]
+    assert len({event.launch for event in events}) == 1
+    assert resumed.last_step == LAST
+    assert broken.categories_us.get(Category.REPEATED_TRAINING, 0) == 0
+    repeated = [s for s in ledger.segments if s.category is Category.REPEATED_TRAINING]
+    assert repeated[0].start_at == resumed.loop_started_at
+    assert repeated[-1].end_at == pytest.approx(caught_up_at(events, resumed.started_at), abs=2)
+    assert ledger.quality.steps_went_back == ledger.quality.ends_without_begin == 0
+
+
+def caught_up_at(events: Sequence[Event], restart_at: int) -> float:
+    """When the step that was last reported before the crash was reached again."""
+    progress = [event for event in events if isinstance(event, Progress)]
+    mark = max(e.step for e in progress if e.at < restart_at)
+    assert mark >= TOLD_AT
+    again = [e for e in progress if e.at >= restart_at]
+    before = max((e for e in again if e.step <= mark), key=lambda e: e.step)
+    after = min((e for e in again if e.step > mark), key=lambda e: e.step)
+    share = (mark - before.step) / (after.step - before.step)
+    return before.at + share * (after.at - before.at)
+
+
+def test_one_agent_counts_its_restart(tmp_path: Path) -> None:
+    events, ledger = told(Story(alone("1", "kill"), scheduler=True), tmp_path / "job")
+
+    check_one_failure(events, ledger)
+    assert ledger.attempts[0].outcome is Outcome.FAILED
+    quality = ledger.quality
+    assert (quality.unreported_restarts, quality.restart_counts_disagree) == (0, 0)
+
+
+def test_two_agents_of_which_one_counts_a_restart_give_the_same_ledger(tmp_path: Path) -> None:
+    events, ledger = told(Story(together("1", "kill"), scheduler=True), tmp_path / "job")
+
+    check_one_failure(events, ledger)
+    assert ledger.attempts[0].outcome is Outcome.FAILED
+    quality = ledger.quality
+    assert (quality.unreported_restarts, quality.restart_counts_disagree) == (0, 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LONG)
+def test_a_crash_is_one_failure_whoever_launched_the_job(name: str, tmp_path: Path) -> None:
+    story = LONG[name]
+    events, ledger = told(story, tmp_path / "job")
+
+    check_one_failure(events, ledger)
+    assert ledger.quality.unreported_restarts == story.unreported
+    assert ledger.quality.restart_counts_disagree == story.disagreeing
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LOST)
+def test_a_lost_node_is_one_failure_whether_it_comes_back_or_not(name: str, tmp_path: Path) -> None:
+    check_one_failure(*told(LOST[name], tmp_path / "job"))
