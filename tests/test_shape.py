@@ -48,7 +48,6 @@ TESTED_IN = {
     "client/guard.py": "client/test_phase.py",
     "client/launching/launcher.py": "client/launching/test_command.py",
     "client/sending/leftovers.py": "client/launching/test_command.py",
-    "client/opening.py": "client/test_session.py",
     "client/recorder.py": "client/test_session.py",
     "client/torch/agent.py": "client/test_torch.py",
     "client/torch/checkpoints.py": "client/test_torch.py",

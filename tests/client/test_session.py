@@ -1,6 +1,5 @@
 """Whole lives of trainers: how they begin, fork, break and end."""
 
-import json
 import time
 from pathlib import Path
 
@@ -74,15 +73,6 @@ def test_the_attempt_begins_with_its_process(tmp_path: Path) -> None:
     run_trainer("import time; time.sleep(0.3); ett.init(gpus=1)", environment(tmp_path))
     events = {event["type"]: event for event in spooled(tmp_path)}
     assert events["job"]["mono_us"] - events["attempt_started"]["mono_us"] > 250_000
-
-
-def test_hardware_setup_reaches_from_the_allocation_to_the_process(tmp_path: Path) -> None:
-    start = str(int(time.time()) - 40)
-    slurm = {"SLURM_JOB_ID": "8041", "SLURM_JOB_START_TIME": start, "SLURM_PROCID": "0"}
-    run_trainer("ett.init()", environment(tmp_path, **slurm))
-    (span,) = [event for event in spooled(tmp_path) if event["type"] == "span"]
-    assert span["phase"] == "hardware_setup"
-    assert span["start"].startswith(time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(start))))
 
 
 @pytest.mark.parametrize(
@@ -255,28 +245,6 @@ print(ett.flush(20))
     assert len(sent) == 102  # launcher_init is among them
 
 
-def test_a_broken_cycle_is_recorded_by_the_next_from_torchruns_error_files(tmp_path: Path) -> None:
-    logs = tmp_path / "none_x"
-    message = {"message": "ValueError: bad batch", "extraInfo": {"timestamp": "1795208354"}}
-    (logs / "attempt_0" / "1").mkdir(parents=True)
-    (logs / "attempt_0" / "1" / "error.json").write_text(json.dumps({"message": message}))
-    (logs / "attempt_0" / "2").mkdir()
-    (logs / "attempt_0" / "2" / "error.json").write_text("{torn")
-    torchrun = {
-        "TORCHELASTIC_ERROR_FILE": str(logs / "attempt_1" / "0" / "error.json"),
-        "TORCHELASTIC_RESTART_COUNT": "1",
-        "LOCAL_RANK": "0",
-        "RANK": "4",
-        "ETT_RANK": "0",
-        "GROUP_RANK": "2",
-        "LOCAL_WORLD_SIZE": "4",
-    }
-    run_trainer("ett.init()\nimport os; os._exit(0)", environment(tmp_path / "s", **torchrun))
-    (ended,) = [event for event in spooled(tmp_path / "s") if event["type"] == "attempt_ended"]
-    assert (ended["cycle"], ended["rank"], ended["exception"]) == (0, 9, "ValueError")
-    assert (ended["message"], ended["at"]) == ("bad batch", "2026-11-20T20:59:14.000000Z")
-
-
 def test_a_fact_that_does_not_fit_costs_itself_only(tmp_path: Path) -> None:
     done = run_trainer("ett.init(labels={'x': object(), 'y': 'z'})", environment(tmp_path))
     assert done.returncode == 0
@@ -333,77 +301,6 @@ def test_another_job_of_one_process_counts_its_own_cycles(tmp_path: Path) -> Non
     code = "ett.init('a')\nett.end()\nett.init('b')"
     run_trainer(code, environment(tmp_path, SLURM_JOB_ID="8041"))
     assert {event.get("cycle", 0) for event in spooled(tmp_path)} == {0}
-
-
-TORCHRUN = {
-    "TORCHELASTIC_RESTART_COUNT": "0",
-    "TORCHELASTIC_RUN_ID": "llm",
-    "MASTER_ADDR": "node-0",
-    "MASTER_PORT": "29500",
-    "GROUP_WORLD_SIZE": "1",
-    "RANK": "0",
-    "LOCAL_RANK": "0",
-}
-
-
-def test_a_worker_under_a_count_of_0_begins_with_its_agent_once(tmp_path: Path) -> None:
-    agent = """
-import subprocess, sys, time
-time.sleep(0.3)
-for _ in range(2):
-    subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
-"""
-    allocated = {"SLURM_JOB_ID": "8041", "SLURM_JOB_START_TIME": str(int(time.time()) - 40)}
-    run_trainer(agent, environment(tmp_path, **TORCHRUN, **allocated))
-    events = spooled(tmp_path)
-    starts, launches = (
-        sorted((e for e in events if e["type"] == kind), key=lambda e: int(e["mono_us"]))
-        for kind in ("attempt_started", "phase_started")
-    )
-    first = starts[0]
-    assert launches[0]["mono_us"] + 250_000 < first["mono_us"]
-    assert launches[1]["mono_us"] == starts[1]["mono_us"]
-    (ended,) = [
-        event["mono_us"]
-        for event in events
-        if event["type"] == "attempt_ended" and event["producer"] == first["producer"]
-    ]
-    assert first["mono_us"] < ended < starts[1]["mono_us"]
-    assert first["attributes"] == {
-        "restart_count": "0",
-        "run_id": "llm",
-        "master_addr": "node-0",
-        "master_port": "29500",
-    }
-    assert sum(event["type"] == "span" for event in events) == 1  # hardware_setup
-
-
-def test_only_the_leading_rank_begins_with_its_agent(tmp_path: Path) -> None:
-    agent = """
-import os, subprocess, sys, time
-time.sleep(0.3)
-for rank in "10":
-    os.environ["RANK"] = rank
-    subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
-"""
-    run_trainer(agent, environment(tmp_path, **TORCHRUN))
-    began = {
-        (event["type"], event["rank"]): event["mono_us"]
-        for event in spooled(tmp_path)
-        if event["type"] in ("attempt_started", "phase_started")
-    }
-    for rank in (0, 1):  # rank 0 is the second life of its agent
-        assert began["attempt_started", rank] == began["phase_started", rank]
-
-
-def test_an_agent_that_is_alone_for_now_names_its_launch_as_all_nodes_do(tmp_path: Path) -> None:
-    agent = """
-import subprocess, sys
-subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
-"""
-    elastic = ["--nnodes=1:2", "--rdzv-id=llm"]
-    run_trainer(agent, environment(tmp_path, **TORCHRUN), *elastic)
-    assert {event["launch"] for event in spooled(tmp_path)} == {"llm"}
 
 
 def test_a_fact_that_no_job_has_is_left_out_with_a_warning(tmp_path: Path) -> None:
