@@ -1,8 +1,8 @@
 """Who is speaking: the job, the attempt and the rank, as the environment tells them.
 
 =========  ====================================================================================
-job        ``init(job=)``, ``ETT_JOB``, ``TORCHELASTIC_RUN_ID`` (unless "none"),
-           ``slurm-<SLURM_JOB_ID>``
+job        what ``ett run`` was given, ``init(job=)``, ``ETT_JOB``, ``TORCHELASTIC_RUN_ID``
+           (unless "none"), ``slurm-<SLURM_JOB_ID>``
 launch     ``ETT_LAUNCH`` (on Kubernetes the Job's uid, by the downward API), ``SLURM_JOB_ID``,
            else what the process itself can tell (see ``launch_of``)
 attempt    ``ETT_ATTEMPT``, ``SLURM_RESTART_COUNT``, 0
@@ -18,6 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ett_service.client.members import word
+
+NAMED = "ETT_LAUNCHED_AS"
+"""Set by ``ett run`` for its child: the job's name, which it has recorded already."""
 
 _NAME_LIMIT = 200
 
@@ -61,7 +64,7 @@ def identify(
 
 def job_name(env: Mapping[str, str], job: str | None = None) -> str | None:
     """Return the job's name, None where there is none or where it could not be stored."""
-    name = job or env.get("ETT_JOB")
+    name = env.get(NAMED) or job or env.get("ETT_JOB")
     if not name and env.get("TORCHELASTIC_RUN_ID", "none") != "none":
         name = env["TORCHELASTIC_RUN_ID"]
     if not name and env.get("SLURM_JOB_ID"):

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ett_service.client import guard
+from ett_service.client.begun import begins_first
+from ett_service.client.notices import Closing, notice
 from ett_service.client.recorder import Recorder
 from ett_service.client.sending.backlog import Backlog, adopted, spools
-from ett_service.client.sending.courier import Courier
+from ett_service.client.sending.courier import Courier, Tally
 from ett_service.client.sending.delivery import (
     BLOCKED,
     MAX_BYTES,
@@ -26,6 +28,7 @@ _LONGEST_WAIT = 60.0
 _PROBE_SECONDS = 300.0
 _PACE_SECONDS = 0.1
 _ADOPT_SECONDS = 30.0
+_FAILURES_NOTICED = 3  #: in a row; a server that restarts is no news
 
 
 class Backoff:
@@ -33,17 +36,17 @@ class Backoff:
 
     def __init__(self, draw: Callable[[float, float], float] = random.uniform) -> None:
         self._draw = draw
-        self._tries = 0
+        self.tries = 0  #: in a row that failed
 
     def after(self, verdict: Verdict) -> float:
         """Return the seconds to wait after this verdict."""
         if verdict.fate is Fate.SETTLED:
-            self._tries = 0
+            self.tries = 0
             return 0.0
         if verdict.fate in BLOCKED:
             return _PROBE_SECONDS
-        longest = min(_FIRST_WAIT * 2.0**self._tries, _LONGEST_WAIT)
-        self._tries += 1
+        longest = min(_FIRST_WAIT * 2.0**self.tries, _LONGEST_WAIT)
+        self.tries += 1
         drawn = self._draw(0.0, longest)
         # Never sooner than the server asked, and not everybody at the instant that it named.
         return drawn if verdict.wait_seconds is None else verdict.wait_seconds + drawn
@@ -73,6 +76,8 @@ class Sender:
         self._adopt_at = 0.0
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
+        self._trouble = ""
+        self._is_noticed = False
         self._thread = threading.Thread(target=self._run, name="ett-sender", daemon=True)
 
     def start(self) -> None:
@@ -81,6 +86,14 @@ class Sender:
             self._thread.start()
         except RuntimeError as error:
             guard.failed(error)
+
+    def closing(self) -> Closing:
+        """Return what became of the events; to be asked once, when no more will be written."""
+        recorder = self._recorder
+        tally = Tally() if self._courier is None else self._courier.tally
+        unsent = recorder.lines.number() - 1 - tally.settled if self._unsent() else 0
+        directory = recorder.spool.directory.parent
+        return Closing(recorder.identity.job, self._target, directory, tally, unsent, self._trouble)
 
     def flush(self, timeout: float) -> bool:
         """Try now, whatever was to be waited for; True if the server has everything.
@@ -188,16 +201,28 @@ class Sender:
 
     def _heed(self, verdict: Verdict) -> None:
         self._not_before = time.monotonic() + self._backoff.after(verdict)
-        if verdict.fate in BLOCKED:
-            guard.warn_once(
-                f"{verdict.reason}; events stay in {self._recorder.spool.directory}. "
-                "Check ETT_URL and ETT_API_KEY, then send them with `ett sync`"
-            )
+        self._trouble = verdict.reason if verdict.fate is not Fate.SETTLED else ""
+        if verdict.fate in BLOCKED or self._backoff.tries >= _FAILURES_NOTICED:
+            self._notify(verdict)
         elif verdict.refused:
             guard.warn_once(
                 f"the server refused {len(verdict.refused)} events, the first for: "
                 f"{verdict.refused[0][1]}; they are kept in {self._recorder.spool.directory}"
             )
+
+    def _notify(self, verdict: Verdict) -> None:
+        """Say once a launch and machine that events do not arrive."""
+        identity, directory = self._recorder.identity, self._recorder.spool.directory.parent
+        if self._is_noticed or not identity.leads:
+            return
+        self._is_noticed = True
+        if begins_first(directory, f"notice-{identity.launch}-{identity.attempt}"):
+            remedy = (
+                "check ETT_URL and ETT_API_KEY, then send them with `ett sync`"
+                if verdict.fate in BLOCKED
+                else "they are sent when the server answers"
+            )
+            notice(f"{verdict.reason}; training goes on, events are kept in {directory}: {remedy}")
 
     def _adopt_one(self, target: Target) -> None:
         """Send the spool of a dead process of the same job; when there is none, look again later.

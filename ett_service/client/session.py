@@ -95,12 +95,32 @@ class Session:
         return self._exits is None
 
     def close(self) -> None:
-        """Send what is left for two seconds at most; the rest stays in the spool."""
-        if self.sender is not None:
-            if current.recorder is self.recorder:
-                current.clear()
-            self.sender.stop(_EXIT_SECONDS)
-            self.sender = None
+        """Send what is left for two seconds at most; the rest stays in the spool.
+
+        The process that speaks for its attempt writes to standard error what went where.
+        """
+        if self.sender is None:
+            return
+        sender, self.sender = self.sender, None
+        is_of_trainer = current.recorder is self.recorder
+        if is_of_trainer:
+            current.clear()
+        sender.stop(_EXIT_SECONDS)
+        if is_of_trainer:
+            self._report(sender.closing())
+
+    @guarded(otherwise=None)
+    def _report(self, closing: Any) -> None:
+        """Report what became of the events: to the launcher, if there is one, which says it."""
+        from ett_service.client import notices  # noqa: PLC0415 -- loaded with the sender
+        from ett_service.client.sending import tallies  # noqa: PLC0415 -- likewise
+
+        assert self.setup is not None
+        identity = self.setup.identity
+        if os.environ.get(tallies.LAUNCHER):
+            tallies.leave(closing.directory, identity.launch, closing.tally)
+        elif identity.leads:
+            notices.notice(closing.line())
 
     def _in_child(self) -> None:
         if current.recorder is not None:
@@ -141,6 +161,8 @@ def init(
     setup = _setup(env, job, url or env.get("ETT_URL"), key or env.get("ETT_API_KEY"))
     if setup is None:
         return
+    if job is not None and job != setup.identity.job and setup.identity.leads:
+        warn_once(f"recorded as job {setup.identity.job}, the name that `ett run` was given, not as {job}")
     session.close()
     hooks = _torch_hooks(torch)
     recorder = session.begin_here(session.next_life(setup), hooks.chores if hooks else ())

@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ett_service.client.clock import mono_us
 from ett_service.client.guard import guarded
-from ett_service.client.identity import Identity, is_disabled, job_name, launch_of
+from ett_service.client.identity import NAMED, Identity, is_disabled, job_name, launch_of
 from ett_service.client.launching.launcher import (
     child_environment,
     ending_of,
@@ -27,11 +28,14 @@ from ett_service.client.launching.runs import (
     fresh_name,
     is_recorded_as,
 )
+from ett_service.client.notices import Closing, notice
 from ett_service.client.recorder import Recorder
 from ett_service.client.sending.backlog import spools
+from ett_service.client.sending.courier import Tally
 from ett_service.client.sending.delivery import Fate, Target
 from ett_service.client.sending.leftovers import Shipment, ship
 from ett_service.client.sending.spool import default_root, job_directory
+from ett_service.client.sending.tallies import collect
 from ett_service.client.session import Session, Setup
 
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
@@ -85,14 +89,14 @@ def run(args: argparse.Namespace) -> int:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
     env = child_environment(os.environ, command, args.job, args.url)
     launch = Launch(command, env, more_follows=args.more_follows)
-    if not is_disabled(env):
+    records = not is_disabled(env)
+    if records:
         _before(launch)
     try:
-        code = run_child(watched(command), env)
+        code = run_child(watched(command), env, partial(_begun, launch) if records else _ignored)
     except OSError as error:
-        launch.session.close()
         return _complain(f"{command[0]}: {error.strerror}", "Check the command's name.", NOT_FOUND)
-    if not is_disabled(env):
+    if records:
         _after(launch, ending_of(code, command), as_json=args.json)
     return 128 - code if code < 0 else code
 
@@ -105,31 +109,48 @@ class Launch:
     env: dict[str, str]  #: of the child
     more_follows: bool
     session: Session = field(default_factory=Session)
+    identity: Identity | None = None  #: where the job has a name before its command runs
     fresh: str | None = None  #: the name of a job that nobody named
+    sent: Tally = field(default_factory=Tally)  #: by the launcher itself
     began_us: int = field(default_factory=mono_us)
     began_s: float = field(default_factory=time.time)
 
+    @property
+    def target(self) -> Target | None:
+        """Where events go, if they do."""
+        url = self.env.get("ETT_URL")
+        return Target(url, self.env.get("ETT_API_KEY")) if url else None
 
-def _begin(session: Session, env: dict[str, str], identity: Identity) -> Recorder:
+
+def _begin(launch: Launch, identity: Identity) -> Recorder:
+    env = launch.env
     setup = Setup(identity, default_root(env), env.get("ETT_URL"), env.get("ETT_API_KEY"))
-    return session.begin(setup)
+    return launch.session.begin(setup)
 
 
 @guarded(otherwise=None)
 def _before(launch: Launch) -> None:
+    """Name the job for the child, whatever that would call it, and look whether it was finished."""
     env, command = launch.env, launch.command
-    if job_name(env) is None and not env.get("ETT_JOB"):
-        name = fresh_name(command, launch.began_s, launch_of(env))
-        launch.fresh = env["ETT_JOB"] = name
+    name = job_name(env)
+    if name is None and not env.get("ETT_JOB"):
+        launch.fresh = env["ETT_JOB"] = fresh_name(command, launch.began_s, launch_of(env))
         return
-    identity = launcher_identity(env, command)
-    if identity is None:
+    if name is None or (identity := launcher_identity(env, command)) is None:
         return
-    if ends_the_job(identity, env, command):
-        notice = finished_notice(identity.job, env.get("ETT_URL"), env.get("ETT_API_KEY"))
-        if notice is not None:
-            sys.stderr.write(f"ett: {notice}\n")
-    _begin(launch.session, env, identity).write(_STARTED)
+    env[NAMED] = name
+    launch.identity = identity
+    if launch.target is not None and ends_the_job(identity, env, command):
+        words = finished_notice(identity.job, launch.target)
+        if words is not None:
+            notice(words)
+
+
+@guarded(otherwise=None)
+def _begun(launch: Launch) -> None:
+    """Say that the attempt exists, now that its command runs."""
+    if launch.identity is not None:
+        _begin(launch, launch.identity).write(_STARTED, launch.began_us)
 
 
 @guarded(otherwise=None)
@@ -145,23 +166,25 @@ def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
     is_over = ending["outcome"] == "completed" and not launch.more_follows
     if is_over and ends_the_job(recorder.identity, launch.env, launch.command):
         recorder.write({"type": "job_ended", "cycle": None, **ending})
+    sender = launch.session.sender
     launch.session.close()
-    _ship_after(launch.env, recorder.identity.job, as_json=as_json)
+    launch.sent = sender.closing().tally
+    _ship_after(launch, recorder.identity, as_json=as_json)
 
 
 def _begin_late(launch: Launch) -> Recorder | None:
     """Begin to record once it is known whether the child has named the job itself."""
     env, fresh = launch.env, launch.fresh
     if (identity := left_by_child(env)) is not None:
-        return _begin(launch.session, env, identity)
+        return _begin(launch, identity)
     identity = launcher_identity(env, launch.command)
     if fresh is None or identity is None:
         return None
     if not is_recorded_as(fresh, default_root(env), launch.began_s):
         return None
-    recorder = _begin(launch.session, env, identity)
+    recorder = _begin(launch, identity)
     recorder.write(_STARTED, launch.began_us)
-    sys.stderr.write(f"ett: recorded as job {fresh}; --job names it\n")
+    notice(f"recorded as job {fresh}; --job names it")
     return recorder
 
 
@@ -180,12 +203,12 @@ def sync(args: argparse.Namespace) -> int:
     return _exit_of(shipment, root)
 
 
-def _ship_after(env: dict[str, str], job: str, *, as_json: bool) -> None:
-    """Send what the child left; the trainer's exit code stays its own, whatever comes of this."""
-    if not env.get("ETT_URL"):
+def _ship_after(launch: Launch, identity: Identity, *, as_json: bool) -> None:
+    """Send what the child left, and say what went where; its exit code stays its own."""
+    directory = job_directory(default_root(launch.env), identity.job)
+    target = launch.target
+    if target is None:
         return
-    directory = job_directory(default_root(env), job)
-    target = Target(env["ETT_URL"], env.get("ETT_API_KEY"))
     try:
         shipment = ship(
             spools(directory), target, seconds=_AFTER_CHILD_SECONDS, progress=lambda _: None
@@ -195,7 +218,9 @@ def _ship_after(env: dict[str, str], job: str, *, as_json: bool) -> None:
         return
     if as_json:
         _tell(shipment, as_json=True, file=sys.stderr)
-    _exit_of(shipment, directory)
+    if _exit_of(shipment, directory) == OK and not as_json:
+        tally = shipment.tally + launch.sent + collect(directory, identity.launch)
+        notice(Closing(identity.job, target, directory, tally, unsent=0).line())
 
 
 def _exit_of(shipment: Shipment, root: Path) -> int:
@@ -236,6 +261,10 @@ def _progress() -> Callable[[Shipment], None]:
             sys.stderr.write(line + "\x1b[K\r")
 
     return draw
+
+
+def _ignored() -> None:
+    """Take no note of a command that runs unrecorded."""
 
 
 def _complain(message: str, hint: str, code: int) -> int:

@@ -15,6 +15,7 @@ from ett_service.client.identity import Identity, identify, launch_of
 from ett_service.client.lines import new_producer
 from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import default_root
+from ett_service.client.sending.tallies import LAUNCHER
 from ett_service.client.torchrun import is_torchrun, joins_nodes, rendezvous_id
 
 AGENT = "ett_service.client.torch.agent"
@@ -36,6 +37,7 @@ def child_environment(
     settings = {"ETT_JOB": job, "ETT_URL": url}
     child = {**env, **{name: value for name, value in settings.items() if value}}
     child["ETT_SPOOL"] = str(default_root(env))
+    child[LAUNCHER] = str(os.getpid())
     if not (env.get("ETT_LAUNCH") or env.get("SLURM_JOB_ID")):
         joins = is_torchrun(command) and joins_nodes(command, env)
         child["ETT_LAUNCH"] = rendezvous_id(command, env) if joins else new_producer()
@@ -73,10 +75,10 @@ def watched(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", AGENT, *rest]
 
 
-def run_child(command: Sequence[str], env: Mapping[str, str]) -> int:
+def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[[], None]) -> int:
     """Run the command until it ends, signals passed on; return its code, negative for a signal.
 
-    Raises ``OSError`` where it cannot be started.
+    *started* is called once it runs. Raises ``OSError`` where it cannot be started.
     """
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
@@ -91,6 +93,7 @@ def run_child(command: Sequence[str], env: Mapping[str, str]) -> int:
         child = subprocess.Popen(command, env=env)  # noqa: S603 -- it is the user's command
         children.append(child)
         _pass_on(early, children)
+        started()
         return child.wait()
 
 

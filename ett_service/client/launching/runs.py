@@ -1,19 +1,18 @@
 """The runs of a job as the launcher sees them: what they are called, and when they are over."""
 
-import json
 import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity
+from ett_service.client.notices import job_answer
+from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.spool import job_directory
 from ett_service.client.torchrun import is_torchrun, joins_nodes, option
 
 _ASK_SECONDS = 1.0
-_OK = 200
 _LONGEST_SCRIPT = 60
 _PROGRAMS = re.compile(r"(python|torchrun|bash|sh|srun|env|accelerate)[\d.]*")
 
@@ -59,23 +58,14 @@ def _whole(text: str | None) -> int | None:
 
 
 @guarded(otherwise=None)
-def finished_notice(job: str, url: str | None, key: str | None) -> str | None:
+def finished_notice(job: str, target: Target) -> str | None:
     """Return a line on what a launch does to a job that is finished.
 
     None where the job is not, or where that cannot be asked within a second.
     """
-    from ett_service.client.sending.transport import Unreachable, request  # noqa: PLC0415 -- ssl
-
-    if not url:
+    _, answer = job_answer(job, target, _ASK_SECONDS)
+    if answer.get("state") != "finished":
         return None
-    address = f"{url.rstrip('/')}/v1/jobs/{quote(job, safe='')}"
-    try:
-        answer = request("GET", address, key, timeout=_ASK_SECONDS)
-        found = json.loads(answer.body) if answer.status == _OK else {}
-    except (Unreachable, ValueError):
-        return None
-    if not isinstance(found, dict) or found.get("state") != "finished":
-        return None
-    if found.get("outcome") == "completed":
+    if answer.get("outcome") == "completed":
         return f"job {job} was finished: this launch begins another run of it"
     return f"job {job} was finished, but not completed: the time since then is restart wait"

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from ett_service.client.clock import boot_id, mono_us, rfc3339
 from ett_service.client.sending import delivery
@@ -23,6 +23,10 @@ class Tally:
     def settled(self) -> int:
         """How many lines of the spool need no more work."""
         return self.accepted + self.duplicate + self.rejected + self.unreadable
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """Put two together."""
+        return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(slots=True)

@@ -1,0 +1,88 @@
+"""Lines on standard error for whoever runs a trainer: where its events go, and how it stands."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from ett_service.client.sending.courier import Tally
+from ett_service.client.sending.delivery import Target
+
+_ASK_SECONDS = 1.0
+_ASK_EVERY_SECONDS = 0.2
+_OK, _NOT_FOUND = 200, 404
+
+
+def notice(message: str) -> None:
+    """Write one line to standard error, if there is one."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"ett: {message}\n")
+        sys.stderr.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What has become of the events of a process, or of a launch, when it is over."""
+
+    job: str
+    target: Target | None  #: where they go; None where they are only kept
+    directory: Path  #: of the spools of the job
+    tally: Tally
+    unsent: int  #: events that lie in the spool
+    trouble: str = ""  #: why they do
+
+    def line(self) -> str:
+        """Return how many events went where, ETT% so far and the command that shows more.
+
+        Where events are left, it says why, and the command that sends them. The service is asked
+        for a second at most.
+        """
+        target = self.target
+        if target is None:
+            return f"{self.job}: {_events(self.unsent)} in {self.directory}; `ett sync` sends them"
+        if self.unsent:
+            reason = f" ({self.trouble})" if self.trouble else ""
+            return (
+                f"{self.job}: {_events(self.unsent)} not sent{reason}; later: "
+                f"ett sync {self.directory}"
+            )
+        sent = self.tally.accepted + self.tally.duplicate
+        parts = [f"{self.job}: {_events(sent)} sent to {target.url}"]
+        if self.tally.rejected:
+            parts.append(f"{self.tally.rejected} refused, see refused.jsonl in {self.directory}")
+        if (ratio := _ett_ratio(self.job, target)) is not None:
+            parts.append(f"ETT {ratio:.1%} so far")
+        return "; ".join([*parts, f"more: ett job {self.job}"])
+
+
+def _events(count: int) -> str:
+    return "1 event" if count == 1 else f"{count} events"
+
+
+def _ett_ratio(job: str, target: Target) -> float | None:
+    """Ask for the job's ETT%, which comes soon after its first events; None without an answer."""
+    deadline = time.monotonic() + _ASK_SECONDS
+    while True:
+        status, answer = job_answer(job, target, deadline - time.monotonic())
+        if status != _NOT_FOUND or time.monotonic() + _ASK_EVERY_SECONDS > deadline:
+            break
+        time.sleep(_ASK_EVERY_SECONDS)
+    ratio = answer.get("ett_ratio")
+    return float(ratio) if isinstance(ratio, int | float) else None
+
+
+def job_answer(job: str, target: Target, seconds: float) -> tuple[int, Mapping[str, object]]:
+    """Ask the service about a job; return the status, 0 without an answer, and what it says."""
+    from ett_service.client.sending.transport import Unreachable, request  # noqa: PLC0415 -- ssl
+
+    address = f"{target.url.rstrip('/')}/v1/jobs/{quote(job, safe='')}"
+    try:
+        answer = request("GET", address, target.key, timeout=max(seconds, 0.01))
+        members = json.loads(answer.body) if answer.status == _OK else {}
+    except (Unreachable, ValueError):
+        return 0, {}
+    return answer.status, members if isinstance(members, dict) else {}
