@@ -41,6 +41,7 @@ class Session:
         self.sender: Any = None
         self._exits: Exits | None = None
         self._pid = os.getpid()
+        self._is_forked = False
 
     def begin(self, setup: Setup, chores: tuple[Callable[[Recorder], None], ...] = ()) -> Recorder:
         """Make a recorder and start its sender."""
@@ -119,7 +120,7 @@ class Session:
         identity = self.setup.identity
         if os.environ.get(tallies.LAUNCHER):
             tallies.leave(closing.directory, identity.launch, closing.tally)
-        elif identity.leads:
+        elif identity.leads and not self._is_forked:
             notices.notice(closing.line())
 
     def _in_child(self) -> None:
@@ -127,6 +128,7 @@ class Session:
             current.recorder.spool.close()
             current.forked(self._revive)
         self.sender = None
+        self._is_forked = True
 
     @guarded(otherwise=None)
     def _revive(self) -> None:
@@ -162,7 +164,7 @@ def init(
     if setup is None:
         return
     if job is not None and job != setup.identity.job and setup.identity.leads:
-        warn_once(f"recorded as job {setup.identity.job}, the name that `ett run` was given, not as {job}")
+        warn_once(f"recorded as job {setup.identity.job}, which `ett run` was given, not as {job}")
     session.close()
     hooks = _torch_hooks(torch)
     recorder = session.begin_here(session.next_life(setup), hooks.chores if hooks else ())

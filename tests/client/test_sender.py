@@ -1,6 +1,5 @@
 """The background thread against servers that are away, wrong, slow or hostile."""
 
-import logging
 import socket
 import threading
 import time
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.client import guard
 from ett_service.client.phase import phase
 from ett_service.client.session import step
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
@@ -75,7 +73,7 @@ def test_an_answer_from_something_in_between_is_no_acknowledgement(tmp_path: Pat
 
 
 def test_a_redirect_is_refused_and_the_key_stays_here(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with serving() as elsewhere:
         away = Reply(308, b"", {"Location": f"{elsewhere.url}/v1/events"})
@@ -85,25 +83,37 @@ def test_a_redirect_is_refused_and_the_key_stays_here(
             assert not here.session.sender.flush(0.5)
             assert len(here.events) == 2
     assert elsewhere.received == []
-    assert "308" in caplog.text
+    assert "308" in capfd.readouterr().err
 
 
-def test_a_wrong_key_is_logged_once_and_not_retried_soon(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_wrong_key_is_noticed_once_and_not_retried_soon(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    guard._said.clear()  # noqa: SLF001 -- another test may have had its one warning
-    with (
-        serving(lambda _: Reply(401)) as web,
-        caplog.at_level(logging.WARNING),
-        recording(tmp_path, url=web.url) as here,
-    ):
+    with serving(lambda _: Reply(401)) as web, recording(tmp_path, url=web.url) as here:
         for _ in range(2):
             with phase("evaluation"):
                 time.sleep(1.1)  # longer than between two looks of the sender
         assert len(web.received) == 1
         assert len(here.events) == 4
-    assert caplog.text.count("ETT_API_KEY") == 1
-    assert "ett_key" not in caplog.text
+    noticed = capfd.readouterr().err
+    assert noticed.count("ETT_API_KEY") == 1
+    assert "401" in noticed
+    assert "ett_key" not in noticed
+
+
+def test_a_server_out_of_reach_is_noticed_once_and_the_events_are_kept(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):  # processes of one launch
+        with recording(tmp_path, url="http://127.0.0.1:1") as here:
+            with phase("evaluation"):
+                pass
+            for _ in range(4):
+                assert not here.session.sender.flush(0.3)
+    noticed = capfd.readouterr().err
+    (line,) = [line for line in noticed.splitlines() if "training goes on" in line]
+    assert "refused" in line
+    assert "events are kept in" in line
 
 
 def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> None:

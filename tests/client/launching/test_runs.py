@@ -15,6 +15,7 @@ from ett_service.client.launching.runs import (
     fresh_name,
     is_recorded_as,
 )
+from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.spool import job_directory
 from tests.builders.servers.web import Received, Reply, accepting, serving
 from tests.builders.trainers import environment, run_ett
@@ -127,6 +128,24 @@ def test_a_trainer_that_names_its_job_leaves_no_second_one(tmp_path: Path) -> No
         assert {event["job"] for event in web.events} == {"inner"}
 
 
+def test_the_name_that_was_given_at_launch_wins_over_the_one_in_the_script(tmp_path: Path) -> None:
+    trainer = "import ett_service as ett; ett.init('inner'); ett.end()"
+    with serving() as web:
+        env = environment(tmp_path, web.url, ETT_JOB="")
+        done = run_ett(env, "run", "--job", "outer", "--", sys.executable, "-c", trainer)
+        assert {event["job"] for event in web.events} == {"outer"}
+    assert "recorded as job outer, which `ett run` was given, not as inner" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["no-such-command", "/"])
+def test_a_command_that_cannot_run_leaves_no_job(tmp_path: Path, command: str) -> None:
+    with serving() as web:
+        done = run_ett(environment(tmp_path, web.url), "run", "--job", "j", "--", command)
+        assert web.events == []
+    assert done.returncode == 127
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
 def _knowing(**job: object) -> Reply:
     return Reply(body=json.dumps(job).encode())
 
@@ -146,7 +165,7 @@ def test_a_launch_under_the_name_of_a_finished_job_is_noticed(
     reply: Reply, words: str | None
 ) -> None:
     with serving(lambda _: reply) as web:
-        notice = finished_notice("my job", web.url, "ett_key")
+        notice = finished_notice("my job", Target(web.url, "ett_key"))
         [asked] = web.received
     assert (notice is None) if words is None else (notice is not None and words in notice)
     assert asked.path == "/v1/jobs/my%20job"
@@ -154,8 +173,7 @@ def test_a_launch_under_the_name_of_a_finished_job_is_noticed(
 
 
 def test_without_a_server_nothing_is_noticed() -> None:
-    assert finished_notice("j", None, None) is None
-    assert finished_notice("j", "http://127.0.0.1:1", None) is None
+    assert finished_notice("j", Target("http://127.0.0.1:1")) is None
 
 
 def test_the_notice_is_one_line_on_standard_error(tmp_path: Path) -> None:
@@ -167,4 +185,6 @@ def test_the_notice_is_one_line_on_standard_error(tmp_path: Path) -> None:
     with serving(answer) as web:
         done = run_ett(environment(tmp_path, web.url, ETT_JOB="j"), "run", "--", "true")
     assert done.stdout == ""
-    assert done.stderr == "ett: job j was finished: this launch begins another run of it\n"
+    first, last = done.stderr.splitlines()
+    assert first == "ett: job j was finished: this launch begins another run of it"
+    assert last == f"ett: j: 3 events sent to {web.url}; more: ett job j"

@@ -1,0 +1,109 @@
+"""What a trainer and a launcher write to standard error when they end."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ett_service.client.notices import Closing
+from ett_service.client.sending.courier import Tally
+from ett_service.client.sending.delivery import Target
+from ett_service.client.sending.spool import job_directory
+from tests.builders.servers.web import Received, Reply, accepting, serving
+from tests.builders.trainers import environment, run_ett, run_trainer, spooled
+
+HERE = Path("/spool/j")
+
+
+def _answering(**job: object) -> Reply:
+    return Reply(body=json.dumps(job).encode())
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (_answering(ett_ratio=0.5487), "ETT 54.9% so far; more: ett job j"),
+        (_answering(ett_ratio=None), "; more: ett job j"),
+        (Reply(403), "; more: ett job j"),
+        (Reply(404), "; more: ett job j"),
+        (Reply(200, b"[]"), "; more: ett job j"),
+        (Reply(200, b"no JSON"), "; more: ett job j"),
+    ],
+)
+def test_what_was_sent_is_counted_with_the_ratio_so_far(reply: Reply, words: str) -> None:
+    with serving(lambda _: reply) as web:
+        closing = Closing("j", Target(web.url, "key"), HERE, Tally(accepted=7, duplicate=1), 0)
+        line = closing.line()
+    assert line.startswith(f"j: 8 events sent to {web.url}")
+    assert line.endswith(words)
+    assert ("ETT" in line) == ("ETT" in words)
+
+
+def test_a_job_that_is_not_folded_yet_is_asked_for_again() -> None:
+    asked: list[Received] = []
+
+    def answer(received: Received) -> Reply:
+        asked.append(received)
+        return Reply(404) if len(asked) == 1 else _answering(ett_ratio=1.0)
+
+    with serving(answer) as web:
+        line = Closing("a b", Target(web.url), HERE, Tally(accepted=1), 0).line()
+    assert line == f"a b: 1 event sent to {web.url}; ETT 100.0% so far; more: ett job a b"
+    assert {received.path for received in asked} == {"/v1/jobs/a%20b"}
+
+
+def test_what_was_refused_is_named_with_where_it_lies() -> None:
+    with serving(lambda _: Reply(403)) as web:
+        line = Closing("j", Target(web.url), HERE, Tally(accepted=1, rejected=2), 0).line()
+    assert "2 refused, see refused.jsonl in /spool/j" in line
+
+
+def test_what_is_left_is_named_with_the_reason_and_the_command_that_sends_it() -> None:
+    closing = Closing("j", Target("http://127.0.0.1:1"), HERE, Tally(), 3, "connection refused")
+    assert closing.line() == "j: 3 events not sent (connection refused); later: ett sync /spool/j"
+
+
+def test_without_an_address_the_line_says_where_the_events_lie() -> None:
+    assert (
+        Closing("j", None, HERE, Tally(), 3).line()
+        == "j: 3 events in /spool/j; `ett sync` sends them"
+    )
+
+
+def test_a_trainer_whose_server_is_away_says_so_at_its_end(tmp_path: Path) -> None:
+    done = run_trainer("ett.init()\nett.end()", environment(tmp_path, "http://127.0.0.1:1"))
+    assert done.returncode == 0
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ett: j: 4 events not sent (")
+    assert "refused" in last
+    assert last.endswith(f"later: ett sync {job_directory(tmp_path, 'j')}")
+    assert len(spooled(tmp_path)) == 4
+
+
+def test_a_rank_that_does_not_lead_says_nothing(tmp_path: Path) -> None:
+    env = environment(tmp_path, "http://127.0.0.1:1", RANK="1")
+    assert run_trainer("ett.init()\nett.end()", env).stderr == ""
+
+
+def test_a_launcher_counts_what_its_child_sent_in_one_line(tmp_path: Path) -> None:
+    trainer = "import ett_service as ett; ett.init(); ett.end()"
+    with serving(accepting) as web:
+        env = environment(tmp_path, web.url)
+        done = run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        count = len(web.events)
+    assert done.stderr == f"ett: j: {count} events sent to {web.url}; more: ett job j\n"
+    assert list(tmp_path.rglob("sent-*")) == []
+
+
+def test_a_launcher_sends_and_counts_what_a_killed_child_left(tmp_path: Path) -> None:
+    trainer = (
+        "import ett_service as ett, os, signal; ett.init();"
+        "ett.phase('evaluation').__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    with serving(accepting) as web:
+        env = environment(tmp_path, web.url)
+        done = run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        count = len(web.events)
+    assert done.returncode == 137
+    assert done.stderr == f"ett: j: {count} events sent to {web.url}; more: ett job j\n"
