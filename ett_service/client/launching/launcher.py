@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ett_service.client.autostart import VARIABLE as AUTO_START
 from ett_service.client.identity import Identity, identify, launch_of
 from ett_service.client.lines import new_producer
 from ett_service.client.sending.backlog import Backlog, spools
@@ -28,6 +29,7 @@ def child_environment(
     settings = {"ETT_JOB": job, "ETT_URL": url}
     child = {**env, **{name: value for name, value in settings.items() if value}}
     child["ETT_SPOOL"] = str(default_root(env))
+    child.setdefault(AUTO_START, "1")
     if not (env.get("ETT_LAUNCH") or env.get("SLURM_JOB_ID")):
         child["ETT_LAUNCH"] = new_producer()
     return child
