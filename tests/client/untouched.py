@@ -13,24 +13,30 @@ import torch.distributed.checkpoint as dcp
 from torch.utils.data import DataLoader
 
 
+def wrapped(wrapping: str) -> Any:
+    model = torch.nn.Linear(512, 512, bias=False)
+    if wrapping == "ddp":
+        return torch.nn.parallel.DistributedDataParallel(model)
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 -- as users do
+    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 -- likewise
+
+    return fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+
+
+def restore(state: dict[str, Any], adam: Any, folder: Path) -> None:
+    if (folder / "four").exists():
+        dcp.load(state, checkpoint_id=folder / "four")
+        adam.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=False))
+
+
 def main(wrapping: str, folder: Path) -> None:
     dist.init_process_group("gloo")
     uploads = dist.new_group(backend="gloo")
-    model: Any = torch.nn.Linear(512, 512, bias=False)
-    if wrapping == "ddp":
-        model = torch.nn.parallel.DistributedDataParallel(model)
-    else:
-        from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 -- as users do
-        from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 -- likewise
-
-        fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    model = wrapped(wrapping)
     state = {"model": model.state_dict()}
-    if (folder / "four").exists():
-        dcp.load(state, checkpoint_id=folder / "four")
-    compiled = torch.compile(model, backend="eager")
     optimizers = [torch.optim.Adam(model.parameters()), torch.optim.SGD(model.parameters(), 0.1)]
-    if (folder / "optimizer.pt").exists():
-        optimizers[0].load_state_dict(torch.load(folder / "optimizer.pt", weights_only=False))
+    restore(state, optimizers[0], folder)
+    compiled = torch.compile(model, backend="eager")
     samples: Any = [torch.ones(512) * n for n in range(12)]
     batches: DataLoader[torch.Tensor] = DataLoader(samples, batch_size=2, num_workers=1)
     for n, batch in enumerate(batches, start=1):
