@@ -35,6 +35,7 @@ HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
     "process_group": ("torch.distributed.distributed_c10d", launch.hook_process_group),
     "steps": ("torch.optim.optimizer", steps.hook),
     "teardown": ("torch.distributed.distributed_c10d", endings.hook),
+    "tracing": ("torch._dynamo.trace_rules", compiles.hook_tracing),
     "torch_save": ("torch.serialization", files.hook),
 }
 

@@ -48,6 +48,14 @@ def hook(module: Any) -> None:
     handler.clear = clear_but_us  # torch._dynamo.reset() calls it
 
 
+def hook_tracing(module: Any) -> None:
+    """Keep dynamo from compiling what is called here beside compiled code.
+
+    Raises ``AttributeError`` where it cannot be told.
+    """
+    module.add("ett_service.client")
+
+
 def _register(handler: Any) -> None:
     if _on_start not in handler.start_callbacks:
         handler.register_start_callback(_on_start)
