@@ -219,7 +219,9 @@ def _write_job(job: Answer, args: Namespace) -> None:
     _write_productivity(job["productivity"])
     _write_section(_ATTEMPTS, job["attempts"])
     answer = ask(args, place("/v1/jobs/{}/stages", args.name), of_project(args))
-    _write_section(_STAGES, stage_rows(answer["stages"]))
+    if rows := stage_rows(answer["stages"]):
+        write_line()
+        write_table(_STAGES, rows)
     _write_section(_RECOVERIES, job["recoveries"])
     _write_section(_EXCLUSIONS, job["exclusions"])
     _write_quality(job["quality"])

@@ -12,7 +12,6 @@ import sys
 from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 
-from ett_service.client.autostart import VARIABLE
 from ett_service.client.session import begin_automatically
 
 _TAKEN = "taken by rank "
@@ -32,11 +31,10 @@ _LAUNCHING_MODULES = frozenset(
 )
 
 
-def begin(wish: str) -> None:
-    """Take the token and begin, if this process is the trainer that *wish* is for."""
-    if is_launcher(sys.argv, sys.orig_argv) or not takes(wish, os.environ):
-        return
-    begin_automatically()
+def begin(variable: str) -> None:
+    """Take the token that lies in *variable* and begin, if this process is the trainer."""
+    if not is_launcher(sys.argv, sys.orig_argv) and takes(variable, os.environ):
+        begin_automatically()
 
 
 def is_launcher(argv: Sequence[str], original: Sequence[str]) -> bool:
@@ -50,10 +48,10 @@ def is_launcher(argv: Sequence[str], original: Sequence[str]) -> bool:
     return program == "-c" or launching or Path(program).name in _LAUNCHERS
 
 
-def takes(wish: str, env: MutableMapping[str, str]) -> bool:
-    """Take the token for the rank in *env*; False where that is off or taken already."""
+def takes(variable: str, env: MutableMapping[str, str]) -> bool:
+    """Take the token for the rank in *env*; False where there is none or it is taken already."""
     taken = _TAKEN + env.get("RANK", "")
-    if wish in ("0", taken):
+    if env.get(variable, "") in ("", "0", taken):
         return False
-    env[VARIABLE] = taken
+    env[variable] = taken
     return True

@@ -13,11 +13,10 @@ VARIABLE = "ETT_AUTO"
 
 def start() -> None:
     """Begin to record this process if it is a trainer that ``ett run`` started."""
-    wish = os.environ.get(VARIABLE)
-    if wish:
+    if VARIABLE in os.environ:
         try:
             from ett_service.client.automatic import begin  # noqa: PLC0415 -- only where wished
 
-            begin(wish)
+            begin(VARIABLE)
         except Exception:  # noqa: BLE001, S110 -- an import of torch must not fail for this
             pass

@@ -59,11 +59,15 @@ def test_a_launcher_is_known_by_how_it_was_called(
 
 
 def test_the_token_is_taken_once_for_each_rank() -> None:
-    env = {"RANK": "0"}
-    assert takes("1", env)
-    assert not takes(env["ETT_AUTO"], env)
-    assert takes(env["ETT_AUTO"], env | {"RANK": "1"})
-    assert not takes("0", env)
+    env = {"RANK": "0", "ETT_AUTO": "1"}
+    assert takes("ETT_AUTO", env)
+    assert not takes("ETT_AUTO", env)
+    assert takes("ETT_AUTO", env | {"RANK": "1"})
+
+
+@pytest.mark.parametrize("env", [{}, {"ETT_AUTO": ""}, {"ETT_AUTO": "0"}])
+def test_without_a_token_nothing_is_taken(env: dict[str, str]) -> None:
+    assert not takes("ETT_AUTO", env)
 
 
 def test_without_the_variable_the_entry_point_imports_nothing() -> None:

@@ -3,14 +3,16 @@
 Its arguments are the way to wrap the model and a folder to write to.
 """
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch.utils.data import DataLoader
+
+dcp: Any = importlib.import_module("torch.distributed.checkpoint")  # it exports no types
 
 
 def wrapped(wrapping: str) -> Any:
@@ -20,7 +22,8 @@ def wrapped(wrapping: str) -> Any:
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 -- as users do
     from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 -- likewise
 
-    return fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    sharded: Any = fully_shard
+    return sharded(model, mesh=init_device_mesh("cpu", (2,)))
 
 
 def restore(state: dict[str, Any], adam: Any, folder: Path) -> None:
@@ -31,12 +34,12 @@ def restore(state: dict[str, Any], adam: Any, folder: Path) -> None:
 
 def main(wrapping: str, folder: Path) -> None:
     dist.init_process_group("gloo")
-    uploads = dist.new_group(backend="gloo")
+    uploads: Any = dist.new_group(backend="gloo")
     model = wrapped(wrapping)
     state = {"model": model.state_dict()}
     optimizers = [torch.optim.Adam(model.parameters()), torch.optim.SGD(model.parameters(), 0.1)]
     restore(state, optimizers[0], folder)
-    compiled = torch.compile(model, backend="eager")
+    compiled: Any = torch.compile(model, backend="eager")
     samples: Any = [torch.ones(512) * n for n in range(12)]
     batches: DataLoader[torch.Tensor] = DataLoader(samples, batch_size=2, num_workers=1)
     for n, batch in enumerate(batches, start=1):
