@@ -212,6 +212,26 @@ def test_a_compiled_step_of_an_optimizer_is_counted_and_dynamo_leaves_the_hook_a
     assert steps(events)[-1] == (4, "auto")
 
 
+def test_graphs_and_the_reasons_of_breaks_are_told_once_at_the_end(tmp_path: Path) -> None:
+    events = events_of(
+        tmp_path,
+        """
+        @torch.compile(backend="eager")
+        def broken(x):
+            y = x + 1
+            torch._dynamo.graph_break()
+            return y * 2
+        broken(torch.ones(2))
+        """,
+    )
+    last = [event["attributes"] for event in events if event["type"] == "heartbeat"][-1]
+    assert last["graphs"] == 2
+    assert last["graph_breaks"] == {"Call to `torch._dynamo.graph_break()`": 1}
+    assert last["hooks"]["compile"] == "ok"
+    (end,) = [event for event in events if event["type"] == "attempt_ended"]
+    assert events[-1] is end
+
+
 def test_a_loaded_compile_cache_is_compile_time(tmp_path: Path) -> None:
     code = """
     import logging

@@ -56,7 +56,7 @@ def install(recorder: Recorder | None = None) -> dict[str, str]:
     if recorder is not None:
         recorder.loop.watched = states["compile"] in (OK, WAITING)
         recorder.attempt_attributes = {"hooks": dict(states)}
-        recorder.at_end.append(partial(endings.at_end, recorder))
+        recorder.at_end.append(partial(_at_end, recorder))
     return dict(states)
 
 
@@ -76,10 +76,19 @@ def _setting(name: str, hook: Callable[..., None]) -> Callable[..., None]:
 
 
 def _tell_states(recorder: Recorder) -> None:
-    """Let the next sign of life say which hooks have been found since."""
-    found = {"hooks": dict(states)}
+    """Let the next sign of life say which hooks have been found since, and what dynamo made."""
+    found = {"hooks": dict(states), **compiles.graph_facts()}
     if found != recorder.attempt_attributes:
         recorder.attempt_attributes = recorder.news = found
+
+
+def _at_end(recorder: Recorder, outcome: str) -> None:
+    endings.at_end(recorder, outcome)
+    compiles.report_stages(recorder)
+    _tell_states(recorder)
+    if recorder.news is not None:
+        recorder.write({"type": "heartbeat", "attributes": recorder.news})
+        recorder.news = None
 
 
 chores = (compiles.report_stages, imports.report_imports, _tell_states)

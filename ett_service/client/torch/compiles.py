@@ -8,7 +8,7 @@ The metrics of a compile appear after its end; the background thread collects th
 import functools
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 from ett_service.client.clock import mono_us
@@ -24,6 +24,7 @@ _PHASE = "pt2_compile"
 _CACHES = ("aotautograd", "inductor_fx")
 
 _METRICS_KEPT = 4096
+_REASONS = 8
 
 _windows: deque[tuple[int, int]] = deque(maxlen=256)
 _began: list[int] = []
@@ -111,6 +112,21 @@ def _report(recorder: Recorder, record: dict[str, Any], wall_to_mono: int) -> No
     attributes = {"source": AUTO} | facts_of(record)
     for name, begin, stop in laid_out(stages_of(record), start, window[1]):
         recorder.span(_PHASE, name, begin, stop, attributes)
+
+
+def graph_facts() -> dict[str, object]:
+    """Count the graphs that dynamo has made, and why it broke off others; empty if nothing.
+
+    No graph at all says that what was compiled runs as it would without.
+    """
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is None or not _windows:
+        return {}
+    reasons: Counter[str] = Counter()
+    for reason, count in dict(utils.counters["graph_break"]).items():
+        reasons[_first_line(reason) or ""] += count
+    breaks = {"graph_breaks": dict(reasons.most_common(_REASONS))} if reasons else {}
+    return {"graphs": utils.counters["stats"]["unique_graphs"], **breaks}
 
 
 def laid_out(stages: Stages, start: int, limit: int) -> list[tuple[str, int, int]]:

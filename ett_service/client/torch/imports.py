@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ett_service.client.current import current
 from ett_service.client.layers import AUTO
@@ -44,14 +44,19 @@ class _Watch:
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[Act]] = {}
+        self.finding: set[str] = set()
         self.depth = 0  #: how many imports of this kind are under way
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in self.waiting and (self.depth or not _is_timed()):
+        if name in self.finding or (name not in self.waiting and (self.depth or not _is_timed())):
             return None
-        spec = _found_by_others(name, path, target)
+        self.finding.add(name)  # another finder may ask them all, as this one does
+        try:
+            spec = _found_by_others(name, path, target)
+        finally:
+            self.finding.discard(name)
         if spec is not None and spec.loader is not None:
             spec.loader = _Acting(spec.loader, name)
         return spec
@@ -70,8 +75,9 @@ def _found_by_others(
     name: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> ModuleSpec | None:
     for finder in sys.meta_path:
-        if finder is not _watch and (spec := finder.find_spec(name, path, target)) is not None:
-            return spec
+        find = None if finder is _watch else getattr(finder, "find_spec", None)
+        if find is not None and (spec := find(name, path, target)) is not None:
+            return cast(ModuleSpec, spec)
     return None
 
 
