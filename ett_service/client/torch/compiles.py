@@ -65,14 +65,14 @@ def _register(handler: Any) -> None:
 
 
 @body_of("compile", None)
-def _on_start(_: object) -> None:
+def _on_start(*_: object) -> None:  # torch 2.7 and older call it with nothing
     # A forked worker's compile is its own affair: it must not make that worker speak.
     if current.recorder is not None:
         _began.append(phase(_PHASE).enter_from(AUTO).began_at)
 
 
 @body_of("compile", None)
-def _on_end(_: object) -> None:
+def _on_end(*_: object) -> None:
     recorder = current.recorder
     if recorder is not None and _began:
         _windows.append((_began.pop(), mono_us()))
