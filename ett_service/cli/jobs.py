@@ -1,7 +1,7 @@
 """``ett jobs`` lists jobs; ``ett job`` shows where the time of one went, and what broke."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -180,11 +180,49 @@ _GAPS = (
 )
 
 
+_STAGES = (
+    text("phase", itemgetter(0)),
+    text("stage", itemgetter(1)),
+    number("seconds", itemgetter(2), _exact),
+    number("share of phase", itemgetter(3), percent),
+)
+
+UNNAMED = "(no stage)"
+"""What is left of a phase of which stages are reported."""
+
+StageRow = tuple[str, str, int, float]
+
+
+def stage_rows(stages: Sequence[Answer]) -> list[StageRow]:
+    """Sum the stages of all attempts, and what of their phases has no name.
+
+    A row is a phase, a stage, the microseconds in which no other stage was open inside it, and
+    their share of the phase.
+    """
+    whole: dict[str, int] = {}
+    parts: dict[str, dict[str, int]] = {}
+    for each in stages:
+        phase, stage, us = each["phase"], each["stage"], _us(each["exclusive_seconds"])
+        if stage is None:
+            whole[phase] = whole.get(phase, 0) + us
+        else:
+            of_phase = parts.setdefault(phase, {})
+            of_phase[stage] = of_phase.get(stage, 0) + us
+    return [row for phase in parts for row in _parts_of(phase, parts[phase], whole.get(phase, 0))]
+
+
+def _parts_of(phase: str, parts: Mapping[str, int], whole: int) -> Iterator[StageRow]:
+    rest = max(0, whole - sum(parts.values()))
+    largest_first = sorted(parts.items(), key=lambda part: -part[1])
+    for stage, us in (*largest_first, (UNNAMED, rest)):
+        yield phase, stage, us, us / max(whole, sum(parts.values()), 1)
+
+
 def _job(args: Namespace) -> Any:
     return ask(args, place("/v1/jobs/{}", args.name), of_project(args))
 
 
-def _write_job(job: Answer, _args: Namespace) -> None:
+def _write_job(job: Answer, args: Namespace) -> None:
     so_far = ", numbers so far" if job["provisional"] else ""
     write_line(f"{job['job']}: {job['state']}{so_far}")
     write_table(_HEADLINE, [job])
@@ -193,6 +231,10 @@ def _write_job(job: Answer, _args: Namespace) -> None:
     _write_ledger(job)
     _write_productivity(job["productivity"])
     _write_section(_ATTEMPTS, job["attempts"])
+    answer = ask(args, place("/v1/jobs/{}/stages", args.name), of_project(args))
+    if rows := stage_rows(answer["stages"]):
+        write_line()
+        write_table(_STAGES, rows)
     _write_section(_RECOVERIES, job["recoveries"])
     _write_section(_EXCLUSIONS, job["exclusions"])
     _write_quality(job["quality"])

@@ -1,11 +1,14 @@
 """Checkpoints: how long the trainer stood still for one, and when it was durable."""
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ett_service.client.current import current
 from ett_service.client.guard import guarded
+from ett_service.client.layers import From, layer_of
 from ett_service.client.phase import phase
+from ett_service.client.recorder import Recorder
 
 
 class _Future(Protocol):
@@ -20,15 +23,19 @@ class Checkpoint:
     ``durable()`` from any thread.
     """
 
-    def __init__(self, step: int, size: int | None = None) -> None:
+    def __init__(self, step: int, size: int | None = None, source: str | None = None) -> None:
         self.step = step
         self.size = size
+        self.source = source  #: the framework or hook that reports it; None for the script
+        self.attributes: dict[str, object] = {"source": source} if source else {}
+        blocking = phase("checkpoint_blocking")
+        self._blocking = From(source, blocking) if source else blocking
         self._deferred = False
         self._said = False
         self._began_at = 0
 
     def __enter__(self) -> Self:
-        phase("checkpoint_blocking").__enter__()
+        self._blocking.__enter__()
         self._enter()
         return self
 
@@ -39,7 +46,7 @@ class Checkpoint:
         where: TracebackType | None,
     ) -> None:
         self._leave()
-        phase("checkpoint_blocking").__exit__(kind, error, where)
+        self._blocking.__exit__(kind, error, where)
         if kind is None and not self._deferred:
             self.durable()
 
@@ -62,21 +69,34 @@ class Checkpoint:
         if recorder is None or self._said:
             return
         self._said = True
-        took = (recorder.now() - self._began_at) / 1e6 if self._began_at else None
-        recorder.write(
-            {
-                "type": "checkpoint_saved",
-                "step": self.step,
-                "bytes": self.size,
-                "duration_seconds": took,
-            }
-        )
+        began = self._began_at or None
+        self.saved(recorder, self.step, began, recorder.now(), self.size, self.attributes)
+
+    @staticmethod
+    def saved(
+        recorder: Recorder,
+        step: int,
+        began: int | None,
+        durable: int,
+        size: int | None,
+        attributes: Mapping[str, object],
+    ) -> None:
+        """Write that a checkpoint which *began* is *durable*, both on the clock."""
+        event = {
+            "type": "checkpoint_saved",
+            "step": step,
+            "bytes": size,
+            "duration_seconds": None if began is None else (durable - began) / 1e6,
+            "attributes": attributes or None,
+        }
+        recorder.write(event, durable)
 
     @guarded(otherwise=None)
     def _enter(self) -> None:
         recorder = current.found()
         if recorder is not None:
             recorder.saving = self
+            recorder.saved_by = max(recorder.saved_by, layer_of(self.source))
             self._began_at = recorder.now()
 
     @guarded(otherwise=None)
@@ -99,12 +119,13 @@ def checkpoint(step: int, *, size: int | None = None) -> Checkpoint:
 @guarded(otherwise=None)
 def restored(step: int, *, size: int | None = None) -> None:
     """Report that training goes on after *step*, from a checkpoint of *size* bytes."""
+    report_restored(step, size=size)
+
+
+def report_restored(step: int, *, size: int | None = None, source: str | None = None) -> None:
+    """Report a restored checkpoint as ``restored`` does, with the *source* of what is said."""
     recorder = current.found()
     if recorder is not None:
-        recorder.write(
-            {
-                "type": "checkpoint_restored",
-                "step": step,
-                "bytes": size,
-            }
-        )
+        event = {"type": "checkpoint_restored", "step": step, "bytes": size}
+        recorder.write(event | ({"attributes": {"source": source}} if source else {}))
+        recorder.restored = step

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from ett_service.client.clock import mono_us
 from ett_service.client.current import current
 from ett_service.client.guard import guarded
+from ett_service.client.layers import layer_of, said_by
 from ett_service.client.phase import phase
 from ett_service.client.recorder import NEVER, Recorder
 
@@ -85,20 +87,66 @@ def _first_batch_came(start: int | None) -> None:
 
 
 @guarded(otherwise=False)
-def enter_loop() -> bool:
-    """Enter the loop; False if this process is in it already, or records nothing."""
+def enter_loop(source: str | None = None, at: int | None = None) -> bool:
+    """Enter the loop, now or *at* an instant of the clock that is over.
+
+    False if this process is in it already, if it records nothing, or if a layer above that of
+    *source* reports the loop. A layer above takes over the loop that is open.
+    """
     recorder = current.found()
-    if recorder is None or recorder.loop.entered_at is not None:
+    if recorder is None:
         return False
-    loop = recorder.loop
-    loop.entered_at = now = recorder.now()
-    if loop.watched and not loop.stepped:
-        if not (recorder.launching or phase("launcher_init").is_open):
-            recorder.edge_at("phase_started", "launcher_init", None, now)
-            recorder.launching = True
+    loop, layer = recorder.loop, layer_of(source)
+    if layer < loop.layer:
+        return False
+    below, loop.layer, loop.source = layer > loop.layer, layer, source
+    if loop.entered_at is not None:
+        return below
+    loop.entered_at = entered = recorder.now() if at is None else at
+    if at is None and loop.watched and not loop.stepped:
+        _launch_until_the_loop(recorder, entered)
     else:
-        _announce(recorder, now)
+        _announce(recorder, entered)
     recorder.steps.due_ns = 0
+    return True
+
+
+def _launch_until_the_loop(recorder: Recorder, at: int) -> None:
+    if not (recorder.launching or phase("launcher_init").is_open):
+        recorder.edge_at("phase_started", "launcher_init", None, at)
+        recorder.launching = True
+
+
+def may_step(source: str) -> bool:
+    """Whether *source* reports the steps: no layer above it does, nor another one beside it."""
+    steps = current.steps
+    if steps.last is not steps.sourced:
+        return False
+    reporting = steps.source
+    return reporting in (None, source) or layer_of(source) > layer_of(reporting)
+
+
+def step_from(
+    source: str,
+    n: int,
+    *,
+    at_us: int | None = None,
+    samples: int | None = None,
+    tokens: int | None = None,
+    flops: float | None = None,
+) -> bool:
+    """Report a step as a framework or a hook does; False where that is not *source*'s to do.
+
+    *at_us* is the instant at which it was done, in microseconds of the clock, else now.
+    """
+    if not may_step(source):
+        return False
+    steps = current.steps
+    at_ns = (mono_us() if at_us is None else at_us) * 1000
+    steps.source = source
+    steps.last = steps.sourced = (at_ns, n, samples, tokens, flops)
+    if at_ns >= steps.due_ns:
+        step_due()
     return True
 
 
@@ -118,8 +166,11 @@ def step_due() -> None:
 
 
 @guarded(otherwise=None)
-def leave_loop(*, in_order: bool) -> None:
-    """Leave the loop; one that broke before its first step never was one."""
+def leave_loop(*, in_order: bool, at: int | None = None) -> None:
+    """Leave the loop, now or *at* an instant that is over.
+
+    One that broke before its first step never was one.
+    """
     recorder = current.found()
     if recorder is None:
         return
@@ -129,12 +180,19 @@ def leave_loop(*, in_order: bool) -> None:
         _announce(recorder, max(entered, loop.first_compile_at or entered))
     if loop.announced:
         loop.announced = False
-        phase("train_loop").__exit__(None, None, None)
+        loop.left_at = recorder.now() if at is None else at
+        if at is None:
+            phase("train_loop").__exit__(None, None, None)
+        else:
+            recorder.edge_at("phase_ended", "train_loop", None, at, said_by(loop.source))
+            phase("train_loop").forget()
 
 
 def _announce(recorder: Recorder, at: int) -> None:
     recorder.loop.announced = True
     recorder.end_launch(at)
+    source = recorder.loop.source
+    begin = {"type": "phase_started", "phase": "train_loop", "attributes": said_by(source)}
     # The step that is being reported came later than the loop began; it is written after this.
-    recorder.spool.write(recorder.lines.line({"type": "phase_started", "phase": "train_loop"}, at))
-    phase("train_loop").join(at)
+    recorder.spool.write(recorder.lines.line(begin, at))
+    phase("train_loop").join(at, source)

@@ -46,6 +46,18 @@ class Phase:
             failed(error)
         return self
 
+    def enter_from(self, source: str) -> Self:
+        """Enter as a framework or a hook does: begin and end name their *source*."""
+        try:
+            self._depth = depth = self._depth + 1
+            recorder = current.recorder
+            if depth == 1 and recorder is not None:
+                self._bind(recorder, source)
+                self.began_at = self._begin()
+        except Exception as error:  # noqa: BLE001 -- likewise
+            failed(error)
+        return self
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -76,15 +88,19 @@ class Phase:
 
     def forget(self) -> None:
         """Belong to no recorder; the next begin finds the one of this process."""
-        self._depth = 0
-        self._begin = self._begin_first
-        self._finish = _nothing_to_say
+        self._depth = self.began_at = 0
+        self._unbind()
 
-    def join(self, at: int) -> None:
+    def close(self) -> None:
+        """End it however often it was entered."""
+        while self._depth > 0:
+            self.__exit__(None, None, None)
+
+    def join(self, at: int, source: str | None = None) -> None:
         """Count as open from here on, where the begin has been written already."""
         recorder = current.found()
         if recorder is not None:
-            self._bind(recorder)
+            self._bind(recorder, source)
             self.began_at = at
             self._depth += 1
 
@@ -95,11 +111,21 @@ class Phase:
         self._bind(recorder)
         return self._begin()
 
-    def _bind(self, recorder: Recorder) -> None:
-        self._begin = begin = recorder.edge("phase_started", self.name, self.stage)
-        self._finish = recorder.edge("phase_ended", self.name, self.stage)
+    def _bind(self, recorder: Recorder, source: str | None = None) -> None:
+        self._begin = begin = recorder.edge("phase_started", self.name, self.stage, source)
+        self._finish = finish = recorder.edge("phase_ended", self.name, self.stage, source)
+        if source is not None:
+            self._finish = functools.partial(self._finish_once, finish)
         if self.stage is None and self.name in ("launcher_init", "train_loop", "shutdown"):
             self._begin = functools.partial(self._begin_station, recorder, begin)
+
+    def _unbind(self) -> None:
+        self._begin = self._begin_first
+        self._finish = _nothing_to_say
+
+    def _finish_once(self, finish: Callable[[], int]) -> int:
+        self._unbind()  # whoever enters it next may be another source
+        return finish()
 
     def _begin_station(self, recorder: Recorder, begin: Callable[[], int]) -> int:
         if self.name == "launcher_init" and recorder.launching:
@@ -125,6 +151,12 @@ class _StageOfOpenPhase(Phase):
         inner.__enter__()
         return self
 
+    def enter_from(self, source: str) -> Self:
+        inner = _resolved(self._name)
+        self._inner.append(inner)
+        inner.enter_from(source)
+        return self
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -140,6 +172,9 @@ class _Nothing(Phase):
     __slots__ = ()
 
     def __enter__(self) -> Self:
+        return self
+
+    def enter_from(self, source: str) -> Self:  # noqa: ARG002 -- as every phase
         return self
 
     def __exit__(

@@ -26,11 +26,13 @@ NEVER = 1 << 63
 class Steps:
     """The latest step: what ``ett.step`` touches, and nothing else."""
 
-    __slots__ = ("due_ns", "last", "written")
+    __slots__ = ("due_ns", "last", "source", "sourced", "written")
 
     def __init__(self, due_ns: int = NEVER) -> None:
         self.due_ns = due_ns  #: from then on a step is written at once
         self.last: Step | None = None
+        self.sourced: Step | None = None  #: the latest that a framework or a hook reported
+        self.source: str | None = None  #: which of them
         self.written: Step | None = None
 
 
@@ -83,13 +85,19 @@ class LoopState:
         "entered_at",
         "first_compile_at",
         "last_compile_at",
+        "layer",
+        "left_at",
         "saw_batch",
+        "source",
         "stepped",
         "watched",
     )
 
     def __init__(self) -> None:
         self.entered_at: int | None = None
+        self.left_at: int | None = None
+        self.layer = 0  #: the highest layer that has reported a loop
+        self.source: str | None = None  #: who reports the loop that is open
         self.announced = False  #: its begin has been written
         self.stepped = False  #: this process has said a step
         self.saw_batch = False
@@ -115,6 +123,12 @@ class Recorder:
         self.loop = LoopState()
         self.launching = False  #: launcher_init was begun for the trainer and is still open
         self.saving: object = None  #: the checkpoint whose block is open
+        self.saved_step: int | None = None  #: the step of the last file that was one
+        self.restored: int | None = None  #: the step after which training goes on
+        self.loaded = False  #: a hook has seen a checkpoint being read
+        self.at_end: list[Callable[[str], None]] = []  #: called with the outcome, before it is said
+        self.saved_by = 0  #: the highest layer that has reported a checkpoint
+        self.running_totals: dict[str, float] = {}  #: attributes of every progress event
         self.attempt_attributes: Mapping[
             str, object
         ] = {}  #: attributes that the attempt has been given
@@ -123,9 +137,15 @@ class Recorder:
         self._beat_ns = time.clock_gettime_ns(CLOCK_ID)
         self._writing = threading.RLock()  # a signal's handler may record, too
 
-    def edge(self, kind: str, phase: str, stage: str | None) -> Callable[[], int]:
+    def edge(
+        self, kind: str, phase: str, stage: str | None, source: str | None = None
+    ) -> Callable[[], int]:
         """Return what writes this begin or end when it is called."""
-        members = {"type": kind, "phase": phase} | ({"stage": stage} if stage else {})
+        members: dict[str, object] = {"type": kind, "phase": phase}
+        if stage:
+            members["stage"] = stage
+        if source:
+            members["attributes"] = {"source": source}
         template = self.lines.template(**members)
         return edge_writer(self.lines, self.spool, self.steps, self.write_steps, template)
 
@@ -209,8 +229,12 @@ class Recorder:
             return b""
         at_ns, step, samples, tokens, flops = last
         members = {"step": step, "samples": samples, "tokens": tokens, "flops": flops}
+        attributes: dict[str, object] = dict(self.running_totals)
+        if last is steps.sourced:
+            attributes["source"] = steps.source
+        extra = {"attributes": attributes} if attributes else {}
         try:
-            return self.lines.line({"type": "progress", **fitted(members)}, at_ns // 1000)
+            return self.lines.line({"type": "progress", **fitted(members), **extra}, at_ns // 1000)
         except Exception as error:  # noqa: BLE001 -- numbers of others raise what they like
             failed(error)  # a step that is no number must not cost the edge that follows it
             return b""

@@ -2,6 +2,7 @@
 
 import math
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ _PROBE_SECONDS = 300.0
 _PACE_SECONDS = 0.1
 _ADOPT_SECONDS = 30.0
 _FAILURES_NOTICED = 3  #: in a row; a server that restarts is no news
+_HOLD_SECONDS = 10.0
 
 
 class Backoff:
@@ -72,6 +74,8 @@ class Sender:
         self._idle = threading.Event()
         self._asked = 0
         self._served = 0
+        self._held_bytes: int | None = None
+        self._held_until = 0.0
         self._stopping = False
         self._adopt_at = 0.0
         self._backlog = Backlog(recorder.spool.directory, alive=True)
@@ -115,16 +119,43 @@ class Sender:
                 return False
             time.sleep(_PACE_SECONDS)  # a segment that was just closed is left to settle
 
+    def hold(self) -> None:
+        """Send nothing for ten seconds."""
+        self._held_bytes = sys.maxsize
+        self._held_until = time.monotonic() + _HOLD_SECONDS
+
+    def hold_this(self) -> None:
+        """Send nothing, for as long at most, until more is recorded than now."""
+        self._held_bytes = self._unsent_bytes()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether what is recorded is still kept back."""
+        if self._held_bytes is None:
+            return False
+        if self._unsent_bytes() > self._held_bytes or time.monotonic() >= self._held_until:
+            self._held_bytes = None
+        return self._held_bytes is not None
+
+    def withdraw(self) -> None:
+        """End the thread and forget what was recorded."""
+        self._target = None
+        self._end()
+        self._backlog.discard()
+
     def stop(self, timeout: float) -> None:
         """Flush, end the thread, and remove the spool if the server has all of it."""
         done = self.flush(timeout)
+        self._end()
+        if done and not self._unsent():
+            self._backlog.discard()
+
+    def _end(self) -> None:
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(0.5)
         self._recorder.spool.close()
-        if done and not self._unsent():
-            self._backlog.discard()
 
     def _run(self) -> None:
         last = False
@@ -151,6 +182,8 @@ class Sender:
             guard.failed(error)
 
     def _send(self) -> None:
+        if self.is_held:
+            return
         while self._target is not None and time.monotonic() >= self._not_before:
             verdict = self._send_one(self._target)
             if verdict is None:

@@ -12,12 +12,13 @@ from ett_service.client.clock import CLOCK_ID
 from ett_service.client.current import current
 from ett_service.client.exits import Exits
 from ett_service.client.guard import guarded, warn_once
-from ett_service.client.identity import Identity, gpus_of, identify, is_disabled
+from ett_service.client.identity import Identity, gpus_of, identify, is_disabled, job_name
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.loop import step_due
 from ett_service.client.opening import own_launch, say_facts, say_start
 from ett_service.client.recorder import Recorder
 from ett_service.client.sending.spool import Spool, default_root, job_directory
+from ett_service.client.startup import say_startup
 
 _EXIT_SECONDS = 2.0
 
@@ -39,9 +40,11 @@ class Session:
         self.setup: Setup | None = None
         self.recorder: Recorder | None = None
         self.sender: Any = None
+        self.automatic = False  #: it began by itself, and the script may still take charge
         self._exits: Exits | None = None
         self._pid = os.getpid()
         self._is_forked = False
+        self.is_first_life = True  #: nothing was recorded in this process before
 
     def begin(self, setup: Setup, chores: tuple[Callable[[Recorder], None], ...] = ()) -> Recorder:
         """Make a recorder and start its sender."""
@@ -57,6 +60,8 @@ class Session:
         self.setup = setup
         target = Target(setup.url, setup.key) if setup.url else None
         self.sender = sender.Sender(recorder, target, chores)
+        if self.automatic:
+            self.sender.hold()
         self.sender.start()
         return recorder
 
@@ -89,11 +94,19 @@ class Session:
             self._exits.watch()
             os.register_at_fork(after_in_child=self._in_child)
         self._exits.belong_here()
+        self.is_first_life = False
 
     @property
-    def is_first_life(self) -> bool:
-        """Whether nothing was recorded in this process before."""
-        return self._exits is None
+    def is_held(self) -> bool:
+        """Whether this began by itself and nothing yet says that the process trains."""
+        return self.automatic and self.sender is not None and bool(self.sender.is_held)
+
+    def withdraw(self) -> None:
+        """Take back what began by itself, as if it had never been."""
+        current.clear()
+        self.sender.withdraw()
+        self.sender = self.recorder = None
+        self.is_first_life = True
 
     def close(self) -> None:
         """Send what is left for two seconds at most; the rest stays in the spool.
@@ -156,6 +169,11 @@ def init(
     where torch is imported already. *facts* are ``name team model cluster hardware kind
     code_version image owner submitted_at parameters precision labels``.
     """
+    if _is_imported_by_a_child():
+        return
+    if session.automatic and _is_another(job, url, key):
+        _give_up_the_automatic()
+    session.automatic = False
     env = os.environ
     if current.recorder is not None and not current.recorder.over:
         say_facts(current.recorder, gpus, facts)
@@ -165,6 +183,50 @@ def init(
         return
     if job is not None and job != setup.identity.job and setup.identity.leads:
         warn_once(f"recorded as job {setup.identity.job}, which `ett run` was given, not as {job}")
+    _begin(setup, env, gpus, facts, torch=torch)
+
+
+@guarded(otherwise=None)
+def auto(
+    job: str | None = None,
+    *,
+    url: str | None = None,
+    key: str | None = None,
+    gpus: int | None = None,
+    **facts: object,
+) -> None:
+    """Begin as ``init`` does, with every hook into PyTorch, imported already or not.
+
+    The hooks report the launch, compiles, steps, the loop and checkpoints; what the script or a
+    framework's callback reports of these goes before.
+    """
+    init(job, url=url, key=key, gpus=gpus, torch=True, **facts)
+
+
+def begin_automatically() -> None:
+    """Begin with what the environment tells, on the condition that this process trains.
+
+    Nothing is sent until a hook or a call reports something, an error ends the process, or ten
+    seconds have passed; a process that ends well before that leaves nothing behind.
+    """
+    env = os.environ
+    if current.recorder is not None or job_name(env) is None:
+        return
+    setup = _setup(env, None, env.get("ETT_URL"), env.get("ETT_API_KEY"))
+    if setup is not None:
+        session.automatic = True
+        _begin(setup, env, gpus_of(env), {}, torch=True)
+        session.sender.hold_this()
+
+
+def _begin(
+    setup: Setup,
+    env: Mapping[str, str],
+    gpus: int | None,
+    facts: Mapping[str, object],
+    *,
+    torch: bool | None,
+) -> None:
     session.close()
     hooks = _torch_hooks(torch)
     recorder = session.begin_here(session.next_life(setup), hooks.chores if hooks else ())
@@ -172,6 +234,8 @@ def init(
     gpus = gpus if gpus is not None else gpus_of(env)
     say_facts(recorder, gpus, facts)
     say_start(recorder, env, gpus, states, first_life=session.is_first_life)
+    if session.is_first_life:
+        say_startup(recorder, env)
     session.watch()
 
 
@@ -222,6 +286,7 @@ def end(
         "exception": exception,
         "message": message,
     }
+    session.automatic = False
     _tell_end(ending)
     recorder = current.recorder
     if final and recorder is not None:
@@ -249,6 +314,33 @@ def _setup(
     return Setup(identity, default_root(env), url, key)
 
 
+def _is_another(job: str | None, url: str | None, key: str | None) -> bool:
+    """Whether these name another job or address than what is recorded has."""
+    setup = session.setup
+    return setup is not None and (
+        (job or setup.identity.job, url or setup.url, key or setup.key)
+        != (setup.identity.job, setup.url, setup.key)
+    )
+
+
+def _give_up_the_automatic() -> None:
+    """Leave the recording to the script, which has named another job or address."""
+    if session.is_held:
+        session.withdraw()
+    else:
+        _tell_end({"outcome": "cancelled", "reason": "init() named another job or address"})
+        session.close()
+
+
+def _is_imported_by_a_child() -> bool:
+    """Whether a child of multiprocessing runs the main module again, to find its own work in it.
+
+    What the module calls there unguarded was meant for the parent.
+    """
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and hasattr(processes.current_process(), "_inheriting")
+
+
 def _torch_hooks(install: bool | None) -> Any:
     if install is False or (install is None and "torch" not in sys.modules):
         return None
@@ -260,7 +352,11 @@ def _torch_hooks(install: bool | None) -> Any:
 @guarded(otherwise=None)
 def _tell_end(ending: Mapping[str, object]) -> None:
     recorder = current.recorder
-    if recorder is not None and not recorder.over:
+    if session.is_held and ending["outcome"] == "completed":
+        session.withdraw()
+    elif recorder is not None and not recorder.over:
+        for last in recorder.at_end:
+            guarded(otherwise=None)(last)(str(ending["outcome"]))
         recorder.end_launch()
         recorder.write({"type": "attempt_ended", **ending})
         recorder.over = True

@@ -4,10 +4,11 @@ from ett_service.client import __version__
 from ett_service.client.checkpoint import checkpoint, restored
 from ett_service.client.loop import data, train_loop
 from ett_service.client.phase import phase, stage
-from ett_service.client.session import end, flush, init, step
+from ett_service.client.session import auto, end, flush, init, step
 
 __all__ = [
     "__version__",
+    "auto",
     "checkpoint",
     "data",
     "end",

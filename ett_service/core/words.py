@@ -42,6 +42,9 @@ ACTIVITIES = (Phase.PT2_COMPILE, Phase.CHECKPOINT_BLOCKING, Phase.EVALUATION, Ph
 
 KNOWN_STAGES: dict[Phase, tuple[str, ...]] = {
     Phase.LAUNCHER_INIT: (
+        "rendezvous",
+        "interpreter",
+        "imports",
         "device_init",
         "process_group_init",
         "preproc_creation",

@@ -123,6 +123,34 @@ def test_the_runs_of_a_job_are_shown_where_there_are_several(
     assert "idle before" not in printed
 
 
+def test_where_start_up_went_is_shown_by_stage(
+    served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launch: dict[str, Any] = {"phase": "launcher_init"}
+    facts: list[tuple[str, str, dict[str, Any]]] = [
+        ("08:00:00", "phase_started", launch),
+        ("08:00:06", "span", launch | {"stage": "imports", "start": "2026-02-02T08:00:00Z"}),
+        ("08:00:08", "span", launch | {"stage": "device_init", "start": "2026-02-02T08:00:06Z"}),
+        ("08:00:10", "phase_ended", launch),
+        ("08:00:10", "attempt_ended", {"outcome": "completed"}),
+    ]
+    events = [
+        {"job": "staged", "at": f"2026-02-02T{at}Z", "type": kind, **members}
+        for at, kind, members in facts
+    ]
+    served.ask("POST", "/v1/events", {"history": True, "events": events})
+    wait_for(lambda: served.knows("staged"))
+
+    assert main(["job", "staged", "--url", served.url, "--key", served.key]) == 0
+    row = r"^launcher_init +(.+?)  +([\d.]+) +(\S+%)$"
+    rows = re.findall(row, capsys.readouterr().out, re.MULTILINE)
+    assert rows == [
+        ("imports", "6.000000", "60.00%"),
+        ("device_init", "2.000000", "20.00%"),
+        ("(no stage)", "2.000000", "20.00%"),
+    ]
+
+
 def test_json_is_the_answer_of_the_server(
     served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,8 +39,11 @@ def test_a_life_in_good_order_reaches_the_server_whole(tmp_path: Path) -> None:
         events = sorted(web.events, key=lambda event: int(event["mono_us"]))
 
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == f"ett: llm: 14 events sent to {web.url}; more: ett job llm\n"
-    assert [(event["type"], event.get("phase", event.get("step"))) for event in events] == [
+    assert done.stderr == f"ett: llm: {len(events)} events sent to {web.url}; more: ett job llm\n"
+    stages = [event.get("stage") for event in events if event["type"] == "span"]
+    assert stages == ["interpreter", "imports"]
+    edges = [event for event in events if event["type"] != "span"]
+    assert [(event["type"], event.get("phase", event.get("step"))) for event in edges] == [
         ("attempt_started", None),
         ("phase_started", "launcher_init"),
         ("job", None),
@@ -59,7 +62,7 @@ def test_a_life_in_good_order_reaches_the_server_whole(tmp_path: Path) -> None:
     facts = next(event for event in events if event["type"] == "job")
     assert (facts["gpus"], facts["team"], facts["labels"]) == (8, "a", {"branch": "main"})
     assert {event["job"] for event in events} == {"llm"}
-    assert sorted(event["seq"] for event in events) == list(range(1, 15))
+    assert sorted(event["seq"] for event in events) == list(range(1, 17))
     assert len({event["launch"] for event in events}) == 1
     assert list(tmp_path.rglob("*.jsonl")) == []
 

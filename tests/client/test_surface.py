@@ -20,6 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 def test_the_public_names_are_exactly_these() -> None:
     assert sorted(surface.__all__) == [
         "__version__",
+        "auto",
         "checkpoint",
         "data",
         "end",

@@ -63,7 +63,8 @@ def intervals(
 
 
 def stage_spans(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [event for event in events if event["type"] == "span"]
+    """The stages of compiles."""
+    return [e for e in events if e["type"] == "span" and e["phase"] == "pt2_compile"]
 
 
 def test_every_compile_is_a_phase_and_the_loop_begins_after_that_of_its_first_step(

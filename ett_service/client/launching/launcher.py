@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ett_service.client.autostart import VARIABLE as AUTO_START
 from ett_service.client.identity import Identity, identify, launch_of
 from ett_service.client.lines import new_producer
 from ett_service.client.sending.backlog import Backlog, spools
@@ -38,6 +39,7 @@ def child_environment(
     child = {**env, **{name: value for name, value in settings.items() if value}}
     child["ETT_SPOOL"] = str(default_root(env))
     child[LAUNCHER] = str(os.getpid())
+    child.setdefault(AUTO_START, "1")
     if not (env.get("ETT_LAUNCH") or env.get("SLURM_JOB_ID")):
         joins = is_torchrun(command) and joins_nodes(command, env)
         child["ETT_LAUNCH"] = rendezvous_id(command, env) if joins else new_producer()

@@ -1,4 +1,4 @@
-"""What PyTorch can tell by itself: compiles, checkpoints, the process group.
+"""What PyTorch can tell by itself: the launch, compiles, steps, batches, checkpoints, the end.
 
 Each hook is found or missed on its own, and says so in the events: after an upgrade of torch
 what is missing shows as missing, not as zero. Nothing here imports torch: a hook is put in place
@@ -6,21 +6,38 @@ when the module that it needs is imported, now or later.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from ett_service.client.current import current
 from ett_service.client.guard import failed
 from ett_service.client.recorder import Recorder
-from ett_service.client.torch import checkpoints, compiles, imports
-from ett_service.client.torch.imports import when_imported
+from ett_service.client.torch import (
+    batches,
+    checkpoints,
+    compiles,
+    endings,
+    files,
+    imports,
+    launch,
+    steps,
+)
+from ett_service.client.torch.states import ERROR, MISSING, OK, WAITING, states
 
 HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
-    "compile": ("torch._dynamo.callback", compiles.hook),
-    "checkpoint_save": ("torch.distributed.checkpoint.state_dict_saver", checkpoints.hook_save),
+    "cache_load": ("torch.compiler", launch.hook_cache_load),
     "checkpoint_load": ("torch.distributed.checkpoint.state_dict_loader", checkpoints.hook_load),
-    "process_group": ("torch.distributed.distributed_c10d", imports.hook),
+    "checkpoint_save": ("torch.distributed.checkpoint.state_dict_saver", checkpoints.hook_save),
+    "compile": ("torch._dynamo.callback", compiles.hook),
+    "data": ("torch.utils.data.dataloader", batches.hook),
+    "ddp": ("torch.nn.parallel.distributed", launch.hook_ddp),
+    "device": ("torch.cuda", launch.hook_device),
+    "fsdp": ("torch.distributed.fsdp._fully_shard._fully_shard", launch.hook_fsdp),
+    "process_group": ("torch.distributed.distributed_c10d", launch.hook_process_group),
+    "steps": ("torch.optim.optimizer", steps.hook),
+    "teardown": ("torch.distributed.distributed_c10d", endings.hook),
+    "tracing": ("torch._dynamo.trace_rules", compiles.hook_tracing),
+    "torch_save": ("torch.serialization", files.hook),
 }
-
-_states: dict[str, str] = {}
 
 
 def install(recorder: Recorder | None = None) -> dict[str, str]:
@@ -30,14 +47,17 @@ def install(recorder: Recorder | None = None) -> dict[str, str]:
     ``error``. Raises nothing.
     """
     recorder = recorder or current.recorder
-    if not _states:
+    if not states:
+        states["imports"] = OK
+        imports.watch_imports()
         for name, (module, hook) in HOOKS.items():
-            _states[name] = "waiting"
-            when_imported(module, _setting(name, hook))
+            states[name] = WAITING
+            imports.when_imported(module, _setting(name, hook))
     if recorder is not None:
-        recorder.loop.watched = _states["compile"] in ("ok", "waiting")
-        recorder.attempt_attributes = {"hooks": dict(_states)}
-    return dict(_states)
+        recorder.loop.watched = states["compile"] in (OK, WAITING)
+        recorder.attempt_attributes = {"hooks": dict(states)}
+        recorder.at_end.append(partial(_at_end, recorder))
+    return dict(states)
 
 
 def _setting(name: str, hook: Callable[..., None]) -> Callable[..., None]:
@@ -45,22 +65,31 @@ def _setting(name: str, hook: Callable[..., None]) -> Callable[..., None]:
         try:
             hook(module)
         except AttributeError:
-            _states[name] = "missing"
+            states[name] = MISSING
         except Exception as error:  # noqa: BLE001 -- an import of torch must not fail for this
-            _states[name] = "error"
+            states[name] = ERROR
             failed(error)
         else:
-            _states[name] = "ok"
+            states[name] = OK
 
     return set_hook
 
 
 def _tell_states(recorder: Recorder) -> None:
-    """Let the next sign of life say which hooks have been found since."""
-    states = {"hooks": dict(_states)}
-    if states != recorder.attempt_attributes:
-        recorder.attempt_attributes = recorder.news = states
+    """Let the next sign of life say which hooks have been found since, and what dynamo made."""
+    found = {"hooks": dict(states), **compiles.graph_facts()}
+    if found != recorder.attempt_attributes:
+        recorder.attempt_attributes = recorder.news = found
 
 
-chores = (compiles.report_stages, _tell_states)
+def _at_end(recorder: Recorder, outcome: str) -> None:
+    endings.at_end(recorder, outcome)
+    compiles.report_stages(recorder)
+    _tell_states(recorder)
+    if recorder.news is not None:
+        recorder.write({"type": "heartbeat", "attributes": recorder.news})
+        recorder.news = None
+
+
+chores = (compiles.report_stages, imports.report_imports, _tell_states)
 """What the background thread does about torch, about once a second."""

@@ -5,21 +5,26 @@ more than write an edge. An exception in one would break the user's compile; non
 The metrics of a compile appear after its end; the background thread collects them.
 """
 
+import functools
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 from ett_service.client.clock import mono_us
 from ett_service.client.current import current
-from ett_service.client.guard import guarded
+from ett_service.client.layers import AUTO
 from ett_service.client.phase import phase
 from ett_service.client.recorder import Recorder
+from ett_service.client.torch.states import body_of
 
 Stages = list[tuple[str, int]]
 
 _PHASE = "pt2_compile"
 _CACHES = ("aotautograd", "inductor_fx")
+
+_METRICS_KEPT = 4096
+_REASONS = 8
 
 _windows: deque[tuple[int, int]] = deque(maxlen=256)
 _began: list[int] = []
@@ -44,6 +49,14 @@ def hook(module: Any) -> None:
     handler.clear = clear_but_us  # torch._dynamo.reset() calls it
 
 
+def hook_tracing(module: Any) -> None:
+    """Keep dynamo from compiling what is called here beside compiled code.
+
+    Raises ``AttributeError`` where it cannot be told.
+    """
+    module.add("ett_service.client")
+
+
 def _register(handler: Any) -> None:
     if _on_start not in handler.start_callbacks:
         handler.register_start_callback(_on_start)
@@ -51,15 +64,15 @@ def _register(handler: Any) -> None:
         handler.register_end_callback(_on_end)
 
 
-@guarded(otherwise=None)
-def _on_start(_: object) -> None:
+@body_of("compile", None)
+def _on_start(*_: object) -> None:  # torch 2.7 and older call it with nothing
     # A forked worker's compile is its own affair: it must not make that worker speak.
     if current.recorder is not None:
-        _began.append(phase(_PHASE).__enter__().began_at)
+        _began.append(phase(_PHASE).enter_from(AUTO).began_at)
 
 
-@guarded(otherwise=None)
-def _on_end(_: object) -> None:
+@body_of("compile", None)
+def _on_end(*_: object) -> None:
     recorder = current.recorder
     if recorder is not None and _began:
         _windows.append((_began.pop(), mono_us()))
@@ -72,12 +85,21 @@ def report_stages(recorder: Recorder) -> None:
     utils = sys.modules.get("torch._dynamo.utils")
     if utils is None or not _windows:
         return
+    _keep_more(utils)
     wall_to_mono = mono_us() - time.time_ns() // 1000
     for record in utils.get_compilation_metrics():
         key = (record.compile_id, record.is_forward, record.is_runtime, record.start_time_us)
         if key not in _seen:
             _seen.append(key)
             _report(recorder, vars(record), wall_to_mono)
+
+
+@functools.cache
+def _keep_more(utils: Any) -> None:
+    """Have torch keep more metrics than its 64, which one model's start can exceed."""
+    limit = getattr(utils, "set_compilation_metrics_limit", None)
+    if limit is not None:
+        limit(_METRICS_KEPT)
 
 
 def _report(recorder: Recorder, record: dict[str, Any], wall_to_mono: int) -> None:
@@ -87,9 +109,24 @@ def _report(recorder: Recorder, record: dict[str, Any], wall_to_mono: int) -> No
     start = max(start, window[0])
     if start > min(end, window[1]):
         return  # measured before this process was watched
-    attributes = facts_of(record)
+    attributes = {"source": AUTO} | facts_of(record)
     for name, begin, stop in laid_out(stages_of(record), start, window[1]):
         recorder.span(_PHASE, name, begin, stop, attributes)
+
+
+def graph_facts() -> dict[str, object]:
+    """Count the graphs that dynamo has made, and why it broke off others; empty if nothing.
+
+    No graph at all says that what was compiled runs as it would without.
+    """
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is None or not _windows:
+        return {}
+    reasons: Counter[str] = Counter()
+    for reason, count in dict(utils.counters["graph_break"]).items():
+        reasons[_first_line(reason) or ""] += count
+    breaks = {"graph_breaks": dict(reasons.most_common(_REASONS))} if reasons else {}
+    return {"graphs": utils.counters["stats"]["unique_graphs"], **breaks}
 
 
 def laid_out(stages: Stages, start: int, limit: int) -> list[tuple[str, int, int]]:

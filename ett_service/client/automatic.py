@@ -1,0 +1,57 @@
+"""The recording that begins by itself: in the trainer, and in no other process that has torch.
+
+``ett run`` leaves a token in the environment. The first process that imports torch takes it, and
+leaves the rank for which it was taken: its DataLoader workers, compile workers and checkpoint
+daemons inherit that and stay silent, while a worker of another rank records itself. Launchers leave
+the token to their workers.
+"""
+
+import itertools
+import os
+import sys
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+
+from ett_service.client.session import begin_automatically
+
+_TAKEN = "taken by rank "
+_LAUNCHERS = frozenset(
+    {"accelerate", "accelerate-launch", "composer", "deepspeed", "horovodrun", "ray", "torchrun"}
+)
+_LAUNCHING_MODULES = frozenset(
+    {
+        "accelerate.commands.accelerate_cli",
+        "accelerate.commands.launch",
+        "deepspeed.launcher.launch",
+        "deepspeed.launcher.runner",
+        "ett_service.client.torch.agent",
+        "torch.distributed.launch",
+        "torch.distributed.run",
+    }
+)
+
+
+def begin(variable: str) -> None:
+    """Take the token that lies in *variable* and begin, if this process is the trainer."""
+    if not is_launcher(sys.argv, sys.orig_argv) and takes(variable, os.environ):
+        begin_automatically()
+
+
+def is_launcher(argv: Sequence[str], original: Sequence[str]) -> bool:
+    """Whether a process of these arguments only starts others, or runs a line of code.
+
+    *argv* is what the program sees, *original* what the interpreter was called with.
+    """
+    program = argv[0] if argv else ""
+    modules = (name for flag, name in itertools.pairwise(original) if flag == "-m")
+    launching = next(modules, "") in _LAUNCHING_MODULES
+    return program == "-c" or launching or Path(program).name in _LAUNCHERS
+
+
+def takes(variable: str, env: MutableMapping[str, str]) -> bool:
+    """Take the token for the rank in *env*; False where there is none or it is taken already."""
+    taken = _TAKEN + env.get("RANK", "")
+    if env.get(variable, "") in ("", "0", taken):
+        return False
+    env[variable] = taken
+    return True

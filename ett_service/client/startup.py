@@ -1,0 +1,44 @@
+"""Where a start-up went before anything of ours ran: rendezvous, interpreter, imports."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+import ett_service
+from ett_service.client.clock import process_started_us
+from ett_service.client.guard import guarded
+from ett_service.client.layers import AUTO
+from ett_service.client.recorder import Recorder
+
+_SHORTEST_US = 1_000
+
+Stage = tuple[str, int, int]
+"""Its name, its begin and its end, in microseconds of the clock."""
+
+
+@guarded(otherwise=None)
+def say_startup(recorder: Recorder, env: Mapping[str, str]) -> None:
+    """Report as stages of the launch what came before this recording began."""
+    if hasattr(sys, "ps1") or "IPython" in sys.modules:
+        return  # a notebook's process began long before whatever trains in it
+    own = process_started_us(os.getpid())
+    if own is None:
+        return
+    imported, first = ett_service.imported_ns // 1000, ett_service.torch_came_first
+    stages = before(own, imported, recorder.now(), torch_came_first=first)
+    # Later cycles of torchrun start in an agent that has been there for long.
+    if env.get("TORCHELASTIC_RESTART_COUNT") == "0" and (agent := process_started_us(os.getppid())):
+        stages.insert(0, ("rendezvous", agent, own))
+    for name, began, ended in stages:
+        if ended - began >= _SHORTEST_US:
+            recorder.span("launcher_init", name, began, ended, {"source": AUTO})
+
+
+def before(own: int, imported: int, now: int, *, torch_came_first: bool) -> list[Stage]:
+    """Name the time from the process's begin to now, by when this package was imported.
+
+    Where torch was imported first, nothing tells the interpreter's start from that import.
+    """
+    if torch_came_first:
+        return [("imports", own, now)]
+    return [("interpreter", own, imported), ("imports", imported, now)]

@@ -1,0 +1,46 @@
+"""The state of each hook, and the promise that a broken one falls silent."""
+
+import functools
+from collections import Counter
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from ett_service.client.guard import failed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Else = TypeVar("Else")
+
+OK, WAITING, MISSING, ERROR = "ok", "waiting", "missing", "error"
+
+states: dict[str, str] = {}
+"""By the name of the hook; ``waiting`` is for an import, ``missing`` what this torch lacks."""
+
+_LIMIT = 5
+_errors: Counter[str] = Counter()
+
+
+def body_of(hook: str, otherwise: Else) -> Callable[[Callable[P, R]], Callable[P, R | Else]]:
+    """Make what *hook* does return *otherwise* where it would raise; after five times it ends."""
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R | Else]:
+        @functools.wraps(function)
+        def guarding(*args: P.args, **kwargs: P.kwargs) -> R | Else:
+            if states.get(hook) == ERROR:
+                return otherwise
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 -- nothing raises into the trainer
+                _count(hook, error)
+                return otherwise
+
+        return guarding
+
+    return wrap
+
+
+def _count(hook: str, error: Exception) -> None:
+    _errors[hook] += 1
+    if _errors[hook] >= _LIMIT:
+        states[hook] = ERROR
+    failed(error)
