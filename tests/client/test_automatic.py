@@ -106,10 +106,12 @@ class TestUntouched:
         (ended,) = [event for event in events if event["type"] == "attempt_ended"]
         assert (ended["outcome"], ended["exception"]) == ("failed", "ValueError")
 
-    def test_a_script_that_names_another_job_leaves_none_behind(self, tmp_path: Path) -> None:
+    def test_a_script_that_names_another_job_is_of_the_one_that_was_launched(
+        self, tmp_path: Path
+    ) -> None:
         code = "import torch\nimport ett_service as ett\nett.init('mine')\n" + TRAINING
         events = run_untouched(tmp_path, code)
-        assert {event["job"] for event in events} == {"mine"}
+        assert {event["job"] for event in events} == {"j"}
         starts = [event["mono_us"] for event in events if event["type"] == "attempt_started"]
         assert starts == [min(event["mono_us"] for event in events)]
 

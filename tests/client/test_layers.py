@@ -34,7 +34,8 @@ def events_of(folder: Path, code: str) -> Events:
     spool = folder / "spool"
     env = environment(spool, OMP_NUM_THREADS="1", FOLDER=str(folder))
     done = run_trainer(SETUP + textwrap.dedent(code), env)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr  # where the events lie
     return sorted(spooled(spool), key=lambda event: int(event["mono_us"]))
 
 

@@ -68,7 +68,7 @@ for _ in range(2):
         "master_addr": "node-0",
         "master_port": "29500",
     }
-    assert sum(event["type"] == "span" for event in events) == 1  # hardware_setup
+    assert sum(event.get("phase") == "hardware_setup" for event in events) == 1
 
 
 def test_only_the_leading_rank_begins_with_its_agent(tmp_path: Path) -> None:
@@ -103,6 +103,5 @@ def test_hardware_setup_reaches_from_the_allocation_to_the_process(tmp_path: Pat
     start = str(int(time.time()) - 40)
     slurm = {"SLURM_JOB_ID": "8041", "SLURM_JOB_START_TIME": start, "SLURM_PROCID": "0"}
     run_trainer("ett.init()", environment(tmp_path, **slurm))
-    (span,) = [event for event in spooled(tmp_path) if event["type"] == "span"]
-    assert span["phase"] == "hardware_setup"
+    (span,) = [event for event in spooled(tmp_path) if event.get("phase") == "hardware_setup"]
     assert span["start"].startswith(time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(start))))

@@ -300,7 +300,7 @@ def test_each_life_of_one_process_in_one_launch_is_a_cycle(tmp_path: Path) -> No
         (0, "failed"),
         (1, "completed"),
     }
-    assert sum(event["type"] == "span" for event in events) == 1  # hardware_setup
+    assert sum(event.get("phase") == "hardware_setup" for event in events) == 1
 
 
 def test_another_job_of_one_process_counts_its_own_cycles(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_every_public_call_writes_what_ingest_takes(made: Made) -> None:
     assert batch.refusals == ()
     assert {arrival.event.type for arrival in batch.arrivals} == {
         "job", "attempt_started", "attempt_ended", "phase_started", "phase_ended", "progress",
-        "checkpoint_saved", "checkpoint_restored", "job_ended",
+        "checkpoint_saved", "checkpoint_restored", "job_ended", "span",
     }  # fmt: skip
 
 
