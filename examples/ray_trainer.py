@@ -12,8 +12,7 @@ from ray.train.torch import TorchTrainer
 import ett_service as ett
 from ett_service.client.frameworks.ray import EttCallback, recorded
 
-folder = Path(sys.argv[1]).absolute()
-mark = folder / "died"
+mark = Path(sys.argv[1]).absolute() / "died"
 
 
 def train() -> None:
@@ -25,7 +24,7 @@ def train() -> None:
             raise RuntimeError("the first life ends here")
 
 
-run = ray.train.RunConfig("tiny-ray", str(folder), callbacks=[EttCallback()])
+run = ray.train.RunConfig("tiny-ray", str(mark.parent), callbacks=[EttCallback()])
 run.failure_config = ray.train.FailureConfig(max_failures=1)
 workers = ray.train.ScalingConfig(num_workers=2)
 TorchTrainer(recorded(train), scaling_config=workers, run_config=run).fit()
