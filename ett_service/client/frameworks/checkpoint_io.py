@@ -31,7 +31,10 @@ class _Writing(AbstractContextManager["_Writing"]):
             self._save.durable()
 
 
-def _write(_io: Any, _state: Any, path: Any, *_: Any, **__: Any) -> AbstractContextManager[Any]:
+def _write(
+    _io: Any, checkpoint: Any, path: Any, *_: Any, **__: Any
+) -> AbstractContextManager[Any]:
+    del checkpoint  # named as Lightning names it, which passes it by name at times
     save = _background.pop(str(path), None)
     if threading.current_thread() is not threading.main_thread():
         return _Writing(save) if save is not None else NOTHING

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import ray.train
 
-from ett_service.client.checkpoint import checkpoint
+from ett_service.client.checkpoint import Checkpoint
 from ett_service.client.current import current
 from ett_service.client.exits import ending_of
 from ett_service.client.frameworks.adapter import NOTHING, begin, is_wanted, measured
@@ -23,6 +23,8 @@ from ett_service.client.session import Session, Setup, end, flush
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_REPORTED = ("metrics", "checkpoint", "checkpoint_dir_name", "checkpoint_upload_mode")
 
 
 def recorded(train: Callable[P, R], **facts: Any) -> Callable[P, R]:
@@ -104,19 +106,14 @@ def _finish(error: BaseException | None) -> None:
     flush()
 
 
-def _report(
-    _metrics: Any,
-    saved: Any = None,
-    _folder: Any = None,
-    mode: Any = ray.train.CheckpointUploadMode.SYNC,
-    *_: Any,
-    **named: Any,
-) -> AbstractContextManager[Any]:
-    """Measure a report that hands over a checkpoint: unless told otherwise it waits for the upload."""
+def _report(*args: Any, **kwargs: Any) -> AbstractContextManager[Any]:
+    """Measure a report that hands over a checkpoint; by default it waits for the upload."""
+    given = dict(zip(_REPORTED, args, strict=False)) | kwargs
     last = current.steps.last
-    if named.get("checkpoint", saved) is None or last is None:
+    if given.get("checkpoint") is None or last is None:
         return NOTHING
-    save = checkpoint(last[1])
-    if named.get("checkpoint_upload_mode", mode) is not ray.train.CheckpointUploadMode.SYNC:
+    save = Checkpoint(last[1])
+    sync = ray.train.CheckpointUploadMode.SYNC
+    if given.get("checkpoint_upload_mode", sync) is not sync:
         save.later()  # when the upload is over, Ray tells nobody in this process
     return save

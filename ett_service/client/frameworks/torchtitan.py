@@ -42,6 +42,7 @@ LOOP_STAGES = frozenset(
 """The spans of reinforcement learning that become stages of the loop. Other spans are left out."""
 
 
+@guarded(otherwise=None)
 def factory(*, structured_logger: logging.Logger, **_: Any) -> None:
     """Begin to record, and listen to the spans of torchtitan."""
     begin("torchtitan", {}, {})
