@@ -110,9 +110,7 @@ def story(events: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def source_of(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the framework's module said of itself."""
-    (about,) = [
-        event["attributes"] for event in events if "source" in event.get("attributes", {})
-    ]
+    (about,) = [event["attributes"] for event in events if "source" in event.get("attributes", {})]
     return dict(about)
 
 
@@ -143,7 +141,7 @@ def install(*, slow: bool) -> None:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True)  # noqa: S603 -- our own
+    subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,30 @@ from typing import Any
 from ett_service.client.current import current
 from ett_service.client.guard import guarded
 from ett_service.client.identity import is_disabled
+from ett_service.client.loop import enter_loop
+from ett_service.client.phase import Phase, stage
 from ett_service.client.session import init
 
 Around = Callable[..., AbstractContextManager[Any]]
 
 NOTHING: AbstractContextManager[Any] = nullcontext()
 """What a call happens in where there is nothing to measure."""
+
+
+class Afterwards(AbstractContextManager["Afterwards"]):
+    """Has something done when a call returns, or when it raises."""
+
+    def __init__(
+        self, *, done: Callable[[], None] | None = None, broke: Callable[[], None] | None = None
+    ) -> None:
+        self._done = done
+        self._broke = broke
+
+    def __exit__(self, kind: object, error: object, where: object) -> None:
+        then = self._done if kind is None else self._broke
+        if then is not None:
+            guarded(otherwise=None)(then)()
+
 
 _sources: set[tuple[str, str]] = set()
 
@@ -39,6 +57,30 @@ def begin(source: str, facts: Mapping[str, Any], hooks: Mapping[str, str]) -> No
 def is_wanted(env: Mapping[str, str]) -> bool:
     """Whether the environment says where to record to, so that entry points take part."""
     return bool(env.get("ETT_URL") or env.get("ETT_SPOOL")) and not is_disabled(env)
+
+
+def await_first_batch() -> bool:
+    """Begin the wait for the first batch; False if another callback of the trainer has begun it."""
+    if _first_batch().is_open:
+        return False
+    _first_batch().__enter__()
+    return True
+
+
+def end_first_batch() -> None:
+    """End the wait for the first batch, if there is one."""
+    if _first_batch().is_open:
+        _first_batch().__exit__(None, None, None)
+
+
+def enter_loop_with_batch() -> None:
+    """Enter the loop: the first batch is there and trains."""
+    end_first_batch()
+    enter_loop()
+
+
+def _first_batch() -> Phase:
+    return stage("get_first_batch_data", phase="launcher_init")
 
 
 def measured(owner: Any, name: str, around: Around) -> str:

@@ -8,7 +8,7 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from ett_service.client.checkpoint import Checkpoint
 from ett_service.client.current import current
-from ett_service.client.frameworks.adapter import NOTHING, measured
+from ett_service.client.frameworks.adapter import NOTHING, Afterwards, measured
 from ett_service.client.phase import stage
 
 _background: dict[str, Checkpoint] = {}
@@ -20,24 +20,11 @@ def durable_in_background(save: Checkpoint, path: Any) -> None:
     _background[str(path)] = save
 
 
-class _Writing(AbstractContextManager["_Writing"]):
-    """The write of an asynchronous save, in its own thread."""
-
-    def __init__(self, save: Checkpoint) -> None:
-        self._save = save
-
-    def __exit__(self, kind: Any, error: Any, where: Any) -> None:
-        if kind is None:
-            self._save.durable()
-
-
-def _write(
-    _io: Any, checkpoint: Any, path: Any, *_: Any, **__: Any
-) -> AbstractContextManager[Any]:
+def _write(_io: Any, checkpoint: Any, path: Any, *_: Any, **__: Any) -> AbstractContextManager[Any]:
     del checkpoint  # named as Lightning names it, which passes it by name at times
     save = _background.pop(str(path), None)
     if threading.current_thread() is not threading.main_thread():
-        return _Writing(save) if save is not None else NOTHING
+        return Afterwards(done=save.durable) if save is not None else NOTHING
     recorder, last = current.found(), current.steps.last
     if recorder is None or recorder.saving is not None or last is None:
         return NOTHING

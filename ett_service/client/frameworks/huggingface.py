@@ -13,10 +13,18 @@ from transformers import Trainer, TrainerCallback
 from transformers.integrations import integration_utils
 
 from ett_service.client.checkpoint import checkpoint, restored
-from ett_service.client.frameworks.adapter import begin, is_wanted, measured
+from ett_service.client.frameworks.adapter import (
+    Afterwards,
+    await_first_batch,
+    begin,
+    end_first_batch,
+    enter_loop_with_batch,
+    is_wanted,
+    measured,
+)
 from ett_service.client.guard import guarded
-from ett_service.client.loop import enter_loop, leave_loop
-from ett_service.client.phase import Phase, phase, stage
+from ett_service.client.loop import leave_loop
+from ett_service.client.phase import phase, stage
 from ett_service.client.session import step
 
 
@@ -25,7 +33,6 @@ class EttCallback(TrainerCallback):
 
     def __init__(self, **facts: Any) -> None:
         self._facts = facts
-        self._first_batch: Phase | None = None
         self._entered = False
 
     @guarded(otherwise=None)
@@ -35,27 +42,21 @@ class EttCallback(TrainerCallback):
 
     @guarded(otherwise=None)
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Report which step training resumes after."""
-        self._entered = False
-        self._end_of_first_batch()  # a train() that broke may have left it open
-        begin("huggingface", self._facts, _hooks)
-        if state.global_step > 0:
-            restored(state.global_step)
+        """Report which step training resumes after, and wait for the first batch.
 
-    @guarded(otherwise=None)
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Wait for the first batch; after a resume, for those that are skipped, too."""
-        if not self._entered and self._first_batch is None:
-            self._first_batch = stage("get_first_batch_data", phase="launcher_init")
-            self._first_batch.__enter__()
+        After a resume the Trainer skips what was trained on, which is a part of that wait.
+        """
+        self._entered = False
+        begin("huggingface", self._facts, _hooks)
+        if await_first_batch() and state.global_step > 0:
+            restored(state.global_step)
 
     @guarded(otherwise=None)
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Enter the loop with the first batch that trains."""
         if not self._entered:
             self._entered = True
-            self._end_of_first_batch()
-            enter_loop()
+            enter_loop_with_batch()
 
     @guarded(otherwise=None)
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -66,13 +67,8 @@ class EttCallback(TrainerCallback):
     @guarded(otherwise=None)
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Leave the loop. The process may go on, so the attempt is not over."""
-        self._end_of_first_batch()
+        end_first_batch()
         leave_loop(in_order=True)
-
-    def _end_of_first_batch(self) -> None:
-        first, self._first_batch = self._first_batch, None
-        if first is not None:
-            first.__exit__(None, None, None)
 
 
 def hook(module: Any) -> None:
@@ -81,16 +77,13 @@ def hook(module: Any) -> None:
         module.DEFAULT_CALLBACKS.append(EttCallback)
 
 
-class _BreakableLoop(AbstractContextManager["_BreakableLoop"]):
-    """The Trainer tells no callback of an exception."""
-
-    def __exit__(self, kind: Any, error: Any, where: Any) -> None:
-        if kind is not None:
-            leave_loop(in_order=False)
+def _leave_broken() -> None:
+    end_first_batch()
+    leave_loop(in_order=False)
 
 
 def _training(*_: Any, **__: Any) -> AbstractContextManager[Any]:
-    return _BreakableLoop()
+    return Afterwards(broke=_leave_broken)  # the Trainer tells no callback of an exception
 
 
 def _save(trainer: Any, *_: Any, **__: Any) -> AbstractContextManager[Any]:

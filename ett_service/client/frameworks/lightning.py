@@ -11,11 +11,17 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.plugins.io import AsyncCheckpointIO
 
 from ett_service.client.checkpoint import checkpoint, restored
-from ett_service.client.frameworks.adapter import begin, measured
+from ett_service.client.frameworks.adapter import (
+    await_first_batch,
+    begin,
+    end_first_batch,
+    enter_loop_with_batch,
+    measured,
+)
 from ett_service.client.frameworks.checkpoint_io import durable_in_background, hooks
 from ett_service.client.guard import guarded
-from ett_service.client.loop import enter_loop, leave_loop
-from ett_service.client.phase import Phase, phase, stage
+from ett_service.client.loop import leave_loop
+from ett_service.client.phase import Phase, phase
 from ett_service.client.session import step
 
 
@@ -24,7 +30,6 @@ class EttCallback(Callback):
 
     def __init__(self, **facts: Any) -> None:
         self._facts = facts
-        self._first_batch: Phase | None = None
         self._entered = False
         self._evaluation: Phase | None = None
 
@@ -39,11 +44,9 @@ class EttCallback(Callback):
 
         Lightning calls no begin of an epoch for one that is resumed in its middle.
         """
-        self._close()
         self._entered = False
-        if trainer.global_step > 0:
+        if await_first_batch() and trainer.global_step > 0:
             restored(trainer.global_step)
-        self._first_batch = stage("get_first_batch_data", phase="launcher_init").__enter__()
 
     @guarded(otherwise=None)
     def on_train_batch_start(
@@ -52,8 +55,7 @@ class EttCallback(Callback):
         """Enter the loop with the first batch that trains."""
         if not self._entered:
             self._entered = True
-            self._close()
-            enter_loop()
+            enter_loop_with_batch()
 
     @guarded(otherwise=None)
     def on_train_batch_end(
@@ -79,20 +81,15 @@ class EttCallback(Callback):
     @guarded(otherwise=None)
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Leave the loop. The process may go on, so the attempt is not over."""
-        self._close()
+        end_first_batch()
         leave_loop(in_order=True)
 
     @guarded(otherwise=None)
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Leave what is open: neither the end of training nor the teardown follows."""
-        self._close()
-        leave_loop(in_order=False)
-
-    def _close(self) -> None:
-        first, self._first_batch = self._first_batch, None
-        if first is not None:
-            first.__exit__(None, None, None)
+        end_first_batch()
         self._end_of_evaluation()
+        leave_loop(in_order=False)
 
     def _end_of_evaluation(self) -> None:
         evaluation, self._evaluation = self._evaluation, None

@@ -14,13 +14,13 @@ from orbax.checkpoint.logging import AbstractLogger
 
 from ett_service.client.checkpoint import Checkpoint, restored
 from ett_service.client.current import current
-from ett_service.client.frameworks.adapter import NOTHING, begin, measured
+from ett_service.client.frameworks.adapter import Afterwards, begin, measured
 from ett_service.client.guard import guarded
 from ett_service.client.lines import MICRO
 from ett_service.client.recorder import Recorder
 
 
-class EttLogger(AbstractLogger):  # type: ignore[misc]
+class EttLogger(AbstractLogger):
     """Reports what a CheckpointManager does. *facts* are what ``ett.init`` takes."""
 
     def __init__(self, **facts: Any) -> None:
@@ -59,19 +59,8 @@ def _span(
     recorder.span(phase, stage, begin_us, begin_us + int(took * MICRO))
 
 
-class _Commit(AbstractContextManager["_Commit"]):
-    """The last part of a save, in whichever thread it happens."""
-
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    def __exit__(self, kind: Any, error: Any, where: Any) -> None:
-        if kind is None:
-            Checkpoint(self._step).durable()
-
-
 def _commit(_manager: Any, step: int, *_: Any, **__: Any) -> AbstractContextManager[Any]:
-    return _Commit(step) if current.recorder is not None else NOTHING
+    return Afterwards(done=Checkpoint(step).durable)
 
 
 _hooks = {

@@ -47,7 +47,7 @@ def recorded(train: Callable[P, R], **facts: Any) -> Callable[P, R]:
     return recording
 
 
-class EttCallback(ray.train.UserCallback):  # type: ignore[misc]
+class EttCallback(ray.train.UserCallback):
     """Reports from the controller how workers died."""
 
     def __init__(self) -> None:

@@ -10,9 +10,12 @@ from typing import Any
 
 from ett_service.client.checkpoint import restored
 from ett_service.client.current import current
-from ett_service.client.frameworks.adapter import begin
+from ett_service.client.frameworks.adapter import (
+    await_first_batch,
+    begin,
+    enter_loop_with_batch,
+)
 from ett_service.client.guard import guarded
-from ett_service.client.loop import enter_loop
 from ett_service.client.phase import Phase, phase, stage
 from ett_service.client.session import step
 
@@ -58,7 +61,6 @@ class Spans(logging.Handler):
         self._broke = False  # something in this step raised
         self._trained = False
         self._saving_since = 0
-        self._waiting: Phase | None = None
 
     @guarded(otherwise=None)
     def emit(self, record: logging.LogRecord) -> None:
@@ -75,7 +77,8 @@ class Spans(logging.Handler):
         if name == "step":
             self._start_step(number)
         elif name == "fetching_batch":
-            self._wait()
+            if not self._trained:
+                await_first_batch()
         elif name in FIRST_BATCHES:
             self._train()
         elif name == "checkpoint_save":
@@ -96,17 +99,10 @@ class Spans(logging.Handler):
         if not self._trained and number is not None and number > 1:
             restored(number - 1)
 
-    def _wait(self) -> None:
-        if not self._trained and self._waiting is None:
-            self._waiting = stage("get_first_batch_data", phase="launcher_init").__enter__()
-
     def _train(self) -> None:
-        if self._trained:
-            return
-        self._trained = True
-        if self._waiting is not None:
-            self._waiting.__exit__(None, None, None)
-        enter_loop()
+        if not self._trained:
+            self._trained = True
+            enter_loop_with_batch()
 
     def _end_save(self) -> None:
         """Report the block; torchtitan enters this span in each step, and tags those that save."""

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.builders.frameworks import Run, example, lives, needed, run, source_of, story
 from tests.builders.servers.web import serving
-import pytest
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("frameworks")]
 

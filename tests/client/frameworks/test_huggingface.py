@@ -74,8 +74,7 @@ def test_a_resume_goes_on_at_the_trainers_own_step(trained: Trained) -> None:
     told = story(trained.lives[1])
     assert told[3:11] == [
         "+checkpoint_restore", "-checkpoint_restore", "+checkpoint_restore", "-checkpoint_restore",
-        "checkpoint_restored 4",
-        "+get_first_batch_data", "-get_first_batch_data", "-launcher_init",
+        "+get_first_batch_data", "checkpoint_restored 4", "-get_first_batch_data", "-launcher_init",
     ]  # fmt: skip
     assert "progress 5" in told
     assert trained.lives[1][-1]["outcome"] == "completed"

@@ -63,8 +63,8 @@ def test_a_resume_in_the_middle_of_an_epoch_goes_on_at_the_trainers_own_step(
 ) -> None:
     told = story(trained[1])
     assert told[3:11] == [
-        "+checkpoint_restore", "-checkpoint_restore", "checkpoint_restored 4",
-        "+get_first_batch_data", "-get_first_batch_data", "-launcher_init",
+        "+checkpoint_restore", "-checkpoint_restore",
+        "+get_first_batch_data", "checkpoint_restored 4", "-get_first_batch_data", "-launcher_init",
         "+train_loop", "progress 5",
     ]  # fmt: skip
     assert "+evaluation" in told
@@ -75,9 +75,9 @@ def test_two_callbacks_in_one_trainer_report_everything_once(
 ) -> None:
     # The example names one, and the entry point adds another.
     told = story(trained[1])
-    assert [told.count(word) for word in ("+train_loop", "-train_loop", "checkpoint_restored 4")] == [
-        1, 1, 1,
-    ]  # fmt: skip
+    once = ("checkpoint_restored 4", "+get_first_batch_data", "+train_loop", "-train_loop")
+    assert [told.count(word) for word in once] == [1, 1, 1, 1]
+    # Lightning itself saves twice: the step's file, and the last one.
     assert told.count("+checkpoint_blocking") == told.count("checkpoint_saved 8") == 2
 
 
@@ -96,7 +96,11 @@ def test_a_save_in_the_background_is_durable_when_its_thread_is_done_and_fabrics
         or "evaluation" in word
     ]  # fmt: skip
     trainers, fabrics = words[:3], words[3:]
-    assert sorted(trainers) == ["+checkpoint_blocking", "-checkpoint_blocking", "checkpoint_saved 2"]
+    assert sorted(trainers) == [
+        "+checkpoint_blocking",
+        "-checkpoint_blocking",
+        "checkpoint_saved 2",
+    ]
     assert fabrics == [
         "+evaluation", "-evaluation",
         "+checkpoint_blocking", "-checkpoint_blocking", "checkpoint_saved 3",

@@ -1,12 +1,11 @@
 """The real Ray Train with two workers, of which one breaks."""
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.builders.frameworks import PYTHON, Run, example, lives, needed, run, source_of, story
+from tests.builders.frameworks import PYTHON, Run, example, lives, needed, run
 from tests.builders.servers.web import serving
 from tests.builders.trainers import environment
 
@@ -34,7 +33,9 @@ def test_each_worker_and_each_life_is_recorded_and_the_controller_tells_who_died
 
     assert {event["job"] for event in events} == {"tiny-ray"}
     assert len({event["launch"] for event in events}) == 1
-    told = [(life[0].get("rank"), life[-1]["type"], life[-1].get("outcome")) for life in lives(events)]
+    told = [
+        (life[0].get("rank"), life[-1]["type"], life[-1].get("outcome")) for life in lives(events)
+    ]
     assert sorted(each for each in told if each[2] == "completed") == [
         (0, "attempt_ended", "completed"), (1, "attempt_ended", "completed"),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The spans of a trainer of torchtitan that resumes, saves in one of its steps and runs out of data.
+"""The spans of a trainer of torchtitan that resumes, saves in one step, and runs out of data.
 
 As in torchtitan, the span of a save is entered in each step.
 """
