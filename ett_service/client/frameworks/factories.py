@@ -11,7 +11,7 @@ from ett_service.client.frameworks.adapter import is_wanted
 from ett_service.client.guard import guarded
 
 
-@guarded(otherwise=())
+@guarded(otherwise=[])
 def lightning_callbacks() -> Any:
     """Return what ``lightning.pytorch.callbacks_factory`` adds to every Trainer."""
     if not is_wanted(os.environ):
@@ -21,7 +21,7 @@ def lightning_callbacks() -> Any:
     return [EttCallback()]
 
 
-@guarded(otherwise=())
+@guarded(otherwise=[])
 def fabric_callbacks() -> Any:
     """Return what ``lightning.fabric.callbacks_factory`` adds to every Fabric."""
     if not is_wanted(os.environ):
