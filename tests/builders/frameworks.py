@@ -22,6 +22,7 @@ from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.ingest.decode import decode
 from ett_service.ingest.wire import Limits
+from tests.builders.installed import python_path
 from tests.builders.trainers import environment
 
 QUICK = ("accelerate==1.15.0", "lightning==2.6.6", "transformers==5.23.0")
@@ -70,9 +71,15 @@ def run(module: str, spool: Path, url: str, runs: Sequence[Run]) -> list[int]:
         {"program": str(each.program), "arguments": [*each.arguments], "env": dict(each.env)}
         for each in runs
     ]
+    variables = {
+        "PYTHONPATH": python_path(spool.with_name("installed")),
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "JAX_PLATFORMS": "cpu",
+    }
     done = subprocess.run(
         [PYTHON, _RUNS, module, json.dumps(described)],
-        env=environment(spool, url, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", JAX_PLATFORMS="cpu"),
+        env=environment(spool, url, **variables),
         capture_output=True,
         text=True,
         timeout=_SECONDS,

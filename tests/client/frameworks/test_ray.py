@@ -49,4 +49,6 @@ def test_no_fault_reaches_the_controller(tmp_path: Path) -> None:
     needed("ray")
     with serving() as web:
         faults = [Run(FAULTS, [MODULE, "1000"])]
-        assert run("ett_service.client.frameworks.adapter", tmp_path, web.url, faults) == [0]
+        assert run(
+            "ett_service.client.frameworks.adapter", tmp_path / "spool", web.url, faults
+        ) == [0]
