@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.frameworks import PYTHON, Run, example, lives, needed, run
+from tests.builders.frameworks import (
+    PYTHON,
+    Run,
+    example,
+    ledger_of,
+    lives,
+    needed,
+    run,
+    seconds,
+)
 from tests.builders.servers.web import serving
 from tests.builders.trainers import environment
 
@@ -43,6 +52,9 @@ def test_each_worker_and_each_life_is_recorded_and_the_controller_tells_who_died
     assert {event["rank"] for event in failures} == {1}
     assert {event["message"] for event in failures} == {"the first life ends here"}
     assert len({event["producer"] for event in failures}) == 2  # the worker and the controller
+    ledger = ledger_of(events)
+    assert ledger.failures == 1
+    assert seconds(ledger, "repeated_training") > 0
 
 
 def test_no_fault_reaches_the_controller(tmp_path: Path) -> None:
