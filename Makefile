@@ -27,6 +27,12 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[server,dev]'
 	$(BIN)/pip install --quiet --no-deps --upgrade --target .venv/otava 'apache-otava>=0.8,<0.9'
+	$(BIN)/python -m tests.builders.frameworks
+	touch $@
+
+# What the tests of `make live` need besides, of some hundred megabytes.
+.venv/frameworks/complete: $(READY)
+	$(BIN)/python -m tests.builders.frameworks --all
 	touch $@
 
 demo: setup ## Serve a synthetic fleet, train a small model through a crash, and show its ledger.
@@ -44,10 +50,10 @@ faults: setup ## Kill and pause processes hundreds of times, and check that noth
 	$(BIN)/pytest tests/faults tests/worker -n 2 --dist loadgroup --quiet \
 		--long -m long --rounds=$(ROUNDS) --timeout=3600
 
-live: setup ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler.
+live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler, JAX and Ray.
 	$(BIN)/pytest tests/live tests/scenarios/test_real_job.py \
 		tests/scenarios/test_several_nodes.py tests/metrics/test_many_cohorts.py \
-		-n 2 --dist loadgroup --quiet --long
+		tests/client/frameworks -n 2 --dist loadgroup --quiet --long
 
 lint: setup ## Check format, style, types and layers.
 	$(BIN)/ruff format --check

@@ -46,6 +46,8 @@ TESTED_IN = {
     "client/current.py": "client/test_session.py",
     "client/exits.py": "client/test_session.py",
     "client/guard.py": "client/test_phase.py",
+    "client/frameworks/checkpoint_io.py": "client/frameworks/test_lightning.py",
+    "client/frameworks/fabric.py": "client/frameworks/test_lightning.py",
     "client/launching/launcher.py": "client/launching/test_command.py",
     "client/sending/leftovers.py": "client/launching/test_command.py",
     "client/recorder.py": "client/test_session.py",

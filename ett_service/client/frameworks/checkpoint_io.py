@@ -1,0 +1,42 @@
+"""How Lightning writes and reads checkpoints, for its Trainer and for Fabric: ``CheckpointIO``."""
+
+import threading
+from contextlib import AbstractContextManager
+from typing import Any
+
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+
+from ett_service.client.checkpoint import Checkpoint
+from ett_service.client.current import current
+from ett_service.client.frameworks.adapter import NOTHING, Afterwards, measured
+from ett_service.client.phase import stage
+
+_background: dict[str, Checkpoint] = {}
+
+
+def durable_in_background(save: Checkpoint, path: Any) -> None:
+    """Leave it to the thread that writes *path* to say that the checkpoint is durable."""
+    save.later()
+    _background[str(path)] = save
+
+
+def _write(_io: Any, checkpoint: Any, path: Any, *_: Any, **__: Any) -> AbstractContextManager[Any]:
+    del checkpoint  # named as Lightning names it, which passes it by name at times
+    save = _background.pop(str(path), None)
+    if threading.current_thread() is not threading.main_thread():
+        return Afterwards(done=save.durable) if save is not None else NOTHING
+    recorder, last = current.found(), current.steps.last
+    if recorder is None or recorder.saving is not None or last is None:
+        return NOTHING
+    return Checkpoint(last[1])
+
+
+def _read(*_: Any, **__: Any) -> AbstractContextManager[Any]:
+    return stage("checkpoint_restore", phase="launcher_init")
+
+
+hooks = {
+    "checkpoint_io.save_checkpoint": measured(TorchCheckpointIO, "save_checkpoint", _write),
+    "checkpoint_io.load_checkpoint": measured(TorchCheckpointIO, "load_checkpoint", _read),
+}
+"""The state of each of these hooks."""

@@ -1,0 +1,68 @@
+"""Orbax: ``CheckpointManager(..., logger=EttLogger(job="llm-7b"))``.
+
+Orbax tells its logger of a save when the call has returned, and of a restore when it is done, with
+the instants of both. When an asynchronous save is durable it tells nobody, so that is measured
+around the step that commits it.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from orbax.checkpoint import CheckpointManager
+from orbax.checkpoint.logging import AbstractLogger
+
+from ett_service.client.checkpoint import Checkpoint, restored
+from ett_service.client.current import current
+from ett_service.client.frameworks.adapter import Afterwards, begin, measured
+from ett_service.client.guard import guarded
+from ett_service.client.lines import MICRO
+from ett_service.client.recorder import Recorder
+
+
+class EttLogger(AbstractLogger):
+    """Reports what a CheckpointManager does. *facts* are what ``ett.init`` takes."""
+
+    def __init__(self, **facts: Any) -> None:
+        begin("orbax", facts, _hooks)
+
+    @guarded(otherwise=None)
+    def log_entry(self, msg: Any, *args: Any, **kwargs: Any) -> None:
+        """Report the save or the restore that an entry is about."""
+        recorder = current.found()
+        if recorder is None or not isinstance(msg, Mapping):
+            return
+        if msg.get("event_type") == "save":
+            _report_save(recorder, msg)
+        elif msg.get("event_type") in ("restore", "emergency_restore"):
+            _span(recorder, "launcher_init", "checkpoint_restore", msg, "checkpoint_manager")
+            restored(msg["step"])
+
+
+def _report_save(recorder: Recorder, entry: Mapping[str, Any]) -> None:
+    save = recorder.saving
+    if isinstance(save, Checkpoint):  # the user reports it; Orbax knows better when it is durable
+        save.later()
+    else:
+        _span(recorder, "checkpoint_blocking", None, entry, "checkpoint_manager_blocking")
+    _span(recorder, "checkpoint_blocking", "wait_for_previous", entry, "wait_for_prev")
+
+
+def _span(
+    recorder: Recorder, phase: str, stage: str | None, entry: Mapping[str, Any], name: str
+) -> None:
+    """Write what an entry has timed, in seconds since the Unix epoch."""
+    start, took = entry.get(f"{name}_start_time"), entry.get(f"{name}_duration_secs")
+    if start is None or not took:
+        return
+    begin_us = int(start * MICRO) - recorder.lines.base_us
+    recorder.span(phase, stage, begin_us, begin_us + int(took * MICRO))
+
+
+def _commit(_manager: Any, step: int, *_: Any, **__: Any) -> AbstractContextManager[Any]:
+    return Afterwards(done=Checkpoint(step).durable)
+
+
+_hooks = {
+    "_finalize_checkpoint": measured(CheckpointManager, "_finalize_checkpoint", _commit),
+}
