@@ -62,7 +62,9 @@ _MISMATCH = re.compile(r"tensor '.+?' (?P<what>dtype|rank|requires_grad|stride) 
 _NAME = r"(?P<name>[A-Za-z_]\w*(?:\.\w+|\[(?:\d+|'[^']*'|\"[^\"]*\")\])*)"
 _IS_INT = re.compile(rf"{_NAME} == (?P<value>-?\d+)")
 _IS_FLOAT = re.compile(rf"{_NAME} == -?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)")
-_IS_CONSTANT = re.compile(rf"(?:not )?{_NAME}(?: is (?:not )?None| == (?:True|False|None|['\"].*))?")
+_IS_CONSTANT = re.compile(
+    rf"(?:not )?{_NAME}(?: is (?:not )?None| == (?:True|False|None|['\"].*))?"
+)
 _AT_LEAST_TWO = re.compile(r"2 <= [^<>=]+\.size\(\)\[\d+\]")
 _KINDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (_AT_LEAST_TWO, "size_0_or_1"),
