@@ -85,6 +85,7 @@ def known_offsets(conn: Connection, project_id: int, keys: Collection[Pair]) -> 
 
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Event)
 
 _event, _producer, _job, _store = schema.event, schema.producer, schema.job, schema.store
 
@@ -92,6 +93,7 @@ _EVENTS = select(_event.c.type, _event.c.body).where(
     _event.c.project_id == bindparam("project_id"), _event.c.job == bindparam("job")
 )
 _EVENTS_OF_BATCHES = _EVENTS.where(_event.c.batch.in_(bindparam("batches", expanding=True)))
+_EVENTS_OF_TYPE = _EVENTS.where(_event.c.type == bindparam("type"))
 _JOB_OFFSETS = select(_producer.c.producer, _producer.c.offset_us).where(
     _producer.c.project_id == bindparam("project_id"), _producer.c.job == bindparam("job")
 )
@@ -117,6 +119,13 @@ def events(
         rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": piece})
         decoded += [decode_body(kind, body) for kind, body in rows]
     return decoded
+
+
+def events_of_type(conn: Connection, project_id: int, job: str, kind: type[E]) -> list[E]:
+    """Return the job's events of one type, in no order."""
+    rows = conn.execute(_EVENTS_OF_TYPE, {"project_id": project_id, "job": job, "type": kind.type})
+    decoder: Any = DECODERS[kind.type]
+    return [decoder(body) for _, body in rows]
 
 
 def offsets(conn: Connection, project_id: int, job: str) -> dict[str, int]:

@@ -99,11 +99,12 @@ def test_compiles_before_a_window_fill_the_cache_but_are_not_counted() -> None:
 def test_a_cache_serves_later_jobs_of_one_model_and_code_version_in_a_fleet() -> None:
     later = replace(COLD, job="b", at=1_000)
     assert advise([COLD, later], across_jobs=True).uncached_us == 20
-    for change in ({"model": "n"}, {"model": None}, {"code_version": None}):
-        others = [replace(COLD, **change), replace(later, **change)]
-        if "model" in change and change["model"]:
-            others[0] = COLD
-        assert advise(others, across_jobs=True).uncached_us == 0, change
+    for former, latter in (
+        (COLD, replace(later, model="n")),
+        (replace(COLD, model=None), replace(later, model=None)),
+        (replace(COLD, code_version=None), replace(later, code_version=None)),
+    ):
+        assert advise([former, latter], across_jobs=True).uncached_us == 0
 
 
 def test_no_compiles_give_no_advice() -> None:
