@@ -23,12 +23,12 @@ class Compile:
     """One compile, forward or backward, of one process."""
 
     job: str
+    compile_id: str
     model: str | None = None
     code_version: str | None = None
     attempt: int = 0  #: its number in the job
     process: str | None = None
     at: int = 0  #: when its first stage began
-    compile_id: str = ""
     direction: str = "forward"
     function: str | None = None
     cache: str | None = None  #: ``cold``, ``warm`` or ``mixed``; None where no cache was asked
@@ -76,8 +76,14 @@ def compiles_of(
 def _stages(
     job: str, spans: Iterable[SpanOver], offsets: Mapping[str, int], ledger: JobLedger
 ) -> Iterator[Compile]:
-    """Yield each stage as a compile that has no other."""
-    staged = [span for span in spans if span.phase is Phase.PT2_COMPILE and span.stage in _PLACES]
+    """Yield each stage as a compile that has no other; one without an id is of none."""
+    staged = [
+        span
+        for span in spans
+        if span.phase is Phase.PT2_COMPILE
+        and span.stage in _PLACES
+        and isinstance(span.attributes.get("compile_id"), str)
+    ]
     clocks = Clocks()
     clocks.admit(staged, offsets)
     for span in staged:

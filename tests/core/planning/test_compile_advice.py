@@ -1,6 +1,9 @@
 """Advice from compiles that are written down here."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from ett_service.core.planning.compile_advice import advise
 from ett_service.core.planning.compiles import Compile
@@ -75,8 +78,9 @@ def test_a_cold_compile_of_a_later_attempt_could_have_been_loaded() -> None:
     assert advice.uncached_us == 20
 
 
-def test_a_compile_could_not_be_loaded_if_it_is_new_warm_or_of_other_code() -> None:
-    for change in (
+@pytest.mark.parametrize(
+    "change",
+    [
         {"attempt": 0},
         {"cache": "warm"},
         {"cache": None},
@@ -85,9 +89,13 @@ def test_a_compile_could_not_be_loaded_if_it_is_new_warm_or_of_other_code() -> N
         {"direction": "backward"},
         {"function": "other"},
         {"job": "b"},
-    ):
-        again = replace(COLD, **{"attempt": 1, "at": 1_000, **change})
-        assert advise([COLD, again]).uncached_us == 0, change
+    ],
+)
+def test_a_compile_could_not_be_loaded_if_it_is_new_warm_or_of_other_code(
+    change: dict[str, Any],
+) -> None:
+    again = replace(COLD, **{"attempt": 1, "at": 1_000, **change})
+    assert advise([COLD, again]).uncached_us == 0
 
 
 def test_compiles_before_a_window_fill_the_cache_but_are_not_counted() -> None:

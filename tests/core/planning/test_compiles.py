@@ -37,7 +37,7 @@ def test_the_stages_of_one_compile_are_one() -> None:
         "recompile_reason": REASON, "kernels": '[["triton_a", 7]]', "compile_autotune_us": 5,
     }  # fmt: skip
     about = JobFacts(id="job", at=0, model="m")
-    of = replace(started(0), id="code", code_version="v1")
+    of = AttemptStarted(id="code", at=0, code_version="v1")
     (compile_,) = compiles(
         stage("inductor", 2, 5, facts), stage("dynamo", 1, 2, facts), more=(about, of)
     )
@@ -95,12 +95,13 @@ def test_a_compile_is_of_the_attempt_in_which_it_began() -> None:
 
 def test_spans_and_attributes_of_another_kind_are_left_out() -> None:
     strange = {
-        "compile_id": 7, "function": ["f"], "varying": "L['x']", "kernels": "[1]",
+        "function": ["f"], "varying": "L['x']", "kernels": "[1]",
         "compile_autotune_us": "9", "recompile_reason": None,
     }  # fmt: skip
     other = replace(stage("dynamo", 1, 2, {}), id="other", phase=Phase.LAUNCHER_INIT)
     unknown = stage("loading", 1, 2, {})
-    (compile_,) = compiles(stage("dynamo", 1, 2, strange), other, unknown)
+    nameless = stage("dynamo", 3, 4, {"compile_id": 7})
+    (compile_,) = compiles(stage("dynamo", 1, 2, strange), other, unknown, nameless)
 
-    assert (compile_.compile_id, compile_.function, compile_.varying) == ("", None, ())
+    assert (compile_.function, compile_.varying) == (None, ())
     assert (dict(compile_.kernels), compile_.autotune_us, compile_.reason) == ({}, 0, None)
