@@ -29,6 +29,7 @@ class GroupCompileAdvice:
     """Advice for the jobs of a group of cohorts."""
 
     labels: Mapping[str, str]  #: by dimension that was grouped by; ``""`` is unknown
+    other: bool  #: whether it is what the cap on cohorts left over
     jobs_read: int
     advice: CompileAdvice
 
@@ -63,7 +64,8 @@ def fleet_compile_advice(conn: Connection, scope: Scope, window: Window) -> Flee
         for key in keys
         if (ledger := ledgers.job_ledger(conn, *key)) is not None
     }
-    groups = _groups(by_job, job_sums.groups_of(*within, keys, scope.group_by, _CATEGORIES))
+    grouped = (*scope.group_by, "other") if scope.group_by else ()
+    groups = _groups(by_job, job_sums.groups_of(*within, keys, grouped, _CATEGORIES))
     return FleetCompileAdvice(
         jobs=job_sums.number_with_time(*within, _CATEGORIES),
         jobs_read=len(by_job),
@@ -71,7 +73,8 @@ def fleet_compile_advice(conn: Connection, scope: Scope, window: Window) -> Flee
         groups=sorted(
             (
                 GroupCompileAdvice(
-                    dict(zip(scope.group_by, labels, strict=True)),
+                    dict(zip(scope.group_by, labels[:-1], strict=True)),
+                    bool(labels[-1]),
                     len(of_group),
                     _advise(of_group, window),
                 )

@@ -117,6 +117,7 @@ class GroupCompileAdviceAnswer(CompileAdviceAnswer):
     group: Annotated[dict[Dimension, str | None], NullIfEmpty] = Field(
         validation_alias="labels", description="The cohorts; null where unknown."
     )
+    other: bool = Field(description="The cohorts beyond the daily cap.")
     jobs_read: int
 
 
@@ -181,7 +182,7 @@ def advise_fleet_on_compiles(
         as_of=state.now_us(),
         groups=[_group(group) for group in advice.groups],
     )
-    whole = _group(GroupCompileAdvice({}, advice.jobs_read, advice.total))
+    whole = _group(GroupCompileAdvice({}, False, advice.jobs_read, advice.total))
     rows = answer.groups if scope.group_by else [whole]
     return listed(form, answer, rows, of=GroupCompileAdviceAnswer, name="compile-advice")
 

@@ -107,9 +107,7 @@ def groups_of(
 
 
 def _time(categories: Collection[Category], names: Names) -> ColumnElement[Any]:
-    return sum(
-        (contribution.c[names.categories[category]] for category in categories), literal(0)
-    )
+    return sum((contribution.c[names.categories[category]] for category in categories), literal(0))
 
 
 def largest_by_rate(

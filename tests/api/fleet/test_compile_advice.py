@@ -10,6 +10,7 @@ from tests.builders.jobs import at, failing_job
 from tests.builders.servers.application import Service
 
 DAY: dict[str, Any] = {"from": at(-720), "to": at(720)}
+SECOND_HOUR: dict[str, Any] = {"from": at(60), "to": at(120)}
 
 
 def _settled(service: Service, *stories: list[dict[str, Any]]) -> None:
@@ -85,8 +86,7 @@ def test_cohorts_are_advised_with_most_to_gain_first(service: Service) -> None:
 def test_advice_may_cover_a_part_of_the_fleet_and_of_the_time(service: Service) -> None:
     _settled(service, compiling_job("a"), compiling_job("b", "blue", begin=60))
     blue = service.get("/v1/fleet/compile-advice", where="team:blue", **DAY)
-    later = {"from": at(60), "to": at(120)}
-    late = service.get("/v1/fleet/compile-advice", **later)
+    late = service.get("/v1/fleet/compile-advice", **SECOND_HOUR)
 
     assert (blue["jobs"], blue["groups"]) == (1, [])
     assert (blue["total"]["compiles"], late["total"]["compiles"]) == (3, 3)
@@ -94,7 +94,7 @@ def test_advice_may_cover_a_part_of_the_fleet_and_of_the_time(service: Service) 
 
 def test_compiles_before_the_window_are_not_advised_on(service: Service) -> None:
     _settled(service, compiling_job("a", begin=38))  # the second attempt begins at 59
-    advice = service.get("/v1/fleet/compile-advice", **{"from": at(60), "to": at(120)})
+    advice = service.get("/v1/fleet/compile-advice", **SECOND_HOUR)
 
     assert (advice["total"]["compiles"], advice["total"]["recompiles"]) == (1, 0)
     assert advice["total"]["uncached_seconds"] == 120.0
