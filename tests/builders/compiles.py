@@ -24,7 +24,8 @@ def compiling_job(job: str, team: str = "red", begin: float = 0) -> list[dict[st
 
     The first compiles for 3 minutes and again for 2, of which it tunes 1; the second for 3.
     """
-    named, second = {"job": job}, {"job": job, "attempt": 1}
+    named: dict[str, Any] = {"job": job}
+    second = {**named, "attempt": 1}
     cold, again = {"compile_cache": "cold"}, {"recompile_reason": REASON}
     tuned = {"kernels": '[["triton_mm_1", 900], ["triton_sum_0", 80]]'}
     facts = {"team": team, "model": "llm", "code_version": "4.1"}

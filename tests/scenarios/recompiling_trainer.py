@@ -1,5 +1,7 @@
 """A trainer whose batches differ in length; it prints each reason for which torch recompiled."""
 
+import sys
+
 import torch
 from torch import Tensor
 from torch._dynamo.utils import get_compilation_metrics
@@ -21,7 +23,8 @@ class Model(torch.nn.Module):
         seen = self.head(self.embedding(tokens)).squeeze(-1) * mask
         # A break of the graph, as real models have: what is after it is compiled by itself.
         torch._dynamo.graph_break()  # noqa: SLF001
-        return (seen[:, -self.window :] * scale).sum()
+        recent: Tensor = seen[:, -self.window :] * scale
+        return recent.sum()
 
 
 def main() -> None:
@@ -37,7 +40,7 @@ def main() -> None:
     ett.end()
     for record in get_compilation_metrics():
         if record.recompile_reason:
-            print(record.recompile_reason.partition("\n")[0])
+            sys.stdout.write(record.recompile_reason.partition("\n")[0] + "\n")
 
 
 if __name__ == "__main__":

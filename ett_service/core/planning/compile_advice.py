@@ -34,7 +34,7 @@ class VaryingSource:
     dims: tuple[int, ...]  #: the dimensions that varied; empty for an int, or for strides alone
     recompiles: int  #: of which it was the reason; 0 if it varied together with others
     us: int
-    functions: tuple[str, ...]
+    functions: tuple[str, ...]  #: in which it varied
     jobs: int
 
     @property
@@ -104,6 +104,9 @@ class _Cost:
     """Compiles of one row, added up."""
 
     compiles: list[Compile] = field(default_factory=list)
+    beside: list[Compile] = field(
+        default_factory=list
+    )  #: in which it varied, whatever their reason
     dims: set[int] = field(default_factory=set)
     us: int = 0
 
@@ -117,11 +120,12 @@ class _Cost:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        return tuple(sorted({each.function for each in self.compiles if each.function}))
+        functions = {each.function for each in (*self.compiles, *self.beside)}
+        return tuple(sorted(name for name in functions if name))
 
     @property
     def jobs(self) -> int:
-        return len({each.job for each in self.compiles})
+        return len({each.job for each in (*self.compiles, *self.beside)})
 
     @property
     def longest(self) -> Compile:
@@ -171,6 +175,7 @@ def _by_cause(
             continue
         for source in (cause, *map(source_of, compile_.varying)):
             cost = sources[source.name]
+            cost.beside.append(compile_)
             cost.dims |= set() if source.dim is None else {source.dim}
         sources[cause.name].add(compile_, compile_.us)
     return _sources(sources), _others(others)

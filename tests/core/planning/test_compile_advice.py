@@ -44,6 +44,7 @@ def test_what_varied_together_with_the_source_is_a_source_without_recompiles() -
     assert advice.setting == "L['x'],L['mask'],L['n']"
     assert [(each.recompiles, each.us) for each in advice.sources] == [(1, 30), (0, 0), (0, 0)]
     assert [each.dims for each in advice.sources] == [(0,), (1,), ()]
+    assert {(each.functions, each.jobs) for each in advice.sources} == {(("forward",), 1)}
 
 
 def test_what_no_setting_stops_stands_apart_and_names_no_source() -> None:
