@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from ett_service.core.events import SpanOver
 from ett_service.core.fleet.totals import PLAIN
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.planning.compile_advice import CompileAdvice, advise
 from ett_service.core.planning.compiles import Compile, compiles_of
-from ett_service.core.words import Category
+from ett_service.core.words import Category, Phase
 from ett_service.fleet.scope import Scope, Window
 from ett_service.storage.fleet import job_sums
 from ett_service.storage.jobs import ledgers
@@ -87,7 +86,7 @@ def fleet_compile_advice(conn: Connection, scope: Scope, window: Window) -> Flee
 
 
 def _compiles(conn: Connection, key: JobKey, ledger: JobLedger) -> list[Compile]:
-    spans = events.events_of_type(conn, *key, SpanOver)
+    spans = events.spans_of_phase(conn, *key, Phase.PT2_COMPILE)
     return compiles_of(f"{key.project_id}/{key.job}", spans, events.offsets(conn, *key), ledger)
 
 

@@ -170,7 +170,7 @@ def test_a_profile_that_torch_keeps_otherwise_costs_no_fact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     renamed = SimpleNamespace(_CODE_STATE={object(): object()})
-    monkeypatch.setitem(sys.modules, "torch._dynamo.pgo", renamed)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch._dynamo.pgo", renamed)
     record = {"compile_id": "0/1", "recompile_reason": "0/0: k == 2"}
 
     assert facts_of(record) == {**record, "direction": "forward"}
