@@ -104,9 +104,7 @@ class _Cost:
     """Compiles of one row, added up."""
 
     compiles: list[Compile] = field(default_factory=list)
-    beside: list[Compile] = field(
-        default_factory=list
-    )  #: in which it varied, whatever their reason
+    seen: list[Compile] = field(default_factory=list)  #: in which it varied
     dims: set[int] = field(default_factory=set)
     us: int = 0
 
@@ -120,12 +118,12 @@ class _Cost:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        functions = {each.function for each in (*self.compiles, *self.beside)}
+        functions = {each.function for each in (*self.compiles, *self.seen)}
         return tuple(sorted(name for name in functions if name))
 
     @property
     def jobs(self) -> int:
-        return len({each.job for each in (*self.compiles, *self.beside)})
+        return len({each.job for each in (*self.compiles, *self.seen)})
 
     @property
     def longest(self) -> Compile:
@@ -175,7 +173,7 @@ def _by_cause(
             continue
         for source in (cause, *map(source_of, compile_.varying)):
             cost = sources[source.name]
-            cost.beside.append(compile_)
+            cost.seen.append(compile_)
             cost.dims |= set() if source.dim is None else {source.dim}
         sources[cause.name].add(compile_, compile_.us)
     return _sources(sources), _others(others)
