@@ -82,6 +82,7 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "changes": Entry("compare the fleet before and after markers", "fleet.changes"),
     "what-if": Entry("estimate what an improvement would have gained", "fleet.what_if"),
     "checkpoint-advice": Entry("recommend a checkpoint interval", "fleet.checkpoint_advice"),
+    "compile-advice": Entry("name what would save compile time", "fleet.compile_advice"),
     "estimate": Entry("estimate time and cost of a planned run", "fleet.estimate"),
     "detect": Entry("backtest the search for regressions", "regressions.detect"),
     "regressions": Entry("list, explain, triage and mute regressions", "regressions.regressions"),

@@ -16,7 +16,8 @@ from ett_service.storage.schema import delivery
 from ett_service.worker.metrics import MetricsThread
 from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
 from tests.builders.clock import NOON
-from tests.builders.jobs import failing_job, wire_event
+from tests.builders.compiles import compiling_job
+from tests.builders.jobs import at, failing_job, wire_event
 from tests.builders.regressions.stored import finding, fires
 from tests.builders.weeks import fleet
 
@@ -65,6 +66,7 @@ def record() -> Recorded:
         _notify(recorder)
         _operate(recorder)
         _refuse(recorder)
+        _advise_on_compiles(recorder)
         return recorder.finished()
 
 
@@ -132,6 +134,21 @@ def _read_fleet(recorder: Recording) -> None:
     query = "&".join(f"scenario={scenario}".replace("%", "%25") for scenario in scenarios)
     recorder.ask("read_what_if", f"GET /v1/what-if?{MONTH}&{query}", as_csv=True)
     recorder.ask("ask_what_if", f"POST /v1/what-if?{MONTH}", {"scenarios": scenarios})
+
+
+def _advise_on_compiles(recorder: Recording) -> None:
+    """Ask about a job that compiles again, last: other answers are without it."""
+    events = compiling_job("llm-compiled")
+    batch = {"batch_id": "01K6", "history": True, "events": events}
+    assert recorder.client.post("/v1/events", json=batch).json()["rejected"] == 0
+    recorder.settle()
+    recorder.ask("advise_job_on_compiles", "GET /v1/jobs/llm-compiled/compile-advice", as_csv=True)
+    day = f"from={at(-12 * 60)}&to={at(12 * 60)}"
+    recorder.ask(
+        "advise_fleet_on_compiles",
+        f"GET /v1/fleet/compile-advice?{day}&group_by=team&where=team:red",
+        as_csv=True,
+    )
 
 
 def _find_regressions(recorder: Recording) -> None:

@@ -41,6 +41,7 @@ LISTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("/v1/fleet/explain", "parts", NOON_AND_ONE),
     ("/v1/fleet/changes", "changes", {}),
     ("/v1/fleet/checkpoint-advice", "groups", {"group_by": "team"}),
+    ("/v1/fleet/compile-advice", "groups", {"group_by": "team"}),
     ("/v1/what-if", "gains", {"scenario": "halve infra failures"}),
     ("/v1/markers", "markers", {}),
     ("/v1/keys", "keys", {}),

@@ -21,6 +21,8 @@ OPERATIONS = {
     "GET /v1/jobs/{job}/productivity": "read_productivity",
     "GET /v1/jobs/{job}/checkpoint-advice": "advise_job",
     "GET /v1/fleet/checkpoint-advice": "advise_fleet",
+    "GET /v1/jobs/{job}/compile-advice": "advise_job_on_compiles",
+    "GET /v1/fleet/compile-advice": "advise_fleet_on_compiles",
     "GET /v1/fleet/projection": "project_fleet",
     "GET /v1/estimate": "estimate_run",
     "GET /v1/jobs/{job}/corrections": "list_corrections",

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -154,6 +155,26 @@ def test_the_first_line_of_the_reason_of_a_recompile_is_recorded() -> None:
         "direction": "forward",
         "recompile_reason": "0/0: x",
     }
+
+
+def test_a_compile_names_its_function_and_short_lists_of_kernels() -> None:
+    kernels = '[["triton_add_0", 1200]]'
+    record = {"co_name": "forward", "compile_time_autotune_time_us": 7}
+    facts = facts_of({**record, "triton_kernel_compile_times_us": kernels})
+
+    assert facts["function"] == "forward"
+    assert (facts["kernels"], facts["compile_autotune_us"]) == (kernels, 7)
+    assert "kernels" not in facts_of({**record, "triton_kernel_compile_times_us": "x" * 1_001})
+
+
+def test_a_profile_that_torch_keeps_otherwise_costs_no_fact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    renamed = SimpleNamespace(_CODE_STATE={object(): object()})
+    monkeypatch.setitem(sys.modules, "torch._dynamo.pgo", renamed)
+    record = {"compile_id": "0/1", "recompile_reason": "0/0: k == 2"}
+
+    assert facts_of(record) == {**record, "direction": "forward"}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ OF_THE_SERVER = (
     f"what-if {DAYS} 'cut pt2_compile by 40 %' 'halve infra failures'",
     "checkpoint-advice live-failed",
     f"checkpoint-advice {DAYS} --by cluster",
+    "compile-advice live-failed",
+    f"compile-advice {DAYS} --where model:llm-live --by team",
     (
         f"estimate --accelerators 512 --mfu 40% --parameters 7e9 --tokens 2e12 --hardware H100"
         f" --measured {DAYS}"

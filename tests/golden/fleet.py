@@ -96,6 +96,20 @@ def recent() -> list[Event]:
     ]
 
 
+_COLD = {
+    "compile_id": "0/0",
+    "function": "forward",
+    "direction": "forward",
+    "compile_cache": "cold",
+}
+_AGAIN = {
+    **_COLD,
+    "compile_id": "0/1",
+    "recompile_reason": "0/0: tensor 'x' size mismatch at index 0. expected 4, actual 6",
+    "varying": ["L['x']:0", "L['k']"],
+}
+
+
 @dataclass(frozen=True)
 class _Attempt:
     """Writes events of one attempt, placed by seconds after its begin."""
@@ -123,7 +137,7 @@ class _Attempt:
         yield self.span("hardware_setup", 0, 40)
         yield self.span("launcher_init", 40, 150, stage="process_group_init")
         yield self.span("launcher_init", 40, 200)
-        yield self.span("pt2_compile", 200, 330, stage="inductor")
+        yield self.span("pt2_compile", 200, 330, stage="inductor", attributes=_COLD)
         yield self.span("pt2_compile", 200, 400)
         yield self.event("phase_started", 400, phase="train_loop", **self.place)
 
@@ -156,6 +170,7 @@ def _failed_and_resumed() -> Iterator[Event]:
     yield from second.start()
     yield second.event("checkpoint_restored", 390, step=100, **second.place)
     yield _trained(second, 2000, 250)
+    yield second.span("pt2_compile", 5000, 5030, stage="inductor", attributes=_AGAIN)
     yield _trained(second, 9000, 900)
     yield second.event("phase_ended", 9000, phase="train_loop", **second.place)
     yield second.span("shutdown", 9000, 9100, stage="model_publish")

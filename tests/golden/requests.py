@@ -30,6 +30,8 @@ READ = (
     f"{FAILED}/trace",
     f"{FAILED}/checkpoint-advice",
     f"{FAILED}/checkpoint-advice?failures=infra",
+    f"{FAILED}/compile-advice",
+    f"{FAILED}/compile-advice?format=csv",
     f"{FAILED}/productivity?step=1h",
     *(
         f"{FAILED}/{part}?format=csv"
@@ -71,6 +73,8 @@ READ = (
     f"/v1/fleet/changes?{DAYS}&kind=deploy&reach_days=3&format=csv",
     f"/v1/fleet/checkpoint-advice?{DAYS}&group_by=cluster",
     f"/v1/fleet/checkpoint-advice?{DAYS}&failures=infra&group_by=model&format=csv",
+    f"/v1/fleet/compile-advice?{DAYS}&where=model:llm-live&group_by=team",
+    f"/v1/fleet/compile-advice?{DAYS}&where=model:llm-live&format=csv",
     f"/v1/fleet/projection?{DAYS}",
     (
         f"/v1/fleet/projection?{DAYS}&accelerators=1024,8192&save_seconds=20&restart_seconds=600"

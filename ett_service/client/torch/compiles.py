@@ -9,6 +9,7 @@ import functools
 import sys
 import time
 from collections import Counter, deque
+from contextlib import suppress
 from typing import Any
 
 from ett_service.client.clock import mono_us
@@ -22,6 +23,8 @@ Stages = list[tuple[str, int]]
 
 _PHASE = "pt2_compile"
 _CACHES = ("aotautograd", "inductor_fx")
+_MOST_NAMES = 32
+_LONGEST_TEXT = 1_000
 
 _METRICS_KEPT = 4096
 _REASONS = 8
@@ -165,9 +168,10 @@ def stages_of(record: dict[str, Any]) -> Stages:
 
 
 def facts_of(record: dict[str, Any]) -> dict[str, object]:
-    """Tell of a compile what is short and names no source: caches, breaks, reasons."""
+    """Tell of a compile what is short and holds no source code: caches, breaks, reasons."""
     facts: dict[str, object] = {
         "compile_id": record.get("compile_id"),
+        "function": record.get("co_name"),
         "direction": "backward" if record.get("is_forward") is False else "forward",
         "fx_cache_hits": record.get("inductor_fx_local_cache_hit_count"),
         "fx_cache_misses": record.get("inductor_fx_local_cache_miss_count"),
@@ -176,9 +180,43 @@ def facts_of(record: dict[str, Any]) -> dict[str, object]:
         "compile_cache": _cache_of(record),
         "graph_breaks": record.get("num_graph_breaks"),
         "recompile_reason": _first_line(record.get("recompile_reason")),
+        "varying": _varying(record) if record.get("recompile_reason") else None,
+        "compile_autotune_us": record.get("compile_time_autotune_time_us") or None,
+        "kernels": _if_short(record.get("triton_kernel_compile_times_us")),
         "fail_type": record.get("fail_type"),
     }
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _varying(record: dict[str, Any]) -> list[str] | None:
+    """Name what torch has seen vary in a frame: ``L['x']:0`` is its dimension 0, ``L['k']`` an int.
+
+    The reason names the first guard that failed only. torch keeps the others for its profiles;
+    where it keeps none, as with ``dynamic=False``, nothing is named.
+    """
+    profiles = getattr(sys.modules.get("torch._dynamo.pgo"), "_CODE_STATE", None)
+    frame = [record.get(name) for name in ("co_name", "co_filename", "co_firstlineno")]
+    names: list[str] = []
+    with suppress(AttributeError):  # these are torch's own affairs, and it may rename them
+        for code, state in list((profiles or {}).items()):
+            if [code.name, code.filename, code.firstlineno] == frame:
+                for source, seen in list(state.automatic_dynamic.items()):
+                    names += _varying_parts(source, seen)
+    return names[:_MOST_NAMES] or None
+
+
+def _varying_parts(source: str, seen: Any) -> list[str]:
+    if not isinstance(seen.size, tuple):
+        return [source] if _is_dynamic(seen.scalar) else []
+    return [f"{source}:{place}" for place, size in enumerate(seen.size) if _is_dynamic(size)]
+
+
+def _is_dynamic(size: object) -> bool:
+    return type(size).__name__ == "AutoDynamic"
+
+
+def _if_short(text: object) -> str | None:
+    return text if isinstance(text, str) and len(text) <= _LONGEST_TEXT else None
 
 
 def _cache_of(record: dict[str, Any]) -> str | None:

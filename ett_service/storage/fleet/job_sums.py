@@ -19,7 +19,15 @@ from sqlalchemy import (
     tuple_,
 )
 
-from ett_service.core.fleet.totals import GPU_MEASURES, MEASURES, PLAIN, WEIGHTED, Tally, Totals
+from ett_service.core.fleet.totals import (
+    GPU_MEASURES,
+    MEASURES,
+    PLAIN,
+    WEIGHTED,
+    Names,
+    Tally,
+    Totals,
+)
 from ett_service.core.words import Category
 from ett_service.storage.engine.statements import ExactSums
 from ett_service.storage.fleet.contributions import decoded
@@ -56,12 +64,50 @@ def largest_by_time(
     window: Span,
     categories: Collection[Category],
     limit: int,
+    names: Names = WEIGHTED,
 ) -> list[JobKey]:
-    """Return the jobs with most weighted time in *categories*, the largest first."""
-    weighted: ColumnElement[Any] = sum(
-        (contribution.c[WEIGHTED.categories[category]] for category in categories), literal(0)
+    """Return the jobs with most time in *categories*, the largest first."""
+    amount = cast(_time(categories, names), Float)
+    return _largest(conn, cohort_filter, window, amount, limit)
+
+
+def number_with_time(
+    conn: Connection,
+    cohort_filter: CohortFilter,
+    window: Span,
+    categories: Collection[Category],
+) -> int:
+    """Count the jobs with time in *categories*."""
+    jobs = contributed(_KEY, cohort_filter, window).group_by(*_KEY)
+    with_time = jobs.having(func.sum(_time(categories, PLAIN)) > 0).subquery()
+    return int(conn.scalar(select(func.count()).select_from(with_time)) or 0)
+
+
+def groups_of(
+    conn: Connection,
+    cohort_filter: CohortFilter,
+    window: Span,
+    keys: Iterable[JobKey],
+    group_by: Sequence[str],
+    categories: Collection[Category],
+) -> dict[JobKey, tuple[str, ...]]:
+    """Return the labels of each job; of several, those of most time in *categories*."""
+    labels = [label(name) for name in group_by]
+    size = cast(func.sum(_time(categories, PLAIN)), Float)
+    statement = (
+        contributed([*_KEY, *labels], cohort_filter, window)
+        .where(tuple_(*_KEY).in_([tuple(key) for key in keys]))
+        .group_by(*_KEY, *labels)
+        .order_by(size, *labels)
     )
-    return _largest(conn, cohort_filter, window, cast(weighted, Float), limit)
+    return {
+        JobKey(project_id, job): tuple(values)
+        for project_id, job, *values in conn.execute(statement)
+    }
+
+
+def _time(categories: Collection[Category], names: Names) -> ColumnElement[Any]:
+    return sum((contribution.c[names.categories[category]] for category in categories), literal(0))
 
 
 def largest_by_rate(

@@ -15,11 +15,11 @@ from sqlalchemy import (
     select,
 )
 
-from ett_service.core.events import EVENT_TYPES, Event
+from ett_service.core.events import EVENT_TYPES, Event, SpanOver
 from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
 from ett_service.core.ledger.attempts import TOLERANCE_US
 from ett_service.core.ledger.results import Exclusion
-from ett_service.core.words import Cause, Origin
+from ett_service.core.words import Cause, Origin, Phase
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import Pair, among_pairs
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
@@ -92,6 +92,11 @@ _EVENTS = select(_event.c.type, _event.c.body).where(
     _event.c.project_id == bindparam("project_id"), _event.c.job == bindparam("job")
 )
 _EVENTS_OF_BATCHES = _EVENTS.where(_event.c.batch.in_(bindparam("batches", expanding=True)))
+_SPANS = _EVENTS.where(
+    _event.c.type == SpanOver.type,
+    # The text of a body is no index, but spares the decoding of what it leaves out.
+    _event.c.body.contains(bindparam("phase")),
+)
 _JOB_OFFSETS = select(_producer.c.producer, _producer.c.offset_us).where(
     _producer.c.project_id == bindparam("project_id"), _producer.c.job == bindparam("job")
 )
@@ -117,6 +122,14 @@ def events(
         rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": piece})
         decoded += [decode_body(kind, body) for kind, body in rows]
     return decoded
+
+
+def spans_of_phase(conn: Connection, project_id: int, job: str, phase: Phase) -> list[SpanOver]:
+    """Return the job's spans that are over, of one phase and its stages, in no order."""
+    named = f'"phase":"{phase}"'
+    rows = conn.execute(_SPANS, {"project_id": project_id, "job": job, "phase": named})
+    spans = (decode_body(kind, body) for kind, body in rows)
+    return [span for span in spans if isinstance(span, SpanOver) and span.phase is phase]
 
 
 def offsets(conn: Connection, project_id: int, job: str) -> dict[str, int]:

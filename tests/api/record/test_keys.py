@@ -21,6 +21,7 @@ READS = (
     "/v1/jobs/llm-70b/attempts",
     "/v1/jobs/llm-70b/productivity",
     "/v1/jobs/llm-70b/checkpoint-advice",
+    "/v1/jobs/llm-70b/compile-advice",
     "/v1/fleet/jobs/top",
 )
 #: Answers that name no job.
@@ -30,6 +31,7 @@ OF_ALL_JOBS = (
     "/v1/fleet/explain",
     "/v1/fleet/changes",
     "/v1/fleet/checkpoint-advice",
+    "/v1/fleet/compile-advice",
     "/v1/fleet/projection",
     "/v1/estimate",
     "/v1/what-if",

@@ -5,9 +5,17 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, insert
 
-from ett_service.core.events import Event, Heartbeat
+from ett_service.core.events import Event, Heartbeat, PhaseEnded, SpanOver
+from ett_service.core.words import Phase
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record.events import encode_body, events, job_exists, offsets, store_epoch
+from ett_service.storage.record.events import (
+    encode_body,
+    events,
+    job_exists,
+    offsets,
+    spans_of_phase,
+    store_epoch,
+)
 from ett_service.storage.schema import event as event_table
 from ett_service.storage.schema import job, producer
 from tests.builders.clock import NOON
@@ -56,6 +64,21 @@ def test_the_events_of_a_job_are_read_whole_or_by_batches(
     assert ids(*range(2000)) == {first.id, third.id}
     with with_jobs.reading() as conn:
         assert events(conn, project_id, "llm", []) == []
+
+
+def test_the_spans_of_a_phase_are_read_alone(with_jobs: Store, project_id: int) -> None:
+    def span(phase: Phase, **members: Any) -> SpanOver:
+        return event(SpanOver, start=NOON, phase=phase, **members)
+
+    compiled = span(Phase.PT2_COMPILE, stage="dynamo")
+    misleading = span(Phase.SHUTDOWN, attributes={"phase": "pt2_compile"})
+    others = [misleading, span(Phase.TRAIN_LOOP), event(PhaseEnded, phase=Phase.PT2_COMPILE)]
+    for each in (compiled, *others):
+        keep(with_jobs, project_id, "llm", 1, each)
+    keep(with_jobs, project_id, "other", 1, span(Phase.PT2_COMPILE))
+
+    with with_jobs.reading() as conn:
+        assert spans_of_phase(conn, project_id, "llm", Phase.PT2_COMPILE) == [compiled]
 
 
 def test_offsets_are_those_of_the_jobs_own_producers(with_jobs: Store, project_id: int) -> None:
