@@ -11,8 +11,10 @@ import os
 import sys
 from collections.abc import MutableMapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from ett_service.client.session import begin_automatically
+from ett_service.client.guard import guarded
+from ett_service.client.session import begin_automatically, init
 
 _TAKEN = "taken by rank "
 _LAUNCHERS = frozenset(
@@ -31,10 +33,43 @@ _LAUNCHING_MODULES = frozenset(
 )
 
 
+@guarded(otherwise=None)
+def auto(
+    job: str | None = None,
+    *,
+    url: str | None = None,
+    key: str | None = None,
+    gpus: int | None = None,
+    **facts: object,
+) -> None:
+    """Begin as ``init`` does, with every hook into PyTorch, imported already or not.
+
+    The hooks report the launch, compiles, steps, the loop and checkpoints; what the script or a
+    framework's callback reports of these goes before. Hugging Face Trainers get that callback.
+    """
+    init(job, url=url, key=key, gpus=gpus, torch=True, **facts)
+    _watch_frameworks()
+
+
 def begin(variable: str) -> None:
     """Take the token that lies in *variable* and begin, if this process is the trainer."""
     if not is_launcher(sys.argv, sys.orig_argv) and takes(variable, os.environ):
         begin_automatically()
+        _watch_frameworks()
+
+
+def _watch_frameworks() -> None:
+    """Have frameworks without a switch of their own report once they are imported."""
+    from ett_service.client.torch.imports import when_imported  # noqa: PLC0415 -- with the hooks
+
+    when_imported("transformers.trainer", _report_hugging_face)
+
+
+@guarded(otherwise=None)
+def _report_hugging_face(module: Any) -> None:
+    from ett_service.client.frameworks import huggingface  # noqa: PLC0415 -- only beside it
+
+    huggingface.hook(module)
 
 
 def is_launcher(argv: Sequence[str], original: Sequence[str]) -> bool:

@@ -186,23 +186,6 @@ def init(
     _begin(setup, env, gpus, facts, torch=torch)
 
 
-@guarded(otherwise=None)
-def auto(
-    job: str | None = None,
-    *,
-    url: str | None = None,
-    key: str | None = None,
-    gpus: int | None = None,
-    **facts: object,
-) -> None:
-    """Begin as ``init`` does, with every hook into PyTorch, imported already or not.
-
-    The hooks report the launch, compiles, steps, the loop and checkpoints; what the script or a
-    framework's callback reports of these goes before.
-    """
-    init(job, url=url, key=key, gpus=gpus, torch=True, **facts)
-
-
 def begin_automatically() -> None:
     """Begin with what the environment tells, on the condition that this process trains.
 

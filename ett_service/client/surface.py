@@ -1,10 +1,11 @@
 """What ``import ett_service`` gives a trainer: the list of its public names."""
 
 from ett_service.client import __version__
+from ett_service.client.automatic import auto
 from ett_service.client.checkpoint import checkpoint, restored
 from ett_service.client.loop import data, train_loop
 from ett_service.client.phase import phase, stage
-from ett_service.client.session import auto, end, flush, init, step
+from ett_service.client.session import end, flush, init, step
 
 __all__ = [
     "__version__",

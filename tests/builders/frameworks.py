@@ -92,11 +92,15 @@ def run(module: str, spool: Path, url: str, runs: Sequence[Run]) -> list[int]:
 
 
 def lives(events: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The events of each process, in the order of their instants, oldest process first."""
+    """The events of each process, in the order of their instants, oldest process first.
+
+    Those of PyTorch's hooks, which say so, are left out.
+    """
     producers = sorted({event["producer"] for event in events})
+    others = [event for event in events if event.get("attributes", {}).get("source") != "auto"]
     return [
         sorted(
-            (dict(event) for event in events if event["producer"] == producer),
+            (dict(event) for event in others if event["producer"] == producer),
             key=lambda event: int(event["mono_us"]),
         )
         for producer in producers

@@ -44,7 +44,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     runs = [
         Run(PROGRAMS / "breaking_trainer.py", [program, str(folder / "out")]),
         example("huggingface_trainer.py", folder / "out"),
-        Run(PROGRAMS / "untouched_trainer.py", [str(folder / "a"), "environment"]),
+        Run(PROGRAMS / "untouched_trainer.py", [str(folder / "a"), "auto"]),
         Run(PROGRAMS / "untouched_trainer.py", [str(folder / "b"), "report_to"]),
         Run(PROGRAMS / "faults.py", [MODULE, "1000"], {"ETT_JOB": "faults"}),
     ]
@@ -89,7 +89,7 @@ def test_the_ledger_has_the_repeated_steps_the_save_and_the_evaluation(trained: 
         assert seconds(ledger, category) > 0, category
 
 
-@pytest.mark.parametrize("life", [2, 3], ids=["environment", "report_to"])
+@pytest.mark.parametrize("life", [2, 3], ids=["auto", "report_to"])
 def test_a_trainer_is_reported_by_a_switch_and_what_cannot_be_resumed_is_not_durable(
     trained: Trained, life: int
 ) -> None:

@@ -1,16 +1,22 @@
-"""A Trainer that nobody told of us but by its environment and ``report_to``."""
+"""A Trainer without a callback of ours: recorded by ``ett.auto()``, or by ``report_to``."""
 
 import sys
 
-from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments, trainer
+import ett_service as ett
 
-from ett_service.client.frameworks import huggingface
-
-if sys.argv[2] == "environment":
-    huggingface.hook(trainer)
+if sys.argv[2] == "auto":
+    ett.auto()
     report_to = "none"
 else:
     report_to = "ett"
+
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Trainer,
+    TrainingArguments,
+)
+
 config = LlamaConfig(
     vocab_size=32, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2
 )
