@@ -94,10 +94,10 @@ def run(module: str, spool: Path, url: str, runs: Sequence[Run]) -> list[int]:
 def lives(events: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
     """The events of each process, in the order of their instants, oldest process first.
 
-    Those of PyTorch's hooks, which say so, are left out.
+    Those of PyTorch's hooks, and signs of life that no framework gave, are left out.
     """
     producers = sorted({event["producer"] for event in events})
-    others = [event for event in events if event.get("attributes", {}).get("source") != "auto"]
+    others = [event for event in events if not _is_automatic(event)]
     return [
         sorted(
             (dict(event) for event in others if event["producer"] == producer),
@@ -105,6 +105,11 @@ def lives(events: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
         )
         for producer in producers
     ]
+
+
+def _is_automatic(event: Mapping[str, Any]) -> bool:
+    source = event.get("attributes", {}).get("source")
+    return source == "auto" or (event["type"] == "heartbeat" and source is None)
 
 
 def story(events: Sequence[Mapping[str, Any]]) -> list[str]:
