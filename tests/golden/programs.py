@@ -17,7 +17,17 @@ NOTEBOOK = Path(__file__).with_name("notebook.py")
 _PYTHON = str(Path(sys.executable).with_name("python"))  # its name is part of what is sent
 
 OF_A_PROCESS = frozenset(
-    {"at", "duration_seconds", "host", "id", "launch", "mono_us", "producer", "sent_at"}
+    {
+        "at",
+        "duration_seconds",
+        "host",
+        "id",
+        "launch",
+        "mono_us",
+        "producer",
+        "sent_at",
+        "start",
+    }
 )
 """Members of what a trainer sends that are its process's own: clocks, its machine, drawn names."""
 
