@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ett_service.client import guard
-from ett_service.client.begun import begins_first
-from ett_service.client.notices import Closing, notice
 from ett_service.client.recorder import Recorder
 from ett_service.client.sending.backlog import Backlog, adopted, spools
 from ett_service.client.sending.courier import Courier, Tally
@@ -22,6 +20,8 @@ from ett_service.client.sending.delivery import (
     Target,
     Verdict,
 )
+from ett_service.client.sending.notices import Closing, notice
+from ett_service.client.starting.begun import begins_first
 
 TICK_SECONDS = 1.0
 _FIRST_WAIT = 1.0

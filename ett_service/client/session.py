@@ -14,11 +14,11 @@ from ett_service.client.exits import Exits
 from ett_service.client.guard import guarded, warn_once
 from ett_service.client.identity import Identity, gpus_of, identify, is_disabled, job_name
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
-from ett_service.client.loop import step_due
-from ett_service.client.opening import own_launch, say_facts, say_start
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.loop import step_due
 from ett_service.client.sending.spool import Spool, default_root, job_directory
-from ett_service.client.startup import say_startup
+from ett_service.client.starting.opening import own_launch, say_facts, say_start
+from ett_service.client.starting.startup import say_startup
 
 _EXIT_SECONDS = 2.0
 
@@ -126,8 +126,7 @@ class Session:
     @guarded(otherwise=None)
     def _report(self, closing: Any) -> None:
         """Report what became of the events: to the launcher, if there is one, which says it."""
-        from ett_service.client import notices  # noqa: PLC0415 -- loaded with the sender
-        from ett_service.client.sending import tallies  # noqa: PLC0415 -- likewise
+        from ett_service.client.sending import notices, tallies  # noqa: PLC0415 -- with the sender
 
         assert self.setup is not None
         identity = self.setup.identity

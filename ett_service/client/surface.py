@@ -2,9 +2,9 @@
 
 from ett_service.client import __version__
 from ett_service.client.automatic import auto
-from ett_service.client.checkpoint import checkpoint, restored
-from ett_service.client.loop import data, train_loop
-from ett_service.client.phase import phase, stage
+from ett_service.client.reporting.checkpoint import checkpoint, restored
+from ett_service.client.reporting.loop import data, train_loop
+from ett_service.client.reporting.phase import phase, stage
 from ett_service.client.session import end, flush, init, step
 
 __all__ = [

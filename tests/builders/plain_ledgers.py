@@ -3,13 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ett_service.core.ledger.results import (
-    AttemptLedger,
-    JobLedger,
-    Recovery,
-    RunLedger,
-    Segment,
-)
+from ett_service.core.ledger.results import AttemptLedger, JobLedger, Recovery, RunLedger, Segment
 from ett_service.core.words import Category, Period
 
 _RUN = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.client.phase import phase
+from ett_service.client.reporting.phase import phase
 from ett_service.client.session import step
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.builders.servers.web import Received, Reply, accepting, serving

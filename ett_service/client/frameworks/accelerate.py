@@ -10,12 +10,12 @@ from typing import Any
 from accelerate import Accelerator
 from accelerate.tracking import GeneralTracker
 
-from ett_service.client.checkpoint import checkpoint
 from ett_service.client.current import current
 from ett_service.client.frameworks.adapter import NOTHING, begin, measured
 from ett_service.client.guard import guarded
-from ett_service.client.loop import enter_loop, leave_loop
-from ett_service.client.phase import stage
+from ett_service.client.reporting.checkpoint import checkpoint
+from ett_service.client.reporting.loop import enter_loop, leave_loop
+from ett_service.client.reporting.phase import stage
 from ett_service.client.session import step as report_step
 
 

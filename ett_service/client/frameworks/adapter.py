@@ -11,8 +11,8 @@ from typing import Any
 from ett_service.client.current import current
 from ett_service.client.guard import guarded
 from ett_service.client.identity import is_disabled
-from ett_service.client.loop import enter_loop
-from ett_service.client.phase import Phase, stage
+from ett_service.client.reporting.loop import enter_loop
+from ett_service.client.reporting.phase import Phase, stage
 from ett_service.client.session import init
 
 Around = Callable[..., AbstractContextManager[Any]]

@@ -6,10 +6,10 @@ from typing import Any
 
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
-from ett_service.client.checkpoint import Checkpoint
 from ett_service.client.current import current
 from ett_service.client.frameworks.adapter import NOTHING, Afterwards, measured
-from ett_service.client.phase import stage
+from ett_service.client.reporting.checkpoint import Checkpoint
+from ett_service.client.reporting.phase import stage
 
 _background: dict[str, Checkpoint] = {}
 

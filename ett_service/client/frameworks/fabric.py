@@ -9,7 +9,7 @@ from typing import Any
 from ett_service.client.frameworks.adapter import begin
 from ett_service.client.frameworks.checkpoint_io import hooks
 from ett_service.client.guard import guarded
-from ett_service.client.phase import Phase, phase
+from ett_service.client.reporting.phase import Phase, phase
 from ett_service.client.session import step
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from transformers import Trainer, TrainerCallback
 from transformers.integrations import integration_utils
 
-from ett_service.client.checkpoint import checkpoint, restored
 from ett_service.client.frameworks.adapter import (
     Afterwards,
     await_first_batch,
@@ -23,8 +22,9 @@ from ett_service.client.frameworks.adapter import (
     measured,
 )
 from ett_service.client.guard import guarded
-from ett_service.client.loop import leave_loop
-from ett_service.client.phase import phase, stage
+from ett_service.client.reporting.checkpoint import checkpoint, restored
+from ett_service.client.reporting.loop import leave_loop
+from ett_service.client.reporting.phase import phase, stage
 from ett_service.client.session import step
 
 

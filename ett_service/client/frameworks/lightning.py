@@ -10,7 +10,6 @@ from typing import Any
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.plugins.io import AsyncCheckpointIO
 
-from ett_service.client.checkpoint import checkpoint, restored
 from ett_service.client.frameworks.adapter import (
     await_first_batch,
     begin,
@@ -20,8 +19,9 @@ from ett_service.client.frameworks.adapter import (
 )
 from ett_service.client.frameworks.checkpoint_io import durable_in_background, hooks
 from ett_service.client.guard import guarded
-from ett_service.client.loop import leave_loop
-from ett_service.client.phase import Phase, phase
+from ett_service.client.reporting.checkpoint import checkpoint, restored
+from ett_service.client.reporting.loop import leave_loop
+from ett_service.client.reporting.phase import Phase, phase
 from ett_service.client.session import step
 
 

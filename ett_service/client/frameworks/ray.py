@@ -12,12 +12,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import ray.train
 
-from ett_service.client.checkpoint import Checkpoint
 from ett_service.client.current import current
 from ett_service.client.exits import ending_of
 from ett_service.client.frameworks.adapter import NOTHING, begin, is_wanted, measured
 from ett_service.client.guard import guarded
 from ett_service.client.identity import identify
+from ett_service.client.reporting.checkpoint import Checkpoint
 from ett_service.client.sending.spool import default_root
 from ett_service.client.session import Session, Setup, end, flush
 

@@ -8,15 +8,11 @@ torchtitan then uses these handlers alone; name its own beside, after a comma, t
 import logging
 from typing import Any
 
-from ett_service.client.checkpoint import restored
 from ett_service.client.current import current
-from ett_service.client.frameworks.adapter import (
-    await_first_batch,
-    begin,
-    enter_loop_with_batch,
-)
+from ett_service.client.frameworks.adapter import await_first_batch, begin, enter_loop_with_batch
 from ett_service.client.guard import guarded
-from ett_service.client.phase import Phase, phase, stage
+from ett_service.client.reporting.checkpoint import restored
+from ett_service.client.reporting.phase import Phase, phase, stage
 from ett_service.client.session import step
 
 EVALUATIONS = frozenset({"eval", "validate"})

@@ -28,12 +28,12 @@ from ett_service.client.launching.runs import (
     fresh_name,
     is_recorded_as,
 )
-from ett_service.client.notices import Closing, notice
 from ett_service.client.recorder import Recorder
 from ett_service.client.sending.backlog import spools
 from ett_service.client.sending.courier import Tally
 from ett_service.client.sending.delivery import Fate, Target
 from ett_service.client.sending.leftovers import Shipment, ship
+from ett_service.client.sending.notices import Closing, notice
 from ett_service.client.sending.spool import default_root, job_directory
 from ett_service.client.sending.tallies import collect
 from ett_service.client.session import Session, Setup

@@ -17,7 +17,7 @@ from ett_service.client.lines import new_producer
 from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import default_root
 from ett_service.client.sending.tallies import LAUNCHER
-from ett_service.client.torchrun import is_torchrun, joins_nodes, rendezvous_id
+from ett_service.client.starting.torchrun import is_torchrun, joins_nodes, rendezvous_id
 
 AGENT = "ett_service.client.torch.agent"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity
-from ett_service.client.notices import job_answer
 from ett_service.client.sending.delivery import Target
+from ett_service.client.sending.notices import job_answer
 from ett_service.client.sending.spool import job_directory
-from ett_service.client.torchrun import is_torchrun, joins_nodes, option
+from ett_service.client.starting.torchrun import is_torchrun, joins_nodes, option
 
 _ASK_SECONDS = 1.0
 _LONGEST_SCRIPT = 60

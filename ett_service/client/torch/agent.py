@@ -13,9 +13,9 @@ from typing import Any
 from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity, identify
 from ett_service.client.lines import Lines, new_producer
-from ett_service.client.opening import launch_of_agent
 from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import Spool, default_root, job_directory
+from ett_service.client.starting.opening import launch_of_agent
 
 _SIGTERM = -15
 

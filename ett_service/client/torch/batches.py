@@ -10,9 +10,9 @@ from typing import Any
 
 from ett_service.client.clock import CLOCK_ID
 from ett_service.client.current import current
-from ett_service.client.layers import AUTO
-from ett_service.client.phase import phase
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.layers import AUTO
+from ett_service.client.reporting.phase import phase
 from ett_service.client.torch.states import body_of
 from ett_service.client.torch.steps import batch_came
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ett_service.client.checkpoint import Checkpoint
 from ett_service.client.current import current
-from ett_service.client.layers import AUTO, AUTOMATIC, From
-from ett_service.client.phase import phase, stage
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.checkpoint import Checkpoint
+from ett_service.client.reporting.layers import AUTO, AUTOMATIC, From
+from ett_service.client.reporting.phase import phase, stage
 from ett_service.client.torch.launch import rebind
 from ett_service.client.torch.states import body_of
 from ett_service.client.torch.steps import commit

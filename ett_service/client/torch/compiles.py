@@ -14,9 +14,9 @@ from typing import Any
 
 from ett_service.client.clock import mono_us
 from ett_service.client.current import current
-from ett_service.client.layers import AUTO
-from ett_service.client.phase import phase
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.layers import AUTO
+from ett_service.client.reporting.phase import phase
 from ett_service.client.torch.states import body_of
 
 Stages = list[tuple[str, int]]

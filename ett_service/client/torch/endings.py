@@ -5,10 +5,10 @@ import threading
 from typing import Any
 
 from ett_service.client.current import current
-from ett_service.client.layers import AUTO, From
-from ett_service.client.loop import leave_loop
-from ett_service.client.phase import phase, stage
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.layers import AUTO, From
+from ett_service.client.reporting.loop import leave_loop
+from ett_service.client.reporting.phase import phase, stage
 from ett_service.client.torch.imports import report_imports
 from ett_service.client.torch.launch import rebind
 from ett_service.client.torch.states import body_of

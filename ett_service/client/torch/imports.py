@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any, cast
 
 from ett_service.client.current import current
-from ett_service.client.layers import AUTO
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.layers import AUTO
 from ett_service.client.torch.states import body_of
 
 Act = Callable[[ModuleType], None]

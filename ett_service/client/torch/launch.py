@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ett_service.client.current import current
-from ett_service.client.layers import AUTO, From
-from ett_service.client.phase import phase, stage
+from ett_service.client.reporting.layers import AUTO, From
+from ett_service.client.reporting.phase import phase, stage
 
 _GROUP_HOLDERS = ("torch.distributed", "torch.distributed.device_mesh")
 _SHARD_HOLDERS = ("torch.distributed.fsdp._fully_shard", "torch.distributed.fsdp")

@@ -7,12 +7,12 @@ steps are not: numbers from 0 would look like repeated work.
 
 from typing import Any
 
-from ett_service.client.checkpoint import report_restored
 from ett_service.client.current import current
-from ett_service.client.layers import AUTO
-from ett_service.client.loop import enter_loop, step_from
-from ett_service.client.phase import phase
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.checkpoint import report_restored
+from ett_service.client.reporting.layers import AUTO
+from ett_service.client.reporting.loop import enter_loop, step_from
+from ett_service.client.reporting.phase import phase
 from ett_service.client.torch.states import body_of
 
 

@@ -24,12 +24,7 @@ from ett_service.core.ledger.results import (
     WorkDone,
 )
 from ett_service.core.ledger.spans import NEVER, Span
-from ett_service.core.words import (
-    Category,
-    Outcome,
-    Period,
-    Phase,
-)
+from ett_service.core.words import Category, Outcome, Period, Phase
 
 UNHELD = frozenset({Category.SCHEDULING, Category.RESTART_WAIT})
 """Categories of an attempt in which no accelerator was held."""

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ett_service.client.begun import begins_first
 from ett_service.client.clock import mono_us, process_started_us
 from ett_service.client.guard import guarded, warn_once
 from ett_service.client.identity import allocated_at_us, hosts_of
 from ett_service.client.lines import new_producer
 from ett_service.client.members import FACTS, word
 from ett_service.client.recorder import Recorder
-from ett_service.client.torchrun import command_of, joins_nodes, rendezvous_id
+from ett_service.client.starting.begun import begins_first
+from ett_service.client.starting.torchrun import command_of, joins_nodes, rendezvous_id
 
 
 def last_failure(env: Mapping[str, str]) -> dict[str, Any] | None:

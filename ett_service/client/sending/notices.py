@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from ett_service.client.sending.courier import Tally
 from ett_service.client.sending.delivery import Target
+from ett_service.client.sending.transport import Unreachable, request
 
 _ASK_SECONDS = 1.0
 _ASK_EVERY_SECONDS = 0.2
@@ -77,8 +78,6 @@ def _ett_ratio(job: str, target: Target) -> float | None:
 
 def job_answer(job: str, target: Target, seconds: float) -> tuple[int, Mapping[str, object]]:
     """Ask the service about a job; return the status, 0 without an answer, and what it says."""
-    from ett_service.client.sending.transport import Unreachable, request  # noqa: PLC0415 -- ssl
-
     address = f"{target.url.rstrip('/')}/v1/jobs/{quote(job, safe='')}"
     try:
         answer = request("GET", address, target.key, timeout=max(seconds, 0.01))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ett_service.client.loop import data, train_loop
-from ett_service.client.phase import phase
+from ett_service.client.reporting.loop import data, train_loop
+from ett_service.client.reporting.phase import phase
 from ett_service.client.session import step
 from tests.builders.trainers import Recording, recording
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from ett_service.client.phase import Phase
+from ett_service.client.reporting.phase import Phase
 
 AUTO = "auto"
 """The source that hooks name; a framework's callback names the framework."""

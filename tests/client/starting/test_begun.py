@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from ett_service.client.begun import FOLDER, begins_first
+from ett_service.client.starting.begun import FOLDER, begins_first
 
 
 def test_only_the_first_of_a_name_begins_first(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import ett_service
 from ett_service.client.clock import process_started_us
 from ett_service.client.guard import guarded
-from ett_service.client.layers import AUTO
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.layers import AUTO
 
 _SHORTEST_US = 1_000
 

@@ -14,9 +14,9 @@ from typing import Generic, Self, TypeVar
 from ett_service.client.clock import mono_us
 from ett_service.client.current import current
 from ett_service.client.guard import guarded
-from ett_service.client.layers import layer_of, said_by
-from ett_service.client.phase import phase
 from ett_service.client.recorder import NEVER, Recorder
+from ett_service.client.reporting.layers import layer_of, said_by
+from ett_service.client.reporting.phase import phase
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ett_service.client.torchrun import command_of, is_torchrun, joins_nodes, rendezvous_id
+from ett_service.client.starting.torchrun import command_of, is_torchrun, joins_nodes, rendezvous_id
 
 TWO = ["torchrun", "--nnodes=2", "--rdzv-id", "llm"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ett_service.client import guard
-from ett_service.client.checkpoint import checkpoint, restored
 from ett_service.client.current import current
-from ett_service.client.phase import phase, stage
+from ett_service.client.reporting.checkpoint import checkpoint, restored
+from ett_service.client.reporting.phase import phase, stage
 from ett_service.client.session import end, flush, init, step
 from tests.builders.trainers import recording
 

@@ -6,9 +6,9 @@ from typing import Any, Protocol, Self
 
 from ett_service.client.current import current
 from ett_service.client.guard import guarded
-from ett_service.client.layers import From, layer_of
-from ett_service.client.phase import phase
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.layers import From, layer_of
+from ett_service.client.reporting.phase import phase
 
 
 class _Future(Protocol):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.client.notices import Closing
 from ett_service.client.sending.courier import Tally
 from ett_service.client.sending.delivery import Target
+from ett_service.client.sending.notices import Closing
 from ett_service.client.sending.spool import job_directory
 from tests.builders.servers.web import Received, Reply, accepting, serving
 from tests.builders.trainers import environment, run_ett, run_trainer, spooled
