@@ -8,7 +8,7 @@ import sys
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
-from ett_service.client.frameworks.huggingface import EttCallback
+from ett_service.client.frameworks.huggingface import EttTrainerCallback
 
 folder, steps = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 8
 config = LlamaConfig(
@@ -23,6 +23,6 @@ trainer = Trainer(
     ),
     train_dataset=texts,
     eval_dataset=texts,
-    callbacks=[EttCallback(job="tiny-llama")],
+    callbacks=[EttTrainerCallback(job="tiny-llama")],
 )  # fmt: skip
 trainer.train(resume_from_checkpoint=get_last_checkpoint(folder))

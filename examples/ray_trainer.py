@@ -10,7 +10,7 @@ import ray.train
 from ray.train.torch import TorchTrainer
 
 import ett_service as ett
-from ett_service.client.frameworks.ray import EttCallback, recorded
+from ett_service.client.frameworks.ray import EttUserCallback, recorded
 
 mark = Path(sys.argv[1]).absolute() / "died"
 
@@ -24,7 +24,7 @@ def train() -> None:
             raise RuntimeError("the first life ends here")
 
 
-run = ray.train.RunConfig("tiny-ray", str(mark.parent), callbacks=[EttCallback()])
+run = ray.train.RunConfig("tiny-ray", str(mark.parent), callbacks=[EttUserCallback()])
 run.failure_config = ray.train.FailureConfig(max_failures=1)
 workers = ray.train.ScalingConfig(num_workers=2)
 TorchTrainer(recorded(train), scaling_config=workers, run_config=run).fit()

@@ -1,4 +1,4 @@
-"""Hugging Face Trainer: ``Trainer(..., callbacks=[EttCallback(job="llm-7b")])``.
+"""Hugging Face Trainer: ``Trainer(..., callbacks=[EttTrainerCallback(job="llm-7b")])``.
 
 Once this module is imported, ``TrainingArguments(report_to="ett")`` does the same. The Trainer has
 no callback for the begin of a save or of an evaluation, nor for an exception: these are measured
@@ -28,7 +28,7 @@ from ett_service.client.reporting.phase import phase, stage
 from ett_service.client.session import step
 
 
-class EttCallback(TrainerCallback):
+class EttTrainerCallback(TrainerCallback):
     """Reports what a Trainer does. *facts* are what ``ett.init`` takes."""
 
     def __init__(self, **facts: Any) -> None:
@@ -73,8 +73,8 @@ class EttCallback(TrainerCallback):
 
 def hook(module: Any) -> None:
     """Have every Trainer of ``transformers.trainer`` report, if the environment says where to."""
-    if is_wanted(os.environ) and EttCallback not in module.DEFAULT_CALLBACKS:
-        module.DEFAULT_CALLBACKS.append(EttCallback)
+    if is_wanted(os.environ) and EttTrainerCallback not in module.DEFAULT_CALLBACKS:
+        module.DEFAULT_CALLBACKS.append(EttTrainerCallback)
 
 
 def _leave_broken() -> None:
@@ -101,7 +101,7 @@ def _evaluation(*_: Any, **__: Any) -> AbstractContextManager[Any]:
     return phase("evaluation")
 
 
-integration_utils.INTEGRATION_TO_CALLBACK["ett"] = EttCallback
+integration_utils.INTEGRATION_TO_CALLBACK["ett"] = EttTrainerCallback
 _hooks = {
     name: measured(Trainer, name, around)
     for name, around in (

@@ -1,4 +1,4 @@
-"""Ray Train: ``TorchTrainer(recorded(train), run_config=RunConfig(callbacks=[EttCallback()]))``.
+"""Ray Train: ``TorchTrainer(recorded(train), run_config=RunConfig(callbacks=[EttUserCallback()]))``.
 
 A worker is recorded by itself, under the rank that Ray gives it. The controller reports how workers
 died that could not say so. The job is ``ETT_JOB``, else the name of the run.
@@ -47,7 +47,7 @@ def recorded(train: Callable[P, R], **facts: Any) -> Callable[P, R]:
     return recording
 
 
-class EttCallback(ray.train.UserCallback):
+class EttUserCallback(ray.train.UserCallback):
     """Reports from the controller how workers died."""
 
     def __init__(self) -> None:

@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ett_service.core.events import Ending, JobEnded
+from ett_service.core.failures.rule import Rule, Strength
+from ett_service.core.failures.rules import RULES
 from ett_service.core.ledger.attempt_segments import AttemptSegments
-from ett_service.core.ledger.failure_rule import Rule, Strength
-from ett_service.core.ledger.failure_rules import RULES
 from ett_service.core.ledger.job_segments import AttemptPart
 from ett_service.core.ledger.lifetimes import Lifetime
 from ett_service.core.ledger.results import AttemptLedger, Checkpoint, Evidence, JobLedger, Override

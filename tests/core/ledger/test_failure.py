@@ -4,9 +4,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ett_service.core.events import AttemptEnded
+from ett_service.core.failures.rule import Strength
+from ett_service.core.failures.rules import RULES
 from ett_service.core.ledger.attempt_results import Classification, classify
-from ett_service.core.ledger.failure_rule import Strength
-from ett_service.core.ledger.failure_rules import RULES
 from ett_service.core.words import Cause, Origin, Outcome
 
 SECOND = 1_000_000

@@ -1,6 +1,6 @@
 """Rules for what follows from another rank's end, and for what clears away the rest."""
 
-from ett_service.core.ledger.failure_rule import Rule, Strength
+from ett_service.core.failures.rule import Rule, Strength
 from ett_service.core.words import Cause, Origin
 
 _ECHO = Strength.CONSEQUENCE

@@ -6,9 +6,9 @@ earlier instant: what follows from another rank's death never outranks what bega
 
 from collections.abc import Iterable
 
-from ett_service.core.ledger.failure_echoes import ECHOES, TEARDOWNS
-from ett_service.core.ledger.failure_rule import Rule
-from ett_service.core.ledger.xids import FOLLOWING_XIDS, XIDS
+from ett_service.core.failures.echoes import ECHOES, TEARDOWNS
+from ett_service.core.failures.rule import Rule
+from ett_service.core.failures.xids import FOLLOWING_XIDS, XIDS
 from ett_service.core.words import Cause, Origin
 
 _XID = r"\bXid\b(?: error)?(?: \([^)]{0,40}\))?:? "
