@@ -215,9 +215,9 @@ def _begin(
     states = hooks.install(recorder) if hooks else {}
     gpus = gpus if gpus is not None else gpus_of(env)
     say_facts(recorder, gpus, facts)
-    say_start(recorder, env, gpus, states, first_life=session.is_first_life)
+    launched_at = say_start(recorder, env, gpus, states, first_life=session.is_first_life)
     if session.is_first_life:
-        say_startup(recorder, env)
+        say_startup(recorder, launched_at)
     session.watch()
 
 

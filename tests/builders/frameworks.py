@@ -32,7 +32,7 @@ SLOW = ("jax==0.10.2", "orbax-checkpoint==0.12.8", "ray[train]==2.60.0")
 ALONE = ("torchtitan==0.3.0",)
 """What is wanted without the packages that it asks for, which its logger does not need."""
 
-FOLDER = Path(os.environ.get("ETT_FRAMEWORKS") or Path(sys.prefix) / "frameworks")
+FOLDER = Path(os.environ.get("TEST_FRAMEWORKS") or Path(sys.prefix) / "frameworks")
 REPOSITORY = Path(__file__).parents[2]
 PYTHON = FOLDER / "bin" / "python"
 

@@ -35,7 +35,7 @@ def test_the_ledger_that_is_read_is_the_fold_of_the_spool(served: Service, tmp_p
     with served.project("trainers") as service:
         variables = environment(spool, service.url, ETT_API_KEY=service.key)
         run = run_trainer(TRAINER, variables)
-        assert (run.returncode, run.stderr) == (0, "")
+        assert run.returncode == 0, run.stderr
         wait_for(lambda: service.knows("e2e"))
         wait_for(lambda: service.read("/v1/jobs/e2e")["state"] == "finished")
         answered = in_microseconds(

@@ -1,4 +1,4 @@
-"""Ray Train: ``TorchTrainer(recorded(train), run_config=RunConfig(callbacks=[EttUserCallback()]))``.
+"""Ray Train: ``TorchTrainer(recorded(train), run_config=...)`` with ``EttUserCallback()`` in it.
 
 A worker is recorded by itself, under the rank that Ray gives it. The controller reports how workers
 died that could not say so. The job is ``ETT_JOB``, else the name of the run.

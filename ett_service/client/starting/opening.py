@@ -102,8 +102,11 @@ def say_start(
     hooks: Mapping[str, str],
     *,
     first_life: bool,
-) -> None:
-    """Say that the attempt exists and launches, and what came before it if this process leads."""
+) -> int:
+    """Say that the attempt exists and launches, and what came before it if this process leads.
+
+    Returns when the launch began, in microseconds of the clock.
+    """
     own = _began_at() if first_life else mono_us()
     began = _launched_at(recorder, env, own) if first_life else own
     started: dict[str, object] = {"type": "attempt_started"}
@@ -114,6 +117,7 @@ def say_start(
     recorder.write(started | {"attributes": attributes or None}, own)
     recorder.edge_at("phase_started", "launcher_init", None, began)
     recorder.launching = True
+    return began
 
 
 def _say_what_came_before(recorder: Recorder, env: Mapping[str, str], began: int) -> None:

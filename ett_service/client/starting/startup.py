@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Mapping
 
 import ett_service
 from ett_service.client.clock import process_started_us
@@ -17,8 +16,11 @@ Stage = tuple[str, int, int]
 
 
 @guarded(otherwise=None)
-def say_startup(recorder: Recorder, env: Mapping[str, str]) -> None:
-    """Report as stages of the launch what came before this recording began."""
+def say_startup(recorder: Recorder, launched_at: int) -> None:
+    """Report as stages of a launch that began at *launched_at* what came before this recording.
+
+    What lies before this process is torchrun's rendezvous.
+    """
     if hasattr(sys, "ps1") or "IPython" in sys.modules:
         return  # a notebook's process began long before whatever trains in it
     own = process_started_us(os.getpid())
@@ -26,9 +28,7 @@ def say_startup(recorder: Recorder, env: Mapping[str, str]) -> None:
         return
     imported, first = ett_service.imported_ns // 1000, ett_service.torch_came_first
     stages = before(own, imported, recorder.now(), torch_came_first=first)
-    # Later cycles of torchrun start in an agent that has been there for long.
-    if env.get("TORCHELASTIC_RESTART_COUNT") == "0" and (agent := process_started_us(os.getppid())):
-        stages.insert(0, ("rendezvous", agent, own))
+    stages.insert(0, ("rendezvous", launched_at, own))
     for name, began, ended in stages:
         if ended - began >= _SHORTEST_US:
             recorder.span("launcher_init", name, began, ended, {"source": AUTO})

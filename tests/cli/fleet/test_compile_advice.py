@@ -9,7 +9,8 @@ from tests.builders.compiles import compiling_job
 from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import wait_for
 
-WINDOW = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
+WINDOW = ["--from", "2026-03-11T00:00:00Z", "--to", "2026-03-12T00:00:00Z"]
+TEN_DAYS_MINUTES = 10 * 1440  #: after what other tests sum up
 JOB = "compiler"
 
 
@@ -17,7 +18,7 @@ JOB = "compiler"
 def _server_with_compiling_job(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETT_URL", served.url)
     monkeypatch.setenv("ETT_API_KEY", served.key)
-    events: list[dict[str, Any]] = compiling_job(JOB, team="compilers")
+    events: list[dict[str, Any]] = compiling_job(JOB, team="compilers", begin=TEN_DAYS_MINUTES)
     served.ask("POST", "/v1/events", {"history": True, "events": events})
     wait_for(lambda: served.knows(JOB))
 
