@@ -121,6 +121,21 @@ class Speed(NamedTuple):
     slowed_us: int = 0  #: what they took beyond it
     unmeasured_us: int = 0  #: in no window of steps, or in one that has no reference
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether any step was compared with a reference."""
+        return self.at_reference_us + self.slowed_us > 0
+
+    @property
+    def known_at_reference_us(self) -> int | None:
+        """``at_reference_us``; None where nothing is measured."""
+        return self.at_reference_us if self.is_measured else None
+
+    @property
+    def known_slowed_us(self) -> int | None:
+        """``slowed_us``; None where nothing is measured."""
+        return self.slowed_us if self.is_measured else None
+
 
 NO_SPEED = Speed()
 
@@ -137,6 +152,11 @@ class SpeedReference(NamedTuple):
     tokens_a_step: int | None  #: its first two digits; None where not reported
     step_ns: int  #: nanoseconds
     windows: int  #: how many were measured at this setting
+
+    @property
+    def step_seconds(self) -> float:
+        """The step time in seconds."""
+        return self.step_ns / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +348,14 @@ class JobLedger:
     def speed(self) -> Speed:
         """Effective training by its speed, summed over the runs."""
         return summed_speed(run.speed for run in self.runs)
+
+    @property
+    def reference_step_seconds(self) -> float | None:
+        """Of the latest run that has one, at the setting with the most windows."""
+        references = [run.speed_references for run in self.runs if run.speed_references]
+        if not references:
+            return None
+        return max(references[-1], key=lambda reference: reference.windows).step_seconds
 
     @property
     def between_runs_us(self) -> int:

@@ -5,8 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from ett_service.core.events import CheckpointRestored, Event, JobFacts, Progress
-from ett_service.core.ledger.fold import fold
+from ett_service.core.events import (
+    AttemptStarted,
+    CheckpointRestored,
+    Event,
+    JobFacts,
+    PhaseStarted,
+    Progress,
+)
+from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import JobLedger, SpeedReference
 from ett_service.core.ledger.speed import given_reference_ns, rounded_down
 from ett_service.core.words import Category, Outcome, Phase
@@ -99,8 +106,10 @@ def test_steps_that_a_restore_skipped_measure_nothing() -> None:
 
 def test_another_number_of_accelerators_has_a_reference_of_its_own() -> None:
     first = _trained([FAST] * 5)
-    more = [replace(event, gpus=16) if hasattr(event, "gpus") else event
-            for event in _trained([30.0] * 12, begin_s=300, attempt=1)]  # fmt: skip
+    more = [
+        replace(event, gpus=16) if isinstance(event, AttemptStarted) else event
+        for event in _trained([30.0] * 12, begin_s=300, attempt=1)
+    ]
     ledger = _ledger(*first, *more)
 
     assert [(ref.gpus, ref.step_ns) for ref in ledger.runs[0].speed_references] == [
@@ -129,6 +138,19 @@ def test_each_run_has_references_of_its_own() -> None:
 
     assert [run.speed_references[0].step_ns for run in ledger.runs] == [10**9, 15 * 10**8]
     assert _seconds(ledger) == (625, 0, 0)
+
+
+def test_windows_that_grow_report_by_report_are_those_of_one_fold() -> None:
+    began = [started(0, gpus=8), PhaseStarted(id="loop", at=0, phase=Phase.TRAIN_LOOP)]
+    reports = [progress(at_s, at_s) for at_s in range(10, 900, 30)]
+    job = JobFold()
+    job.add(began, {})
+
+    for place, report in enumerate(reports):
+        assert job.add([report], {})
+        assert job.ledger(report.at) == fold([*began, *reports[: place + 1]], {}, report.at)
+
+    assert _seconds(job.ledger(0)) == (870, 0, 10)
 
 
 def test_a_given_reference_replaces_the_runs_own() -> None:
