@@ -112,6 +112,10 @@ def _spent(parts: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {seconds:.1f}" for name, seconds in parts.items())
 
 
+def _step_time(seconds: float) -> str:
+    return f"{seconds:.4g} s"
+
+
 def _inferred(gap: Answer) -> str:
     event = f" (event {gap['event_id']})" if gap["event_id"] else ""
     return f"{gap['detail']}{event}"
@@ -130,6 +134,13 @@ _LEDGER = (
     text("category", itemgetter(0)),
     number("seconds", itemgetter(1), _exact),
     number("share", itemgetter(2), percent),
+)
+_SPEED = (
+    number("at reference speed", "effective_at_reference_seconds", clock),
+    number("of E2E", "at_reference_ratio", percent),
+    number("slowed", "slowed_seconds", clock),
+    number("not measured", "speed_unmeasured_seconds", clock),
+    number("reference step", "reference_step_seconds", _step_time),
 )
 _RATES = (
     text("while training", itemgetter(0)),
@@ -229,6 +240,8 @@ def _write_job(job: Answer, args: Namespace) -> None:
     if job["run_count"] > 1:
         _write_section(_RUNS, job["runs"])
     _write_ledger(job)
+    if job["effective_at_reference_seconds"] is not None:
+        _write_section(_SPEED, [job])
     _write_productivity(job["productivity"])
     _write_section(_ATTEMPTS, job["attempts"])
     answer = ask(args, place("/v1/jobs/{}/stages", args.name), of_project(args))

@@ -124,6 +124,8 @@ ROLLUPS: Columns = {
     "gpu_seconds": SECONDS,
     "queue_wait_seconds": SECONDS,
     "between_runs_seconds": SECONDS,
+    "effective_at_reference_seconds": SECONDS,
+    "slowed_seconds": SECONDS,
     "unsaved_training_seconds": SECONDS,
     "ett_ratio": RATIO,
     "ett_ratio_wall": RATIO,

@@ -26,6 +26,8 @@ _SAME = (
     "gpu_seconds",
     "queue_wait_seconds",
     "between_runs_seconds",
+    "effective_at_reference_seconds",
+    "slowed_seconds",
     "failures",
     "infra_failures",
     *(f"{category}_seconds" for category in Category),

@@ -101,6 +101,11 @@ COUNTERS: tuple[Family, ...] = (
         "Seconds from the end of a job's run to the first sign of its next; in no phase.", ((),),
     ),
     Family(
+        "ett_effective_speed_seconds_total", Kind.COUNTER, (*_COHORT, "speed"),
+        "Seconds of effective training of attempts that ended: at reference speed, or slowed.",
+        (("at_reference",), ("slowed",)),
+    ),
+    Family(
         "ett_attempts_started_total", Kind.COUNTER, (*_COHORT, "start"),
         "Attempts started: the first of a run, or a restart.",
         (("first",), ("restart",)),

@@ -43,11 +43,11 @@ def plain_runs(ledger: JobLedger) -> dict[str, Any]:
     """The runs, and the time between them."""
     return {
         "between_runs_us": ledger.between_runs_us,
-        "runs": [_run(run) for run in ledger.runs],
+        "runs": [_run(run, ledger) for run in ledger.runs],
     }
 
 
-def _run(run: RunLedger) -> dict[str, Any]:
+def _run(run: RunLedger, ledger: JobLedger) -> dict[str, Any]:
     first = run.first_attempt
     return {
         **{name: getattr(run, name) for name in _RUN},
@@ -58,6 +58,13 @@ def _run(run: RunLedger) -> dict[str, Any]:
         "ended_us": run.ended_at,
         "sign_us": run.sign_at if run.launches else None,
         "unsaved_training_us": run.unsaved_us,
+        "references": {
+            (reference.gpus, reference.tokens_a_step): (reference.step_ns, reference.windows)
+            for reference in run.speed_references
+        },
+        "speeds": [
+            tuple(attempt.speed) for attempt in ledger.attempts if run.contains(attempt.number)
+        ],
     }
 
 

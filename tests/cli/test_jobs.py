@@ -85,6 +85,26 @@ def test_the_gaps_that_the_numbers_rest_on_are_shown(printed: str) -> None:
     assert re.search(r"inferred_end +0 ", printed)
 
 
+def test_slow_steps_are_shown_where_steps_measure_them(
+    served: Server, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    members = {"job": "slow", "attempt": 0}
+    events: list[dict[str, Any]] = [
+        {"type": "progress", "at": f"2026-03-02T00:{minute:02}:00Z", "step": 60 * place, **members}
+        for place, minute in enumerate([0, 1, 2, 3, 4, 5, 7])
+    ]
+    loop = {"type": "span", "phase": "train_loop", "start": events[0]["at"], "at": events[-1]["at"]}
+    end = {"type": "attempt_ended", "outcome": "completed", "at": events[-1]["at"]}
+    events += [{**loop, **members}, {**end, **members}]
+    served.ask("POST", "/v1/events", {"history": True, "events": events})
+    wait_for(lambda: served.knows("slow"))
+
+    assert "reference speed" not in printed
+    assert main(["job", "slow"]) == 0
+    row = r"0:06:00\.0 +85\.71% +0:01:00\.0 +0:00:00\.0 +1 s$"
+    assert re.search(row, capsys.readouterr().out, re.MULTILINE)
+
+
 def test_what_a_job_made_of_its_training_is_shown(
     served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:

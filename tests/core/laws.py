@@ -81,6 +81,19 @@ def _check_attempts(ledger: JobLedger) -> None:
         assert attempt.categories_us == owned
 
 
+def check_speed(ledger: JobLedger) -> None:
+    """Effective training is at the reference, slowed or not measured, in integers."""
+    for attempt in ledger.attempts:
+        effective = attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0)
+        assert sum(attempt.speed) == effective
+        assert min(attempt.speed) >= 0
+    for run in ledger.runs:
+        assert sum(run.speed) == run.effective_us
+        own = [attempt.speed for attempt in ledger.attempts if run.contains(attempt.number)]
+        assert run.speed == tuple(map(sum, zip((0, 0, 0), *own, strict=True)))
+    assert sum(ledger.speed) == sum(run.effective_us for run in ledger.runs)
+
+
 def check_order(fold: Fold, timeline: Timeline, chance: Random) -> None:
     """Law 2: order of arrival and duplication change nothing."""
     again = [*timeline.events, *timeline.events[: len(timeline.events) // 2]]

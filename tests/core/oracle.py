@@ -30,6 +30,7 @@ from tests.core.oracle_picture import (
     every_microsecond,
 )
 from tests.core.oracle_spans import spans_of
+from tests.core.oracle_speed import speeds_of
 
 __all__ = ["answer", "answers", "every_change", "every_microsecond"]
 
@@ -91,7 +92,7 @@ def answers(
         **_accelerators(paintings, facts),
     }
     between = sum(max(0, b.run.sign - a.end) for a, b in pairwise(runs))
-    return whole, {"between_runs_us": between, "runs": [_run(run) for run in runs]}
+    return whole, {"between_runs_us": between, "runs": [_run(run, facts) for run in runs]}
 
 
 def _painted_run(
@@ -128,8 +129,9 @@ def _summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return sums
 
 
-def _run(run: PaintedRun) -> dict[str, Any]:
+def _run(run: PaintedRun, facts: list[JobFacts]) -> dict[str, Any]:
     numbers = _numbers(run.painting)
+    sizes = _sizes(run.painting, facts)
     own = [life.number for life in run.bound.lives]
     return {
         "launches": {life.launch for life in run.run.lives},
@@ -140,6 +142,7 @@ def _run(run: PaintedRun) -> dict[str, Any]:
         "queue_wait_us": run.queue_wait,
         "effective_us": numbers["categories_us"]["effective_training"],
         "sign_us": run.run.sign if run.run.lives else None,
+        **speeds_of(run.painting, sizes, facts),
         **{
             name: numbers[name]
             for name in (
@@ -297,12 +300,10 @@ def _segments(pieces: list[Piece]) -> list[list[Any]]:
 
 
 def _accelerators(paintings: list[Painting], facts: list[JobFacts]) -> dict[str, Any]:
-    timed_sizes = [(e.at, e.gpus) for e in facts if e.gpus is not None]
-    job_gpus = max(timed_sizes)[1] if timed_sizes else None
     weighted: dict[str, int] = {}
     held: dict[str, int] = {}
     for ownership in paintings:
-        sizes = {id(life): _size(life, ownership, job_gpus) for life in ownership.lives}
+        sizes = _sizes(ownership, facts)
         if None in sizes.values():
             return {"gpus_unknown": True, "weighted_us": None, "gpu_us": None}
         for piece in ownership.pieces:
@@ -317,6 +318,12 @@ def _accelerators(paintings: list[Painting], facts: list[JobFacts]) -> dict[str,
 def _ended_last(at: int, ownership: Painting) -> Life:
     over = [life for life in ownership.lives if life.over_at <= at]
     return max(over, key=lambda life: (life.over_at, life.number or 0))
+
+
+def _sizes(ownership: Painting, facts: list[JobFacts]) -> dict[int, int | None]:
+    timed_sizes = [(e.at, e.gpus) for e in facts if e.gpus is not None]
+    job_gpus = max(timed_sizes)[1] if timed_sizes else None
+    return {id(life): _size(life, ownership, job_gpus) for life in ownership.lives}
 
 
 def _size(life: Life, ownership: Painting, job_gpus: int | None) -> int | None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ett_service.core.events import Event
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import JobLedger
+from tests.builders.drawn.paces import paced
 from tests.builders.drawn.timelines import (
     SECOND,
     Timeline,
@@ -26,6 +27,7 @@ from tests.core.laws import (
     check_conservation,
     check_late_facts,
     check_order,
+    check_speed,
     check_two_views,
     of,
 )
@@ -33,6 +35,7 @@ from tests.core.oracle import answers, every_change, every_microsecond
 
 _LOOKED_AT = 0.2  #: of the ledgers on the way, to save time
 _chances = st.integers(0, 2**32).map(Random)
+_paced = st.builds(paced, st.one_of(tiny_heaps, rough_heaps, lifelike_timelines), _chances)
 
 
 def folded_forward(batches: Sequence[Sequence[Event]], timeline: Timeline) -> JobLedger:
@@ -85,7 +88,12 @@ def test_both_views_sum_to_e2e_and_effective_time_lies_in_training(timeline: Tim
     check_two_views(of(fold, timeline))
 
 
-@given(st.one_of(tiny_heaps, rough_heaps, lifelike_timelines, restarted_ranks), _chances)
+@given(_paced)
+def test_effective_training_is_at_the_reference_slowed_or_not_measured(timeline: Timeline) -> None:
+    check_speed(of(fold, timeline))
+
+
+@given(st.one_of(tiny_heaps, rough_heaps, lifelike_timelines, restarted_ranks, _paced), _chances)
 def test_folding_forward_event_by_event_equals_folding_again(
     timeline: Timeline, chance: Random
 ) -> None:
@@ -126,7 +134,7 @@ def test_the_fold_paints_each_microsecond_as_the_oracle_does(timeline: Timeline)
     assert (plain(ledger), plain_runs(ledger)) == expected
 
 
-@given(st.one_of(rough_timelines, rough_heaps, lifelike_timelines, restarted_ranks))
+@given(st.one_of(rough_timelines, rough_heaps, lifelike_timelines, restarted_ranks, _paced))
 def test_the_fold_paints_hours_as_the_oracle_does(timeline: Timeline) -> None:
     expected = answers(
         timeline.events, timeline.offsets, timeline.as_of, timeline.limits, every_change

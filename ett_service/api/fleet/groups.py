@@ -251,6 +251,13 @@ class GroupAnswer(ComputedAnswer):
     between_runs_seconds: Seconds = Field(
         description="Of the runs that began again a job that had completed; not part of E2E."
     )
+    effective_at_reference_seconds: Seconds = Field(
+        description="The part of effective training at reference speed, of the attempts that ended "
+        "in the window or run at its end."
+    )
+    slowed_seconds: Seconds = Field(
+        description="What their steps took beyond it. A part of effective training, too."
+    )
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
     lost_weighted_seconds: WeightedSeconds = Field(
         description="Weighted seconds that were not effective training."

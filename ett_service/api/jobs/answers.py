@@ -19,6 +19,13 @@ from ett_service.api.answers import (
     Seconds,
     Sources,
 )
+from ett_service.api.jobs.speed import (
+    AtReference,
+    Slowed,
+    SpeedReferenceAnswer,
+    Unmeasured,
+    ratio_at_reference,
+)
 from ett_service.api.record.corrections import ExclusionAnswer
 from ett_service.core.fleet.totals import ratio
 from ett_service.core.ledger.results import FORMULA_VERSION
@@ -94,6 +101,10 @@ class JobRunAnswer(ComputedAnswer):
     failures: int
     infra_failures: int
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+    effective_at_reference_seconds: AtReference
+    slowed_seconds: Slowed
+    speed_unmeasured_seconds: Unmeasured
+    speed_references: list[SpeedReferenceAnswer]
     first_attempt: int = Field(description="The number of its first attempt.")
     attempts: int = Field(description="The number of its attempts.")
 
@@ -168,6 +179,9 @@ class AttemptAnswer(Answer):
         validation_alias="silent_tail_us", description="The silent tail of the attempt."
     )
     categories: NonzeroByCategory = Field(validation_alias="categories_us")
+    effective_at_reference_seconds: AtReference
+    slowed_seconds: Slowed
+    speed_unmeasured_seconds: Unmeasured
 
 
 class AttemptList(Answer):
@@ -294,6 +308,15 @@ class JobAnswer(JobSummary):
     )
     periods: Annotated[dict[Period, Seconds], Of(_by_period)] = Field(
         description="Every period; they sum to `e2e_seconds`."
+    )
+    effective_at_reference_seconds: AtReference
+    slowed_seconds: Slowed
+    speed_unmeasured_seconds: Unmeasured
+    reference_step_seconds: float | None = Field(
+        description="Reference of the latest run that has one, in the setting with most windows."
+    )
+    at_reference_ratio: Annotated[float | None, Of(ratio_at_reference)] = Field(
+        description="`effective_at_reference_seconds` over E2E, beside `ett_ratio`."
     )
     weighted_seconds: Annotated[NonzeroByCategory | None, _by_accelerators("weighted_us")] = Field(
         description="Times accelerators. Null while accelerators are unknown."

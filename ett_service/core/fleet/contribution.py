@@ -26,6 +26,7 @@ from ett_service.core.ledger.results import (
     JobLedger,
     RunLedger,
     Segment,
+    Speed,
     Work,
 )
 from ett_service.core.ledger.spans import NEVER
@@ -113,6 +114,8 @@ def _of_the_attempt(attempt: AttemptLedger | None) -> Iterator[InstantAmounts]:
     yield InstantAmounts(attempt.started_at, attempt.number, (("attempts", 1),))
     if attempt.outcome in FAILURES:
         yield _failure(attempt)
+    if attempt.speed.is_measured:
+        yield InstantAmounts(attempt.ended_at, attempt.number, _speed(attempt.speed))
     yield from _phases(attempt)
 
 
@@ -160,6 +163,13 @@ def _failure(attempt: AttemptLedger) -> InstantAmounts:
     )
     tally = (f"{FAILURE}{attempt.origin}/{attempt.cause}", 0, attempt.unsaved_us)
     return InstantAmounts(attempt.ended_at, attempt.number, sums, attempt.unsaved_us, tally)
+
+
+def _speed(speed: Speed) -> tuple[tuple[str, int], ...]:
+    return (
+        ("effective_at_reference_us", speed.at_reference_us),
+        ("slowed_us", speed.slowed_us),
+    )
 
 
 def _phases(attempt: AttemptLedger) -> Iterator[InstantAmounts]:

@@ -53,6 +53,8 @@ _TIMES = {
     "checkpoint_blocking": "checkpoint_blocking_seconds",
 }
 _BETWEEN_RUNS = "between_runs_seconds"
+_AT_REFERENCE = "effective_speed_seconds:at_reference"
+_SLOWED = "effective_speed_seconds:slowed"
 _SILENT = f"{Phase.TRAIN_LOOP}/{Category.STALLED}"
 _OWNERS = {category: phase.value for phase, owned in CATEGORIES_OF.items() for category in owned}
 
@@ -118,6 +120,8 @@ def job_counters(ledger: JobLedger) -> JobCounters:
             weighted_us = attempt.silent_tail_us * frame.weights[attempt.number]
             sums[f"deducted_weighted_seconds:{_SILENT}"] -= weighted_us
     sums[_BETWEEN_RUNS] += ledger.between_runs_us
+    for _, key, us in _speeds(ledger):
+        sums[key] += us
     for change in counter_changes(ledger):
         sums[change.key] += 1
         if change.seen is not None:
@@ -186,6 +190,17 @@ def counter_changes(ledger: JobLedger) -> Iterator[CounterChange]:
             yield CounterChange(at, f"failures:{name.removeprefix(FAILURE)}")
         elif (bucketed := _histogram(name)) and (number, bucketed[1]) != goes_on:
             yield _in_bucket(*bucketed, Seen(at, us, number))
+
+
+def _speeds(ledger: JobLedger) -> Iterator[tuple[int, str, int]]:
+    """Yield instant, key and microseconds of each attempt that has ended, by its speed.
+
+    That of a running attempt may still fall, as its reference does.
+    """
+    for attempt in ledger.attempts:
+        if attempt.outcome is not Outcome.RUNNING:
+            yield attempt.ended_at, _AT_REFERENCE, attempt.speed.at_reference_us
+            yield attempt.ended_at, _SLOWED, attempt.speed.slowed_us
 
 
 def _histogram(tally: str) -> tuple[str, str] | None:
@@ -268,6 +283,9 @@ def _add_changes(moves: _OpenMoves, ledger: JobLedger, frame: Frame, steps: Step
     for run in ledger.runs:
         if run.idle_before_us and run.sign_at < steps.last_at and not frame.excluded(run.sign_at):
             moves[_BETWEEN_RUNS][steps.after(run.sign_at)] += run.idle_before_us
+    for at, key, us in _speeds(ledger):
+        if us and at < steps.last_at and not frame.excluded(at):
+            moves[key][steps.after(at)] += us
     for change in counter_changes(ledger):
         if change.at_us >= steps.last_at or frame.excluded(change.at_us):
             continue

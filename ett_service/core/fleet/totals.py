@@ -199,6 +199,8 @@ MEASURES: tuple[str, ...] = (
     "unweighted_us",
     "queue_wait_us",
     "between_runs_us",
+    "effective_at_reference_us",
+    "slowed_us",
     "unsaved_us",
     "unsaved_weighted_us",
     "failures",
@@ -230,7 +232,8 @@ MEASURES: tuple[str, ...] = (
 accelerators; ``restart_wait_gpu_us`` is the part of the waits in which they were held, see
 :meth:`Totals.category_gpu_us`. ``wasted`` is the wasted categories' time inside ``training``,
 ``unweighted_us`` the time of attempts whose accelerators are unknown. ``queue_wait_us`` and
-``between_runs_us`` are no part of E2E. Jobs count in
+``between_runs_us`` are no part of E2E. ``effective_at_reference_us`` and ``slowed_us`` are parts of
+effective training, in the hour in which their attempt ended (as-of while it runs). Jobs count in
 ``jobs_hour`` once in every hour in which they live, in ``jobs_day`` in the first such hour of a
 day, in ``jobs_started`` in the first of all: how many jobs a window knew is the first bucket's
 ``jobs_hour`` (or ``jobs_day``) and the later buckets' ``jobs_started``. ``jobs_ended`` is where a

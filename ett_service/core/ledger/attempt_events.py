@@ -55,11 +55,14 @@ class WorkHours:
 
     def __init__(self) -> None:
         self.highest: dict[int, Work] = {}
+        self.tokens: dict[str, int] = {}  #: as reported, by event
 
     def add(self, at: int, event: Progress) -> None:
         """Take in what *event*, which happened *at*, reports."""
         if event.samples is None and event.tokens is None and event.flops is None:
             return
+        if event.tokens is not None:
+            self.tokens[event.id] = event.tokens
         hour = at - at % HOUR_US
         before = self.highest.get(hour, Work())
         teraflops = min(MOST_TERAFLOPS, int(event.flops or 0) // TERA)

@@ -17,6 +17,7 @@ from ett_service.core.ledger.ownership import (
 )
 from ett_service.core.ledger.results import Segment
 from ett_service.core.ledger.spans import NEVER, Closing, Closings, Mark, Span
+from ett_service.core.ledger.speed import SpeedWindows
 from ett_service.core.words import Basis, Outcome, Period, Phase
 
 _FEWEST_INSTANTS = 3
@@ -223,6 +224,7 @@ class AttemptSegments:
     def __init__(self) -> None:
         self.ownership = Ownership()
         self.segments: list[Segment] = []
+        self.speed_windows = SpeedWindows()
         self.changed_from = -NEVER  #: the last :meth:`assign_ownership` changed nothing before it
         self.edition = 0  #: changes whenever ownership is assigned again
         self._repeated: RepeatedTraining | None = None
@@ -284,6 +286,7 @@ class AttemptSegments:
         self.edition += 1
         if owned.windows:
             self.ownership.assign(events.spans, inputs)
+        self.speed_windows.follow(events, self.ownership)
 
     def _repeated_training(
         self, owned: OwnedLoops, earlier: EarlierAttempts

@@ -6,6 +6,7 @@ end of a job costs no more in a long job than in a short one.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
@@ -41,11 +42,13 @@ from ett_service.core.ledger.results import (
     Limits,
     Recovery,
     Segment,
+    Speed,
     WorkDone,
 )
-from ett_service.core.ledger.run_results import run_ledgers
+from ett_service.core.ledger.run_results import References, run_ledgers
 from ett_service.core.ledger.runs import split_into_runs
 from ett_service.core.ledger.spans import NEVER
+from ett_service.core.ledger.speed import attempt_speed, given_reference_ns, speed_references
 from ett_service.core.words import Category, JobState, Outcome
 
 T = TypeVar("T")
@@ -130,10 +133,11 @@ class JobFold:
         lives = [part.owned.life for part in parts]
         gpus = accelerators(lives, self._facts.gpus)
         attempts, gaps_of = self._attempt_ledgers(parts, gpus)
+        attempts, references = self._with_speeds(runs, attempts)
         job_waits = _joined(map(waits, runs))
         job_shares = shares(parts, job_waits, gpus)
         job_work = _joined(self._work_done(run) for run in runs)
-        ledgers = run_ledgers(runs, attempts, self._attempts.last_sign_at)
+        ledgers = run_ledgers(runs, attempts, references, self._attempts.last_sign_at)
         begun = [run for run in ledgers if run.started_at is not None]
         starts = [run.time_to_start_us for run in ledgers if run.time_to_start_us is not None]
         return JobLedger(
@@ -212,6 +216,34 @@ class JobFold:
             ledgers.append(cached[1])
             gaps_of.append(cached[2])
         return tuple(ledgers), gaps_of
+
+    def _with_speeds(
+        self, runs: Sequence[RunSegments], attempts: Sequence[AttemptLedger]
+    ) -> tuple[tuple[AttemptLedger, ...], list[References]]:
+        """Return the attempts with their speeds, and the references of each run."""
+        given_ns = given_reference_ns(self._facts.labels)
+        whole: list[AttemptLedger] = []
+        references = []
+        for run in runs:
+            own = [attempts[life.number] for life in run.lifetimes.lives]
+            windows = [part.attempt_segments.speed_windows.sums for part in run.parts]
+            measured = [(sums, attempt.gpus) for sums, attempt in zip(windows, own, strict=True)]
+            references.append(speed_references(measured, given_ns))
+            whole += [
+                self._with_speed(attempt, attempt_speed(sums, references[-1], attempt))
+                for sums, attempt in zip(windows, own, strict=True)
+            ]
+        return tuple(whole), references
+
+    def _with_speed(self, attempt: AttemptLedger, speed: Speed) -> AttemptLedger:
+        """Return the attempt with its speed, and keep it for the next ledger."""
+        if attempt.speed == speed:
+            return attempt
+        attempt = replace(attempt, speed=speed)
+        name = (attempt.launch, attempt.attempt, attempt.cycle)
+        key, _, gaps_of = self._attempt_results[name]
+        self._attempt_results[name] = (key, attempt, gaps_of)
+        return attempt
 
     def _checkpoints(self, lives: Sequence[Lifetime]) -> tuple[Checkpoint, ...]:
         """Return the checkpoints by attempt and instant, built again only where one was added."""

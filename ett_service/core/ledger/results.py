@@ -4,7 +4,7 @@ Durations are integer microseconds (``_us``), instants integer microseconds sinc
 (``_at``); a ratio is taken by the reader, once, last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -112,6 +112,51 @@ class Exclusion(NamedTuple):
 
     from_at: int | None = None
     to_at: int | None = None
+
+
+class Speed(NamedTuple):
+    """Effective training by its speed; the three sum to it."""
+
+    at_reference_us: int = 0  #: what the measured steps take at the reference
+    slowed_us: int = 0  #: what they took beyond it
+    unmeasured_us: int = 0  #: in no window of steps, or in one that has no reference
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether any step was compared with a reference."""
+        return self.at_reference_us + self.slowed_us > 0
+
+    @property
+    def known_at_reference_us(self) -> int | None:
+        """``at_reference_us``; None where nothing is measured."""
+        return self.at_reference_us if self.is_measured else None
+
+    @property
+    def known_slowed_us(self) -> int | None:
+        """``slowed_us``; None where nothing is measured."""
+        return self.slowed_us if self.is_measured else None
+
+
+NO_SPEED = Speed()
+
+
+def summed_speed(speeds: Iterable[Speed]) -> Speed:
+    """Add up speeds."""
+    return Speed(*map(sum, zip(NO_SPEED, *speeds, strict=True)))
+
+
+class SpeedReference(NamedTuple):
+    """The best sustained step time of a run at one number of accelerators and tokens a step."""
+
+    gpus: int | None  #: None while unknown
+    tokens_a_step: int | None  #: its first two digits; None where not reported
+    step_ns: int  #: nanoseconds
+    windows: int  #: how many were measured at this setting
+
+    @property
+    def step_seconds(self) -> float:
+        """The step time in seconds."""
+        return self.step_ns / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +269,7 @@ class AttemptLedger:
     preempted_by: str | None = None  #: the job that was given its accelerators
     stages: tuple[StageSum, ...] = ()
     verdict: Override | None = None  #: where it gives origin and cause
+    speed: Speed = NO_SPEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +292,8 @@ class RunLedger:
     failures: int
     infra_failures: int
     unsaved_us: int
+    speed: Speed = NO_SPEED
+    speed_references: tuple[SpeedReference, ...] = ()
 
     @property
     def e2e_us(self) -> int:
@@ -295,6 +343,19 @@ class JobLedger:
     def e2e_us(self) -> int:
         """E2E wall time in microseconds, summed over the runs."""
         return sum(end - start for start, end in self.spans)
+
+    @property
+    def speed(self) -> Speed:
+        """Effective training by its speed, summed over the runs."""
+        return summed_speed(run.speed for run in self.runs)
+
+    @property
+    def reference_step_seconds(self) -> float | None:
+        """Of the latest run that has one, at the setting with the most windows."""
+        references = [run.speed_references for run in self.runs if run.speed_references]
+        if not references:
+            return None
+        return max(references[-1], key=lambda reference: reference.windows).step_seconds
 
     @property
     def between_runs_us(self) -> int:

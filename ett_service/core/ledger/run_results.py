@@ -6,22 +6,40 @@ from itertools import pairwise
 from ett_service.core.intervals import merged
 from ett_service.core.ledger.job_segments import RunSegments
 from ett_service.core.ledger.lifetimes import queued_intervals
-from ett_service.core.ledger.results import AttemptLedger, RunLedger
+from ett_service.core.ledger.results import (
+    AttemptLedger,
+    RunLedger,
+    SpeedReference,
+    summed_speed,
+)
 from ett_service.core.words import FAILURES, INFRA_ORIGINS, Category
+
+References = tuple[SpeedReference, ...]
+"""Of one run."""
 
 
 def run_ledgers(
-    runs: Sequence[RunSegments], attempts: Sequence[AttemptLedger], last_sign_at: int
+    runs: Sequence[RunSegments],
+    attempts: Sequence[AttemptLedger],
+    references: Sequence[References],
+    last_sign_at: int,
 ) -> tuple[RunLedger, ...]:
-    """Return the results of each run; *attempts* are those of all of them."""
+    """Return the results of each run; *attempts* are those of all, *references* of each."""
     idle_us = [
         max(0, after.lifetimes.run.sign_at - _over_at(before)) for before, after in pairwise(runs)
     ]
     return tuple(
         _run_ledger(
-            number, idle, run, [attempts[life.number] for life in run.lifetimes.lives], last_sign_at
+            number,
+            idle,
+            run,
+            [attempts[life.number] for life in run.lifetimes.lives],
+            own_references,
+            last_sign_at,
         )
-        for number, (idle, run) in enumerate(zip([0, *idle_us], runs, strict=True))
+        for number, (idle, run, own_references) in enumerate(
+            zip([0, *idle_us], runs, references, strict=True)
+        )
     )
 
 
@@ -30,6 +48,7 @@ def _run_ledger(
     idle_us: int,
     run: RunSegments,
     own: Sequence[AttemptLedger],
+    references: References,
     last_sign_at: int,
 ) -> RunLedger:
     lifetimes, events, first_loop = run.lifetimes, run.lifetimes.run, run.first_loop
@@ -53,6 +72,8 @@ def _run_ledger(
         failures=len(failed),
         infra_failures=sum(attempt.origin in INFRA_ORIGINS for attempt in failed),
         unsaved_us=sum(attempt.unsaved_us for attempt in failed),
+        speed=summed_speed(attempt.speed for attempt in own),
+        speed_references=references,
     )
 
 

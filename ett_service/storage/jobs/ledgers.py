@@ -21,6 +21,7 @@ from ett_service.core.ledger.results import (
     Recovery,
     Segment,
     Share,
+    Speed,
     StageSum,
 )
 from ett_service.core.words import Category, Period, Phase
@@ -93,6 +94,7 @@ def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
         "queue_wait_us": ledger.queue_wait_us,
         "runs": len(ledger.runs),
         "between_runs_us": ledger.between_runs_us,
+        **_speed_columns(ledger.speed),
         "time_to_start_us": ledger.time_to_start_us,
         "failures": ledger.failures,
         "infra_failures": ledger.infra_failures,
@@ -101,6 +103,13 @@ def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
         "gpus": facts.gpus,
         **ledger.produced._asdict(),
         "answer": answer(without_lists(ledger)),
+    }
+
+
+def _speed_columns(speed: Speed) -> Columns:
+    return {
+        "effective_at_reference_us": speed.known_at_reference_us,
+        "slowed_us": speed.known_slowed_us,
     }
 
 
@@ -118,6 +127,7 @@ def _attempt_columns(attempt: AttemptLedger) -> Columns:
         "gpus": attempt.gpus,
         "code_version": attempt.code_version,
         "effective_us": attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0),
+        **_speed_columns(attempt.speed),
         "unsaved_us": attempt.unsaved_us,
         "preempted_by": attempt.preempted_by,
         "last_step": attempt.last_step,

@@ -131,6 +131,7 @@ def _jobs() -> Select[*tuple[Any, ...]]:
             seconds(ledger.queue_wait_us).label("queue_wait_seconds"),
             ledger.runs.label("run_count"),
             seconds(ledger.between_runs_us).label("between_runs_seconds"),
+            *_speed(ledger),
             seconds(ledger.time_to_start_us).label("time_to_start_seconds"),
             ledger.failures,
             *(ledger[name] for name in ("infra_failures", "samples", "tokens", "teraflops")),
@@ -144,6 +145,13 @@ def _jobs() -> Select[*tuple[Any, ...]]:
         )
         .join_from(job_ledger, project, of_project(job_ledger))
         .outerjoin(spent, _of_job(spent, job_ledger))
+    )
+
+
+def _speed(columns: Any) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    return (
+        seconds(columns.effective_at_reference_us).label("effective_at_reference_seconds"),
+        seconds(columns.slowed_us).label("slowed_seconds"),
     )
 
 
@@ -177,6 +185,7 @@ def _attempts() -> Select[*tuple[Any, ...]]:
             *(columns[name] for name in ("rule", "evidence", "gpus", "code_version")),
             seconds(loop_us - columns.started_us).label("time_to_loop_seconds"),
             seconds(columns.effective_us).label("effective_training_seconds"),
+            *_speed(columns),
             seconds(columns.unsaved_us).label("unsaved_training_seconds"),
             columns.last_step,
             columns.preempted_by,

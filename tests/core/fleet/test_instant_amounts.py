@@ -7,7 +7,7 @@ from ett_service.core.fleet.contribution import InstantAmounts, instant_amounts
 from ett_service.core.fleet.counters import Steps, counter_steps, job_counters
 from ett_service.core.ledger.fold import fold
 from ett_service.core.words import Origin, Outcome, Phase
-from tests.core.timeline import SECOND, ended, span, started
+from tests.core.timeline import SECOND, ended, progress, span, started
 
 FAILED_AND_RESUMED = (
     started(0, gpus=8),
@@ -93,3 +93,26 @@ def test_each_run_has_a_time_to_start_and_the_time_before_it_is_no_part_of_the_j
     assert counters["attempts_started:first"] == 2
     steps = counter_steps(ledger, Steps(600 * SECOND))
     assert steps["between_runs_seconds"] == {1200 * SECOND: 940 * SECOND}
+
+
+def test_speed_is_booked_where_its_attempt_ended() -> None:
+    steps = [progress(50 * place + (50 if place == 6 else 0), 50 * place) for place in range(7)]
+    loop = (started(0, gpus=8), *steps, span(Phase.TRAIN_LOOP, 0, 350))
+    over = fold([*loop, ended(400, Outcome.COMPLETED)], {}, 10**12)
+    running = fold(loop, {}, 350 * SECOND)
+
+    for ledger, at_s in ((over, 400), (running, 350)):
+        [amount] = [each for each in instant_amounts(ledger) if "slowed_us" in dict(each.sums)]
+        assert (amount.at, amount.number) == (at_s * SECOND, 0)
+        assert dict(amount.sums) == {
+            "effective_at_reference_us": 300 * SECOND,
+            "slowed_us": 50 * SECOND,
+        }
+    counted_us = {"effective_speed_seconds:at_reference": 300 * SECOND,
+                  "effective_speed_seconds:slowed": 50 * SECOND}  # fmt: skip
+    assert {key: job_counters(over).sums[key] for key in counted_us} == counted_us
+    assert not counted_us.keys() & job_counters(running).sums.keys()
+    moves = counter_steps(over, Steps(60 * SECOND))
+    assert {key: moves[key] for key in counted_us} == {
+        key: {420 * SECOND: us} for key, us in counted_us.items()
+    }

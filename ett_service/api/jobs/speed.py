@@ -1,0 +1,48 @@
+"""Members of answers: effective training by its speed."""
+
+from typing import Annotated, Any
+
+from pydantic import AliasPath, Field
+
+from ett_service.api.answers import Answer, Seconds
+from ett_service.core.fleet.totals import ratio
+
+AtReference = Annotated[
+    Seconds | None,
+    Field(
+        validation_alias=AliasPath("speed", "known_at_reference_us"),
+        description="The part of effective training that the measured steps take at the reference "
+        "step time. Null where none is measured.",
+    ),
+]
+Slowed = Annotated[
+    Seconds | None,
+    Field(
+        validation_alias=AliasPath("speed", "known_slowed_us"),
+        description="What they took beyond it. A part of effective training, too.",
+    ),
+]
+Unmeasured = Annotated[
+    Seconds,
+    Field(
+        validation_alias=AliasPath("speed", "unmeasured_us"),
+        description="The rest of effective training: no steps measure it.",
+    ),
+]
+
+
+class SpeedReferenceAnswer(Answer):
+    """The best sustained step time of a run in one setting."""
+
+    gpus: int | None
+    tokens_per_step: int | None = Field(
+        validation_alias="tokens_a_step", description="Rounded down to two digits."
+    )
+    step_seconds: float
+    windows: int = Field(description="Windows of at least 50 steps in this setting.")
+
+
+def ratio_at_reference(ledger: Any) -> float | None:
+    """Return the part of a ledger's E2E at reference speed; None where nothing is measured."""
+    at_reference_us = ledger.speed.known_at_reference_us
+    return None if at_reference_us is None else ratio(at_reference_us, ledger.e2e_us)

@@ -1,0 +1,50 @@
+"""Effective training by its speed, in answers about jobs, on both engines."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.builders.jobs import at, wire_event
+from tests.builders.servers.application import Service
+
+JOB = "/v1/jobs/llm-70b"
+
+
+def _trained(minutes: Sequence[int]) -> list[dict[str, Any]]:
+    """A job of a loop in which each 60 steps take so many minutes, and 10 minutes before it."""
+    now, events = 10, [wire_event("attempt_started", 0, gpus=8)]
+    events.append(wire_event("phase_started", 10, phase="train_loop"))
+    events.append(wire_event("progress", 10, step=0))
+    for place, length in enumerate(minutes):
+        now += length
+        events.append(wire_event("progress", now, step=60 * (place + 1)))
+    events.append(wire_event("phase_ended", now, phase="train_loop"))
+    return [*events, wire_event("attempt_ended", now, outcome="completed")]
+
+
+def test_slow_steps_stand_beside_effective_training(service: Service) -> None:
+    service.ingest(_trained([1] * 18 + [2, 2]))
+    job = service.get(JOB)
+
+    assert (job["e2e_seconds"], job["ett_ratio"]) == (1920.0, 22 / 32)
+    [run], [attempt] = job["runs"], job["attempts"]
+    for answer in (job, run, attempt):
+        assert answer["effective_at_reference_seconds"] == 1200.0
+        assert answer["slowed_seconds"] == 120.0
+        assert answer["speed_unmeasured_seconds"] == 0.0
+    assert job["at_reference_ratio"] == 20 / 32
+    assert job["reference_step_seconds"] == 1.0
+    assert run["speed_references"] == [
+        {"gpus": 8, "tokens_per_step": None, "step_seconds": 1.0, "windows": 20}
+    ]
+
+
+def test_a_job_of_too_few_windows_has_no_speed(service: Service) -> None:
+    service.ingest(_trained([1, 2]))
+    job = service.get(JOB)
+
+    assert job["runs"][0]["speed_references"] == []
+    assert job["effective_at_reference_seconds"] is None
+    assert job["slowed_seconds"] is None
+    assert job["at_reference_ratio"] is None
+    assert job["reference_step_seconds"] is None
+    assert (job["speed_unmeasured_seconds"], job["ended_at"]) == (180.0, at(13))
