@@ -41,6 +41,7 @@ OTHER_VARIABLES = frozenset(
     {
         "ETT_API_KEY",
         "ETT_ATTEMPT",
+        "ETT_AUTO",
         "ETT_CONFIG",
         "ETT_CORPUS",
         "ETT_CYCLE",
@@ -48,6 +49,8 @@ OTHER_VARIABLES = frozenset(
         "ETT_GPUS",
         "ETT_JOB",
         "ETT_LAUNCH",
+        "ETT_LAUNCHED_AS",
+        "ETT_LAUNCHER",
         "ETT_RANK",
         "ETT_SPOOL",
         "ETT_TEST_DATABASE_URL",

@@ -145,7 +145,10 @@ def test_stages_add_up_to_the_compile_in_torchs_own_metrics(name: str) -> None:
 
 
 def test_stages_never_leave_their_compile() -> None:
-    assert laid_out([("a", 5), ("b", 0), ("c", 9)], 100, 110) == [("a", 100, 105), ("c", 105, 110)]
+    stages = [("a", 5), ("b", 0), ("c", 9)]
+    assert laid_out(stages, 100, 120) == [("a", 100, 105), ("c", 105, 114)]
+    assert laid_out(stages, 100, 110) == [("a", 100, 101), ("c", 101, 110)]
+    assert laid_out(stages, 100, 107) == [("c", 100, 107)]
 
 
 def test_the_first_line_of_the_reason_of_a_recompile_is_recorded() -> None:

@@ -133,13 +133,18 @@ def graph_facts() -> dict[str, object]:
 
 
 def laid_out(stages: Stages, start: int, limit: int) -> list[tuple[str, int, int]]:
-    """Lay stages of which only the lengths are known end to end, inside their compile."""
+    """Lay stages of which only the lengths are known end to end, inside their compile.
+
+    Where they are longer than it, the first gives way: torch's clock starts before its callback.
+    """
+    excess = max(0, start + sum(length for _, length in stages) - limit)
     placed = []
     for name, length in stages:
-        end = min(start + length, limit)
-        if end > start:
-            placed.append((name, start, end))
-        start = end
+        cut = min(length, excess)
+        excess -= cut
+        if length > cut:
+            placed.append((name, start, start + length - cut))
+            start += length - cut
     return placed
 
 
