@@ -1,7 +1,7 @@
 """Alive is not ready: each part is named."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 
 from sqlalchemy import Connection
 from starlette.testclient import TestClient
@@ -10,7 +10,7 @@ from ett_service.api.app import create_app
 from ett_service.api.state import AppState
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
-from ett_service.storage.engine.store import Store
+from ett_service.storage.engine.store import Store, open_store
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import wire_event
 from tests.builders.servers.application import Service
@@ -76,8 +76,8 @@ def test_a_worker_elsewhere_is_no_reason_not_to_be_ready(store: Store) -> None:
 
 
 @ON_ONE_ENGINE
-def test_another_schema_is_named(store: Store) -> None:
-    with _served(store, None) as client:
+def test_another_schema_is_named(database_url: str) -> None:
+    with closing(open_store(database_url)) as store, _served(store, None) as client:
         store.write(lambda conn: conn.exec_driver_sql("DELETE FROM alembic_version").rowcount)
         answer = client.get("/readyz")
     assert answer.status_code == 503
