@@ -34,7 +34,7 @@ def launched(folder: Path, wrapping: str, run: str) -> Events:
         return sorted(web.events, key=lambda event: int(event["mono_us"]))
 
 
-@pytest.fixture(scope="module", params=["ddp", "fsdp2"])
+@pytest.fixture(scope="module", params=["ddp", pytest.param("fsdp2", marks=pytest.mark.long)])
 def runs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Events, Events]:

@@ -63,17 +63,14 @@ class Live:
 
 @dataclass
 class Troubled:
-    """Services in trouble, and who is called. In the short form one Prometheus watches."""
+    """Services in trouble, and who is called."""
 
     receiver: Receiver
     prometheus: Prometheus
     without_worker: Server
-    is_long: bool
 
     def hears(self, name: str, stack: str, **labels: str) -> Alert:
         """Wait until an alert reaches the receiver, and return it."""
-        if not self.is_long and stack == "troubled":
-            stack = "waited"
         return self.receiver.hears(name, _PATIENCE_S, stack=stack, **labels)
 
 
@@ -90,7 +87,7 @@ def fleet(is_long: bool) -> Fleet:
 
 
 @pytest.fixture(scope="module")
-def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
     """Let trouble begin; what comes of it arrives while the fleet is played."""
     with ExitStack() as stack:
         receiver = Receiver()
@@ -103,19 +100,17 @@ def troubled(is_long: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             trouble.unreachable_receiver(tmp_path_factory.mktemp("troubled"))
         )
         watch = trouble.Watch(tmp_path_factory.mktemp("watch"), manager.address, stack)
-        watch.begin("without-worker", lagging, FASTER)
+        watch.begin("without-worker", lagging)
         send(server, trouble.before(time.time_ns() // 1000), history=True)
         send(server, worsened(time.time_ns() // 1000), history=True)
         shows(server, "ett_phase_p99_seconds")
-        # Hours of waiting are minutes here; a test run has but seconds for them.
-        waited = watch.begin("waited", server, FASTER if is_long else 5 * FASTER)
-        prometheus = watch.begin("troubled", server, FASTER) if is_long else waited
+        prometheus = watch.begin("troubled", server)
         prometheus.has_scraped()
-        tape = list(trouble.tape(time.time_ns() // 1000, is_long=is_long))
+        tape = list(trouble.tape(time.time_ns() // 1000))
         player = Player(tape, lambda events: trouble.send_with_refusal(server, events))
         stack.callback(player.stop)
         player.start()
-        yield Troubled(receiver, prometheus, lagging, is_long)
+        yield Troubled(receiver, prometheus, lagging)
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +120,7 @@ def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) 
         _begun.append(stack)
         server = stack.enter_context(serving(tmp_path_factory.mktemp("served")))
         folder = tmp_path_factory.mktemp("prometheus")
-        rules = trouble.rules(folder, FASTER)
+        rules = trouble.rules(folder)
         prometheus = Prometheus(folder, targets=[server.url], rules=rules)
         stack.callback(prometheus.stop)
         past_until_us = _make_past(server, prometheus, fleet, is_long=is_long)

@@ -16,7 +16,7 @@ from tests.live.compressed import Clock
 from tests.live.conftest import FLEET_ENDS_US, Live
 from tests.live.serving import ask, send, settled
 
-pytestmark = [pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.longer, pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 CLUSTER = "quiet"
 JOBS = 60

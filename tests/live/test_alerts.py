@@ -18,12 +18,15 @@ from tests.live.conftest import Troubled
 
 pytestmark = [pytest.mark.xdist_group("alerts"), pytest.mark.timeout(1800)]
 
+#: Hours are minutes here. That each rule fires on its series is asked in `tests/metrics/rules`.
+minutes = pytest.mark.long
+
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 
 #: Where each alert is waited for, and the labels that say what it is about.
 EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "EttWatchdog": ("troubled", {"severity": "none"}),
-    "EttBudgetBurnFast": ("waited", {"severity": "page", "cluster": "troubled"}),
+    "EttBudgetBurnFast": ("troubled", {"severity": "page", "cluster": "troubled"}),
     "EttPhaseStuck": (
         "troubled",
         {"severity": "ticket", "cohort": "llm", "phase": "launcher_init"},
@@ -31,8 +34,8 @@ EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "EttCohortSilent": ("troubled", {"severity": "ticket", "cohort": "mute"}),
     "EttIngestRejecting": ("troubled", {"severity": "ticket", "code": "unknown_type"}),
     "EttIngestStalled": ("troubled", {"severity": "page"}),
-    "EttFailureRateHigh": ("waited", {"severity": "ticket", "cause": "preemption"}),
-    "EttBudgetBurnSlow": ("waited", {"severity": "ticket", "cluster": "troubled"}),
+    "EttFailureRateHigh": ("troubled", {"severity": "ticket", "cause": "preemption"}),
+    "EttBudgetBurnSlow": ("troubled", {"severity": "ticket", "cluster": "troubled"}),
     "EttRegressionActive": (
         "troubled",
         {"severity": "ticket", "cohort": worsened.MODEL, "phase": "launcher_init"},
@@ -43,12 +46,14 @@ EXPECTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 
 
+@minutes
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_alert_arrives_with_all_that_who_is_called_needs(troubled: Troubled, name: str) -> None:
     stack, labels = EXPECTED[name]
     _has_good_annotations(troubled.hears(name, stack, **labels))
 
 
+@minutes
 def test_a_server_that_is_gone_fires_and_what_is_well_does_not(troubled: Troubled) -> None:
     stack = "without-worker"
     for name in ("EttAggregationLagging", "EttDetectionStalled"):
@@ -63,6 +68,7 @@ def test_a_server_that_is_gone_fires_and_what_is_well_does_not(troubled: Trouble
     }
 
 
+@minutes
 def test_every_panel_about_regressions_has_an_answer_where_one_is_found(
     troubled: Troubled,
 ) -> None:

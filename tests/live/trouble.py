@@ -19,8 +19,8 @@ from tests.live.compressed import FASTER, DueEvent
 from tests.live.serving import send, serving, settled, shows
 
 CLUSTER = "troubled"
-SHORT_S, LONG_S = 24, 80
-"""How long the troubled service is sent events: in the long form an eighth of a window of 6 h."""
+SENT_FOR_S = 80
+"""How long the troubled service is sent events: nearly a quarter of a window of 6 h."""
 
 _MINUTE_US = 60 * SECOND_US
 _CENTURY_US = 978_307_200 * SECOND_US  #: when it began
@@ -35,19 +35,18 @@ class Watch:
     alertmanager: str
     stack: ExitStack
 
-    def begin(self, name: str, server: Server, scale: int) -> Prometheus:
-        """Watch *server* with the rules *scale* times shorter; its alerts say ``stack=name``."""
+    def begin(self, name: str, server: Server) -> Prometheus:
+        """Watch *server* with rules made shorter; its alerts say ``stack=name``."""
         folder = self.folder / name
         folder.mkdir()
         prometheus = Prometheus(
             folder,
             targets=[server.url],
-            rules=rules(folder, scale),
+            rules=rules(folder),
             alertmanager=self.alertmanager,
             labels={"stack": name},
-            every="1s" if scale == FASTER else "250ms",
         )
-        _make_quiet_week(prometheus, scale, time.time())
+        _make_quiet_week(prometheus, time.time())
         self.stack.callback(prometheus.stop)
         prometheus.start()
         return prometheus
@@ -83,9 +82,9 @@ def without_worker(folder: Path) -> Iterator[Server]:
         yield server
 
 
-def rules(folder: Path, scale: int) -> list[Path]:
-    """Write the rules for a clock *scale* times faster, and return where they lie."""
-    texts = files(Objective(), Links(), Scale(scale))
+def rules(folder: Path) -> list[Path]:
+    """Write the rules for a clock that runs faster, and return where they lie."""
+    texts = files(Objective(), Links(), Scale(FASTER))
     written = []
     for name in ("recording.yaml", "alerts.yaml"):
         path = folder / name
@@ -103,7 +102,7 @@ def before(now_us: int) -> list[WireEvent]:
     ]
 
 
-def tape(now_us: int, *, is_long: bool) -> Iterator[DueEvent]:
+def tape(now_us: int) -> Iterator[DueEvent]:
     """Yield what is sent from now on, second by second.
 
     A job a second spends ten minutes on broken hardware and is preempted; another stays in its
@@ -112,7 +111,7 @@ def tape(now_us: int, *, is_long: bool) -> Iterator[DueEvent]:
     stuck = _started("stuck", now_us - 20 * SECOND_US, "llm", "launcher_init")
     mute = _trained("mute", now_us - SECOND_US, "mute")
     yield from (DueEvent(now_us, event) for event in [*stuck, *mute])
-    for second in range(LONG_S if is_long else SHORT_S):
+    for second in range(SENT_FOR_S):
         at = now_us + second * SECOND_US
         sign = {"type": "heartbeat", "at": rfc3339(at), "job": "stuck", "attempt": 0}
         yield from (DueEvent(at, event) for event in [sign, *_preempted(f"wasted-{second}", at)])
@@ -146,13 +145,13 @@ def _preempted(job: str, at_us: int) -> list[WireEvent]:
     return [*begun, {**ending, "at": rfc3339(at_us)}]
 
 
-def _make_quiet_week(prometheus: Prometheus, scale: int, now_s: float) -> None:
-    """Make blocks of a week, *scale* times shorter, in which no attempt was preempted.
+def _make_quiet_week(prometheus: Prometheus, now_s: float) -> None:
+    """Make blocks of a week, made shorter, in which no attempt was preempted.
 
     How many failures are many depends on the week before.
     """
     labels = f'cluster="{CLUSTER}",origin="preemption",cause="preemption",job="{SCRAPE_JOB}"'
-    week_s, day_s = 7 * 86_400 // scale, 86_400 // scale
+    week_s, day_s = 7 * 86_400 // FASTER, 86_400 // FASTER
     instants = range(int(now_s) - week_s - day_s, int(now_s) - 1)
     lines = [
         f"# TYPE {FAILURES} gauge",

@@ -12,6 +12,7 @@ from tests.builders.servers.ett import Server
 from tests.builders.trainers import environment
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.torch,
     pytest.mark.xdist_group("torch"),
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),

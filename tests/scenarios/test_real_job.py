@@ -24,6 +24,7 @@ STEPS = ["--steps=60", "--checkpoint-every=20", "--evaluate-every=5", "--crash-a
 NO_COMPILER = {"CXX": "no-such-compiler"}
 
 pytestmark = [
+    pytest.mark.longer,
     pytest.mark.torch,
     pytest.mark.xdist_group("real job"),
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
@@ -191,6 +192,7 @@ def test_only_whole_checkpoints_are_left(
     assert names == ["model.pt", "step-20", "step-40", "step-60"]
 
 
+@pytest.mark.long
 def test_a_half_written_checkpoint_is_not_resumed_from_nor_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "draft-2").mkdir()
     (tmp_path / "draft-2" / "__0_0.distcp").write_bytes(b"half of it")

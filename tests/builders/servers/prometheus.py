@@ -13,6 +13,7 @@ from tests.builders.servers.programs import Program, free_port, needed, run
 from tests.builders.servers.waiting import wait_for
 
 SCRAPE_JOB = "ett"
+SCRAPE_EVERY = "1s"
 
 _RETENTION = "400d"
 _MOST_BYTES = 1 << 26
@@ -40,7 +41,6 @@ class Prometheus:
     alertmanager: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     options: Sequence[str] = ()
-    every: str = "1s"
     url: str = ""
     _program: Program | None = None
 
@@ -126,9 +126,9 @@ class Prometheus:
         }
         return {
             "global": {
-                "scrape_interval": self.every,
-                "scrape_timeout": self.every,
-                "evaluation_interval": self.every,
+                "scrape_interval": SCRAPE_EVERY,
+                "scrape_timeout": SCRAPE_EVERY,
+                "evaluation_interval": SCRAPE_EVERY,
                 "external_labels": dict(self.labels),
             },
             "rule_files": [str(path) for path in self.rules],

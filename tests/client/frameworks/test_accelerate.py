@@ -7,7 +7,7 @@ import pytest
 from tests.builders.frameworks import Run, example, lives, needed, run, source_of, story
 from tests.builders.servers.web import serving
 
-pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.long, pytest.mark.torch, pytest.mark.xdist_group("frameworks")]
 
 MODULE = "ett_service.client.frameworks.accelerate"
 FAULTS = Path(__file__).parent / "programs" / "faults.py"
