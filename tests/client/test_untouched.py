@@ -10,7 +10,7 @@ from tests.builders.installed import python_path
 from tests.builders.servers.web import serving
 from tests.builders.trainers import environment, run_ett
 
-pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
+pytestmark = [pytest.mark.long, pytest.mark.torch, pytest.mark.xdist_group("torch")]
 
 HERE = Path(__file__).parent
 TORCHRUN = str(Path(sys.executable).parent / "torchrun")
@@ -34,7 +34,7 @@ def launched(folder: Path, wrapping: str, run: str) -> Events:
         return sorted(web.events, key=lambda event: int(event["mono_us"]))
 
 
-@pytest.fixture(scope="module", params=["ddp", pytest.param("fsdp2", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["ddp", "fsdp2"])
 def runs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Events, Events]:

@@ -15,6 +15,7 @@ RECORDED = recorded()
 
 # Recorded once, by one process; it runs some hundred commands and requests.
 pytestmark = [pytest.mark.xdist_group("golden"), pytest.mark.timeout(600)]
+recorded_anew = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +55,19 @@ def _run() -> list[str]:
     return [command for group in groups for command in group]
 
 
+@recorded_anew
 def test_the_same_surfaces_are_recorded(now: Mapping[str, str]) -> None:
     assert sorted(now) == sorted(RECORDED), "see tests/golden/files.py"
 
 
+@recorded_anew
 @pytest.mark.parametrize("name", sorted(name for name in RECORDED if name.endswith(DATA)))
 def test_data_is_as_it_was_recorded(name: str, now: Mapping[str, str]) -> None:
     changed = difference(name, RECORDED[name], now[name])
     assert not changed, f"{changed}\nWas it meant to change? make golden DATA=1"
 
 
+@recorded_anew
 @pytest.mark.parametrize("name", sorted(name for name in RECORDED if name.endswith(TEXT)))
 def test_wording_is_as_it_was_recorded(name: str, now: Mapping[str, str]) -> None:
     changed = difference(name, RECORDED[name], now[name])

@@ -3,16 +3,19 @@
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.builders.trainers import environment, run_trainer, spooled
+from tests.builders.forking import Forking, forking
+from tests.builders.trainers import environment, spooled
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
 
 SETUP = """
+import ett_service as ett
 import time
 import torch
 from torch.utils.data import DataLoader
@@ -26,17 +29,30 @@ def train(optimizer=adam):
 """
 
 Events = list[dict[str, Any]]
+EventsOf = Callable[[str], Events]
 
 
-def events_of(folder: Path, code: str) -> Events:
-    """Train in a Python of its own; return what it recorded, by instant."""
+@pytest.fixture(scope="module")
+def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forking]:
+    """A process to fork trainers from."""
     pytest.importorskip("torch")
-    spool = folder / "spool"
-    env = environment(spool, OMP_NUM_THREADS="1", FOLDER=str(folder))
-    done = run_trainer(SETUP + textwrap.dedent(code), env)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr  # where the events lie
-    return sorted(spooled(spool), key=lambda event: int(event["mono_us"]))
+    with forking(environment(tmp_path_factory.mktemp("unused"), OMP_NUM_THREADS="1")) as process:
+        yield process
+
+
+@pytest.fixture
+def events_of(trainers: Forking, tmp_path: Path) -> EventsOf:
+    """Run a trainer's code, and return what it recorded, by instant."""
+
+    def train(code: str) -> Events:
+        spool = tmp_path / "spool"
+        env = environment(spool, OMP_NUM_THREADS="1", FOLDER=str(tmp_path))
+        done = trainers.run_trainer(SETUP + textwrap.dedent(code), env, tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stderr.splitlines()) == 1, done.stderr  # where the events lie
+        return sorted(spooled(spool), key=lambda event: int(event["mono_us"]))
+
+    return train
 
 
 def steps(events: Events) -> list[tuple[int, str | None]]:
@@ -57,23 +73,22 @@ def edges(events: Events, phase: str) -> list[tuple[str, str | None]]:
     ]
 
 
-def test_steps_of_the_script_silence_those_of_hooks(tmp_path: Path) -> None:
-    events = events_of(tmp_path, "for n in range(100, 104):\n    train()\n    ett.step(n)")
+def test_steps_of_the_script_silence_those_of_hooks(events_of: EventsOf) -> None:
+    events = events_of("for n in range(100, 104):\n    train()\n    ett.step(n)")
     assert {source for _, source in steps(events)} == {None}
     assert (steps(events)[0][0], steps(events)[-1][0]) == (100, 103)
     assert edges(events, "train_loop") == [("phase_started", "auto"), ("phase_ended", "auto")]
 
 
-def test_a_loop_of_the_script_silences_that_of_hooks(tmp_path: Path) -> None:
-    events = events_of(tmp_path, "with ett.train_loop():\n    for _ in range(3):\n        train()")
+def test_a_loop_of_the_script_silences_that_of_hooks(events_of: EventsOf) -> None:
+    events = events_of("with ett.train_loop():\n    for _ in range(3):\n        train()")
     assert edges(events, "train_loop") == [("phase_started", None), ("phase_ended", None)]
     assert steps(events)[0] == (1, "auto")
     assert steps(events)[-1] == (3, "auto")
 
 
-def test_checkpoints_of_the_script_silence_those_of_hooks(tmp_path: Path) -> None:
+def test_checkpoints_of_the_script_silence_those_of_hooks(events_of: EventsOf) -> None:
     events = events_of(
-        tmp_path,
         """
         import os
         train(); train()
@@ -95,9 +110,8 @@ def test_checkpoints_of_the_script_silence_those_of_hooks(tmp_path: Path) -> Non
     ]  # fmt: skip
 
 
-def test_a_phase_that_the_script_has_open_is_entered_once(tmp_path: Path) -> None:
+def test_a_phase_that_the_script_has_open_is_entered_once(events_of: EventsOf) -> None:
     events = events_of(
-        tmp_path,
         """
         with ett.phase("shutdown"):
             pass
@@ -122,7 +136,7 @@ def test_a_phase_that_the_script_has_open_is_entered_once(tmp_path: Path) -> Non
     ],
 )
 def test_steps_are_counted_from_what_was_restored(
-    tmp_path: Path, before: str, optimizer: str, expected: tuple[int, int] | None
+    events_of: EventsOf, before: str, optimizer: str, expected: tuple[int, int] | None
 ) -> None:
     code = f"""
     import os
@@ -136,15 +150,14 @@ def test_steps_are_counted_from_what_was_restored(
     for _ in range(3):
         train({optimizer})
     """
-    reported = [step for step, _ in steps(events_of(tmp_path, code))]
+    reported = [step for step, _ in steps(events_of(code))]
     assert (reported[0], reported[-1]) == expected if expected else reported == []
 
 
 def test_optimizers_of_one_iteration_are_one_step_and_skipped_ones_are_none(
-    tmp_path: Path,
+    events_of: EventsOf,
 ) -> None:
     events = events_of(
-        tmp_path,
         """
         scaler = torch.amp.GradScaler("cpu")
         for n in range(4):
@@ -160,10 +173,9 @@ def test_optimizers_of_one_iteration_are_one_step_and_skipped_ones_are_none(
 
 
 def test_a_batch_that_blocks_the_loop_is_a_stall_and_shorter_waits_are_summed(
-    tmp_path: Path,
+    events_of: EventsOf,
 ) -> None:
     events = events_of(
-        tmp_path,
         """
         class Slow(torch.utils.data.Dataset):
             def __len__(self):
@@ -183,7 +195,7 @@ def test_a_batch_that_blocks_the_loop_is_a_stall_and_shorter_waits_are_summed(
     assert first == ["phase_started", "phase_ended"]
 
 
-def test_a_hook_that_keeps_failing_is_reported_and_falls_silent(tmp_path: Path) -> None:
+def test_a_hook_that_keeps_failing_is_reported_and_falls_silent(events_of: EventsOf) -> None:
     code = """
     from ett_service.client.torch.states import body_of, states
     from ett_service.client import guard
@@ -193,14 +205,13 @@ def test_a_hook_that_keeps_failing_is_reported_and_falls_silent(tmp_path: Path) 
     assert [fails() for _ in range(9)] == ["nothing"] * 9
     assert states["data"] == "error" and guard.errors["ZeroDivisionError"] == 5
     """
-    events_of(tmp_path, code)
+    events_of(code)
 
 
 def test_a_compiled_step_of_an_optimizer_is_counted_and_dynamo_leaves_the_hook_alone(
-    tmp_path: Path,
+    events_of: EventsOf,
 ) -> None:
     events = events_of(
-        tmp_path,
         """
         import logging
         logging.getLogger("torch").setLevel(logging.ERROR)
@@ -213,9 +224,8 @@ def test_a_compiled_step_of_an_optimizer_is_counted_and_dynamo_leaves_the_hook_a
     assert steps(events)[-1] == (4, "auto")
 
 
-def test_graphs_and_the_reasons_of_breaks_are_told_once_at_the_end(tmp_path: Path) -> None:
+def test_graphs_and_the_reasons_of_breaks_are_told_once_at_the_end(events_of: EventsOf) -> None:
     events = events_of(
-        tmp_path,
         """
         @torch.compile(backend="eager")
         def broken(x):
@@ -233,13 +243,13 @@ def test_graphs_and_the_reasons_of_breaks_are_told_once_at_the_end(tmp_path: Pat
     assert events[-1] is end
 
 
-def test_a_loaded_compile_cache_is_compile_time(tmp_path: Path) -> None:
+def test_a_loaded_compile_cache_is_compile_time(events_of: EventsOf) -> None:
     code = """
     import logging
     logging.disable()
     torch.compiler.load_cache_artifacts(b"of another version")
     """
-    events = events_of(tmp_path, code)
+    events = events_of(code)
     stages = {event.get("stage") for event in events if event.get("phase") == "pt2_compile"}
     assert stages == {None, "cache_load"}
 
