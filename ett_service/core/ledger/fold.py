@@ -32,7 +32,13 @@ from ett_service.core.ledger.job_results import (
     work_done,
 )
 from ett_service.core.ledger.job_segments import AttemptPart, RunSegments, cut_run_segments
-from ett_service.core.ledger.lifetimes import Lifetime, Lifetimes, find_lifetimes, follows_clock
+from ett_service.core.ledger.lifetimes import (
+    Lifetime,
+    Lifetimes,
+    find_lifetimes,
+    follows_clock,
+    split_into_runs,
+)
 from ett_service.core.ledger.results import (
     DEFAULT_LIMITS,
     AttemptLedger,
@@ -46,7 +52,6 @@ from ett_service.core.ledger.results import (
     WorkDone,
 )
 from ett_service.core.ledger.run_results import References, run_ledgers
-from ett_service.core.ledger.runs import split_into_runs
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.ledger.speed import attempt_speed, given_reference_ns, speed_references
 from ett_service.core.words import Category, JobState, Outcome

@@ -11,9 +11,8 @@ from ett_service.core.ledger.attempts import Attempts, Clocks
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.job_results import gaps
 from ett_service.core.ledger.job_segments import cut_run_segments
-from ett_service.core.ledger.lifetimes import find_lifetimes
+from ett_service.core.ledger.lifetimes import RunEvents, find_lifetimes
 from ett_service.core.ledger.results import JobLedger
-from ett_service.core.ledger.runs import RunEvents
 from ett_service.core.words import Basis, Category, Outcome, Phase
 from tests.builders.drawn.timelines import Timeline, timelines
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
