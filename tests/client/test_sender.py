@@ -26,7 +26,7 @@ def test_a_flushed_event_is_with_the_server_and_the_spool_goes_away(tmp_path: Pa
         assert here.session.sender.flush(30)
         assert [event["type"] for event in web.events] == ["phase_started", "phase_ended"]
         assert web.received[0].headers["authorization"] == "Bearer ett_key"
-        assert web.received[0].batch["sent_at"] > web.events[-1]["at"]
+        assert web.received[-1].batch["sent_at"] > web.events[-1]["at"]
         here.session.close()
     assert list(tmp_path.rglob("*.jsonl")) == []
 
