@@ -113,10 +113,16 @@ def _is_automatic(event: Mapping[str, Any]) -> bool:
 
 
 def story(events: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What happened, in words: phases by name with + and -, the rest by its type and step."""
+    """What happened, in words: phases by name with + and -, the rest by its type and step.
+
+    Of progress without anything between, the first and the last: a slow machine reports more.
+    """
     signs = {"phase_started": "+", "phase_ended": "-"}
     words = []
-    for event in events:
+    kinds = [event["type"] for event in events]
+    for place, event in enumerate(events):
+        if kinds[max(0, place - 1) : place + 2] == ["progress"] * 3:
+            continue
         if sign := signs.get(event["type"]):
             words.append(sign + event.get("stage", event["phase"]))
         else:
