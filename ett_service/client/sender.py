@@ -1,7 +1,6 @@
 """The background thread: it sends the spool, keeps signs of life coming and adopts orphans."""
 
 import math
-import random
 import sys
 import threading
 import time
@@ -14,44 +13,19 @@ from ett_service.client.sending.backlog import Backlog, adopted, spools
 from ett_service.client.sending.courier import Courier, Tally
 from ett_service.client.sending.delivery import (
     BLOCKED,
-    MAX_BYTES,
     MAX_EVENTS,
     Fate,
     Target,
     Verdict,
 )
 from ett_service.client.sending.notices import Closing, notice
+from ett_service.client.sending.pace import PAUSE_SECONDS, Pace
 from ett_service.client.starting.begun import begins_first
 
 TICK_SECONDS = 1.0
-_FIRST_WAIT = 1.0
-_LONGEST_WAIT = 60.0
-_PROBE_SECONDS = 300.0
-_PACE_SECONDS = 0.1
 _ADOPT_SECONDS = 30.0
-_FAILURES_NOTICED = 3  #: in a row; a server that restarts is no news
+_FAILURES_NOTICED = 2  #: in a row; a server that restarts is no news
 _HOLD_SECONDS = 10.0
-
-
-class Backoff:
-    """How long to leave a server alone: full jitter from 1 s, doubling to 60 s."""
-
-    def __init__(self, draw: Callable[[float, float], float] = random.uniform) -> None:
-        self._draw = draw
-        self.tries = 0  #: in a row that failed
-
-    def after(self, verdict: Verdict) -> float:
-        """Return the seconds to wait after this verdict."""
-        if verdict.fate is Fate.SETTLED:
-            self.tries = 0
-            return 0.0
-        if verdict.fate in BLOCKED:
-            return _PROBE_SECONDS
-        longest = min(_FIRST_WAIT * 2.0**self.tries, _LONGEST_WAIT)
-        self.tries += 1
-        drawn = self._draw(0.0, longest)
-        # Never sooner than the server asked, and not everybody at the instant that it named.
-        return drawn if verdict.wait_seconds is None else verdict.wait_seconds + drawn
 
 
 class Sender:
@@ -68,8 +42,7 @@ class Sender:
         self._target = target
         self._chores = chores
         self._timeout = timeout
-        self._backoff = Backoff()
-        self._not_before = 0.0
+        self._pace = Pace()
         self._wake = threading.Event()
         self._idle = threading.Event()
         self._asked = 0
@@ -107,7 +80,7 @@ class Sender:
         if self._target is None or not self._thread.is_alive():
             return False
         deadline = time.monotonic() + timeout
-        self._not_before = 0.0
+        self._pace.hurry()
         while True:
             self._asked = number = self._asked + 1
             self._wake.set()
@@ -117,7 +90,7 @@ class Sender:
                 return True
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(_PACE_SECONDS)  # a segment that was just closed is left to settle
+            time.sleep(PAUSE_SECONDS)  # a segment that was just closed is left to settle
 
     def hold(self) -> None:
         """Send nothing for ten seconds."""
@@ -184,20 +157,21 @@ class Sender:
     def _send(self) -> None:
         if self.is_held:
             return
-        while self._target is not None and time.monotonic() >= self._not_before:
+        while self._target is not None and time.monotonic() >= self._pace.not_before:
             verdict = self._send_one(self._target)
             if verdict is None:
                 break
-            self._heed(verdict)
-            if self._unsent_bytes() > MAX_BYTES:
-                time.sleep(_PACE_SECONDS)
-        if self._target is not None and self._not_before <= time.monotonic() >= self._adopt_at:
+            self._heed(verdict, self._unsent_bytes())
+            pause = self._pace.not_before - time.monotonic()
+            if 0.0 < pause <= PAUSE_SECONDS:
+                time.sleep(pause)
+        if self._target is not None and self._pace.not_before <= time.monotonic() >= self._adopt_at:
             self._adopt_one(self._target)
 
     def _send_one(self, target: Target) -> Verdict | None:
         courier = self._courier or self._new_courier(target)
         courier.dropped.update(self._take_drops())
-        verdict = courier.carry_one()
+        verdict = courier.carry_one(self._pace.events(time.monotonic()))
         if verdict is None and self._recorder.spool.ring:
             return self._send_ring(courier)
         return verdict
@@ -232,10 +206,10 @@ class Sender:
         guard.errors.clear()
         return taken | ({"client_error": errors} if errors else {})
 
-    def _heed(self, verdict: Verdict) -> None:
-        self._not_before = time.monotonic() + self._backoff.after(verdict)
+    def _heed(self, verdict: Verdict, unsent: int) -> None:
+        self._pace.heed(verdict, time.monotonic(), unsent)
         self._trouble = verdict.reason if verdict.fate is not Fate.SETTLED else ""
-        if verdict.fate in BLOCKED or self._backoff.tries >= _FAILURES_NOTICED:
+        if verdict.fate in BLOCKED or self._pace.tries >= _FAILURES_NOTICED:
             self._notify(verdict)
         elif verdict.refused:
             guard.warn_once(
@@ -270,7 +244,7 @@ class Sender:
                 if backlog is None:
                     continue
                 verdict = Courier(target, backlog, self._timeout).carry_all()
-                self._heed(verdict)
+                self._heed(verdict, 0)
                 if verdict.fate is Fate.SETTLED:
                     backlog.discard()
                 return
