@@ -14,6 +14,9 @@ from ett_service.client.sending.delivery import Fate, Target, Verdict
 _AT_ONCE = 4
 """Spools, each over a connection of its own: the server is at work while others are read."""
 
+_EXCHANGE_SECONDS = 60.0
+"""A server that folds large jobs may let a batch wait; nobody's training waits with it."""
+
 
 @dataclass(slots=True)
 class Shipment:
@@ -77,7 +80,8 @@ class _Shipping:
                 self._add(left=1, stopped_by=verdict)
 
     def _carry(self, backlog: Backlog) -> Verdict:
-        courier = Courier(self.target, backlog)
+        seconds = max(1.0, min(self.deadline - time.monotonic(), _EXCHANGE_SECONDS))
+        courier = Courier(self.target, backlog, timeout=seconds)
         while time.monotonic() < self.deadline:
             verdict = courier.carry_one()
             tally, courier.tally = courier.tally, Tally()

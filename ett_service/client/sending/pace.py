@@ -30,6 +30,7 @@ class Pace:
         self.not_before = 0.0
         self.tries = 0  #: in a row that failed
         self._draw = draw
+        self._longest_wait = _FIRST_WAIT
         self._failing_since: float | None = None
         self._spread_until = 0.0
 
@@ -53,6 +54,7 @@ class Pace:
 
     def _after_success(self, now: float, unsent: int) -> float:
         self.tries = 0
+        self._longest_wait = _FIRST_WAIT
         if self._failing_since is not None:
             self._spread_until = now + min(now - self._failing_since, _CATCH_UP_SECONDS)
             self._failing_since = None
@@ -66,8 +68,8 @@ class Pace:
             self._failing_since = now
         if verdict.fate in BLOCKED:
             return _PROBE_SECONDS
-        longest = min(_FIRST_WAIT * _GROWTH**self.tries, _LONGEST_WAIT)
+        drawn = self._draw(0.0, self._longest_wait)
+        self._longest_wait = min(self._longest_wait * _GROWTH, _LONGEST_WAIT)
         self.tries += 1
-        drawn = self._draw(0.0, longest)
         # Never sooner than the server asked, and not everybody at the instant that it named.
         return drawn if verdict.wait_seconds is None else verdict.wait_seconds + drawn

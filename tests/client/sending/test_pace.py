@@ -22,6 +22,11 @@ def test_waits_grow_from_five_seconds_to_a_minute_and_start_again() -> None:
     assert wait_after(pace, LATER) == 5
 
 
+def test_a_server_may_be_away_for_weeks() -> None:
+    pace = Pace(draw=longest)
+    assert [wait_after(pace, LATER) for _ in range(20_000)][-1] == 60
+
+
 def test_a_server_that_names_a_wait_is_waited_for_and_not_by_all_at_once() -> None:
     assert wait_after(Pace(draw=longest), Verdict(Fate.LATER, wait_seconds=30)) == 35
     assert wait_after(Pace(draw=longest), Verdict(Fate.FORBIDDEN)) == 300
