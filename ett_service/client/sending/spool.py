@@ -106,7 +106,8 @@ class Spool:
         if self.fd >= 0:
             # Half of it may stand at the end of the segment: what follows goes into a new one.
             with suppress(OSError):
-                self._turn()
+                if os.fstat(self._opened).st_size:
+                    self._turn()
 
     def tend(self, unsent: int) -> None:
         """Begin a new segment where this one is long, and mind the limit.
