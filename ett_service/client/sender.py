@@ -4,6 +4,7 @@ import math
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -53,6 +54,8 @@ class Sender:
         self._adopt_at = 0.0
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
+        self._reported: Counter[str] = Counter()  #: of what the spool has dropped
+        self._taken: list[bytes] = []  #: out of its memory, and under way
         self._trouble = ""
         self._is_noticed = False
         self._thread = threading.Thread(target=self._run, name="ett-sender", daemon=True)
@@ -178,13 +181,12 @@ class Sender:
 
     def _send_ring(self, courier: Courier) -> Verdict:
         """Send what the disk would not take."""
-        ring = self._recorder.spool.ring
-        lines = tuple(ring)[:MAX_EVENTS]
-        verdict = courier.carry(tuple(line.rstrip(b"\n") for line in lines))
-        if verdict.fate is Fate.SETTLED:
-            for line in lines:
-                if ring and ring[0] is line:
-                    ring.popleft()
+        spool = self._recorder.spool
+        self._taken = spool.take(MAX_EVENTS)
+        verdict = courier.carry(tuple(line.rstrip(b"\n") for line in self._taken))
+        if verdict.fate is not Fate.SETTLED:
+            spool.put_back(self._taken)
+        self._taken = []
         return verdict
 
     def _new_courier(self, target: Target) -> Courier:
@@ -199,9 +201,9 @@ class Sender:
 
     def _take_drops(self) -> dict[str, int]:
         """Take what was dropped since the last time, by reason."""
-        spool = self._recorder.spool
-        taken = dict(+spool.dropped)
-        spool.dropped.subtract(taken)
+        dropped = Counter(self._recorder.spool.dropped)
+        taken = dict(dropped - self._reported)
+        self._reported = dropped
         errors = sum(guard.errors.values())
         guard.errors.clear()
         return taken | ({"client_error": errors} if errors else {})
@@ -255,7 +257,7 @@ class Sender:
         self._recorder.spool.tend(self._unsent_bytes())
 
     def _unsent(self) -> bool:
-        return self._unsent_bytes() > 0 or bool(self._recorder.spool.ring)
+        return self._unsent_bytes() > 0 or bool(self._recorder.spool.ring or self._taken)
 
     def _unsent_bytes(self) -> int:
         return self._backlog.unsent_bytes()
