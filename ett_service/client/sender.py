@@ -27,6 +27,7 @@ TICK_SECONDS = 1.0
 _ADOPT_SECONDS = 30.0
 _FAILURES_NOTICED = 2  #: in a row; a server that restarts is no news
 _HOLD_SECONDS = 10.0
+_END_SECONDS = 0.5
 
 
 class Sender:
@@ -116,21 +117,25 @@ class Sender:
     def withdraw(self) -> None:
         """End the thread and forget what was recorded."""
         self._target = None
-        self._end()
+        self._end(_END_SECONDS)
         self._backlog.discard()
 
     def stop(self, timeout: float) -> None:
-        """Flush, end the thread, and remove the spool if the server has all of it."""
+        """Flush, end the thread, and remove the spool if the server has all of it.
+
+        Returns after *timeout* seconds at the latest: a thread that waits for a server is left.
+        """
+        deadline = time.monotonic() + timeout
         done = self.flush(timeout)
-        self._end()
+        self._end(deadline - time.monotonic())
         if done and not self._unsent():
             self._backlog.discard()
 
-    def _end(self) -> None:
+    def _end(self, seconds: float) -> None:
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(0.5)
+            self._thread.join(min(max(seconds, 0.0), _END_SECONDS))
         self._recorder.spool.close()
 
     def _run(self) -> None:
