@@ -35,7 +35,7 @@ WAYS = {
     "SIGTERM, handled": """
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 leave(); os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)""",
-    "SIGINT, as a notebook restarts": "leave(); os.kill(os.getpid(), signal.SIGINT); time.sleep(60)",
+    "SIGINT, as of a notebook": "leave(); os.kill(os.getpid(), signal.SIGINT); time.sleep(60)",
     "os._exit": "leave(); os._exit(0)",
 }
 """How a trainer may end; ``leave`` prints when."""
