@@ -71,12 +71,17 @@ def main() -> None:
         forked(doubly)
         forked(leave)
         forked(lambda: None)
-    for method in ("spawn", "forkserver", "fork"):
+    processes = (
+        multiprocessing.get_context("spawn").Process,
+        multiprocessing.get_context("forkserver").Process,
+        multiprocessing.get_context("fork").Process,
+    )
+    for process in processes:
         for _ in range(starts):
-            child = multiprocessing.get_context(method).Process(target=begin)
+            child = process(target=begin)
             child.start()
             child.join(PATIENCE_S)
-            assert child.exitcode == 0, (method, child.exitcode)
+            assert child.exitcode == 0, (process, child.exitcode)
     done.set()
     recording.join()
     ett.end()

@@ -67,7 +67,6 @@ class Herd:
     down: float
     up: float
     draw: random.Random
-    jitter: bool = True
     connects: Counter[int] = field(default_factory=Counter)  #: that reach the server, by second
     refused: Counter[int] = field(default_factory=Counter)  #: connects while it is away
     accepted: Counter[int] = field(default_factory=Counter)  #: events, by second
@@ -89,9 +88,9 @@ class Herd:
     def _trainer(self, rank: int) -> Trainer:
         habits = [(30.0, 1), (1800.0, 2), *([(10.0, 1)] if rank == 0 else [])]
         return Trainer(
-            Pace(self.draw.uniform if self.jitter else lambda _, longest: longest),
+            Pace(self.draw.uniform),
             [Habit(self.draw.uniform(0.0, every), every, count) for every, count in habits],
-            self.draw.random() if self.jitter else 0.0,
+            self.draw.random(),
         )
 
     def _send(self, trainer: Trainer, now: float) -> None:

@@ -85,8 +85,7 @@ def test_real_trainers_get_everything_to_a_server_that_was_away(tmp_path: Path) 
         ]
         for trainer in trainers:
             trainer.recorder.edge_at("phase_started", "evaluation")
-        for trainer in trainers:
-            wait_for(lambda here=trainer: here.session.sender.closing().trouble)
+        wait_for(lambda: all(each.session.sender.closing().trouble for each in trainers))
         with serving(port=port) as web:
             wait_for(lambda: len(web.events) == len(trainers))
             assert len(web.received) == len(trainers)

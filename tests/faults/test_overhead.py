@@ -58,4 +58,3 @@ def test_no_call_waits_for_a_server(
     # Orders of magnitude below what any exchange would take, on a busy machine as well.
     assert costs["p50_us"] <= 20
     assert costs["p999_us"] <= 5000
-    assert costs["share_of_a_step_of_10_ms"] <= 0.001 or emits < 1_000_000
