@@ -1,10 +1,10 @@
 """The background thread: it sends the spool, keeps signs of life coming and adopts orphans."""
 
 import math
-import random
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -14,44 +14,20 @@ from ett_service.client.sending.backlog import Backlog, adopted, spools
 from ett_service.client.sending.courier import Courier, Tally
 from ett_service.client.sending.delivery import (
     BLOCKED,
-    MAX_BYTES,
     MAX_EVENTS,
     Fate,
     Target,
     Verdict,
 )
 from ett_service.client.sending.notices import Closing, notice
+from ett_service.client.sending.pace import PAUSE_SECONDS, Pace
 from ett_service.client.starting.begun import begins_first
 
 TICK_SECONDS = 1.0
-_FIRST_WAIT = 1.0
-_LONGEST_WAIT = 60.0
-_PROBE_SECONDS = 300.0
-_PACE_SECONDS = 0.1
 _ADOPT_SECONDS = 30.0
-_FAILURES_NOTICED = 3  #: in a row; a server that restarts is no news
+_FAILURES_NOTICED = 2  #: in a row; a server that restarts is no news
 _HOLD_SECONDS = 10.0
-
-
-class Backoff:
-    """How long to leave a server alone: full jitter from 1 s, doubling to 60 s."""
-
-    def __init__(self, draw: Callable[[float, float], float] = random.uniform) -> None:
-        self._draw = draw
-        self.tries = 0  #: in a row that failed
-
-    def after(self, verdict: Verdict) -> float:
-        """Return the seconds to wait after this verdict."""
-        if verdict.fate is Fate.SETTLED:
-            self.tries = 0
-            return 0.0
-        if verdict.fate in BLOCKED:
-            return _PROBE_SECONDS
-        longest = min(_FIRST_WAIT * 2.0**self.tries, _LONGEST_WAIT)
-        self.tries += 1
-        drawn = self._draw(0.0, longest)
-        # Never sooner than the server asked, and not everybody at the instant that it named.
-        return drawn if verdict.wait_seconds is None else verdict.wait_seconds + drawn
+_END_SECONDS = 0.5
 
 
 class Sender:
@@ -68,8 +44,7 @@ class Sender:
         self._target = target
         self._chores = chores
         self._timeout = timeout
-        self._backoff = Backoff()
-        self._not_before = 0.0
+        self._pace = Pace()
         self._wake = threading.Event()
         self._idle = threading.Event()
         self._asked = 0
@@ -80,6 +55,8 @@ class Sender:
         self._adopt_at = 0.0
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
+        self._reported: Counter[str] = Counter()  #: of what the spool has dropped
+        self._taken: list[bytes] = []  #: out of its memory, and under way
         self._trouble = ""
         self._is_noticed = False
         self._thread = threading.Thread(target=self._run, name="ett-sender", daemon=True)
@@ -107,7 +84,7 @@ class Sender:
         if self._target is None or not self._thread.is_alive():
             return False
         deadline = time.monotonic() + timeout
-        self._not_before = 0.0
+        self._pace.hurry()
         while True:
             self._asked = number = self._asked + 1
             self._wake.set()
@@ -117,7 +94,7 @@ class Sender:
                 return True
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(_PACE_SECONDS)  # a segment that was just closed is left to settle
+            time.sleep(PAUSE_SECONDS)  # a segment that was just closed is left to settle
 
     def hold(self) -> None:
         """Send nothing for ten seconds."""
@@ -140,21 +117,25 @@ class Sender:
     def withdraw(self) -> None:
         """End the thread and forget what was recorded."""
         self._target = None
-        self._end()
+        self._end(_END_SECONDS)
         self._backlog.discard()
 
     def stop(self, timeout: float) -> None:
-        """Flush, end the thread, and remove the spool if the server has all of it."""
+        """Flush, end the thread, and remove the spool if the server has all of it.
+
+        Returns after *timeout* seconds at the latest: a thread that waits for a server is left.
+        """
+        deadline = time.monotonic() + timeout
         done = self.flush(timeout)
-        self._end()
+        self._end(deadline - time.monotonic())
         if done and not self._unsent():
             self._backlog.discard()
 
-    def _end(self) -> None:
+    def _end(self, seconds: float) -> None:
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(0.5)
+            self._thread.join(min(max(seconds, 0.0), _END_SECONDS))
         self._recorder.spool.close()
 
     def _run(self) -> None:
@@ -184,33 +165,33 @@ class Sender:
     def _send(self) -> None:
         if self.is_held:
             return
-        while self._target is not None and time.monotonic() >= self._not_before:
+        while self._target is not None and time.monotonic() >= self._pace.not_before:
             verdict = self._send_one(self._target)
             if verdict is None:
                 break
-            self._heed(verdict)
-            if self._unsent_bytes() > MAX_BYTES:
-                time.sleep(_PACE_SECONDS)
-        if self._target is not None and self._not_before <= time.monotonic() >= self._adopt_at:
+            self._heed(verdict, self._unsent_bytes())
+            pause = self._pace.not_before - time.monotonic()
+            if 0.0 < pause <= PAUSE_SECONDS:
+                time.sleep(pause)
+        if self._target is not None and self._pace.not_before <= time.monotonic() >= self._adopt_at:
             self._adopt_one(self._target)
 
     def _send_one(self, target: Target) -> Verdict | None:
         courier = self._courier or self._new_courier(target)
         courier.dropped.update(self._take_drops())
-        verdict = courier.carry_one()
+        verdict = courier.carry_one(self._pace.events(time.monotonic()))
         if verdict is None and self._recorder.spool.ring:
             return self._send_ring(courier)
         return verdict
 
     def _send_ring(self, courier: Courier) -> Verdict:
         """Send what the disk would not take."""
-        ring = self._recorder.spool.ring
-        lines = tuple(ring)[:MAX_EVENTS]
-        verdict = courier.carry(tuple(line.rstrip(b"\n") for line in lines))
-        if verdict.fate is Fate.SETTLED:
-            for line in lines:
-                if ring and ring[0] is line:
-                    ring.popleft()
+        spool = self._recorder.spool
+        self._taken = spool.take(MAX_EVENTS)
+        verdict = courier.carry(tuple(line.rstrip(b"\n") for line in self._taken))
+        if verdict.fate is not Fate.SETTLED:
+            spool.put_back(self._taken)
+        self._taken = []
         return verdict
 
     def _new_courier(self, target: Target) -> Courier:
@@ -225,17 +206,17 @@ class Sender:
 
     def _take_drops(self) -> dict[str, int]:
         """Take what was dropped since the last time, by reason."""
-        spool = self._recorder.spool
-        taken = dict(+spool.dropped)
-        spool.dropped.subtract(taken)
+        dropped = Counter(self._recorder.spool.dropped)
+        taken = dict(dropped - self._reported)
+        self._reported = dropped
         errors = sum(guard.errors.values())
         guard.errors.clear()
         return taken | ({"client_error": errors} if errors else {})
 
-    def _heed(self, verdict: Verdict) -> None:
-        self._not_before = time.monotonic() + self._backoff.after(verdict)
+    def _heed(self, verdict: Verdict, unsent: int) -> None:
+        self._pace.heed(verdict, time.monotonic(), unsent)
         self._trouble = verdict.reason if verdict.fate is not Fate.SETTLED else ""
-        if verdict.fate in BLOCKED or self._backoff.tries >= _FAILURES_NOTICED:
+        if verdict.fate in BLOCKED or self._pace.tries >= _FAILURES_NOTICED:
             self._notify(verdict)
         elif verdict.refused:
             guard.warn_once(
@@ -270,7 +251,7 @@ class Sender:
                 if backlog is None:
                     continue
                 verdict = Courier(target, backlog, self._timeout).carry_all()
-                self._heed(verdict)
+                self._heed(verdict, 0)
                 if verdict.fate is Fate.SETTLED:
                     backlog.discard()
                 return
@@ -281,7 +262,7 @@ class Sender:
         self._recorder.spool.tend(self._unsent_bytes())
 
     def _unsent(self) -> bool:
-        return self._unsent_bytes() > 0 or bool(self._recorder.spool.ring)
+        return self._unsent_bytes() > 0 or bool(self._recorder.spool.ring or self._taken)
 
     def _unsent_bytes(self) -> int:
         return self._backlog.unsent_bytes()

@@ -20,7 +20,7 @@ from ett_service.client.sending.spool import Spool, default_root, job_directory
 from ett_service.client.starting.opening import own_launch, say_facts, say_start
 from ett_service.client.starting.startup import say_startup
 
-_EXIT_SECONDS = 2.0
+_EXIT_SECONDS = 1.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +119,13 @@ class Session:
         is_of_trainer = current.recorder is self.recorder
         if is_of_trainer:
             current.clear()
+        deadline = time.monotonic() + _EXIT_SECONDS
         sender.stop(_EXIT_SECONDS)
         if is_of_trainer:
-            self._report(sender.closing())
+            self._report(sender.closing(), deadline)
 
     @guarded(otherwise=None)
-    def _report(self, closing: Any) -> None:
+    def _report(self, closing: Any, deadline: float) -> None:
         """Report what became of the events: to the launcher, if there is one, which says it."""
         from ett_service.client.sending import notices, tallies  # noqa: PLC0415 -- with the sender
 
@@ -133,7 +134,8 @@ class Session:
         if os.environ.get(tallies.LAUNCHER):
             tallies.leave(closing.directory, identity.launch, closing.tally)
         elif identity.leads and not self._is_forked:
-            notices.notice(closing.line())
+            seconds = min(deadline - time.monotonic(), notices.ASK_SECONDS)
+            notices.notice(closing.line(seconds))
 
     def _in_child(self) -> None:
         if current.recorder is not None:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,9 @@ from ett_service.client.sending.spool import ACKED, OWNER, REFUSED
 
 _REFUSED_LIMIT = 1 << 20
 _CHUNK = 1 << 20
+
+#: Every line ends with its instant.
+_GARBLED_END = re.compile(rb'(?<=Z"\}).(?=\{")', re.DOTALL)
 
 _SETTLING_SECONDS = 1.0
 """How long after its last write a live segment may still be written to, by a slow thread."""
@@ -74,7 +78,7 @@ class Backlog:
             last = place + 1 == len(segments)
             piece = _read(path, number, offset, size, complete=not (last and self.alive))
             if piece is not None:
-                return _first(piece, count, Position(number, offset))
+                return self._first(piece, count, Position(number, offset), last=last)
             if self.alive and time.time() - path.stat().st_mtime < _SETTLING_SECONDS:
                 break
         return None
@@ -95,12 +99,12 @@ class Backlog:
         Raises ``OSError``; the lines are then sent again, which the server absorbs.
         """
         self.position = end
+        for number in self._all_segments():
+            if number < end.segment:
+                self._path(number).unlink()  # first, as a full disk may take no more than that
         draft = self.directory / f"{ACKED}.new"
         draft.write_text(json.dumps({"segment": end.segment, "offset": end.offset}), "ascii")
         draft.replace(self.directory / ACKED)
-        for number in self._all_segments():
-            if number < end.segment:
-                self._path(number).unlink()
 
     def refuse(self, refused: Iterable[tuple[bytes, str]]) -> None:
         """Keep lines that the server will never take, each with its reason, up to 1 MiB."""
@@ -121,6 +125,41 @@ class Backlog:
         (self.directory / OWNER).unlink(missing_ok=True)
         if not (self.directory / REFUSED).exists():
             self.directory.rmdir()
+
+    def _first(self, piece: Piece, count: int, start: Position, *, last: bool) -> Piece:
+        """Cut a piece to *count* lines and leave out what is no event.
+
+        Where a write failed halfway, its process has kept the whole line in memory and gone on in
+        a new segment: so the end of an earlier segment is no loss.
+        """
+        taken = piece.lines[:count]
+        end = Position(start.segment, start.offset + sum(map(len, taken)))
+        readable: list[bytes] = []
+        garbled: list[bytes] = []
+        for line in taken:
+            for part in self._parts(line):
+                is_event = self._is_event(part)
+                if is_event:
+                    readable.append(part.rstrip(b"\n"))
+                elif not (_is_torn(part) and not last) and not (
+                    garbled and _is_rest(part, garbled[-1])
+                ):
+                    garbled.append(part)
+        return Piece(tuple(readable), end, len(garbled))
+
+    def _parts(self, line: bytes) -> list[bytes]:
+        """Part the lines between which a newline was garbled."""
+        return [line] if self._is_event(line) else _GARBLED_END.split(line)
+
+    def _is_event(self, line: bytes) -> bool:
+        """Whether a line is an object, with an id that this producer gives to its number."""
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(event, dict):
+            return False
+        return "seq" not in event or event.get("id") == f"{self.directory.name}-{event['seq']}"
 
     def _segments(self) -> list[int]:
         return [number for number in self._all_segments() if number >= self.position.segment]
@@ -176,16 +215,10 @@ def _read(path: Path, number: int, offset: int, size: int, *, complete: bool) ->
     return Piece(tuple(data[:whole].splitlines(keepends=True)), Position(number, offset + whole))
 
 
-def _first(piece: Piece, count: int, start: Position) -> Piece:
-    """Cut a piece to *count* lines and leave out what is no event."""
-    taken = piece.lines[:count]
-    end = Position(start.segment, start.offset + sum(map(len, taken)))
-    readable = tuple(line.rstrip(b"\n") for line in taken if _is_event(line))
-    return Piece(readable, end, len(taken) - len(readable))
+def _is_torn(line: bytes) -> bool:
+    return not line.endswith(b"\n")
 
 
-def _is_event(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+def _is_rest(line: bytes, before: bytes) -> bool:
+    """Whether a newline that came from nowhere parts two pieces of one line."""
+    return not before.endswith(b'"}\n') and not line.startswith(b'{"')

@@ -40,9 +40,9 @@ class Courier:
     tally: Tally = field(default_factory=Tally)
     sent_at: Callable[[], str | None] | None = None  #: the live owner's clock
 
-    def carry_one(self) -> Verdict | None:
-        """Send the next piece; None where nothing is left. Raises ``OSError`` of the disk."""
-        piece = self.backlog.next_piece(delivery.MAX_EVENTS, delivery.MAX_BYTES)
+    def carry_one(self, events: int = delivery.MAX_EVENTS) -> Verdict | None:
+        """Send the next *events* at most; None where none is left. ``OSError`` of the disk."""
+        piece = self.backlog.next_piece(events, delivery.MAX_BYTES)
         if piece is None:
             return None
         verdict = self.carry(piece.lines) if piece.lines else Verdict(Fate.SETTLED)

@@ -1,13 +1,21 @@
 """Sending what dead processes left in their spools."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ett_service.client.sending.backlog import adopted
+from ett_service.client.sending.backlog import Backlog, adopted
 from ett_service.client.sending.courier import Courier, Tally
 from ett_service.client.sending.delivery import Fate, Target, Verdict
+
+_AT_ONCE = 4
+"""Spools, each over a connection of its own: the server is at work while others are read."""
+
+_EXCHANGE_SECONDS = 60.0
+"""A server that folds large jobs may let a batch wait; nobody's training waits with it."""
 
 
 @dataclass(slots=True)
@@ -32,33 +40,72 @@ def ship(
 
     Raises ``OSError`` where a spool cannot be read or removed.
     """
-    shipment = Shipment()
-    deadline = time.monotonic() + seconds
-    for directory in directories:
-        if shipment.stopped_by is not None:
-            shipment.left += 1
-            continue
+    shipping = _Shipping(target, time.monotonic() + seconds, progress)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        shipped = [pool.submit(shipping.ship, directory) for directory in directories]
+        try:
+            for each in shipped:
+                each.result()
+        except BaseException:
+            shipping.deadline = 0.0
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return shipping.shipment
+
+
+@dataclass
+class _Shipping:
+    """Sends spools from several threads."""
+
+    target: Target
+    deadline: float  #: on the monotonic clock
+    progress: Callable[[Shipment], None]
+    shipment: Shipment = field(default_factory=Shipment)
+    _adding: threading.Lock = field(default_factory=threading.Lock)
+
+    def ship(self, directory: Path) -> None:
+        """Send one spool, unless another was stopped. Raises ``OSError``."""
+        if self.shipment.stopped_by is not None:
+            self._add(left=1)
+            return
         with adopted(directory) as backlog:
             if backlog is None:
-                shipment.in_use += (directory / "owner.json").exists()
-                continue
-            courier = Courier(target, backlog, tally=shipment.tally)
-            verdict = _carry(courier, deadline, lambda: progress(shipment))
+                self._add(in_use=(directory / "owner.json").exists())
+                return
+            verdict = self._carry(backlog)
             if verdict.fate is Fate.SETTLED:
                 backlog.discard()
-                shipment.spools += 1
+                self._add(spools=1)
             else:
-                shipment.left += 1
-                shipment.stopped_by = verdict
-    return shipment
+                self._add(left=1, stopped_by=verdict)
 
+    def _carry(self, backlog: Backlog) -> Verdict:
+        seconds = max(1.0, min(self.deadline - time.monotonic(), _EXCHANGE_SECONDS))
+        courier = Courier(self.target, backlog, timeout=seconds)
+        while time.monotonic() < self.deadline:
+            verdict = courier.carry_one()
+            tally, courier.tally = courier.tally, Tally()
+            self._add(tally=tally)
+            if verdict is None:
+                return Verdict(Fate.SETTLED)
+            if verdict.fate is not Fate.SETTLED:
+                return verdict
+        return Verdict(Fate.LATER, reason="the time for sending has run out")
 
-def _carry(courier: Courier, deadline: float, progress: Callable[[], None]) -> Verdict:
-    while time.monotonic() < deadline:
-        verdict = courier.carry_one()
-        progress()
-        if verdict is None:
-            return Verdict(Fate.SETTLED)
-        if verdict.fate is not Fate.SETTLED:
-            return verdict
-    return Verdict(Fate.LATER, reason="the time for sending has run out")
+    def _add(
+        self,
+        tally: Tally | None = None,
+        *,
+        spools: int = 0,
+        in_use: int = 0,
+        left: int = 0,
+        stopped_by: Verdict | None = None,
+    ) -> None:
+        with self._adding:
+            shipment = self.shipment
+            shipment.tally += tally or Tally()
+            shipment.spools += spools
+            shipment.in_use += in_use
+            shipment.left += left
+            shipment.stopped_by = shipment.stopped_by or stopped_by
+            self.progress(shipment)

@@ -13,7 +13,7 @@ from ett_service.client.sending.courier import Tally
 from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.transport import Unreachable, request
 
-_ASK_SECONDS = 1.0
+ASK_SECONDS = 1.0
 _ASK_EVERY_SECONDS = 0.2
 _OK, _NOT_FOUND = 200, 404
 
@@ -36,11 +36,11 @@ class Closing:
     unsent: int  #: events that lie in the spool
     trouble: str = ""  #: why they do
 
-    def line(self) -> str:
+    def line(self, seconds: float = ASK_SECONDS) -> str:
         """Return how many events went where, ETT% so far and the command that shows more.
 
         Where events are left, it says why, and the command that sends them. The service is asked
-        for a second at most.
+        for so many *seconds* at most.
         """
         target = self.target
         if target is None:
@@ -55,7 +55,7 @@ class Closing:
         parts = [f"{self.job}: {_events(sent)} sent to {target.url}"]
         if self.tally.rejected:
             parts.append(f"{self.tally.rejected} refused, see refused.jsonl in {self.directory}")
-        if (ratio := _ett_ratio(self.job, target)) is not None:
+        if (ratio := _ett_ratio(self.job, target, seconds)) is not None:
             parts.append(f"ETT {ratio:.1%} so far")
         return "; ".join([*parts, f"more: ett job {self.job}"])
 
@@ -64,9 +64,9 @@ def _events(count: int) -> str:
     return "1 event" if count == 1 else f"{count} events"
 
 
-def _ett_ratio(job: str, target: Target) -> float | None:
+def _ett_ratio(job: str, target: Target, seconds: float) -> float | None:
     """Ask for the job's ETT%, which comes soon after its first events; None without an answer."""
-    deadline = time.monotonic() + _ASK_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         status, answer = job_answer(job, target, deadline - time.monotonic())
         if status != _NOT_FOUND or time.monotonic() + _ASK_EVERY_SECONDS > deadline:

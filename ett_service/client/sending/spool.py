@@ -9,8 +9,9 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -68,7 +69,8 @@ class Spool:
     ) -> None:
         self.directory = directory
         self.ring: deque[bytes] = deque()
-        self.dropped: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()  #: in all
+        self._dropping = threading.RLock()  # a signal's handler may record, too
         self.full = False  #: only edges are kept; progress and signs of life are dropped
         self.fd = -1  #: where lines go; the number stays the same while segments change beneath it
         self._limit = limit
@@ -93,20 +95,32 @@ class Spool:
     def write_droppable(self, line: bytes) -> None:
         """Keep one line that is given up before others are, when the spool fills up."""
         if self.full:
-            self.dropped["spool_full"] += 1
+            self._drop("spool_full")
         else:
             self.write(line)
 
     def remember(self, line: bytes) -> None:
         """Keep in memory what the disk did not take, at least not whole."""
-        if len(self.ring) >= _RING:
-            self.dropped["memory_full"] += 1
-            self.ring.popleft()
         self.ring.append(line)
+        self._trim()
         if self.fd >= 0:
             # Half of it may stand at the end of the segment: what follows goes into a new one.
             with suppress(OSError):
-                self._turn()
+                if os.fstat(self._opened).st_size:
+                    self._turn()
+
+    def take(self, count: int) -> list[bytes]:
+        """Take the oldest lines out of the memory, so many at most."""
+        taken: list[bytes] = []
+        with suppress(IndexError):  # another thread may drop lines meanwhile
+            while len(taken) < count:
+                taken.append(self.ring.popleft())
+        return taken
+
+    def put_back(self, lines: Sequence[bytes]) -> None:
+        """Keep in memory again what was taken; what has come since goes before what is older."""
+        self.ring.extendleft(reversed(lines))
+        self._trim()
 
     def tend(self, unsent: int) -> None:
         """Begin a new segment where this one is long, and mind the limit.
@@ -131,6 +145,16 @@ class Spool:
             if fd >= 0:
                 with suppress(OSError):
                     os.close(fd)
+
+    def _trim(self) -> None:
+        with self._dropping:
+            while len(self.ring) > _RING:
+                self.ring.popleft()
+                self.dropped["memory_full"] += 1
+
+    def _drop(self, reason: str) -> None:
+        with self._dropping:
+            self.dropped[reason] += 1
 
     def _turn(self) -> None:
         """Begin a new segment. Raises ``OSError``."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ett_service.client.sender import Backoff
 from ett_service.client.sending.backlog import Backlog
 from ett_service.client.sending.courier import Courier
 from ett_service.client.sending.delivery import Batch, Fate, Target, Verdict, deliver, judge
@@ -135,14 +134,3 @@ def test_what_is_refused_is_kept_with_its_reason(tmp_path: Path) -> None:
 
 def test_a_key_is_in_no_representation() -> None:
     assert "ett_key" not in repr(Target("http://x", "ett_key"))
-
-
-def test_waits_double_from_one_second_to_a_minute_and_start_again() -> None:
-    backoff = Backoff(draw=lambda _, longest: longest)
-    later, settled = Verdict(Fate.LATER), Verdict(Fate.SETTLED)
-
-    assert [backoff.after(later) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert backoff.after(settled) == 0
-    assert backoff.after(later) == 1
-    assert backoff.after(Verdict(Fate.LATER, wait_seconds=30)) == 32
-    assert backoff.after(Verdict(Fate.FORBIDDEN)) == 300

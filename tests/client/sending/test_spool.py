@@ -140,7 +140,13 @@ def test_a_torn_last_line_loses_only_itself(tmp_path: Path, cut: int) -> None:
 
 def test_a_garbled_line_in_the_middle_loses_only_itself(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "p", {})
-    for line in (LINE, b'{"type":"heart\x00\xff\n', b"[]\n", b"[" * 10_000 + b"\n", LINE):
+    for line in (
+        LINE,
+        b'{"type":"heart\x00\xff\n',
+        b'{"a":[]\n',
+        b'{"a":' + b"[" * 10_000 + b"\n",
+        LINE,
+    ):
         spool.write(line)
     spool.close()
 

@@ -1,0 +1,88 @@
+"""Forks in every way, from threads that record: none hangs, none takes another's ids."""
+
+import logging
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from ett_service.client.sending.backlog import spools
+from ett_service.client.sending.delivery import Target
+from ett_service.client.sending.leftovers import ship
+from tests.builders.servers.waiting import PATIENCE_S
+from tests.builders.servers.web import Web, serving
+from tests.builders.trainers import REPOSITORY, environment, run_trainer
+
+log = logging.getLogger(__name__)
+
+WORKERS = """
+import sys
+from torch.utils.data import DataLoader, Dataset
+class Samples(Dataset):
+    def __len__(self): return 40
+    def __getitem__(self, n):
+        with ett.phase("stalled"):
+            return n
+ett.init()
+for _ in range(int(sys.argv[1])):
+    assert len(list(DataLoader(Samples(), num_workers=2))) == 40
+ett.end()
+"""
+
+
+@pytest.mark.parametrize(
+    ("forks", "starts"), [(1, 1), pytest.param(None, None, marks=pytest.mark.long, id="long")]
+)
+def test_forks_hang_nowhere_and_lose_and_repeat_nothing(
+    tmp_path: Path, forks: int | None, starts: int | None, pytestconfig: pytest.Config
+) -> None:
+    forks = forks or pytestconfig.getoption("--rounds")
+    starts = starts or pytestconfig.getoption("--rounds") // 4
+    with serving() as web:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.faults.forkers", str(forks), str(starts)],
+            cwd=REPOSITORY,
+            env=environment(tmp_path, web.url),
+            capture_output=True,
+            timeout=PATIENCE_S * forks,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        counts = counted(tmp_path, web)
+    log.warning("%d children: %s", int(done.stdout) - 1, counts)
+    assert counts["producers"] == int(done.stdout)
+    assert counts["lost"] == counts["double"] == 0
+    # Each child says its phase; the parent says none.
+    assert counts["stalled"] == 2 * (int(done.stdout) - 1)
+
+
+@pytest.mark.long
+def test_workers_of_a_data_loader_lose_and_repeat_nothing(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    rounds = pytestconfig.getoption("--rounds") // 20
+    with serving() as web:
+        done = run_trainer(WORKERS, environment(tmp_path, web.url), str(rounds))
+        assert done.returncode == 0, done.stderr
+        counts = counted(tmp_path, web)
+    log.warning("%d loaders: %s", rounds, counts)
+    assert counts["lost"] == counts["double"] == 0
+    assert counts["stalled"] == 2 * 40 * rounds
+
+
+def counted(root: Path, web: Web) -> dict[str, int]:
+    """Send what is left, and count what has arrived, by producer."""
+    shipment = ship(spools(root), Target(web.url), seconds=PATIENCE_S, progress=lambda _: None)
+    assert shipment.stopped_by is None
+    sent = [event for got in web.received if got.method == "POST" for event in got.batch["events"]]
+    numbers: defaultdict[str, set[int]] = defaultdict(set)
+    for event in sent:
+        numbers[event["producer"]].add(event["seq"])
+    return {
+        "producers": len(numbers),
+        "lost": sum(max(each) - len(each) for each in numbers.values()),
+        "double": len(sent) - len({event["id"] for event in sent}),
+        "stalled": sum(event.get("phase") == "stalled" for event in sent),
+    }

@@ -1,0 +1,60 @@
+"""What a call costs while the server is down or slow."""
+
+import json
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.builders.servers.programs import free_port
+from tests.builders.trainers import environment, run_trainer
+
+log = logging.getLogger(__name__)
+
+TRAINER = """
+import json, sys, time
+ett.init(torch=False)
+emits, taken, read = int(sys.argv[1]), [], time.perf_counter_ns
+for n in range(emits):
+    began = read()
+    if n % 10:
+        ett.step(n)
+    else:
+        with ett.phase("evaluation"):
+            pass
+    taken.append(read() - began)
+taken.sort()
+print(json.dumps({"p50_us": taken[emits // 2] / 1e3, "p999_us": taken[emits * 999 // 1000] / 1e3,
+    "worst_us": taken[-1] / 1e3, "share_of_a_step_of_10_ms": sum(taken) / emits / 1e7}))
+"""
+
+
+@contextmanager
+def down() -> Iterator[str]:
+    """Give the address of a server that is away."""
+    yield f"http://127.0.0.1:{free_port()}"
+
+
+@contextmanager
+def slow() -> Iterator[str]:
+    """Give the address of a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("server", [down, slow])
+@pytest.mark.parametrize("emits", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_no_call_waits_for_a_server(
+    tmp_path: Path, server: Callable[[], AbstractContextManager[str]], emits: int
+) -> None:
+    with server() as url:
+        done = run_trainer(TRAINER, environment(tmp_path, url), str(emits))
+    assert done.returncode == 0, done.stderr
+    costs = json.loads(done.stdout)
+    log.warning("%d calls: %s", emits, costs)
+    # Orders of magnitude below what any exchange would take, on a busy machine as well.
+    assert costs["p50_us"] <= 20
+    assert costs["p999_us"] <= 5000
