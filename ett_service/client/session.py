@@ -166,7 +166,8 @@ def init(
     Without an address (*url* or ``ETT_URL``) and without ``ETT_SPOOL``, or with ``ETT_DISABLED``
     set, every call does nothing. *torch* installs the hooks into PyTorch; by default it does so
     where torch is imported already. *facts* are ``name team model cluster hardware kind
-    code_version image owner submitted_at parameters precision labels``.
+    code_version image owner submitted_at parameters precision labels``. What records already, and
+    a child that it forked, is only given more of them.
     """
     if _is_imported_by_a_child():
         return
@@ -174,6 +175,8 @@ def init(
         _give_up_the_automatic()
     session.automatic = False
     env = os.environ
+    if _is_forked_from_the_same(job, url, key):
+        current.found()
     if current.recorder is not None and not current.recorder.over:
         say_facts(current.recorder, gpus, facts)
         return
@@ -303,6 +306,18 @@ def _is_another(job: str | None, url: str | None, key: str | None) -> bool:
         (job or setup.identity.job, url or setup.url, key or setup.key)
         != (setup.identity.job, setup.url, setup.key)
     )
+
+
+def _is_forked_from_the_same(job: str | None, url: str | None, key: str | None) -> bool:
+    """Whether this is a fork, silent so far, of a process that records what these name."""
+    setup, parents = session.setup, session.recorder
+    if current.revive is None or setup is None or parents is None or parents.over:
+        return False
+    before = setup.identity
+    own = identify(os.environ, job, before.host, before.launch)
+    if own is None or own.cycle > before.cycle or _is_another(job, url, key):
+        return False
+    return replace(own, cycle=before.cycle) == before  # the parent may have counted its lives
 
 
 def _give_up_the_automatic() -> None:
