@@ -95,7 +95,7 @@ class Sender:
         """Return what became of the events; to be asked once, when no more will be written."""
         recorder = self._recorder
         tally = Tally() if self._courier is None else self._courier.tally
-        unsent = recorder.lines.number() - 1 - tally.settled if self._unsent() else 0
+        unsent = next(recorder.lines.numbers) - 1 - tally.settled if self._unsent() else 0
         directory = recorder.spool.directory.parent
         return Closing(recorder.identity.job, self._target, directory, tally, unsent, self._trouble)
 
