@@ -17,7 +17,7 @@ STEP_EVERY_NS = 10_000_000_000
 
 HEARTBEAT_EVERY_NS = 30_000_000_000
 
-Step = tuple[int, int, int | None, int | None, float | None]
+Step = tuple[int, int | None, int | None, int | None, float | None]
 """Nanoseconds of the clock, then step, samples, tokens and flops."""
 
 NEVER = 1 << 63

@@ -115,7 +115,7 @@ class Sender:
                 self._idle.wait(0.02)
             if self._served >= number and not self._unsent():
                 return True
-            if time.monotonic() >= deadline:
+            if not time.monotonic() < deadline:  # also where that is no number
                 return False
             time.sleep(_PACE_SECONDS)  # a segment that was just closed is left to settle
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from ett_service.client.clock import CLOCK_ID
 from ett_service.client.current import current
 from ett_service.client.exits import Exits
-from ett_service.client.guard import guarded, warn_once
+from ett_service.client.guard import guarded, misused, surplus, warn_once
 from ett_service.client.identity import Identity, gpus_of, identify, is_disabled, job_name
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.recorder import Recorder
@@ -225,13 +225,14 @@ def _begin(
 
 
 def step(
-    n: int,
-    *,
+    n: int | None = None,
+    *rest: Never,
     samples: int | None = None,
     tokens: int | None = None,
     flops: float | None = None,
     _read: Callable[[int], int] = time.clock_gettime_ns,
     _clock: int = CLOCK_ID,
+    **unknown: Never,
 ) -> None:
     """Report that step *n* of the job is done; the others are running totals of the job.
 
@@ -243,6 +244,8 @@ def step(
     steps.last = (now, n, samples, tokens, flops)
     if now >= steps.due_ns:
         step_due()
+    if rest or unknown:
+        surplus("step()", rest, unknown)
 
 
 @guarded(otherwise=None)
@@ -261,7 +264,7 @@ def end(
     ``final`` says that no attempt of the job will follow.
     """
     if outcome not in OUTCOMES:
-        warn_once(f"there is no outcome {outcome!r}; the outcomes are {', '.join(OUTCOMES)}")
+        misused("there is no outcome", outcome, f"; the outcomes are {', '.join(OUTCOMES)}")
         return
     ending = {
         "outcome": outcome,
@@ -281,7 +284,8 @@ def end(
 @guarded(otherwise=False)
 def flush(timeout: float = _EXIT_SECONDS) -> bool:
     """Send what is recorded, waiting *timeout* seconds at most; True if the server has it all."""
-    return session.sender is not None and bool(session.sender.flush(timeout))
+    seconds = float(timeout)
+    return session.sender is not None and bool(session.sender.flush(seconds))
 
 
 def _setup(
@@ -291,9 +295,10 @@ def _setup(
         return None
     identity = identify(env, job, os.uname().nodename, own_launch(env))
     if identity is None:
-        warn_once(
-            "nothing is recorded: the job has no usable name. Give init(job=...) or ETT_JOB, "
-            "up to 200 printable characters without '/'"
+        misused(
+            "nothing is recorded: the job has no usable name:",
+            env.get("ETT_JOB") if job is None else job,
+            "; give init(job=...) or ETT_JOB, up to 200 printable characters without '/'",
         )
         return None
     return Setup(identity, default_root(env), url, key)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ett_service.client.clock import boot_id
+from ett_service.client.guard import warn_once
 
 OWNER = "owner.json"
 ACKED = "acked.json"
@@ -99,6 +100,11 @@ class Spool:
 
     def remember(self, line: bytes) -> None:
         """Keep in memory what the disk did not take, at least not whole."""
+        warn_once(
+            f"events cannot be written to {self.directory}: the last {_RING} are kept in memory, "
+            "others are lost",
+            about="the spool",
+        )
         if len(self.ring) >= _RING:
             self.dropped["memory_full"] += 1
             self.ring.popleft()
