@@ -145,8 +145,10 @@ class Sender:
 
     def stop(self, timeout: float) -> None:
         """Flush, end the thread, and remove the spool if the server has all of it."""
-        done = self.flush(timeout)
-        self._end()
+        try:
+            done = self.flush(timeout)
+        finally:
+            self._end()
         if done and not self._unsent():
             self._backlog.discard()
 

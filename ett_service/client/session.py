@@ -119,16 +119,17 @@ class Session:
         is_of_trainer = current.recorder is self.recorder
         if is_of_trainer:
             current.clear()
-        sender.stop(_EXIT_SECONDS)
+        guarded(otherwise=None)(sender.stop)(_EXIT_SECONDS)
         if is_of_trainer:
-            self._report(sender.closing())
+            self._report(sender)
 
     @guarded(otherwise=None)
-    def _report(self, closing: Any) -> None:
+    def _report(self, sender: Any) -> None:
         """Report what became of the events: to the launcher, if there is one, which says it."""
         from ett_service.client.sending import notices, tallies  # noqa: PLC0415 -- with the sender
 
         assert self.setup is not None
+        closing = sender.closing()
         identity = self.setup.identity
         if os.environ.get(tallies.LAUNCHER):
             tallies.leave(closing.directory, identity.launch, closing.tally)

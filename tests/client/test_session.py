@@ -303,7 +303,8 @@ print(ett.flush(20))
         done = run_trainer(code, environment(tmp_path, web.url))
         sent = [event for event in web.events if event["type"].startswith("phase_")]
     assert (done.returncode, done.stdout) == (0, "True\n")
-    assert len(done.stderr.splitlines()) == 1
+    cannot, _ = done.stderr.splitlines()  # and what was sent at the end
+    assert "events cannot be written" in cannot
     assert len(sent) == 102  # launcher_init is among them
 
 

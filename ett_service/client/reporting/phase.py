@@ -253,7 +253,7 @@ def _new_phase(name: str) -> Phase:
 def _new_stage(name: str, of: str | None) -> Phase:
     if of is not None and of not in PHASES:
         return _unknown(of)
-    if word(name) != name:
+    if not isinstance(name, str) or word(name) != name:
         misused("a stage is not reported, whose name cannot be", name)
         return _Bare(name) if callable(name) else _nothing
     new = _StageOfOpenPhase(name) if of is None else Phase(of, name)

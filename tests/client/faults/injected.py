@@ -10,7 +10,6 @@ import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
 
 import ett_service as ett
 from ett_service.client import guard
@@ -47,8 +46,6 @@ def inject(fault: Fault, draw: random.Random) -> str | None:
         fault.inject(draw)
     except BaseException as error:  # noqa: BLE001 -- whatever comes out is what is looked for
         return f"escaped: {type(error).__name__}: {guard.shown(error)}"
-    if fault.is_counted and total() <= before:
-        print("UNC", fault.name, current.steps.last, current.recorder.identity, file=sys.stderr)
     return "uncounted" if fault.is_counted and total() <= before else None
 
 

@@ -56,7 +56,9 @@ class Reentrant:
 def total() -> int:
     """Count what was dropped so far, and what no disk took."""
     recorder = current.recorder
-    kept = 0 if recorder is None else len(recorder.spool.ring) + sum(recorder.spool.dropped.values())
+    kept = (
+        0 if recorder is None else len(recorder.spool.ring) + sum(recorder.spool.dropped.values())
+    )
     return sum(guard.errors.values()) + kept
 
 
