@@ -250,7 +250,7 @@ def _new_phase(name: str) -> Phase:
 
 
 @guarded(otherwise=_nothing)
-def _new_stage(name: str, of: str | None) -> Phase:
+def _new_stage(name: Any, of: str | None) -> Phase:
     if of is not None and of not in PHASES:
         return _unknown(of)
     if not isinstance(name, str) or word(name) != name:

@@ -39,7 +39,7 @@ def _none(spool: Any) -> None:
 def takes_nothing(draw: random.Random) -> None:
     """Write to what takes nothing; a new segment may help, or not."""
     spool: Any = current.recorder.spool if current.recorder else None
-    if draw.random() < 0.5:  # noqa: PLR2004 -- a coin
+    if draw.random() < 0.5:
         shutil.rmtree(spool.directory, ignore_errors=True)
     full = draw.choice(
         (_replaced("/dev/full", os.O_WRONLY), _replaced("/dev/null", os.O_RDONLY), _closed, _none)

@@ -1,6 +1,6 @@
 """Faults of PyTorch: internals that are missing or of another shape, and hooks that break inside.
 
-The modules that are hooked are made up, so that they can be of any shape; the hooks are the real ones.
+The modules that are hooked are made up, so that they can be of any shape; the hooks are real.
 """
 
 import io
@@ -29,7 +29,7 @@ def _odd_module(draw: random.Random) -> Any:
     """Make a module that lacks most of what it should have, and has the rest in another shape."""
     module = types.ModuleType("odd")
     for name in _NAMES:
-        if draw.random() < 0.6:  # noqa: PLR2004 -- most of it
+        if draw.random() < 0.6:
             odd = draw.choice((None, 7, "text", object(), Broken(), type("Slotted", (), {})))
             setattr(module, name, odd)
     return draw.choice((module, module, None, Broken()))
@@ -55,7 +55,7 @@ def bodies(draw: random.Random) -> None:
     _mended()
     recorder: Any = current.recorder
     lines, spool = recorder.lines, recorder.spool
-    recorder.loop.announced = draw.random() < 0.5  # noqa: PLR2004 -- a coin
+    recorder.loop.announced = draw.random() < 0.5
     recorder.loop.saw_batch, recorder.launching, recorder.saved_step = False, True, None
     recorder.lines = Broken()
     try:
@@ -181,8 +181,8 @@ def inner(draw: random.Random) -> None:
     _mended()
     recorder: Any = current.recorder
     lines = recorder.lines
-    recorder.launching = draw.random() < 0.5  # noqa: PLR2004 -- a coin
-    if draw.random() < 0.5:  # noqa: PLR2004 -- likewise
+    recorder.launching = draw.random() < 0.5
+    if draw.random() < 0.5:
         recorder.lines = Broken()
     try:
         draw.choice(_INNER)()

@@ -17,7 +17,7 @@ NUMBERS = (
     "ETT_ATTEMPT", "ETT_CYCLE", "ETT_RANK", "ETT_GPUS", "RANK", "SLURM_PROCID",
     "SLURM_RESTART_COUNT", "SLURM_GPUS_ON_NODE", "SLURM_JOB_START_TIME", "GROUP_WORLD_SIZE",
 )  # fmt: skip
-NO_WORDS = ("\n", "\ud800", "x" * 100_000, "/", "..", "\x01", " ", "％", "-- rm")
+NO_WORDS = ("\n", "\ud800", "x" * 100_000, "/", "..", "\x01", " ", "-- rm")
 WORDS = (
     "ETT_LAUNCH", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE", "MASTER_ADDR",
     "MASTER_PORT", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT", "ETT_URL", "ETT_API_KEY",
