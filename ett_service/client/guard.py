@@ -45,7 +45,8 @@ def failed(error: Exception) -> None:
 def misused(mistake: str, value: object, advice: str = "") -> None:
     """Count what was passed wrongly and is dropped, and say it at the first such *mistake*."""
     errors["misuse"] += 1
-    warn_once(f"{mistake} {shown(value)}{advice}", about=mistake)
+    text = shown(repr(value) if isinstance(value, str) else value)
+    warn_once(f"{mistake} {text}{advice}", about=mistake)
 
 
 def surplus(call: str, rest: Sequence[object], unknown: Mapping[str, object]) -> None:
@@ -60,7 +61,8 @@ def shown(value: object, longest: int = _LONGEST) -> str:
         text = str(value) if isinstance(value, str | BaseException) else repr(value)
     except Exception:  # noqa: BLE001 -- text of others raises what it likes
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= longest else f"{text[:longest]}..."
+    short = text if len(text) <= longest else f"{text[:longest]}..."
+    return short.encode("utf-8", "backslashreplace").decode()
 
 
 def _place(error: Exception) -> str:

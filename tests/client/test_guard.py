@@ -47,7 +47,7 @@ def test_a_mistake_is_logged_once_whatever_was_passed(caplog: pytest.LogCaptureF
         guard.misused("there is no phase", name, "; the phases are x, y")
     guard.surplus("step()", (), {})
     assert guard.errors["misuse"] == before + 3
-    assert caplog.messages == ["ett: there is no phase a; the phases are x, y"]
+    assert caplog.messages == ["ett: there is no phase 'a'; the phases are x, y"]
 
 
 def test_what_cannot_say_what_it_is_is_named_by_its_type(
@@ -55,6 +55,7 @@ def test_what_cannot_say_what_it_is_is_named_by_its_type(
 ) -> None:
     broken(Mute())
     assert caplog.messages[0].endswith("lost to Mute: <Mute>")
+    assert guard.shown("\ud800") == "\\ud800"
     assert guard.shown("x" * 1_000_000) == "x" * 200 + "..."
 
 
