@@ -6,11 +6,11 @@ spans of the OpenTelemetry SDK, which a trainer would use otherwise: a phase aga
 on disk too before the call returns, a step against one that goes nowhere at all.
 
 A phase costs about twice its floor, and 1.5 times is out of reach for lines written with one
-``os.write`` each: a loop that does nothing but number, date and format a line and write it takes 1.7
-times the floor, for Python runs slower right after a call of the system. Shorter lines, dated and
-numbered when they are sent, would come to 1.7 in all, binary records to 1.55. Writing into a mapped
-file comes to 1.0, but where such a file is cut short, or its file system goes away, the trainer is
-killed by SIGBUS; an ``os.write`` fails there, and costs the line.
+``os.write`` each: a loop that does nothing but number, date and format a line and write it takes
+1.7 times the floor, for Python runs slower right after a call of the system. Shorter lines, dated
+and numbered when they are sent, would come to 1.7 in all, binary records to 1.55. Writing into a
+mapped file comes to 1.0, but where such a file is cut short, or its file system goes away, the
+trainer is killed by SIGBUS; an ``os.write`` fails there, and costs the line.
 """
 
 import argparse
