@@ -46,8 +46,8 @@ laws: setup ## Test the laws of the ledger and of the rollups on many more rando
 		'tests/aggregation/test_rollup_laws.py::test_rollups_sum_up_what_the_events_say[sqlite]' \
 		-n 2 --quiet --hypothesis-profile=laws --cases=$(CASES) --timeout=3600
 
-faults: setup ## Kill and pause processes hundreds of times, and check that nothing is lost or done twice. This takes minutes.
-	$(BIN)/pytest tests/faults tests/worker -n 2 --dist loadgroup --quiet \
+faults: setup ## Kill and pause processes hundreds of times, and pass the client thousands of faults. This takes minutes.
+	$(BIN)/pytest tests/faults tests/worker tests/client/faults -n 2 --dist loadgroup --quiet \
 		--long -m long --rounds=$(ROUNDS) --timeout=3600
 
 live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler, JAX and Ray.

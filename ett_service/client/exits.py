@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
-from ett_service.client.guard import guarded
+from ett_service.client.guard import guarded, shown
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -81,7 +81,7 @@ def ending_of(error: BaseException) -> dict[str, Any]:
     return {
         "outcome": "failed",
         "exception": name[:200],
-        "message": str(error)[:_MESSAGE_LIMIT] or None,
+        "message": shown(error, _MESSAGE_LIMIT) or None,
     }
 
 
@@ -91,4 +91,4 @@ def ending_of_code(code: object) -> dict[str, Any]:
         return {"outcome": "completed", "reason": UNSAID}
     if isinstance(code, int):
         return {"outcome": "failed", "exit_code": code & 0xFF}
-    return {"outcome": "failed", "exit_code": 1, "message": str(code)[:_MESSAGE_LIMIT]}
+    return {"outcome": "failed", "exit_code": 1, "message": shown(code, _MESSAGE_LIMIT)}

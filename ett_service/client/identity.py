@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ett_service.client.guard import misused
 from ett_service.client.members import word
 
 NAMED = "ETT_LAUNCHED_AS"
@@ -123,4 +124,6 @@ def _first_number(env: Mapping[str, str], *names: str, limit: int = 2**31 - 1) -
         text = env.get(name, "").strip()
         if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= limit:  # noqa: PLR2004 -- 64 bits
             return int(text)
+        if text:
+            misused(f"{name} is no whole number in range and is not heeded:", text)
     return None

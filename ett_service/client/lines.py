@@ -39,12 +39,12 @@ def new_producer() -> str:
 class Lines:
     """Writes the events of one producer."""
 
-    __slots__ = ("_common", "base_us", "number", "producer")
+    __slots__ = ("_common", "base_us", "numbers", "producer")
 
     def __init__(self, identity: Identity, producer: str) -> None:
         self.producer = producer
         self.base_us = wall_base_us()
-        self.number = itertools.count(1).__next__
+        self.numbers = itertools.count(1)
         members = {
             "job": identity.job,
             "launch": identity.launch,
@@ -73,7 +73,7 @@ class Lines:
         ``ValueError`` or ``TypeError`` for what JSON cannot say.
         """
         mono = mono_us() if mono is None else mono
-        seq = self.number()
+        seq = next(self.numbers)
         event = self._common | {
             **members,
             "producer": self.producer,

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ett_service.client.clock import CLOCK_ID, mono_us
 from ett_service.client.guard import failed
@@ -17,7 +17,7 @@ STEP_EVERY_NS = 10_000_000_000
 
 HEARTBEAT_EVERY_NS = 30_000_000_000
 
-Step = tuple[int, int, int | None, int | None, float | None]
+Step = tuple[int, int | None, int | None, int | None, float | None]
 """Nanoseconds of the clock, then step, samples, tokens and flops."""
 
 NEVER = 1 << 63
@@ -48,23 +48,29 @@ def edge_writer(
     It writes a begin or an end that happens now, and returns its instant in microseconds of the
     clock. All that it needs lies in names of its own; looking it up would cost as much as the rest.
     """
-    read, clock, write = time.clock_gettime_ns, CLOCK_ID, os.write
-    number, remember = lines.number, spool.remember
+    remember = spool.remember
     before, _, after = template.rpartition(b"%b")
     second = (0, b"")  # where it began, and the template with its text filled in
 
-    def edge() -> int:
+    def edge(  # arguments that nobody gives: names of its own are the cheapest to read
+        steps: Steps = steps,
+        spool: Spool = spool,
+        numbers: Iterator[int] = lines.numbers,
+        read: Callable[[int], int] = time.clock_gettime_ns,
+        clock: int = CLOCK_ID,
+        write: Callable[[int, bytes], int] = os.write,
+    ) -> int:
         nonlocal second
         if steps.last is not steps.written:
             write_steps()
         mono = read(clock) // 1000
         start, dated = second
         micros = mono - start
-        if micros // MICRO:  # not 0: another thread has turned the second, or it is over
+        if not 0 <= micros < MICRO:  # another thread has turned the second, or it is over
             text, micros = lines.second(mono)
             dated = before + text + after
             second = (mono - micros, dated)
-        seq = number()
+        seq = next(numbers)
         line = dated % (seq, seq, mono, micros)
         try:
             if write(spool.fd, line) == len(line):

@@ -72,7 +72,7 @@ class Sender:
         """Return what became of the events; to be asked once, when no more will be written."""
         recorder = self._recorder
         tally = Tally() if self._courier is None else self._courier.tally
-        unsent = recorder.lines.number() - 1 - tally.settled if self._unsent() else 0
+        unsent = next(recorder.lines.numbers) - 1 - tally.settled if self._unsent() else 0
         directory = recorder.spool.directory.parent
         return Closing(recorder.identity.job, self._target, directory, tally, unsent, self._trouble)
 
@@ -92,7 +92,7 @@ class Sender:
                 self._idle.wait(0.02)
             if self._served >= number and not self._unsent():
                 return True
-            if time.monotonic() >= deadline:
+            if not time.monotonic() < deadline:  # also where that is no number
                 return False
             time.sleep(PAUSE_SECONDS)  # a segment that was just closed is left to settle
 
@@ -126,8 +126,10 @@ class Sender:
         Returns after *timeout* seconds at the latest: a thread that waits for a server is left.
         """
         deadline = time.monotonic() + timeout
-        done = self.flush(timeout)
-        self._end(deadline - time.monotonic())
+        try:
+            done = self.flush(timeout)
+        finally:
+            self._end(deadline - time.monotonic())
         if done and not self._unsent():
             self._backlog.discard()
 

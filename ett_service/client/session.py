@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from ett_service.client.clock import CLOCK_ID
 from ett_service.client.current import current
 from ett_service.client.exits import Exits
-from ett_service.client.guard import guarded, warn_once
+from ett_service.client.guard import guarded, misused, surplus, warn_once
 from ett_service.client.identity import Identity, gpus_of, identify, is_disabled, job_name
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.recorder import Recorder
@@ -120,16 +120,17 @@ class Session:
         if is_of_trainer:
             current.clear()
         deadline = time.monotonic() + _EXIT_SECONDS
-        sender.stop(_EXIT_SECONDS)
+        guarded(otherwise=None)(sender.stop)(_EXIT_SECONDS)
         if is_of_trainer:
-            self._report(sender.closing(), deadline)
+            self._report(sender, deadline)
 
     @guarded(otherwise=None)
-    def _report(self, closing: Any, deadline: float) -> None:
+    def _report(self, sender: Any, deadline: float) -> None:
         """Report what became of the events: to the launcher, if there is one, which says it."""
         from ett_service.client.sending import notices, tallies  # noqa: PLC0415 -- with the sender
 
         assert self.setup is not None
+        closing = sender.closing()
         identity = self.setup.identity
         if os.environ.get(tallies.LAUNCHER):
             tallies.leave(closing.directory, identity.launch, closing.tally)
@@ -168,7 +169,8 @@ def init(
     Without an address (*url* or ``ETT_URL``) and without ``ETT_SPOOL``, or with ``ETT_DISABLED``
     set, every call does nothing. *torch* installs the hooks into PyTorch; by default it does so
     where torch is imported already. *facts* are ``name team model cluster hardware kind
-    code_version image owner submitted_at parameters precision labels``.
+    code_version image owner submitted_at parameters precision labels``. What records already, and
+    a child that it forked, is only given more of them.
     """
     if _is_imported_by_a_child():
         return
@@ -176,6 +178,8 @@ def init(
         _give_up_the_automatic()
     session.automatic = False
     env = os.environ
+    if _is_forked_from_the_same(job, url, key):
+        current.found()
     if current.recorder is not None and not current.recorder.over:
         say_facts(current.recorder, gpus, facts)
         return
@@ -224,13 +228,14 @@ def _begin(
 
 
 def step(
-    n: int,
-    *,
+    n: int | None = None,
+    *rest: Never,
     samples: int | None = None,
     tokens: int | None = None,
     flops: float | None = None,
     _read: Callable[[int], int] = time.clock_gettime_ns,
     _clock: int = CLOCK_ID,
+    **unknown: Never,
 ) -> None:
     """Report that step *n* of the job is done; the others are running totals of the job.
 
@@ -242,6 +247,8 @@ def step(
     steps.last = (now, n, samples, tokens, flops)
     if now >= steps.due_ns:
         step_due()
+    if rest or unknown:
+        surplus("step()", rest, unknown)
 
 
 @guarded(otherwise=None)
@@ -260,7 +267,7 @@ def end(
     ``final`` says that no attempt of the job will follow.
     """
     if outcome not in OUTCOMES:
-        warn_once(f"there is no outcome {outcome!r}; the outcomes are {', '.join(OUTCOMES)}")
+        misused("there is no outcome", outcome, f"; the outcomes are {', '.join(OUTCOMES)}")
         return
     ending = {
         "outcome": outcome,
@@ -280,7 +287,8 @@ def end(
 @guarded(otherwise=False)
 def flush(timeout: float = _EXIT_SECONDS) -> bool:
     """Send what is recorded, waiting *timeout* seconds at most; True if the server has it all."""
-    return session.sender is not None and bool(session.sender.flush(timeout))
+    seconds = float(timeout)
+    return session.sender is not None and bool(session.sender.flush(seconds))
 
 
 def _setup(
@@ -290,9 +298,10 @@ def _setup(
         return None
     identity = identify(env, job, os.uname().nodename, own_launch(env))
     if identity is None:
-        warn_once(
-            "nothing is recorded: the job has no usable name. Give init(job=...) or ETT_JOB, "
-            "up to 200 printable characters without '/'"
+        misused(
+            "nothing is recorded: the job has no usable name:",
+            env.get("ETT_JOB") if job is None else job,
+            "; give init(job=...) or ETT_JOB, up to 200 printable characters without '/'",
         )
         return None
     return Setup(identity, default_root(env), url, key)
@@ -305,6 +314,18 @@ def _is_another(job: str | None, url: str | None, key: str | None) -> bool:
         (job or setup.identity.job, url or setup.url, key or setup.key)
         != (setup.identity.job, setup.url, setup.key)
     )
+
+
+def _is_forked_from_the_same(job: str | None, url: str | None, key: str | None) -> bool:
+    """Whether this is a fork, silent so far, of a process that records what these name."""
+    setup, parents = session.setup, session.recorder
+    if current.revive is None or setup is None or parents is None or parents.over:
+        return False
+    before = setup.identity
+    own = identify(os.environ, job, before.host, before.launch)
+    if own is None or own.cycle > before.cycle or _is_another(job, url, key):
+        return False
+    return replace(own, cycle=before.cycle) == before  # the parent may have counted its lives
 
 
 def _give_up_the_automatic() -> None:

@@ -90,7 +90,7 @@ def measured(owner: Any, name: str, around: Around) -> str:
     is measured once. *around* may raise; what it returns may not.
     """
     method = getattr(owner, name, None)
-    if method is None:
+    if not callable(method):
         return "missing"
     if not hasattr(method, "measured_by_ett"):
         setattr(owner, name, _inside(method, guarded(otherwise=NOTHING)(around)))

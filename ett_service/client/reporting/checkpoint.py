@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Never, Protocol, Self
 
 from ett_service.client.current import current
-from ett_service.client.guard import guarded
+from ett_service.client.guard import guarded, surplus
 from ett_service.client.recorder import Recorder
 from ett_service.client.reporting.layers import From, layer_of
 from ett_service.client.reporting.phase import phase
@@ -23,7 +23,9 @@ class Checkpoint:
     ``durable()`` from any thread.
     """
 
-    def __init__(self, step: int, size: int | None = None, source: str | None = None) -> None:
+    def __init__(
+        self, step: int | None, size: int | None = None, source: str | None = None
+    ) -> None:
         self.step = step
         self.size = size
         self.source = source  #: the framework or hook that reports it; None for the script
@@ -50,6 +52,7 @@ class Checkpoint:
         if kind is None and not self._deferred:
             self.durable()
 
+    @guarded(otherwise=None)
     def later(self) -> None:
         """The checkpoint is not durable when the block ends; ``durable()`` will say when."""
         self._deferred = True
@@ -75,7 +78,7 @@ class Checkpoint:
     @staticmethod
     def saved(
         recorder: Recorder,
-        step: int,
+        step: int | None,
         began: int | None,
         durable: int,
         size: int | None,
@@ -111,8 +114,11 @@ class Checkpoint:
             self.durable()
 
 
-def checkpoint(step: int, *, size: int | None = None) -> Checkpoint:
+def checkpoint(
+    step: int | None = None, *rest: Never, size: int | None = None, **unknown: Never
+) -> Checkpoint:
     """Report a checkpoint after *step*, of *size* bytes where that is known."""
+    surplus("checkpoint()", rest, unknown)
     return Checkpoint(step, size)
 
 

@@ -9,11 +9,11 @@ end of its first compile. Later loops of the process begin where they are entere
 
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, Never, Self, TypeVar
 
 from ett_service.client.clock import mono_us
 from ett_service.client.current import current
-from ett_service.client.guard import guarded
+from ett_service.client.guard import guarded, surplus
 from ett_service.client.recorder import NEVER, Recorder
 from ett_service.client.reporting.layers import layer_of, said_by
 from ett_service.client.reporting.phase import phase
@@ -47,13 +47,15 @@ class TrainLoop(Generic[T]):
             yield from first_timed(self._batches)
 
 
-def train_loop(batches: Iterable[T] = ()) -> TrainLoop[T]:
+def train_loop(batches: Iterable[T] = (), *rest: Never, **unknown: Never) -> TrainLoop[T]:
     """Report the training loop; with *batches*, iterate over them inside it."""
+    surplus("train_loop()", rest, unknown)
     return TrainLoop(batches)
 
 
-def data(batches: Iterable[T]) -> Iterator[T]:
+def data(batches: Iterable[T] = (), *rest: Never, **unknown: Never) -> Iterator[T]:
     """Iterate over *batches*; the wait for the first is a stage of ``launcher_init``."""
+    surplus("data()", rest, unknown)
     return first_timed(batches)
 
 

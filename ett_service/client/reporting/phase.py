@@ -3,10 +3,10 @@
 import functools
 from collections.abc import Callable
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, Never, ParamSpec, Self, TypeVar
 
 from ett_service.client.current import current
-from ett_service.client.guard import failed, guarded, warn_once
+from ett_service.client.guard import failed, guarded, misused, surplus
 from ett_service.client.lines import PHASES
 from ett_service.client.members import word
 from ett_service.client.recorder import Recorder
@@ -163,7 +163,8 @@ class _StageOfOpenPhase(Phase):
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        self._inner.pop().__exit__(kind, error, where)
+        if self._inner:
+            self._inner.pop().__exit__(kind, error, where)
 
 
 class _Nothing(Phase):
@@ -186,6 +187,19 @@ class _Nothing(Phase):
         return None
 
 
+class _Bare(_Nothing):
+    """Stands for a function that was decorated with a phase of no name, and still is to run."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__("")
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+
 _nothing = _Nothing("")
 _phases: dict[str, Phase] = {}
 _stages: dict[tuple[str, str | None], Phase] = {}
@@ -199,42 +213,49 @@ def _forget() -> None:
 current.on_change = _forget
 
 
-def phase(name: str) -> Phase:
+def phase(name: str = "", *rest: Never, **unknown: Never) -> Phase:
     """Report a phase: ``with ett.phase("evaluation"): ...`` or ``@ett.phase("evaluation")``.
 
     *name* is one of ``queued scheduling hardware_setup launcher_init train_loop pt2_compile
     checkpoint_blocking evaluation stalled shutdown``; another one is warned of and not reported.
     """
+    if rest or unknown:
+        surplus("phase()", rest, unknown)
     try:
         return _phases[name]
-    except (KeyError, TypeError):
+    except Exception:  # noqa: BLE001 -- comparing what others pass raises what it likes
         return _new_phase(name)
 
 
-def stage(name: str, *, phase: str | None = None) -> Phase:
+def stage(name: str = "", *rest: Never, phase: str | None = None, **unknown: Never) -> Phase:
     """Report a part of the open phase, or of the *phase* that is named."""
+    if rest or unknown:
+        surplus("stage()", rest, unknown)
     try:
         return _stages[name, phase]
-    except (KeyError, TypeError):
+    except Exception:  # noqa: BLE001 -- comparing what others pass raises what it likes
         return _new_stage(name, phase)
+
+
+def _unknown(name: object) -> Phase:
+    misused("there is no phase", name, f"; the phases are {', '.join(PHASES)}")
+    return _Bare(name) if callable(name) else _nothing
 
 
 @guarded(otherwise=_nothing)
 def _new_phase(name: str) -> Phase:
     if name not in PHASES:
-        warn_once(f"there is no phase {name!r}; the phases are {', '.join(PHASES)}")
-        return _nothing
+        return _unknown(name)
     return _phases.setdefault(name, Phase(name))
 
 
 @guarded(otherwise=_nothing)
-def _new_stage(name: str, of: str | None) -> Phase:
+def _new_stage(name: Any, of: str | None) -> Phase:
     if of is not None and of not in PHASES:
-        warn_once(f"there is no phase {of!r}; the phases are {', '.join(PHASES)}")
-        return _nothing
-    if word(name) != name:
-        warn_once(f"{name!r} cannot be the name of a stage, and is not reported")
-        return _nothing
+        return _unknown(of)
+    if not isinstance(name, str) or word(name) != name:
+        misused("a stage is not reported, whose name cannot be", name)
+        return _Bare(name) if callable(name) else _nothing
     new = _StageOfOpenPhase(name) if of is None else Phase(of, name)
     return _stages.setdefault((name, of), new)
 
@@ -249,5 +270,5 @@ def _resolved(name: str) -> Phase:
         return stage(name, phase=max(inside, key=lambda each: each.began_at).name)
     if recorder.launching:
         return stage(name, phase="launcher_init")
-    warn_once(f"stage {name!r} began outside any phase and is not reported")
+    misused("a stage began outside any phase and is not reported:", name)
     return _nothing

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ett_service.client.clock import boot_id
+from ett_service.client.guard import warn_once
 
 OWNER = "owner.json"
 ACKED = "acked.json"
@@ -101,6 +102,11 @@ class Spool:
 
     def remember(self, line: bytes) -> None:
         """Keep in memory what the disk did not take, at least not whole."""
+        warn_once(
+            f"events cannot be written to {self.directory}: the last {_RING} are kept in memory, "
+            "others are lost",
+            about="the spool",
+        )
         self.ring.append(line)
         self._trim()
         if self.fd >= 0:

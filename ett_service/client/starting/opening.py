@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ett_service.client.clock import mono_us, process_started_us
-from ett_service.client.guard import guarded, warn_once
+from ett_service.client.guard import guarded, misused
 from ett_service.client.identity import allocated_at_us, hosts_of
 from ett_service.client.lines import new_producer
 from ett_service.client.members import FACTS, word
@@ -17,6 +17,7 @@ from ett_service.client.starting.begun import begins_first
 from ett_service.client.starting.torchrun import command_of, joins_nodes, rendezvous_id
 
 
+@guarded(otherwise=None)
 def last_failure(env: Mapping[str, str]) -> dict[str, Any] | None:
     """Return an ``attempt_ended`` of the cycle before this one, None where nothing tells of it.
 
@@ -87,9 +88,8 @@ def launch_of_process(pid: int) -> str:
 def say_facts(recorder: Recorder, gpus: int | None, facts: Mapping[str, object]) -> None:
     """Say what the job is, if this process leads; a fact that no job has is warned of."""
     if unknown := sorted(set(facts) - FACTS):
-        warn_once(
-            f"init() knows no {', '.join(unknown)}; it knows gpus, {', '.join(sorted(FACTS))}"
-        )
+        advice = f"; it knows gpus, {', '.join(sorted(FACTS))}"
+        misused("init() knows no", ", ".join(unknown), advice)
     stated = {name: value for name, value in facts.items() if name in FACTS}
     if recorder.identity.leads and (stated or gpus is not None):
         recorder.write({"type": "job", "gpus": gpus, **stated})

@@ -107,6 +107,34 @@ def test_an_unknown_phase_is_warned_of_and_not_reported(
     assert caplog.text.count("there is no phase 'trainloop'") == 1
 
 
+def test_a_function_that_is_decorated_with_no_phase_at_all_still_runs(tmp_path: Path) -> None:
+    undecorated: Any = (phase, stage)
+    with recording(tmp_path) as here:
+        before = guard.errors["misuse"]
+        for decorate in undecorated:
+            assert decorate(lambda x: x + 1)(2) == 3
+        assert here.events == []
+        assert guard.errors["misuse"] == before + 2
+
+
+def test_arguments_that_no_call_has_cost_themselves_only(tmp_path: Path) -> None:
+    untyped: Any = step
+    with recording(tmp_path) as here:
+        before = guard.errors["misuse"]
+        untyped(7, "epoch 2", loss=0.5, samples=14)
+        assert guard.errors["misuse"] == before + 1
+        (reported,) = here.events_of("progress")
+    assert (reported["step"], reported["samples"]) == (7, 14)
+
+
+def test_a_stage_without_a_name_is_not_the_phase(tmp_path: Path) -> None:
+    nameless: Any = None
+    with recording(tmp_path) as here:
+        with stage(nameless, phase="evaluation"):
+            pass
+        assert here.events == []
+
+
 def test_steps_are_counted_in_memory_and_written_with_the_next_edge(tmp_path: Path) -> None:
     with recording(tmp_path) as here:
         for n in range(1, 1000):
