@@ -126,8 +126,20 @@ def story(events: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def source_of(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the framework's module said of itself."""
-    (about,) = [event["attributes"] for event in events if "source" in event.get("attributes", {})]
+    named = [event["attributes"] for event in events if event["type"] == "heartbeat"]
+    (about,) = [attributes for attributes in named if "source" in attributes]
     return dict(about)
+
+
+def sources(events: Sequence[Mapping[str, Any]]) -> set[str | None]:
+    """Who reported them, but for what the client reports itself: the attempt and the launch."""
+    own = ("attempt_started", "attempt_ended", "heartbeat", "job")
+    return {
+        event.get("attributes", {}).get("source")
+        for event in events
+        if event["type"] not in own
+        and not (event.get("phase") == "launcher_init" and "stage" not in event)
+    }
 
 
 def ledger_of(events: Sequence[Mapping[str, Any]]) -> JobLedger:
