@@ -15,16 +15,18 @@ def is_first(source: str | None = None) -> bool:
 
 @guarded(otherwise=False)
 def await_first_batch(source: str | None = None) -> bool:
-    """Begin the wait; False where a layer above that of *source* reports it, or it is open already.
+    """Begin the wait; False where a layer above *source* reports it, or its own has begun it.
 
-    A layer above takes over the wait that is open: its end is that layer's to say.
+    Where a layer below does, its wait ends here and the rest is that of *source*.
     """
     recorder = current.found()
-    if recorder is None or layer_of(source) < recorder.loop.batch_layer:
+    if recorder is None:
         return False
-    recorder.loop.batch_layer = layer_of(source)
-    if _wait().is_open:
+    below, layer = recorder.loop.batch_layer, layer_of(source)
+    if layer < below or (layer == below and _wait().is_open):
         return False
+    recorder.loop.batch_layer = layer
+    _wait().close()
     entered_by(source, _wait()).__enter__()
     return True
 

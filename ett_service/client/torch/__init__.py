@@ -13,6 +13,7 @@ from ett_service.client.guard import failed
 from ett_service.client.recorder import Recorder
 from ett_service.client.torch import (
     batches,
+    checkpointing,
     checkpoints,
     compiles,
     endings,
@@ -27,11 +28,14 @@ HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
     "cache_load": ("torch.compiler", launch.hook_cache_load),
     "checkpoint_load": ("torch.distributed.checkpoint.state_dict_loader", checkpoints.hook_load),
     "checkpoint_save": ("torch.distributed.checkpoint.state_dict_saver", checkpoints.hook_save),
+    "checkpointing_load": ("torch_checkpointing.checkpoint_loader", checkpointing.hook_load),
+    "checkpointing_save": ("torch_checkpointing.checkpoint_saver", checkpointing.hook_save),
     "compile": ("torch._dynamo.callback", compiles.hook),
     "data": ("torch.utils.data.dataloader", batches.hook),
     "ddp": ("torch.nn.parallel.distributed", launch.hook_ddp),
     "device": ("torch.cuda", launch.hook_device),
     "fsdp": ("torch.distributed.fsdp._fully_shard._fully_shard", launch.hook_fsdp),
+    "fsdp1": ("torch.distributed.fsdp.fully_sharded_data_parallel", launch.hook_fsdp1),
     "process_group": ("torch.distributed.distributed_c10d", launch.hook_process_group),
     "steps": ("torch.optim.optimizer", steps.hook),
     "teardown": ("torch.distributed.distributed_c10d", endings.hook),

@@ -155,6 +155,17 @@ def test_once_a_higher_layer_has_reported_a_kind_those_below_are_silent(
     ]
 
 
+def test_a_wait_that_a_hook_began_is_handed_over(tmp_path: Path) -> None:
+    with recording(tmp_path) as here:
+        for source in ("auto", "lightning", None):
+            assert await_first_batch(source)
+        for source in ("auto", "lightning", None):
+            end_first_batch(source)
+        edges = here.events_of("phase_started", "phase_ended")
+    told = [event.get("attributes", {}).get("source") for event in edges]
+    assert told == ["auto", "auto", "lightning", "lightning", None, None]
+
+
 def test_stages_of_every_layer_name_their_source(tmp_path: Path) -> None:
     with recording(tmp_path) as here:
         for source in ("auto", "lightning", None):

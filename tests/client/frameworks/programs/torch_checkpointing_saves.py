@@ -1,0 +1,44 @@
+"""A trainer that knows nothing of ett but one line, and saves by Meta's torch_checkpointing."""
+
+import logging
+import sys
+import time
+from typing import Any
+
+import torch
+from torch_checkpointing.checkpoint_manager import CheckpointManager
+from torch_checkpointing.config import AsyncCheckpointSaverConfig
+from torch_checkpointing.logging_utils import checkpoint_logging_context
+from torch_checkpointing.staging import CheckpointStagerConfig
+
+import ett_service as ett
+
+
+def slow(_: Any) -> None:
+    time.sleep(1)
+
+
+def main(folder: str) -> None:
+    logging.basicConfig(level=logging.WARNING)
+    ett.auto()
+    model = torch.nn.Linear(600, 600)
+    adam = torch.optim.Adam(model.parameters())
+    plain = CheckpointStagerConfig(use_shared_memory=False, use_async_staging=False)
+    config = AsyncCheckpointSaverConfig(staging_config=plain)
+    manager = CheckpointManager.Config(save=config, pre_finalize_callback=slow).build()
+    for n in range(1, 4):
+        model(torch.ones(2, 600)).sum().backward()
+        adam.step()
+        if n < 3:
+            checkpoint_logging_context.update(step=100 + n)
+            upload: Any = manager.save(f"{folder}/{n}", {"model": model.state_dict()})
+    upload.result()
+    manager.load(f"{folder}/2", into={"model": model.state_dict()})
+    manager.close()
+    sync = CheckpointManager.Config.with_sync_save().build()
+    sync.save(f"{folder}/3", {"model": model.state_dict()})
+    sync.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
