@@ -29,8 +29,8 @@ QUICK = ("accelerate==1.15.0", "lightning==2.6.6", "transformers==5.23.0")
 SLOW = ("jax==0.10.2", "orbax-checkpoint==0.12.8", "ray[train]==2.60.0")
 """What is large, for the tests in their long form."""
 
-ALONE = ("torchtitan==0.3.0",)
-"""What is wanted without the packages that it asks for, which its logger does not need."""
+ALONE = ("torch_checkpointing==0.1.1", "torchtitan==0.3.0")
+"""What is wanted without the packages that it asks for: they are there, or not needed here."""
 
 FOLDER = Path(os.environ.get("TEST_FRAMEWORKS") or Path(sys.prefix) / "frameworks")
 REPOSITORY = Path(__file__).parents[2]

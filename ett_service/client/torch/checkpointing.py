@@ -13,14 +13,14 @@ from ett_service.client.reporting.phase import phase
 from ett_service.client.torch.checkpoints import blocks, loading, saving
 from ett_service.client.torch.states import body_of
 
-HOOK = "checkpointing_save"
+LOGGERS = ("torch_checkpointing.checkpoint_saver", "torch_checkpointing.checkpoint_writer")
 
 _WAITED = "train.checkpoint_write.submit.wait_for_prev.latency_ms"
 _PHASE = "checkpoint_blocking"
 
 
 def hook_save(module: Any) -> None:
-    """Measure the savers of ``torch_checkpointing.checkpoint_saver``, and listen to them.
+    """Measure the savers of ``torch_checkpointing.checkpoint_saver``, and listen to what they log.
 
     Raises ``AttributeError`` where there are none.
     """
@@ -28,7 +28,8 @@ def hook_save(module: Any) -> None:
     sync.save = saving(sync.save, "save")
     # It answers with the staging and the write.
     lasting.save = saving(lasting.save, "staging", lambda futures: futures)
-    module.logger.addFilter(_Records(module.logger))
+    for logger in map(logging.getLogger, LOGGERS):
+        logger.addFilter(_Records(logger))
 
 
 def hook_load(module: Any) -> None:
@@ -54,7 +55,7 @@ class _Records(logging.Filter):
         return self._level or (above.getEffectiveLevel() if above is not None else 0)
 
 
-@body_of(HOOK, None)
+@body_of("checkpointing_save", None)
 def take(record: logging.LogRecord) -> None:
     """Report the wait for the save before, and take the step that the trainer has named."""
     recorder = current.recorder

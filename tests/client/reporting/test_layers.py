@@ -250,18 +250,20 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from torch.distributed.fsdp import FullyShardedDataParallel
 import ett_service as ett
 ett.auto()
 
 def main():
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=0, world_size=1)
-    model = torch.nn.Linear(600, 600)
+    cpu = torch.device("cpu")
+    model = FullyShardedDataParallel(torch.nn.Linear(600, 600), device_id=cpu)
     adam = torch.optim.Adam(model.parameters())
     for _ in range(2):
         model(torch.ones(2, 600)).sum().backward()
         adam.step()
     saved = dcp.async_save(
-        {"model": model.state_dict()},
+        {"model": torch.nn.Linear(600, 600).state_dict()},
         checkpoint_id=f"{sys.argv[1]}/one",
         async_checkpointer_type=dcp.state_dict_saver.AsyncCheckpointerType.PROCESS,
     )
@@ -272,7 +274,9 @@ if __name__ == "__main__":
 """
 
 
-def test_a_checkpoint_in_a_process_of_its_own_is_no_life_of_the_rank(tmp_path: Path) -> None:
+def test_a_checkpoint_in_a_process_of_its_own_is_no_life_of_the_rank_and_waits_for_it_block(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(UNGUARDED)
@@ -291,3 +295,10 @@ def test_a_checkpoint_in_a_process_of_its_own_is_no_life_of_the_rank(tmp_path: P
     (saved,) = [event for event in events if event["type"] == "checkpoint_saved"]
     assert saved["step"] == 2
     assert saved["attributes"]["blocking_seconds"] < saved["duration_seconds"]
+    waits = [e for e in events if e.get("stage") == "wait_for_upload"]
+    assert [event["type"] for event in waits] == ["phase_started", "phase_ended"]
+    # Its process is started in the background, so nearly all of it is waited for here.
+    waited = (waits[1]["mono_us"] - waits[0]["mono_us"]) / 1e6
+    assert waited > saved["duration_seconds"] / 2
+    wrapping = [e["type"] for e in events if e.get("stage") == "train_module_creation"]
+    assert wrapping == ["phase_started", "phase_ended"]

@@ -10,6 +10,7 @@ from torch_checkpointing.checkpoint_manager import CheckpointManager
 from torch_checkpointing.config import AsyncCheckpointSaverConfig
 from torch_checkpointing.logging_utils import checkpoint_logging_context
 from torch_checkpointing.staging import CheckpointStagerConfig
+from torch_checkpointing.storage.filesystem import LocalFileSystemStorageConfig
 
 import ett_service as ett
 
@@ -24,18 +25,24 @@ def main(folder: str) -> None:
     model = torch.nn.Linear(600, 600)
     adam = torch.optim.Adam(model.parameters())
     plain = CheckpointStagerConfig(use_shared_memory=False, use_async_staging=False)
-    config = AsyncCheckpointSaverConfig(staging_config=plain)
-    manager = CheckpointManager.Config(save=config, pre_finalize_callback=slow).build()
+    disk = LocalFileSystemStorageConfig(use_direct_io=False)  # not every disk takes direct writes
+    manager = CheckpointManager.Config(
+        save=AsyncCheckpointSaverConfig(staging_config=plain),
+        storage_config=disk,
+        pre_finalize_callback=slow,
+    ).build()
     for n in range(1, 4):
         model(torch.ones(2, 600)).sum().backward()
         adam.step()
+        checkpoint_logging_context.update(step=100 + n)
         if n < 3:
-            checkpoint_logging_context.update(step=100 + n)
             upload: Any = manager.save(f"{folder}/{n}", {"model": model.state_dict()})
     upload.result()
     manager.load(f"{folder}/2", into={"model": model.state_dict()})
     manager.close()
-    sync = CheckpointManager.Config.with_sync_save().build()
+    sync_config = CheckpointManager.Config.with_sync_save()
+    sync_config.storage_config = disk
+    sync = sync_config.build()
     sync.save(f"{folder}/3", {"model": model.state_dict()})
     sync.close()
 
