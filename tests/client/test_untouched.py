@@ -18,7 +18,7 @@ TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 Events = list[dict[str, Any]]
 
 
-def launched(folder: Path, wrapping: str, run: str) -> Events:
+def launched(folder: Path, wrapping: str, run: str, backend: str = "eager") -> Events:
     """Run the trainer under ``ett run -- torchrun``; return its events by instant."""
     pytest.importorskip("torch")
     with serving() as web:
@@ -28,7 +28,7 @@ def launched(folder: Path, wrapping: str, run: str) -> Events:
         done = run_ett(
             env,
             *("run", "--", TORCHRUN, "--standalone", "--nproc-per-node=2"),
-            *(str(HERE / "untouched.py"), wrapping, str(folder)),
+            *(str(HERE / "untouched.py"), wrapping, str(folder), backend),
         )
         assert done.returncode == 0, done.stderr
         return sorted(web.events, key=lambda event: int(event["mono_us"]))
@@ -56,7 +56,9 @@ def test_every_stage_of_an_untouched_trainer_is_reported(
     runs: tuple[str, Events, Events],
 ) -> None:
     _, first, second = runs
-    assert stages(of_rank(first, 0)) == {
+    # Whether an upload is waited for depends on the disk.
+    waited = ("checkpoint_blocking", "wait_for_upload")
+    assert stages(of_rank(first, 0)) - {waited} == {
         ("launcher_init", None),
         ("launcher_init", "rendezvous"),
         ("launcher_init", "imports"),

@@ -1,6 +1,6 @@
 """A trainer that knows nothing of ett, run by tests on real PyTorch: DDP or FSDP2, two ranks.
 
-Its arguments are the way to wrap the model and a folder to write to.
+Its arguments are the way to wrap the model, a folder to write to, and the compiler's backend.
 """
 
 import importlib
@@ -32,14 +32,14 @@ def restore(state: dict[str, Any], adam: Any, folder: Path) -> None:
         adam.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=False))
 
 
-def main(wrapping: str, folder: Path) -> None:
+def main(wrapping: str, folder: Path, backend: str) -> None:
     dist.init_process_group("gloo")
     uploads: Any = dist.new_group(backend="gloo")
     model = wrapped(wrapping)
     state = {"model": model.state_dict()}
     optimizers = [torch.optim.Adam(model.parameters()), torch.optim.SGD(model.parameters(), 0.1)]
     restore(state, optimizers[0], folder)
-    compiled: Any = torch.compile(model, backend="eager")
+    compiled: Any = torch.compile(model, backend=backend)
     samples: Any = [torch.ones(512) * n for n in range(12)]
     batches: DataLoader[torch.Tensor] = DataLoader(samples, batch_size=2, num_workers=1)
     for n, batch in enumerate(batches, start=1):
@@ -57,4 +57,4 @@ def main(wrapping: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -16,7 +16,7 @@ from ett_service.client.torch.launch import rebind
 from ett_service.client.torch.states import body_of
 from ett_service.client.torch.steps import commit
 
-Save = Load = Callable[..., Any]
+Call = Callable[..., Any]
 Futures = Callable[[Any], tuple[Any, Any]]
 
 _HOLDERS = ("torch.distributed.checkpoint",)
@@ -33,7 +33,7 @@ def hook_load(module: Any) -> None:
     rebind(module, "load", loading(module.load), _HOLDERS)
 
 
-def loading(load: Load) -> Load:
+def loading(load: Call) -> Call:
     """Return *load*, reported as the restoring of a checkpoint."""
 
     @functools.wraps(load)
@@ -48,7 +48,7 @@ def loading(load: Load) -> Load:
     return measured
 
 
-def saving(save: Save, part: str, futures: Futures | None = None) -> Save:
+def saving(save: Call, part: str, futures: Futures | None = None) -> Call:
     """Return *save*, reported as a checkpoint of which it is the stage *part*.
 
     *futures* takes from its answer those of the staging, or None, and of the upload; without, the
@@ -122,7 +122,7 @@ def report_waits(future: Any, name: str) -> None:
         setattr(future, method, _waiting(future, getattr(future, method), name))
 
 
-def _waiting(future: Any, wait: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _waiting(future: Any, wait: Call, name: str) -> Call:
     @functools.wraps(wait)
     def waiting(*args: Any, **kwargs: Any) -> Any:
         recorder = current.recorder
