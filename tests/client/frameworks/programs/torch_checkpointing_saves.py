@@ -31,13 +31,14 @@ def main(folder: str) -> None:
         storage_config=disk,
         pre_finalize_callback=slow,
     ).build()
+    uploads: list[Any] = []
     for n in range(1, 4):
         model(torch.ones(2, 600)).sum().backward()
         adam.step()
         checkpoint_logging_context.update(step=100 + n)
         if n < 3:
-            upload: Any = manager.save(f"{folder}/{n}", {"model": model.state_dict()})
-    upload.result()
+            uploads.append(manager.save(f"{folder}/{n}", {"model": model.state_dict()}))
+    uploads[-1].result()
     manager.load(f"{folder}/2", into={"model": model.state_dict()})
     manager.close()
     sync_config = CheckpointManager.Config.with_sync_save()
