@@ -21,6 +21,7 @@ from ett_service.client.torch import (
     imports,
     launch,
     steps,
+    wait_counters,
 )
 from ett_service.client.torch.states import ERROR, MISSING, OK, WAITING, states
 
@@ -41,6 +42,7 @@ HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
     "teardown": ("torch.distributed.distributed_c10d", endings.hook),
     "tracing": ("torch._dynamo.trace_rules", compiles.hook_tracing),
     "torch_save": ("torch.serialization", files.hook),
+    "wait_counters": ("torch._dynamo.utils", wait_counters.hook),
 }
 
 
@@ -81,15 +83,19 @@ def _setting(name: str, hook: Callable[..., None]) -> Callable[..., None]:
 
 def _tell_states(recorder: Recorder) -> None:
     """Let the next sign of life say which hooks have been found since, and what dynamo made."""
-    found = {"hooks": dict(states), **compiles.graph_facts()}
-    if found != recorder.attempt_attributes:
-        recorder.attempt_attributes = recorder.news = found
+    _tell(recorder, compiles.graph_facts())
+
+
+def _tell(recorder: Recorder, compiled: Mapping[str, object]) -> None:
+    facts = {"hooks": dict(states), **compiled}
+    if facts != recorder.attempt_attributes:
+        recorder.attempt_attributes = recorder.news = facts
 
 
 def _at_end(recorder: Recorder, outcome: str) -> None:
     endings.at_end(recorder, outcome)
     compiles.report_stages(recorder)
-    _tell_states(recorder)
+    _tell(recorder, compiles.final_facts())
     if recorder.news is not None:
         recorder.write({"type": "heartbeat", "attributes": recorder.news})
         recorder.news = None

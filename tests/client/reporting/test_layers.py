@@ -229,8 +229,50 @@ def test_graphs_and_the_reasons_of_breaks_are_told_once_at_the_end(tmp_path: Pat
     assert last["graphs"] == 2
     assert last["graph_breaks"] == {"Call to `torch._dynamo.graph_break()`": 1}
     assert last["hooks"]["compile"] == "ok"
+    assert "compile_seconds" not in last  # torch counts the same
     (end,) = [event for event in events if event["type"] == "attempt_ended"]
     assert events[-1] is end
+
+
+def test_a_compile_that_callbacks_missed_shows_in_torchs_own_count(tmp_path: Path) -> None:
+    events = events_of(
+        tmp_path,
+        """
+        function = torch.compile(lambda x: x + 1, backend="eager")
+        function(torch.ones(2))
+        from torch._dynamo.callback import callback_handler
+        callback_handler.start_callbacks.clear()
+        function(torch.ones(2, 3, 4))
+        slow = torch.compile(lambda x: x * 2, backend=lambda graph, _: time.sleep(0.3) or graph)
+        slow(torch.ones(2))
+        """,
+    )
+    last = [event["attributes"] for event in events if event["type"] == "heartbeat"][-1]
+    if last["hooks"]["wait_counters"] == "missing":
+        pytest.skip("this torch counts nothing")
+    assert last["compile_seconds"]["counted"] >= last["compile_seconds"]["seen"] + 0.3
+
+
+def test_a_compile_without_a_graph_is_warned_of_and_caches_that_are_off_are_told(
+    tmp_path: Path,
+) -> None:
+    code = """
+    from ett_service.client.torch.compiles import facts_of
+    import torch._inductor.config
+    torch._inductor.config.force_disable_caches = True
+    assert facts_of({})["compile_cache"] == "disabled"
+    torch._inductor.config.force_disable_caches = False
+    assert "compile_cache" not in facts_of({})
+    @torch.compile(backend="eager")
+    def broken(x):
+        torch._dynamo.graph_break()
+        return x
+    broken(torch.ones(2))
+    """
+    env = environment(tmp_path / "spool", OMP_NUM_THREADS="1")
+    done = run_trainer(SETUP + textwrap.dedent(code), env)
+    assert done.returncode == 0, done.stderr
+    assert "torch.compile has made no graph" in done.stderr
 
 
 def test_a_loaded_compile_cache_is_compile_time(tmp_path: Path) -> None:
