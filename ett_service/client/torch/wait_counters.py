@@ -5,6 +5,7 @@ kept outside Python and loses nothing.
 """
 
 import functools
+import importlib
 import json
 from typing import Any
 
@@ -40,11 +41,10 @@ def _counted_seconds() -> float | None:
 
 def _read() -> dict[str, Any]:
     """Ask the handler that torch keeps for its debug server."""
-    from torch._C import _distributed_c10d as c10d  # noqa: PLC0415 -- only beside PyTorch
-
+    c10d: Any = importlib.import_module("torch._C._distributed_c10d")
     request, response = _messages(c10d)
     answer = response()
-    c10d._get_handler("wait_counter_values")(request(), answer)  # noqa: SLF001 -- no public way
+    c10d._get_handler("wait_counter_values")(request(), answer)  # noqa: SLF001 -- nothing public
     counters: dict[str, Any] = json.loads(answer.content)
     return counters
 
