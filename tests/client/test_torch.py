@@ -150,6 +150,21 @@ def test_stages_add_up_to_the_compile_in_torchs_own_metrics(name: str) -> None:
     assert ("cache_load" in kinds) is (name == "warm")
 
 
+def test_stages_add_up_in_what_other_versions_of_torch_have_traced() -> None:
+    path = CORPUS / "torch_trace" / "reference.json"
+    if not path.exists():
+        pytest.skip(f"{path} is missing")
+    logs = json.loads(path.read_text("utf-8"))
+    records = [record for log in logs.values() for record in log["compilation_metrics"]]
+    durations = [record.get("duration_us") for record in records]
+    assert any(durations)
+    for record, duration in zip(records, durations, strict=True):
+        lengths = [length for _, length in stages_of(record)]
+        assert sum(lengths) == (duration or 0)
+        assert min(lengths) >= 0
+        assert json.dumps(facts_of(record))
+
+
 def test_stages_never_leave_their_compile() -> None:
     stages = [("a", 5), ("b", 0), ("c", 9)]
     assert laid_out(stages, 100, 120) == [("a", 100, 105), ("c", 105, 114)]
@@ -198,6 +213,11 @@ def test_a_profile_that_torch_keeps_otherwise_costs_no_fact(
             {"aotautograd_local_cache_miss_count": 1, "inductor_fx_local_cache_hit_count": 3},
             "mixed",
         ),
+        (
+            {"inductor_fx_local_cache_miss_count": 2, "inductor_fx_remote_cache_hit_count": 2},
+            "warm",
+        ),
+        ({"inductor_fx_remote_cache_miss_count": 1}, "cold"),
         ({"aotautograd_local_cache_miss_count": 0}, None),
     ],
 )

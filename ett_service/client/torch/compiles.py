@@ -239,10 +239,15 @@ def _if_short(text: object) -> str | None:
 
 def _cache_of(record: dict[str, Any]) -> str | None:
     """Say whether a compile found everything in torch's caches, something, nothing, or none."""
-    hits, misses = (
-        sum(record.get(f"{cache}_local_cache_{what}_count") or 0 for cache in _CACHES)
-        for what in ("hit", "miss")
-    )
+    hits = misses = 0
+    for cache in _CACHES:
+        (near, near_missed), (far, far_missed) = (
+            [record.get(f"{cache}_{where}_cache_{what}_count") or 0 for what in ("hit", "miss")]
+            for where in ("local", "remote")
+        )
+        hits += near + far
+        # What the local cache lacks is looked for in the remote one, where there is one.
+        misses += far_missed if far or far_missed else near_missed
     if not hits and not misses:
         return "disabled" if _caches_are_off() else None
     return "mixed" if hits and misses else "warm" if hits else "cold"
