@@ -150,7 +150,7 @@ def test_a_real_compiler_shows_its_stages_and_then_its_cache(wrapping: str, tmp_
     first, second = (
         of_rank(launched(tmp_path, wrapping, run, "inductor"), 0) for run in ("first", "second")
     )
-    for stage in ("dynamo", "aot_dispatch", "inductor", "async_compile_wait"):
+    for stage in ("dynamo", "aot_dispatch", "inductor"):  # one thread compiles, so none waits
         assert spans(first, stage), stage
     assert {attributes["compile_cache"] for attributes in spans(first, "inductor")} == {"cold"}
     assert {attributes["compile_cache"] for attributes in spans(second, "cache_load")} == {"warm"}

@@ -9,7 +9,7 @@ import importlib
 import json
 from typing import Any
 
-from ett_service.client.torch.states import body_of
+from ett_service.client.torch.states import OK, body_of, states
 
 SHARE, LEAST_SECONDS = 0.02, 0.05
 """Where the two differ by more than both of these, the callbacks have missed something."""
@@ -27,7 +27,7 @@ def hook(_: object) -> None:
 
 def disagreement(seen_seconds: float) -> dict[str, object]:
     """Return what torch counts beside what was seen, both in seconds; empty if they agree."""
-    counted = _counted_seconds()
+    counted = _counted_seconds() if states.get("wait_counters") == OK else None
     if counted is None or abs(counted - seen_seconds) <= max(SHARE * counted, LEAST_SECONDS):
         return {}
     return {"compile_seconds": {"seen": seen_seconds, "counted": counted}}
