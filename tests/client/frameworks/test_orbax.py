@@ -37,4 +37,4 @@ def test_a_logger_reports_what_blocks_what_is_durable_and_the_restore(tmp_path: 
         "-launcher_init", "+train_loop", "progress 5",
     ]  # fmt: skip
     assert source_of(first) == {"source": "orbax", "hooks": {"_finalize_checkpoint": "ok"}}
-    assert sources(first) == {"orbax"}
+    assert sources(first) == {"orbax", None}  # the loop and its steps are the script's own
