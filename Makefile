@@ -11,7 +11,7 @@ ROUNDS ?= 200
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws faults live lint fmt bench detectors failures openapi dashboards pictures golden migrate
+.PHONY: help setup hooks demo test laws faults live lint fmt bench detectors failures openapi dashboards pictures golden migrate
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ $(READY): pyproject.toml
 	$(BIN)/python -m tests.builders.frameworks --all
 	touch $@
 
+hooks: setup ## Test the hooks into PyTorch; on another one: make hooks TORCH="torch==2.7.1".
+	$(BIN)/pytest tests/client -m torch -n 2 --dist loadgroup --quiet
+
 demo: setup ## Serve a synthetic fleet, train a small model through a crash, and show its ledger.
 	$(BIN)/python examples/demo.py
 
@@ -51,7 +54,7 @@ faults: setup ## Kill and pause processes hundreds of times, and pass the client
 		--long -m long --rounds=$(ROUNDS) --timeout=3600
 
 live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler, JAX and Ray.
-	$(BIN)/pytest tests --ignore=tests/faults --ignore=tests/worker \
+	$(BIN)/pytest tests --ignore=tests/faults --ignore=tests/worker --ignore=tests/client/faults \
 		-n 2 --dist loadgroup --quiet --long -m 'long or longer'
 
 lint: setup ## Check format, style, types and layers.

@@ -60,6 +60,8 @@ TESTED_IN = {
     "client/torch/files.py": "client/test_untouched.py",
     "client/torch/launch.py": "client/test_untouched.py",
     "client/torch/states.py": "client/test_untouched.py",
+    "client/torch/wait_counters.py": "client/reporting/test_layers.py",
+    "client/reporting/first_batch.py": "client/frameworks/test_adapter.py",
     "client/torch/steps.py": "client/test_untouched.py",
     "client/torch/checkpoints.py": "client/test_torch.py",
     "client/torch/compiles.py": "client/test_torch.py",

@@ -88,12 +88,12 @@ class LoopState:
 
     __slots__ = (
         "announced",
+        "batch_layer",
         "entered_at",
         "first_compile_at",
         "last_compile_at",
         "layer",
         "left_at",
-        "saw_batch",
         "source",
         "stepped",
         "watched",
@@ -106,7 +106,7 @@ class LoopState:
         self.source: str | None = None  #: who reports the loop that is open
         self.announced = False  #: its begin has been written
         self.stepped = False  #: this process has said a step
-        self.saw_batch = False
+        self.batch_layer = 0  #: the highest layer that has reported a first batch
         self.watched = False  #: compiles are reported by a hook
         self.first_compile_at: int | None = None  #: end of the first compile in the loop
         self.last_compile_at: int | None = None
@@ -131,6 +131,7 @@ class Recorder:
         self.saving: object = None  #: the checkpoint whose block is open
         self.saved_step: int | None = None  #: the step of the last file that was one
         self.restored: int | None = None  #: the step after which training goes on
+        self.restored_by = 0  #: the highest layer that has reported it
         self.loaded = False  #: a hook has seen a checkpoint being read
         self.at_end: list[Callable[[str], None]] = []  #: called with the outcome, before it is said
         self.saved_by = 0  #: the highest layer that has reported a checkpoint

@@ -29,8 +29,8 @@ QUICK = ("accelerate==1.15.0", "lightning==2.6.6", "transformers==5.23.0")
 SLOW = ("jax==0.10.2", "orbax-checkpoint==0.12.8", "ray[train]==2.60.0")
 """What is large, for the tests in their long form."""
 
-ALONE = ("torchtitan==0.3.0",)
-"""What is wanted without the packages that it asks for, which its logger does not need."""
+ALONE = ("torch_checkpointing==0.1.1", "torchtitan==0.3.0")
+"""What is wanted without the packages that it asks for: they are there, or not needed here."""
 
 FOLDER = Path(os.environ.get("TEST_FRAMEWORKS") or Path(sys.prefix) / "frameworks")
 REPOSITORY = Path(__file__).parents[2]
@@ -132,8 +132,20 @@ def story(events: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def source_of(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the framework's module said of itself."""
-    (about,) = [event["attributes"] for event in events if "source" in event.get("attributes", {})]
+    named = [event["attributes"] for event in events if event["type"] == "heartbeat"]
+    (about,) = [attributes for attributes in named if "source" in attributes]
     return dict(about)
+
+
+def sources(events: Sequence[Mapping[str, Any]]) -> set[str | None]:
+    """Who reported them, but for what the client reports itself: the attempt and the launch."""
+    own = ("attempt_started", "attempt_ended", "heartbeat", "job")
+    return {
+        event.get("attributes", {}).get("source")
+        for event in events
+        if event["type"] not in own
+        and not (event.get("phase") == "launcher_init" and "stage" not in event)
+    }
 
 
 def ledger_of(events: Sequence[Mapping[str, Any]]) -> JobLedger:

@@ -76,10 +76,12 @@ def run_trainer(
     )
 
 
-def run_ett(env: Mapping[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run_ett(
+    env: Mapping[str, str], *arguments: str, seconds: float = 120
+) -> "subprocess.CompletedProcess[str]":
     """Run the ``ett`` command."""
     start = "import sys; from ett_service.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", start, *arguments]
     return subprocess.run(
-        command, env=dict(env), capture_output=True, text=True, timeout=120, check=False
+        command, env=dict(env), capture_output=True, text=True, timeout=seconds, check=False
     )

@@ -1,6 +1,6 @@
 """A trainer that knows nothing of ett, run by tests on real PyTorch: DDP or FSDP2, two ranks.
 
-Its arguments are the way to wrap the model and a folder to write to.
+Its arguments are the way to wrap the model, a folder to write to, and the compiler's backend.
 """
 
 import importlib
@@ -15,8 +15,18 @@ from torch.utils.data import DataLoader
 dcp: Any = importlib.import_module("torch.distributed.checkpoint")  # it exports no types
 
 
-def wrapped(wrapping: str) -> Any:
-    model = torch.nn.Linear(512, 512, bias=False)
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(512, 512, bias=False)
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(self.linear(batch))
+
+
+def wrapped(wrapping: str, backend: str) -> Any:
+    model = torch.nn.Sequential(Block())
+    model[0].compile(backend=backend)  # the wrapped model as a whole would make no graph
     if wrapping == "ddp":
         return torch.nn.parallel.DistributedDataParallel(model)
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 -- as users do
@@ -32,18 +42,17 @@ def restore(state: dict[str, Any], adam: Any, folder: Path) -> None:
         adam.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=False))
 
 
-def main(wrapping: str, folder: Path) -> None:
+def main(wrapping: str, folder: Path, backend: str) -> None:
     dist.init_process_group("gloo")
     uploads: Any = dist.new_group(backend="gloo")
-    model = wrapped(wrapping)
+    model = wrapped(wrapping, backend)
     state = {"model": model.state_dict()}
     optimizers = [torch.optim.Adam(model.parameters()), torch.optim.SGD(model.parameters(), 0.1)]
     restore(state, optimizers[0], folder)
-    compiled: Any = torch.compile(model, backend="eager")
     samples: Any = [torch.ones(512) * n for n in range(12)]
     batches: DataLoader[torch.Tensor] = DataLoader(samples, batch_size=2, num_workers=1)
     for n, batch in enumerate(batches, start=1):
-        compiled(batch).sum().backward()
+        model(batch).sum().backward()
         for optimizer in optimizers:
             optimizer.step()
         if n == 2:
@@ -57,4 +66,4 @@ def main(wrapping: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

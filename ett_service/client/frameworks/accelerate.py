@@ -11,12 +11,10 @@ from accelerate import Accelerator
 from accelerate.tracking import GeneralTracker
 
 from ett_service.client.current import current
-from ett_service.client.frameworks.adapter import NOTHING, begin, measured
+from ett_service.client.frameworks.adapter import NOTHING, Framework, measured
 from ett_service.client.guard import guarded
-from ett_service.client.reporting.checkpoint import checkpoint
-from ett_service.client.reporting.loop import enter_loop, leave_loop
-from ett_service.client.reporting.phase import stage
-from ett_service.client.session import step as report_step
+
+_framework = Framework("accelerate")
 
 
 class EttTracker(GeneralTracker):
@@ -38,13 +36,13 @@ class EttTracker(GeneralTracker):
     @guarded(otherwise=None)
     def start(self) -> None:
         """Begin to record."""
-        begin("accelerate", self._facts, _hooks)
+        _framework.begin(self._facts, _hooks)
 
     @guarded(otherwise=None)
     def log(self, values: Any, step: int | None = None, **kwargs: Any) -> None:
         """Report the step that the user logs."""
         if step is not None:
-            report_step(step)
+            _framework.step(step)
 
     @guarded(otherwise=None)
     def finish(self) -> None:
@@ -52,7 +50,7 @@ class EttTracker(GeneralTracker):
         recorder = current.found()
         if recorder is not None and recorder.lines.producer in _entered:
             _entered.discard(recorder.lines.producer)
-            leave_loop(in_order=True)
+            _framework.leave_loop(in_order=True)
 
 
 _entered: set[str] = set()  # producers whose loop began here
@@ -60,7 +58,7 @@ _entered: set[str] = set()  # producers whose loop began here
 
 def _backward(*_: Any, **__: Any) -> AbstractContextManager[Any]:
     recorder = current.found()
-    if recorder is not None and recorder.loop.entered_at is None and enter_loop():
+    if recorder is not None and recorder.loop.entered_at is None and _framework.enter_loop():
         _entered.add(recorder.lines.producer)
     return NOTHING
 
@@ -69,11 +67,11 @@ def _save(*_: Any, **__: Any) -> AbstractContextManager[Any]:
     recorder, last = current.found(), current.steps.last
     if recorder is None or recorder.saving is not None or last is None:
         return NOTHING
-    return checkpoint(last[1])
+    return _framework.checkpoint(last[1])
 
 
 def _restore(*_: Any, **__: Any) -> AbstractContextManager[Any]:
-    return stage("checkpoint_restore", phase="launcher_init")
+    return _framework.stage("checkpoint_restore", "launcher_init")
 
 
 _hooks = {

@@ -7,9 +7,11 @@ from typing import Any
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from ett_service.client.current import current
-from ett_service.client.frameworks.adapter import NOTHING, Afterwards, measured
+from ett_service.client.frameworks.adapter import NOTHING, Afterwards, Framework, measured
 from ett_service.client.reporting.checkpoint import Checkpoint
-from ett_service.client.reporting.phase import stage
+
+framework = Framework("lightning")
+"""Lightning, for its Trainer and for Fabric."""
 
 _background: dict[str, Checkpoint] = {}
 
@@ -28,11 +30,11 @@ def _write(_io: Any, checkpoint: Any, path: Any, *_: Any, **__: Any) -> Abstract
     recorder, last = current.found(), current.steps.last
     if recorder is None or recorder.saving is not None or last is None:
         return NOTHING
-    return Checkpoint(last[1])
+    return framework.checkpoint(last[1])
 
 
 def _read(*_: Any, **__: Any) -> AbstractContextManager[Any]:
-    return stage("checkpoint_restore", phase="launcher_init")
+    return framework.stage("checkpoint_restore", "launcher_init")
 
 
 hooks = {

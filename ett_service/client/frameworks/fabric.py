@@ -6,11 +6,9 @@ from the user as well: ``fabric.call("on_train_batch_end", global_step=...)``, o
 
 from typing import Any
 
-from ett_service.client.frameworks.adapter import begin
-from ett_service.client.frameworks.checkpoint_io import hooks
+from ett_service.client.frameworks.checkpoint_io import framework, hooks
 from ett_service.client.guard import guarded
-from ett_service.client.reporting.phase import Phase, phase
-from ett_service.client.session import step
+from ett_service.client.reporting.layers import From
 
 
 class EttFabricCallback:
@@ -20,19 +18,19 @@ class EttFabricCallback:
     """
 
     def __init__(self, **facts: Any) -> None:
-        self._evaluation: Phase | None = None
-        begin("lightning", facts, hooks)
+        self._evaluation: From | None = None
+        framework.begin(facts, hooks)
 
     @guarded(otherwise=None)
     def on_train_batch_end(self, global_step: int) -> None:
         """Report that this step of the job is done."""
-        step(global_step)
+        framework.step(global_step)
 
     @guarded(otherwise=None)
     def on_validation_start(self) -> None:
         """Begin an evaluation."""
         if self._evaluation is None:
-            self._evaluation = phase("evaluation").__enter__()
+            self._evaluation = framework.phase("evaluation").__enter__()
 
     @guarded(otherwise=None)
     def on_validation_end(self) -> None:

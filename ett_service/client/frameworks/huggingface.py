@@ -12,20 +12,10 @@ from typing import Any
 from transformers import Trainer, TrainerCallback
 from transformers.integrations import integration_utils
 
-from ett_service.client.frameworks.adapter import (
-    Afterwards,
-    await_first_batch,
-    begin,
-    end_first_batch,
-    enter_loop_with_batch,
-    is_wanted,
-    measured,
-)
+from ett_service.client.frameworks.adapter import Afterwards, Framework, is_wanted, measured
 from ett_service.client.guard import guarded
-from ett_service.client.reporting.checkpoint import checkpoint, restored
-from ett_service.client.reporting.loop import leave_loop
-from ett_service.client.reporting.phase import phase, stage
-from ett_service.client.session import step
+
+_framework = Framework("huggingface")
 
 
 class EttTrainerCallback(TrainerCallback):
@@ -38,7 +28,7 @@ class EttTrainerCallback(TrainerCallback):
     @guarded(otherwise=None)
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin to record."""
-        begin("huggingface", self._facts, _hooks)
+        _framework.begin(self._facts, _hooks)
 
     @guarded(otherwise=None)
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -47,28 +37,28 @@ class EttTrainerCallback(TrainerCallback):
         After a resume the Trainer skips what was trained on, which is a part of that wait.
         """
         self._entered = False
-        begin("huggingface", self._facts, _hooks)
-        if await_first_batch() and state.global_step > 0:
-            restored(state.global_step)
+        _framework.begin(self._facts, _hooks)
+        if _framework.await_first_batch() and state.global_step > 0:
+            _framework.restored(state.global_step)
 
     @guarded(otherwise=None)
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Enter the loop with the first batch that trains."""
         if not self._entered:
             self._entered = True
-            enter_loop_with_batch()
+            _framework.enter_loop_with_batch()
 
     @guarded(otherwise=None)
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Report the step by the Trainer's own number, which goes on after a resume."""
         counted = args.include_num_input_tokens_seen != "no"
-        step(state.global_step, tokens=state.num_input_tokens_seen if counted else None)
+        tokens = state.num_input_tokens_seen if counted else None
+        _framework.step(state.global_step, tokens)
 
     @guarded(otherwise=None)
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Leave the loop. The process may go on, so the attempt is not over."""
-        end_first_batch()
-        leave_loop(in_order=True)
+        _framework.leave_loop(in_order=True)
 
 
 def hook(module: Any) -> None:
@@ -78,8 +68,7 @@ def hook(module: Any) -> None:
 
 
 def _leave_broken() -> None:
-    end_first_batch()
-    leave_loop(in_order=False)
+    _framework.leave_loop(in_order=False)
 
 
 def _training(*_: Any, **__: Any) -> AbstractContextManager[Any]:
@@ -87,18 +76,18 @@ def _training(*_: Any, **__: Any) -> AbstractContextManager[Any]:
 
 
 def _save(trainer: Any, *_: Any, **__: Any) -> AbstractContextManager[Any]:
-    save = checkpoint(trainer.state.global_step)
+    save = _framework.checkpoint(trainer.state.global_step)
     if trainer.args.save_only_model:
         save.later()  # it blocks, but nothing resumes from it
     return save
 
 
 def _restore(*_: Any, **__: Any) -> AbstractContextManager[Any]:
-    return stage("checkpoint_restore", phase="launcher_init")
+    return _framework.stage("checkpoint_restore", "launcher_init")
 
 
 def _evaluation(*_: Any, **__: Any) -> AbstractContextManager[Any]:
-    return phase("evaluation")
+    return _framework.phase("evaluation")
 
 
 integration_utils.INTEGRATION_TO_CALLBACK["ett"] = EttTrainerCallback

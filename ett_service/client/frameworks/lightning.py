@@ -10,19 +10,10 @@ from typing import Any
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.plugins.io import AsyncCheckpointIO
 
-from ett_service.client.frameworks.adapter import (
-    await_first_batch,
-    begin,
-    end_first_batch,
-    enter_loop_with_batch,
-    measured,
-)
-from ett_service.client.frameworks.checkpoint_io import durable_in_background, hooks
+from ett_service.client.frameworks.adapter import measured
+from ett_service.client.frameworks.checkpoint_io import durable_in_background, framework, hooks
 from ett_service.client.guard import guarded
-from ett_service.client.reporting.checkpoint import checkpoint, restored
-from ett_service.client.reporting.loop import leave_loop
-from ett_service.client.reporting.phase import Phase, phase
-from ett_service.client.session import step
+from ett_service.client.reporting.layers import From
 
 
 class EttCallback(Callback):
@@ -31,12 +22,12 @@ class EttCallback(Callback):
     def __init__(self, **facts: Any) -> None:
         self._facts = facts
         self._entered = False
-        self._evaluation: Phase | None = None
+        self._evaluation: From | None = None
 
     @guarded(otherwise=None)
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Begin to record."""
-        begin("lightning", self._facts, _hooks)
+        framework.begin(self._facts, _hooks)
 
     @guarded(otherwise=None)
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -45,8 +36,8 @@ class EttCallback(Callback):
         Lightning calls no begin of an epoch for one that is resumed in its middle.
         """
         self._entered = False
-        if await_first_batch() and trainer.global_step > 0:
-            restored(trainer.global_step)
+        if framework.await_first_batch() and trainer.global_step > 0:
+            framework.restored(trainer.global_step)
 
     @guarded(otherwise=None)
     def on_train_batch_start(
@@ -55,20 +46,20 @@ class EttCallback(Callback):
         """Enter the loop with the first batch that trains."""
         if not self._entered:
             self._entered = True
-            enter_loop_with_batch()
+            framework.enter_loop_with_batch()
 
     @guarded(otherwise=None)
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Report the step, by the Trainer's own number of optimizer steps."""
-        step(trainer.global_step)
+        framework.step(trainer.global_step)
 
     @guarded(otherwise=None)
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin an evaluation; the sanity check is one of the launch."""
         if self._evaluation is None:
-            self._evaluation = phase("evaluation").__enter__()
+            self._evaluation = framework.phase("evaluation").__enter__()
 
     @guarded(otherwise=None)
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
@@ -81,15 +72,13 @@ class EttCallback(Callback):
     @guarded(otherwise=None)
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Leave the loop. The process may go on, so the attempt is not over."""
-        end_first_batch()
-        leave_loop(in_order=True)
+        framework.leave_loop(in_order=True)
 
     @guarded(otherwise=None)
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Leave what is open: neither the end of training nor the teardown follows."""
-        end_first_batch()
         self._end_of_evaluation()
-        leave_loop(in_order=False)
+        framework.leave_loop(in_order=False)
 
     def _end_of_evaluation(self) -> None:
         evaluation, self._evaluation = self._evaluation, None
@@ -101,7 +90,7 @@ def _save(
     trainer: Any, filepath: Any, weights_only: bool | None = None, *_: Any, **__: Any
 ) -> AbstractContextManager[Any]:
     """Measure all that a save blocks, the state that is gathered before it is written included."""
-    save = checkpoint(trainer.global_step)
+    save = framework.checkpoint(trainer.global_step)
     if weights_only:
         save.later()  # it blocks, but nothing resumes from it
     elif isinstance(trainer.strategy.checkpoint_io, AsyncCheckpointIO):

@@ -13,18 +13,20 @@ from orbax.checkpoint import CheckpointManager
 from orbax.checkpoint.logging import AbstractLogger
 
 from ett_service.client.current import current
-from ett_service.client.frameworks.adapter import Afterwards, begin, measured
+from ett_service.client.frameworks.adapter import Afterwards, Framework, measured
 from ett_service.client.guard import guarded
 from ett_service.client.lines import MICRO
 from ett_service.client.recorder import Recorder
-from ett_service.client.reporting.checkpoint import Checkpoint, restored
+from ett_service.client.reporting.checkpoint import Checkpoint
+
+_framework = Framework("orbax")
 
 
 class EttLogger(AbstractLogger):
     """Reports what a CheckpointManager does. *facts* are what ``ett.init`` takes."""
 
     def __init__(self, **facts: Any) -> None:
-        begin("orbax", facts, _hooks)
+        _framework.begin(facts, _hooks)
 
     @guarded(otherwise=None)
     def log_entry(self, msg: Any, *args: Any, **kwargs: Any) -> None:
@@ -35,32 +37,37 @@ class EttLogger(AbstractLogger):
         if msg.get("event_type") == "save":
             _report_save(recorder, msg)
         elif msg.get("event_type") in ("restore", "emergency_restore"):
-            _span(recorder, "launcher_init", "checkpoint_restore", msg, "checkpoint_manager")
-            restored(msg["step"])
+            _report_restore(recorder, msg)
 
 
 def _report_save(recorder: Recorder, entry: Mapping[str, Any]) -> None:
     save = recorder.saving
+    blocked = _interval(recorder, entry, "checkpoint_manager_blocking")
     if isinstance(save, Checkpoint):  # the user reports it; Orbax knows better when it is durable
         save.later()
-    else:
-        _span(recorder, "checkpoint_blocking", None, entry, "checkpoint_manager_blocking")
-    _span(recorder, "checkpoint_blocking", "wait_for_previous", entry, "wait_for_prev")
+    elif blocked is None or not _framework.blocked(*blocked):
+        return
+    if waited := _interval(recorder, entry, "wait_for_prev"):
+        _framework.span("checkpoint_blocking", "wait_for_previous", *waited)
 
 
-def _span(
-    recorder: Recorder, phase: str, stage: str | None, entry: Mapping[str, Any], name: str
-) -> None:
-    """Write what an entry has timed, in seconds since the Unix epoch."""
+def _report_restore(recorder: Recorder, entry: Mapping[str, Any]) -> None:
+    if took := _interval(recorder, entry, "checkpoint_manager"):
+        _framework.span("launcher_init", "checkpoint_restore", *took)
+    _framework.restored(entry["step"])
+
+
+def _interval(recorder: Recorder, entry: Mapping[str, Any], name: str) -> tuple[int, int] | None:
+    """Return what an entry has timed since the Unix epoch, in microseconds of our clock."""
     start, took = entry.get(f"{name}_start_time"), entry.get(f"{name}_duration_secs")
     if start is None or not took:
-        return
+        return None
     begin_us = int(start * MICRO) - recorder.lines.base_us
-    recorder.span(phase, stage, begin_us, begin_us + int(took * MICRO))
+    return begin_us, begin_us + int(took * MICRO)
 
 
 def _commit(_manager: Any, step: int, *_: Any, **__: Any) -> AbstractContextManager[Any]:
-    return Afterwards(done=Checkpoint(step).durable)
+    return Afterwards(done=_framework.checkpoint(step).durable)
 
 
 _hooks = {

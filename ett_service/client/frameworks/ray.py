@@ -14,12 +14,13 @@ import ray.train
 
 from ett_service.client.current import current
 from ett_service.client.exits import ending_of
-from ett_service.client.frameworks.adapter import NOTHING, begin, is_wanted, measured
+from ett_service.client.frameworks.adapter import NOTHING, Framework, is_wanted, measured
 from ett_service.client.guard import guarded
 from ett_service.client.identity import identify
-from ett_service.client.reporting.checkpoint import Checkpoint
 from ett_service.client.sending.spool import default_root
 from ett_service.client.session import Session, Setup, end, flush
+
+_framework = Framework("ray")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,7 +65,8 @@ class EttUserCallback(ray.train.UserCallback):
         for rank, error in worker_exceptions.items():
             # What a training function raised comes wrapped.
             ending = ending_of(getattr(error, "_base_exc", error))
-            self._session.recorder.write({"type": "attempt_ended", "rank": rank, **ending})
+            event = {"type": "attempt_ended", "rank": rank, **ending}
+            self._session.recorder.write(event | {"attributes": {"source": _framework.name}})
 
 
 def _session_of(run_context: Any) -> Session | None:
@@ -88,7 +90,7 @@ def _begin(facts: Mapping[str, Any]) -> None:
     os.environ["ETT_RANK"] = str(context.get_world_rank())
     os.environ.setdefault("ETT_JOB", context.get_experiment_name())
     os.environ.setdefault("ETT_LAUNCH", _run_id())
-    begin("ray", facts, {"report": measured(ray.train, "report", _report)})
+    _framework.begin(facts, {"report": measured(ray.train, "report", _report)})
 
 
 @guarded(otherwise="")
@@ -112,7 +114,7 @@ def _report(*args: Any, **kwargs: Any) -> AbstractContextManager[Any]:
     last = current.steps.last
     if given.get("checkpoint") is None or last is None:
         return NOTHING
-    save = Checkpoint(last[1])
+    save = _framework.checkpoint(last[1])
     sync = ray.train.CheckpointUploadMode.SYNC
     if given.get("checkpoint_upload_mode", sync) is not sync:
         save.later()  # when the upload is over, Ray tells nobody in this process

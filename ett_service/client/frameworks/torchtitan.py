@@ -9,11 +9,11 @@ import logging
 from typing import Any
 
 from ett_service.client.current import current
-from ett_service.client.frameworks.adapter import await_first_batch, begin, enter_loop_with_batch
+from ett_service.client.frameworks.adapter import Framework
 from ett_service.client.guard import guarded
-from ett_service.client.reporting.checkpoint import restored
-from ett_service.client.reporting.phase import Phase, phase, stage
-from ett_service.client.session import step
+from ett_service.client.reporting.layers import From
+
+_framework = Framework("torchtitan")
 
 EVALUATIONS = frozenset({"eval", "validate"})
 FIRST_BATCHES = frozenset({"fwd_bwd", "forward_backward"})
@@ -44,7 +44,7 @@ LOOP_STAGES = frozenset(
 @guarded(otherwise=None)
 def factory(*, structured_logger: logging.Logger, **_: Any) -> None:
     """Begin to record, and listen to the spans of torchtitan."""
-    begin("torchtitan", {}, {})
+    _framework.begin({}, {})
     if current.found() is not None:
         structured_logger.addHandler(Spans())
 
@@ -74,7 +74,7 @@ class Spans(logging.Handler):
             self._start_step(number)
         elif name == "fetching_batch":
             if not self._trained:
-                await_first_batch()
+                _framework.await_first_batch()
         elif name in FIRST_BATCHES:
             self._train()
         elif name == "checkpoint_save":
@@ -84,7 +84,7 @@ class Spans(logging.Handler):
 
     def _end(self, name: str, number: int | None) -> None:
         if name == "optim" and number is not None and not self._broke:
-            step(number)
+            _framework.step(number)
         elif name == "checkpoint_save":
             self._end_save()
         elif (span := _phase_of(name)) is not None:
@@ -93,12 +93,12 @@ class Spans(logging.Handler):
     def _start_step(self, number: int | None) -> None:
         self._broke = False
         if not self._trained and number is not None and number > 1:
-            restored(number - 1)
+            _framework.restored(number - 1)
 
     def _train(self) -> None:
         if not self._trained:
             self._trained = True
-            enter_loop_with_batch()
+            _framework.enter_loop_with_batch()
 
     def _end_save(self) -> None:
         """Report the block; torchtitan enters this span in each step, and tags those that save."""
@@ -108,17 +108,17 @@ class Spans(logging.Handler):
 
         recorder = current.found()
         if recorder is not None and self._saving_since and "checkpoint_save" in get_step_tags():
-            recorder.span("checkpoint_blocking", None, self._saving_since, recorder.now())
+            _framework.blocked(self._saving_since, recorder.now())
 
     def _now(self) -> int:
         recorder = current.found()
         return recorder.now() if recorder is not None else 0
 
 
-def _phase_of(name: str) -> Phase | None:
+def _phase_of(name: str) -> From | None:
     """Return what a span is reported as, None where it is left out."""
     if name in EVALUATIONS:
-        return phase("evaluation")
+        return _framework.phase("evaluation")
     if name in LAUNCH_STAGES:
-        return stage(LAUNCH_STAGES[name], phase="launcher_init")
-    return stage(name, phase="train_loop") if name in LOOP_STAGES else None
+        return _framework.stage(LAUNCH_STAGES[name], "launcher_init")
+    return _framework.stage(name, "train_loop") if name in LOOP_STAGES else None

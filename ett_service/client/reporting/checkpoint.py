@@ -7,7 +7,7 @@ from typing import Any, Never, Protocol, Self
 from ett_service.client.current import current
 from ett_service.client.guard import guarded, surplus
 from ett_service.client.recorder import Recorder
-from ett_service.client.reporting.layers import From, layer_of
+from ett_service.client.reporting.layers import entered_by, layer_of, said_by
 from ett_service.client.reporting.phase import phase
 
 
@@ -20,7 +20,8 @@ class Checkpoint:
 
     The block is what blocks the trainer. When it is left in order the checkpoint is durable,
     unless it was said to be so later: ``durable_when(future)``, or ``later()`` and then
-    ``durable()`` from any thread.
+    ``durable()`` from any thread. A framework or a hook is silent about its own where a layer above
+    has reported checkpoints.
     """
 
     def __init__(
@@ -30,15 +31,16 @@ class Checkpoint:
         self.size = size
         self.source = source  #: the framework or hook that reports it; None for the script
         self.attributes: dict[str, object] = {"source": source} if source else {}
-        blocking = phase("checkpoint_blocking")
-        self._blocking = From(source, blocking) if source else blocking
+        self._blocking = entered_by(source, phase("checkpoint_blocking"))
+        self._silent: bool | None = None  # until it begins
         self._deferred = False
         self._said = False
         self._began_at = 0
 
     def __enter__(self) -> Self:
-        self._blocking.__enter__()
-        self._enter()
+        if self._may_report():
+            self._blocking.__enter__()
+            self._enter()
         return self
 
     def __exit__(
@@ -47,6 +49,8 @@ class Checkpoint:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
+        if self._silent:
+            return
         self._leave()
         self._blocking.__exit__(kind, error, where)
         if kind is None and not self._deferred:
@@ -69,7 +73,7 @@ class Checkpoint:
     def durable(self) -> None:
         """Say that the checkpoint would survive the loss of the job, once."""
         recorder = current.found()
-        if recorder is None or self._said:
+        if recorder is None or self._said or not self._may_report():
             return
         self._said = True
         began = self._began_at or None
@@ -94,12 +98,21 @@ class Checkpoint:
         }
         recorder.write(event, durable)
 
+    @guarded(otherwise=True)
+    def _may_report(self) -> bool:
+        """Whether no layer above reports checkpoints, decided once: what has begun is reported."""
+        recorder = current.found()
+        if self._silent is None and recorder is not None:
+            layer = layer_of(self.source)
+            self._silent = layer < recorder.saved_by
+            recorder.saved_by = max(recorder.saved_by, layer)
+        return not self._silent
+
     @guarded(otherwise=None)
     def _enter(self) -> None:
         recorder = current.found()
         if recorder is not None:
             recorder.saving = self
-            recorder.saved_by = max(recorder.saved_by, layer_of(self.source))
             self._began_at = recorder.now()
 
     @guarded(otherwise=None)
@@ -129,9 +142,10 @@ def restored(step: int, *, size: int | None = None) -> None:
 
 
 def report_restored(step: int, *, size: int | None = None, source: str | None = None) -> None:
-    """Report a restored checkpoint as ``restored`` does, with the *source* of what is said."""
+    """Report a restored checkpoint as ``restored`` does, unless a layer above *source* has."""
     recorder = current.found()
-    if recorder is not None:
-        event = {"type": "checkpoint_restored", "step": step, "bytes": size}
-        recorder.write(event | ({"attributes": {"source": source}} if source else {}))
-        recorder.restored = step
+    if recorder is None or layer_of(source) < recorder.restored_by:
+        return
+    event = {"type": "checkpoint_restored", "step": step, "bytes": size}
+    recorder.write(event | {"attributes": said_by(source)})
+    recorder.restored, recorder.restored_by = step, layer_of(source)

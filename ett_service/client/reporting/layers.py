@@ -1,11 +1,12 @@
 """Who reports: the script itself, a framework's callback, or a hook; in that order of precedence.
 
-The script's own calls carry no source, and pay nothing for it. Steps, the loop and checkpoints come
-from one layer at a time: once a higher one has reported a kind, those below are silent about it.
-Phases need no such rule: entered twice, a phase is still one.
+The script's own calls carry no source, and pay nothing for it. Steps, the loop, the first batch,
+checkpoints and what was restored come from one layer at a time: once a higher one has reported a
+kind, those below are silent about it. Phases need no such rule: a phase entered twice is still one.
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +28,11 @@ def layer_of(source: str | None) -> int:
 def said_by(source: str | None) -> Mapping[str, object] | None:
     """Return the attributes that name a source; None for the script itself."""
     return None if source is None else {"source": source}
+
+
+def entered_by(source: str | None, phase: Phase) -> AbstractContextManager[object]:
+    """Return what enters *phase* for a source, or for the script itself."""
+    return phase if source is None else From(source, phase)
 
 
 class From:

@@ -15,6 +15,11 @@ from ett_service.client.clock import mono_us
 from ett_service.client.current import current
 from ett_service.client.guard import guarded, surplus
 from ett_service.client.recorder import NEVER, Recorder
+from ett_service.client.reporting.first_batch import (
+    await_first_batch,
+    end_first_batch,
+    is_first,
+)
 from ett_service.client.reporting.layers import layer_of, said_by
 from ett_service.client.reporting.phase import phase
 
@@ -61,31 +66,16 @@ def data(batches: Iterable[T] = (), *rest: Never, **unknown: Never) -> Iterator[
 
 def first_timed(batches: Iterable[T]) -> Iterator[T]:
     """Iterate, and report how long the first item of this process took to come."""
-    start = _first_batch_asked()
-    waiting = start is not None
+    waiting = is_first()
+    if waiting:
+        await_first_batch()
     for batch in batches:
         if waiting:
             waiting = False
-            _first_batch_came(start)
+            end_first_batch()
         yield batch
-
-
-@guarded(otherwise=None)
-def _first_batch_asked() -> int | None:
-    recorder = current.found()
-    if recorder is None or recorder.loop.saw_batch:
-        return None
-    recorder.loop.saw_batch = True
-    start = recorder.now()
-    recorder.edge_at("phase_started", "launcher_init", "get_first_batch_data", start)
-    return start
-
-
-@guarded(otherwise=None)
-def _first_batch_came(start: int | None) -> None:
-    recorder = current.found()
-    if recorder is not None and start is not None:
-        recorder.edge_at("phase_ended", "launcher_init", "get_first_batch_data")
+    if waiting:  # there was none
+        end_first_batch()
 
 
 @guarded(otherwise=False)
@@ -168,13 +158,13 @@ def step_due() -> None:
 
 
 @guarded(otherwise=None)
-def leave_loop(*, in_order: bool, at: int | None = None) -> None:
-    """Leave the loop, now or *at* an instant that is over.
+def leave_loop(*, in_order: bool, source: str | None = None, at: int | None = None) -> None:
+    """Leave the loop, now or *at* an instant that is over, if no layer above *source* reports it.
 
     One that broke before its first step never was one.
     """
     recorder = current.found()
-    if recorder is None:
+    if recorder is None or layer_of(source) < recorder.loop.layer:
         return
     loop = recorder.loop
     entered, loop.entered_at = loop.entered_at, None

@@ -13,6 +13,7 @@ from ett_service.client.guard import failed
 from ett_service.client.recorder import Recorder
 from ett_service.client.torch import (
     batches,
+    checkpointing,
     checkpoints,
     compiles,
     endings,
@@ -20,6 +21,7 @@ from ett_service.client.torch import (
     imports,
     launch,
     steps,
+    wait_counters,
 )
 from ett_service.client.torch.states import ERROR, MISSING, OK, WAITING, states
 
@@ -27,16 +29,20 @@ HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
     "cache_load": ("torch.compiler", launch.hook_cache_load),
     "checkpoint_load": ("torch.distributed.checkpoint.state_dict_loader", checkpoints.hook_load),
     "checkpoint_save": ("torch.distributed.checkpoint.state_dict_saver", checkpoints.hook_save),
+    "checkpointing_load": ("torch_checkpointing.checkpoint_loader", checkpointing.hook_load),
+    "checkpointing_save": ("torch_checkpointing.checkpoint_saver", checkpointing.hook_save),
     "compile": ("torch._dynamo.callback", compiles.hook),
     "data": ("torch.utils.data.dataloader", batches.hook),
     "ddp": ("torch.nn.parallel.distributed", launch.hook_ddp),
     "device": ("torch.cuda", launch.hook_device),
     "fsdp": ("torch.distributed.fsdp._fully_shard._fully_shard", launch.hook_fsdp),
+    "fsdp1": ("torch.distributed.fsdp.fully_sharded_data_parallel", launch.hook_fsdp1),
     "process_group": ("torch.distributed.distributed_c10d", launch.hook_process_group),
     "steps": ("torch.optim.optimizer", steps.hook),
     "teardown": ("torch.distributed.distributed_c10d", endings.hook),
     "tracing": ("torch._dynamo.trace_rules", compiles.hook_tracing),
     "torch_save": ("torch.serialization", files.hook),
+    "wait_counters": ("torch._dynamo.utils", wait_counters.hook),
 }
 
 
@@ -77,15 +83,19 @@ def _setting(name: str, hook: Callable[..., None]) -> Callable[..., None]:
 
 def _tell_states(recorder: Recorder) -> None:
     """Let the next sign of life say which hooks have been found since, and what dynamo made."""
-    found = {"hooks": dict(states), **compiles.graph_facts()}
-    if found != recorder.attempt_attributes:
-        recorder.attempt_attributes = recorder.news = found
+    _tell(recorder, compiles.graph_facts())
+
+
+def _tell(recorder: Recorder, compiled: Mapping[str, object]) -> None:
+    facts = {"hooks": dict(states), **compiled}
+    if facts != recorder.attempt_attributes:
+        recorder.attempt_attributes = recorder.news = facts
 
 
 def _at_end(recorder: Recorder, outcome: str) -> None:
     endings.at_end(recorder, outcome)
     compiles.report_stages(recorder)
-    _tell_states(recorder)
+    _tell(recorder, compiles.final_facts())
     if recorder.news is not None:
         recorder.write({"type": "heartbeat", "attributes": recorder.news})
         recorder.news = None

@@ -11,6 +11,11 @@ from typing import Any
 from ett_service.client.clock import CLOCK_ID
 from ett_service.client.current import current
 from ett_service.client.recorder import Recorder
+from ett_service.client.reporting.first_batch import (
+    await_first_batch,
+    end_first_batch,
+    is_first,
+)
 from ett_service.client.reporting.layers import AUTO
 from ett_service.client.reporting.phase import phase
 from ett_service.client.torch.states import body_of
@@ -22,8 +27,6 @@ STALL_NS = 1_000_000_000
 WAITS = "data_wait_seconds"
 """The attribute of ``progress`` with the sum of the waits in the loop of this process."""
 
-_STAGE = ("launcher_init", "get_first_batch_data")
-
 
 class _Waits:
     """What one recording has waited for."""
@@ -32,7 +35,6 @@ class _Waits:
         self.recorder = recorder
         self.iterator = 0
         self.total_ns = 0
-        self.first_is_open = False
 
 
 _latest: list[_Waits] = []
@@ -77,11 +79,8 @@ def _time_start(loader: Any) -> None:
 @body_of("data", None)
 def _ask(recorder: Recorder) -> None:
     """Begin the wait for the first batch of the launch, which the workers' start is part of."""
-    if recorder.loop.saw_batch or not (recorder.launching or phase("launcher_init").is_open):
-        return
-    recorder.loop.saw_batch = True
-    _of(recorder).first_is_open = True
-    recorder.edge_at("phase_started", *_STAGE, attributes={"source": AUTO})
+    if is_first(AUTO) and (recorder.launching or phase("launcher_init").is_open):
+        await_first_batch(AUTO)
 
 
 @body_of("data", None)
@@ -90,9 +89,7 @@ def _came(recorder: Recorder, iterator: int, asked_ns: int, came_ns: int) -> Non
     if iterator != waits.iterator:
         waits.iterator = iterator
         batch_came(recorder, came_ns // 1000)
-        if waits.first_is_open:
-            waits.first_is_open = False
-            recorder.edge_at("phase_ended", *_STAGE, attributes={"source": AUTO})
+        end_first_batch(AUTO)
     if recorder.loop.announced:
         waits.total_ns += came_ns - asked_ns
         recorder.running_totals[WAITS] = waits.total_ns / 1e9

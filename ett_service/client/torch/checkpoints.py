@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ett_service.client.clock import mono_us
 from ett_service.client.current import current
 from ett_service.client.recorder import Recorder
 from ett_service.client.reporting.checkpoint import Checkpoint
@@ -15,22 +16,28 @@ from ett_service.client.torch.launch import rebind
 from ett_service.client.torch.states import body_of
 from ett_service.client.torch.steps import commit
 
+Call = Callable[..., Any]
+Futures = Callable[[Any], tuple[Any, Any]]
+
 _HOLDERS = ("torch.distributed.checkpoint",)
 
 
 def hook_save(module: Any) -> None:
     """Measure ``save`` and ``async_save``. Raises ``AttributeError`` where there are none."""
-    for name, part, lasting in (("save", "save", False), ("async_save", "staging", True)):
-        saving = _measuring(getattr(module, name), part, lasting=lasting)
-        rebind(module, name, saving, _HOLDERS)
+    rebind(module, "save", saving(module.save, "save"), _HOLDERS)
+    rebind(module, "async_save", saving(module.async_save, "staging", _futures_of), _HOLDERS)
 
 
 def hook_load(module: Any) -> None:
     """Measure ``load``. Raises ``AttributeError`` where there is none."""
-    load = module.load
+    rebind(module, "load", loading(module.load), _HOLDERS)
+
+
+def loading(load: Call) -> Call:
+    """Return *load*, reported as the restoring of a checkpoint."""
 
     @functools.wraps(load)
-    def loading(*args: Any, **kwargs: Any) -> Any:
+    def measured(*args: Any, **kwargs: Any) -> Any:
         recorder = current.recorder
         if recorder is None or not blocks():
             return load(*args, **kwargs)
@@ -38,12 +45,18 @@ def hook_load(module: Any) -> None:
         with From(AUTO, stage("checkpoint_restore", phase="launcher_init")):
             return load(*args, **kwargs)
 
-    rebind(module, "load", loading, _HOLDERS)
+    return measured
 
 
-def _measuring(save: Callable[..., Any], part: str, *, lasting: bool) -> Callable[..., Any]:
+def saving(save: Call, part: str, futures: Futures | None = None) -> Call:
+    """Return *save*, reported as a checkpoint of which it is the stage *part*.
+
+    *futures* takes from its answer those of the staging, or None, and of the upload; without, the
+    checkpoint is durable when *save* returns.
+    """
+
     @functools.wraps(save)
-    def saving(*args: Any, **kwargs: Any) -> Any:
+    def measured(*args: Any, **kwargs: Any) -> Any:
         recorder = current.recorder
         if recorder is None or not blocks() or _is_reported_above(recorder):
             return save(*args, **kwargs)
@@ -52,12 +65,17 @@ def _measuring(save: Callable[..., Any], part: str, *, lasting: bool) -> Callabl
             began = recorder.now()
             with From(AUTO, stage(part, phase="checkpoint_blocking")):
                 answer = save(*args, **kwargs)
-            if lasting and checkpoint is not None:
-                checkpoint.durable_when(answer)
-                _say_what_goes_on(checkpoint, answer, recorder, began)
+            if futures is not None:
+                _go_on(checkpoint, futures, answer, began)
             return answer
 
-    return saving
+    return measured
+
+
+def _futures_of(answer: Any) -> tuple[Any, Any]:
+    """Take the futures from what ``async_save`` answers: the upload, or an object with both."""
+    staged = getattr(answer, "staging_completion", None)
+    return staged, getattr(answer, "upload_completion", answer)
 
 
 def _is_reported_above(recorder: Recorder) -> bool:
@@ -82,19 +100,40 @@ def _checkpoint(recorder: Recorder) -> Iterator[Checkpoint | None]:
 
 
 @body_of("checkpoint_save", None)
-def _say_what_goes_on(
-    checkpoint: Checkpoint, answer: object, recorder: Recorder, began: int
-) -> None:
-    """Keep the blocking part of an asynchronous save apart from the staging in the background."""
-    checkpoint.attributes["blocking_seconds"] = (recorder.now() - began) / 1e6
-    staged = getattr(answer, "staging_completion", None)
-    if staged is None:
+def _go_on(checkpoint: Checkpoint | None, futures: Futures, answer: object, began: int) -> None:
+    """Follow a save in the background: when it is staged and durable, and who waits for it."""
+    staged, upload = futures(answer)
+    for future, name in ((staged, "wait_for_staging"), (upload, "wait_for_upload")):
+        if future is not None:
+            report_waits(future, name)
+    if checkpoint is None:
         return
+    checkpoint.attributes["blocking_seconds"] = (mono_us() - began) / 1e6
+    if staged is not None:
+        staged.add_done_callback(
+            lambda _: checkpoint.attributes.update(staging_seconds=(mono_us() - began) / 1e6)
+        )
+    checkpoint.durable_when(upload)
 
-    def done(_: object) -> None:
-        checkpoint.attributes["staging_seconds"] = (recorder.now() - began) / 1e6
 
-    staged.add_done_callback(done)
+def report_waits(future: Any, name: str) -> None:
+    """Report as the stage *name* what the trainer waits in ``result`` and ``exception``."""
+    for method in ("result", "exception"):
+        setattr(future, method, _waiting(future, getattr(future, method), name))
+
+
+def _waiting(future: Any, wait: Call, name: str) -> Call:
+    @functools.wraps(wait)
+    def waiting(*args: Any, **kwargs: Any) -> Any:
+        recorder = current.recorder
+        if recorder is None or future.done() or not blocks() or _is_reported_above(recorder):
+            return wait(*args, **kwargs)
+        commit()
+        blocking = From(AUTO, phase("checkpoint_blocking"))
+        with blocking, From(AUTO, stage(name, phase="checkpoint_blocking")):
+            return wait(*args, **kwargs)
+
+    return waiting
 
 
 def blocks() -> bool:

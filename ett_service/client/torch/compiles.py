@@ -14,10 +14,12 @@ from typing import Any
 
 from ett_service.client.clock import mono_us
 from ett_service.client.current import current
+from ett_service.client.guard import warn_once
 from ett_service.client.recorder import Recorder
 from ett_service.client.reporting.layers import AUTO
 from ett_service.client.reporting.phase import phase
 from ett_service.client.torch.states import body_of
+from ett_service.client.torch.wait_counters import disagreement
 
 Stages = list[tuple[str, int]]
 
@@ -30,6 +32,7 @@ _METRICS_KEPT = 4096
 _REASONS = 8
 
 _windows: deque[tuple[int, int]] = deque(maxlen=256)
+_spent_us = [0]
 _began: list[int] = []
 _seen: deque[tuple[object, ...]] = deque(maxlen=4096)
 
@@ -78,7 +81,9 @@ def _on_start(*_: object) -> None:  # torch 2.7 and older call it with nothing
 def _on_end(*_: object) -> None:
     recorder = current.recorder
     if recorder is not None and _began:
-        _windows.append((_began.pop(), mono_us()))
+        window = (_began.pop(), mono_us())
+        _windows.append(window)
+        _spent_us[0] += window[1] - window[0]
         phase(_PHASE).__exit__(None, None, None)
         recorder.loop.compiled(mono_us())
 
@@ -130,6 +135,14 @@ def graph_facts() -> dict[str, object]:
         reasons[_first_line(reason) or ""] += count
     breaks = {"graph_breaks": dict(reasons.most_common(_REASONS))} if reasons else {}
     return {"graphs": utils.counters["stats"]["unique_graphs"], **breaks}
+
+
+def final_facts() -> dict[str, object]:
+    """Return the same when training ends, and warn of what the user cannot have meant."""
+    facts = graph_facts()
+    if facts.get("graphs") == 0:
+        warn_once("torch.compile has made no graph: what it compiled runs as it would without")
+    return facts | (disagreement(_spent_us[0] / 1e6) if facts else {})
 
 
 def laid_out(stages: Stages, start: int, limit: int) -> list[tuple[str, int, int]]:
@@ -225,14 +238,24 @@ def _if_short(text: object) -> str | None:
 
 
 def _cache_of(record: dict[str, Any]) -> str | None:
-    """Say whether a compile found everything in torch's caches, something or nothing."""
-    hits, misses = (
-        sum(record.get(f"{cache}_local_cache_{what}_count") or 0 for cache in _CACHES)
-        for what in ("hit", "miss")
-    )
+    """Say whether a compile found everything in torch's caches, something, nothing, or none."""
+    hits = misses = 0
+    for cache in _CACHES:
+        (near, near_missed), (far, far_missed) = (
+            [record.get(f"{cache}_{where}_cache_{what}_count") or 0 for what in ("hit", "miss")]
+            for where in ("local", "remote")
+        )
+        hits += near + far
+        # What the local cache lacks is looked for in the remote one, where there is one.
+        misses += far_missed if far or far_missed else near_missed
     if not hits and not misses:
-        return None
+        return "disabled" if _caches_are_off() else None
     return "mixed" if hits and misses else "warm" if hits else "cold"
+
+
+def _caches_are_off() -> bool:
+    config = sys.modules.get("torch._inductor.config")
+    return bool(getattr(config, "force_disable_caches", False))
 
 
 def _first_line(text: object) -> str | None:

@@ -49,7 +49,7 @@ def shut_down(recorder: Recorder) -> None:
     commit()
     loop = recorder.loop
     if loop.announced and loop.source == AUTO:
-        leave_loop(in_order=True, at=last_step_at(recorder))
+        leave_loop(in_order=True, source=AUTO, at=last_step_at(recorder))
     shutdown = phase("shutdown")
     if loop.left_at is not None and not shutdown.is_open and shutdown.began_at < loop.left_at:
         begin = {"type": "phase_started", "phase": "shutdown", "attributes": {"source": AUTO}}

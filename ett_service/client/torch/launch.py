@@ -15,15 +15,22 @@ _SHARD_HOLDERS = ("torch.distributed.fsdp._fully_shard", "torch.distributed.fsdp
 
 
 def hook_process_group(module: Any) -> None:
-    """Measure ``init_process_group``. Raises ``AttributeError`` where there is none."""
-    original = module.init_process_group
-    rebind(module, "init_process_group", staged(original, "process_group_init"), _GROUP_HOLDERS)
+    """Measure ``init_process_group`` and ``new_group``. Raises ``AttributeError`` without them."""
+    names = ("init_process_group", "new_group")
+    for name, original in [(name, getattr(module, name)) for name in names]:
+        rebind(module, name, staged(original, "process_group_init"), _GROUP_HOLDERS)
 
 
 def hook_ddp(module: Any) -> None:
     """Measure ``DistributedDataParallel(model)``. Raises ``AttributeError``, too."""
     ddp = module.DistributedDataParallel
     ddp.__init__ = staged(ddp.__init__, "train_module_creation")
+
+
+def hook_fsdp1(module: Any) -> None:
+    """Measure ``FullyShardedDataParallel(model)``. Raises ``AttributeError``, too."""
+    fsdp = module.FullyShardedDataParallel
+    fsdp.__init__ = staged(fsdp.__init__, "train_module_creation")
 
 
 def hook_fsdp(module: Any) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.frameworks import Run, example, lives, needed, run, source_of, story
+from tests.builders.frameworks import Run, example, lives, needed, run, source_of, sources, story
 from tests.builders.servers.web import serving
 
 pytestmark = [pytest.mark.long, pytest.mark.torch, pytest.mark.xdist_group("frameworks")]
@@ -38,3 +38,4 @@ def test_a_tracker_reports_the_loop_the_saves_and_the_restore(tmp_path: Path) ->
         "source": "accelerate",
         "hooks": {"backward": "ok", "save_state": "ok", "load_state": "ok"},
     }
+    assert sources(first) == {"accelerate"}

@@ -17,6 +17,7 @@ from tests.builders.frameworks import (
     run,
     seconds,
     source_of,
+    sources,
     story,
 )
 from tests.builders.servers.web import serving
@@ -33,6 +34,7 @@ class Trained:
 
     codes: list[int]
     lives: list[list[dict[str, Any]]]
+    layered: list[dict[str, Any]]  #: of the script that reports some things itself, hooks included
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +49,17 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
         Run(PROGRAMS / "untouched_trainer.py", [str(folder / "a"), "auto"]),
         Run(PROGRAMS / "untouched_trainer.py", [str(folder / "b"), "report_to"]),
         Run(PROGRAMS / "faults.py", [MODULE, "1000"], {"ETT_JOB": "faults"}),
+        Run(PROGRAMS / "layered_trainer.py", [str(folder / "c")], {"ETT_JOB": "layered"}),
     ]
     with serving() as web:
         codes = run(MODULE, folder / "spool", web.url, runs)
-        yield Trained(codes, lives(web.events))
+        layered = [event for event in web.events if event["job"] == "layered"]
+        layered.sort(key=lambda event: int(event["mono_us"]))
+        yield Trained(codes, lives(web.events), layered)
 
 
 def test_nothing_but_the_break_on_purpose_ends_a_run(trained: Trained) -> None:
-    assert trained.codes == [1, 0, 0, 0, 0]
+    assert trained.codes == [1, 0, 0, 0, 0, 0]
 
 
 def test_a_life_that_breaks_is_reported_up_to_its_end(trained: Trained) -> None:
@@ -103,3 +108,25 @@ def test_it_names_itself_and_what_it_has_found(trained: Trained) -> None:
     about = source_of(trained.lives[0])
     assert about["source"] == "huggingface"
     assert set(about["hooks"].values()) == {"ok"}
+    assert sources(trained.lives[0]) == {"huggingface"}
+
+
+def source(event: dict[str, Any]) -> str | None:
+    name: str | None = event.get("attributes", {}).get("source")
+    return name
+
+
+def test_the_script_goes_before_the_callback_and_that_before_the_hooks(trained: Trained) -> None:
+    events = trained.layered
+    loop = [event for event in events if event.get("phase") == "train_loop"]
+    assert [source(event) for event in loop] == [None, None]
+    # The callback comes before the script's own in the first step.
+    steps = [(event["step"], source(event)) for event in events if event["type"] == "progress"]
+    assert (steps[0], {who for _, who in steps[1:]}) == ((1, "huggingface"), {None})
+    saved = [(e["step"], source(e)) for e in events if e["type"] == "checkpoint_saved"]
+    assert saved == [(1, "huggingface"), (2, None)]
+    blocked = [e for e in events if e.get("phase") == "checkpoint_blocking" and "stage" not in e]
+    assert [source(event) for event in blocked] == ["huggingface"] * 2 + [None] * 2
+    waited = [source(e) for e in events if e.get("stage") == "get_first_batch_data"]
+    assert waited == ["huggingface"] * 2
+    assert "auto" in {source(event) for event in events}

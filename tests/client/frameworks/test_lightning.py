@@ -15,6 +15,7 @@ from tests.builders.frameworks import (
     run,
     seconds,
     source_of,
+    sources,
     story,
 )
 from tests.builders.servers.web import serving
@@ -108,3 +109,4 @@ def test_it_names_itself_and_what_it_has_found(trained: list[list[dict[str, Any]
     about = source_of(trained[0])
     assert about["source"] == "lightning"
     assert set(about["hooks"].values()) == {"ok"}
+    assert sources(trained[0]) == {"lightning"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.frameworks import Run, example, lives, needed, run, source_of, story
+from tests.builders.frameworks import Run, example, lives, needed, run, source_of, sources, story
 from tests.builders.servers.web import serving
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("frameworks")]
@@ -37,3 +37,4 @@ def test_a_logger_reports_what_blocks_what_is_durable_and_the_restore(tmp_path: 
         "-launcher_init", "+train_loop", "progress 5",
     ]  # fmt: skip
     assert source_of(first) == {"source": "orbax", "hooks": {"_finalize_checkpoint": "ok"}}
+    assert sources(first) == {"orbax", None}  # the loop and its steps are the script's own

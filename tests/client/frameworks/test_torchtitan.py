@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.frameworks import Run, example, lives, needed, run, source_of, story
+from tests.builders.frameworks import Run, example, lives, needed, run, source_of, sources, story
 from tests.builders.servers.web import serving
 
 pytestmark = [pytest.mark.long, pytest.mark.torch, pytest.mark.xdist_group("frameworks")]
@@ -33,6 +33,7 @@ def test_the_spans_of_a_trainer_become_phases_stages_and_steps(tmp_path: Path) -
         "attempt_ended",
     ]  # fmt: skip
     assert source_of(first) == {"source": "torchtitan", "hooks": {}}
+    assert sources(first) == sources(second) == {"torchtitan"}
     # It resumed after step 4 and saved once; the step in which the data ran out is no step.
     assert story(second)[3:] == [
         "+checkpoint_restore", "-checkpoint_restore", "checkpoint_restored 4",

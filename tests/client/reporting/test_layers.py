@@ -239,8 +239,49 @@ def test_graphs_and_the_reasons_of_breaks_are_told_once_at_the_end(events_of: Ev
     assert last["graphs"] == 2
     assert last["graph_breaks"] == {"Call to `torch._dynamo.graph_break()`": 1}
     assert last["hooks"]["compile"] == "ok"
+    assert "compile_seconds" not in last  # torch counts the same
     (end,) = [event for event in events if event["type"] == "attempt_ended"]
     assert events[-1] is end
+
+
+def test_a_compile_that_callbacks_missed_shows_in_torchs_own_count(events_of: EventsOf) -> None:
+    events = events_of(
+        """
+        function = torch.compile(lambda x: x + 1, backend="eager")
+        function(torch.ones(2))
+        from torch._dynamo.callback import callback_handler
+        callback_handler.start_callbacks.clear()
+        function(torch.ones(2, 3, 4))
+        slow = torch.compile(lambda x: x * 2, backend=lambda graph, _: time.sleep(0.3) or graph)
+        slow(torch.ones(2))
+        """,
+    )
+    last = [event["attributes"] for event in events if event["type"] == "heartbeat"][-1]
+    if last["hooks"]["wait_counters"] == "missing":
+        pytest.skip("this torch counts nothing")
+    assert last["compile_seconds"]["counted"] >= last["compile_seconds"]["seen"] + 0.3
+
+
+def test_a_compile_without_a_graph_is_warned_of_and_caches_that_are_off_are_told(
+    trainers: Forking, tmp_path: Path
+) -> None:
+    code = """
+    from ett_service.client.torch.compiles import facts_of
+    import torch._inductor.config
+    torch._inductor.config.force_disable_caches = True
+    assert facts_of({})["compile_cache"] == "disabled"
+    torch._inductor.config.force_disable_caches = False
+    assert "compile_cache" not in facts_of({})
+    @torch.compile(backend="eager")
+    def broken(x):
+        torch._dynamo.graph_break()
+        return x
+    broken(torch.ones(2))
+    """
+    env = environment(tmp_path / "spool", OMP_NUM_THREADS="1")
+    done = trainers.run_trainer(SETUP + textwrap.dedent(code), env, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "torch.compile has made no graph" in done.stderr
 
 
 def test_a_loaded_compile_cache_is_compile_time(events_of: EventsOf) -> None:
@@ -260,18 +301,20 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from torch.distributed.fsdp import FullyShardedDataParallel
 import ett_service as ett
 ett.auto()
 
 def main():
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=0, world_size=1)
-    model = torch.nn.Linear(600, 600)
+    cpu = torch.device("cpu")
+    model = FullyShardedDataParallel(torch.nn.Linear(600, 600), device_id=cpu)
     adam = torch.optim.Adam(model.parameters())
     for _ in range(2):
         model(torch.ones(2, 600)).sum().backward()
         adam.step()
     saved = dcp.async_save(
-        {"model": model.state_dict()},
+        {"model": torch.nn.Linear(600, 600).state_dict()},
         checkpoint_id=f"{sys.argv[1]}/one",
         async_checkpointer_type=dcp.state_dict_saver.AsyncCheckpointerType.PROCESS,
     )
@@ -282,7 +325,9 @@ if __name__ == "__main__":
 """
 
 
-def test_a_checkpoint_in_a_process_of_its_own_is_no_life_of_the_rank(tmp_path: Path) -> None:
+def test_a_checkpoint_in_a_process_of_its_own_is_no_life_of_the_rank_and_waits_for_it_block(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     script.write_text(UNGUARDED)
@@ -301,3 +346,10 @@ def test_a_checkpoint_in_a_process_of_its_own_is_no_life_of_the_rank(tmp_path: P
     (saved,) = [event for event in events if event["type"] == "checkpoint_saved"]
     assert saved["step"] == 2
     assert saved["attributes"]["blocking_seconds"] < saved["duration_seconds"]
+    waits = [e for e in events if e.get("stage") == "wait_for_upload"]
+    assert [event["type"] for event in waits] == ["phase_started", "phase_ended"]
+    # Its process is started in the background, so nearly all of it is waited for here.
+    waited = (waits[1]["mono_us"] - waits[0]["mono_us"]) / 1e6
+    assert waited > saved["duration_seconds"] / 2
+    wrapping = [e["type"] for e in events if e.get("stage") == "train_module_creation"]
+    assert wrapping == ["phase_started", "phase_ended"]
