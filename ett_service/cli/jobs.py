@@ -142,6 +142,10 @@ _SPEED = (
     number("not measured", "speed_unmeasured_seconds", clock),
     number("reference step", "reference_step_seconds", _step_time),
 )
+_DATA_WAIT = (
+    number("waited for data", "seconds", clock),
+    number("of loop time", "ratio", percent),
+)
 _RATES = (
     text("while training", itemgetter(0)),
     number("total", itemgetter(1), count),
@@ -242,6 +246,8 @@ def _write_job(job: Answer, args: Namespace) -> None:
     _write_ledger(job)
     if job["effective_at_reference_seconds"] is not None:
         _write_section(_SPEED, [job])
+    if job["data_wait"] is not None:
+        _write_section(_DATA_WAIT, [job["data_wait"]])
     _write_productivity(job["productivity"])
     _write_section(_ATTEMPTS, job["attempts"])
     answer = ask(args, place("/v1/jobs/{}/stages", args.name), of_project(args))
@@ -303,6 +309,7 @@ def _write_quality(quality: Answer) -> None:
             "restart counts disagree": quality["restart_counts_disagree"],
             "steps went back": quality["steps_went_back"],
             "missing phases": ", ".join(quality["missing_phases"]) or "none",
+            "attempts missing hooks": quality["attempts_missing_hooks"],
             "accelerators": "unknown" if quality["gpus_unknown"] else "known",
         },
         heading="quality",

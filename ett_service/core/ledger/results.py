@@ -161,6 +161,11 @@ class DataWait(NamedTuple):
     us: int
     loop_us: int  #: effective, repeated and stalled time up to the last report
 
+    @property
+    def ratio(self) -> float | None:
+        """The share of the loop time; None where there is none."""
+        return self.us / self.loop_us if self.loop_us else None
+
 
 class SpeedReference(NamedTuple):
     """The best sustained step time of a run at one number of accelerators and tokens a step."""
