@@ -20,7 +20,7 @@ STALL_NS = 1_000_000_000
 """A wait in the loop that is longer is reported as ``stalled``; of others only the sum is."""
 
 WAITS = "data_wait_seconds"
-"""The attribute of ``progress`` with the sum of the waits in the loop of this process."""
+"""The attribute with the sum of the waits of this process in its loop, outside evaluation."""
 
 _STAGE = ("launcher_init", "get_first_batch_data")
 
@@ -93,7 +93,7 @@ def _came(recorder: Recorder, iterator: int, asked_ns: int, came_ns: int) -> Non
         if waits.first_is_open:
             waits.first_is_open = False
             recorder.edge_at("phase_ended", *_STAGE, attributes={"source": AUTO})
-    if recorder.loop.announced:
+    if recorder.loop.announced and not phase("evaluation").is_open:
         waits.total_ns += came_ns - asked_ns
         recorder.running_totals[WAITS] = waits.total_ns / 1e9
         if came_ns - asked_ns > STALL_NS:
@@ -101,9 +101,8 @@ def _came(recorder: Recorder, iterator: int, asked_ns: int, came_ns: int) -> Non
 
 
 def _report_stall(recorder: Recorder, asked: int, came: int) -> None:
-    if not phase("evaluation").is_open:
-        attributes = {"source": AUTO, "waited_for": "data"}
-        recorder.span("stalled", None, asked, came, attributes)
+    attributes = {"source": AUTO, "waited_for": "data"}
+    recorder.span("stalled", None, asked, came, attributes)
 
 
 def _of(recorder: Recorder) -> _Waits:

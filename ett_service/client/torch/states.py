@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from ett_service.client.current import current
 from ett_service.client.guard import failed
 
 P = ParamSpec("P")
@@ -21,18 +22,25 @@ _errors: Counter[str] = Counter()
 
 
 def body_of(hook: str, otherwise: Else) -> Callable[[Callable[P, R]], Callable[P, R | Else]]:
-    """Make what *hook* does return *otherwise* where it would raise; after five times it ends."""
+    """Make what *hook* does return *otherwise* where it would raise; after five times it ends.
+
+    What it takes of the training thread is counted.
+    """
 
     def wrap(function: Callable[P, R]) -> Callable[P, R | Else]:
         @functools.wraps(function)
         def guarding(*args: P.args, **kwargs: P.kwargs) -> R | Else:
             if states.get(hook) == ERROR:
                 return otherwise
+            cost = current.cost
+            begun = cost.begin()
             try:
                 return function(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 -- nothing raises into the trainer
                 _count(hook, error)
                 return otherwise
+            finally:
+                cost.end(begun)
 
         return guarding
 
