@@ -116,6 +116,10 @@ def _step_time(seconds: float) -> str:
     return f"{seconds:.4g} s"
 
 
+def _hooks_in(attempt: Answer, state: str) -> int:
+    return list(attempt["hooks"].values()).count(state)
+
+
 def _inferred(gap: Answer) -> str:
     event = f" (event {gap['event_id']})" if gap["event_id"] else ""
     return f"{gap['detail']}{event}"
@@ -195,6 +199,27 @@ _GAPS = (
 )
 
 
+_MEASURES = {"step_seconds": "step time", "data_wait_seconds": "waits for data"}
+_SLOWEST = (
+    number("attempt", "number"),
+    text("slowest by", "measure", _MEASURES.__getitem__),
+    number("rank"),
+    text("host", "host", or_dash),
+    number("a step", "seconds", _step_time),
+    number("median of ranks", "median_seconds", _step_time),
+    number("ranks"),
+    number("windows"),
+)
+_RECORDING = (
+    number("attempt", "number"),
+    number("recording took", "telemetry_seconds", _step_time),
+    number("hooks in place", partial(_hooks_in, state="ok")),
+    number("waiting", partial(_hooks_in, state="waiting")),
+    number("missing", partial(_hooks_in, state="missing")),
+    number("failed", partial(_hooks_in, state="error")),
+)
+
+
 _STAGES = (
     text("phase", itemgetter(0)),
     text("stage", itemgetter(1)),
@@ -250,10 +275,14 @@ def _write_job(job: Answer, args: Namespace) -> None:
         _write_section(_DATA_WAIT, [job["data_wait"]])
     _write_productivity(job["productivity"])
     _write_section(_ATTEMPTS, job["attempts"])
+    reporting = [each for each in job["attempts"] if each["telemetry_seconds"] or each["hooks"]]
+    _write_section(_RECORDING, reporting)
     answer = ask(args, place("/v1/jobs/{}/stages", args.name), of_project(args))
     if rows := stage_rows(answer["stages"]):
         write_line()
         write_table(_STAGES, rows)
+    answer = ask(args, place("/v1/jobs/{}/ranks", args.name), of_project(args))
+    _write_section(_SLOWEST, answer["slowest"])
     _write_section(_RECOVERIES, job["recoveries"])
     _write_section(_EXCLUSIONS, job["exclusions"])
     _write_quality(job["quality"])

@@ -93,7 +93,9 @@ class Attributes:
 
     def add(self, attributes: Mapping[str, object]) -> None:
         """Take in what an event of any rank reports."""
-        self.telemetry_us = _larger(self.telemetry_us, attributes.get("telemetry_seconds"))
+        cost_us = reported_us(attributes.get("telemetry_seconds"))
+        if cost_us is not None:
+            self.telemetry_us = max(cost_us, self.telemetry_us or 0)
         hooks = attributes.get("hooks")
         if isinstance(hooks, Mapping):
             source = attributes.get("source")
@@ -101,7 +103,7 @@ class Attributes:
 
     def add_of_stream(self, at: int, attributes: Mapping[str, object]) -> None:
         """Take in what only the stream's events tell, of one that happened *at*."""
-        waited_us = _larger(None, attributes.get("data_wait_seconds"))
+        waited_us = reported_us(attributes.get("data_wait_seconds"))
         if waited_us is not None:
             self.data_wait_us = max(waited_us, self.data_wait_us or 0)
             self.data_wait_at = max(at, self.data_wait_at)
@@ -120,11 +122,11 @@ class Attributes:
         return {name: _HOOK_STATES[self._hooks[name]] for name in names}
 
 
-def _larger(us: int | None, seconds: object) -> int | None:
-    """Return the larger of a total and what an attribute gives, which may be anything."""
+def reported_us(seconds: object) -> int | None:
+    """Return what an attribute, which may be anything, gives in microseconds; None if nothing."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
-        return us
-    return max(us or 0, round(min(seconds, _MOST_SECONDS) * 1_000_000))
+        return None
+    return round(min(seconds, _MOST_SECONDS) * 1_000_000)
 
 
 class ProgressInstants:
