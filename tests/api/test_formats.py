@@ -33,6 +33,7 @@ LISTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("/v1/jobs/llm-70b/attempts", "attempts", {}),
     ("/v1/jobs/llm-70b/events", "events", {}),
     ("/v1/jobs/llm-70b/stages", "stages", {}),
+    ("/v1/jobs/llm-70b/ranks", "ranks", {}),
     ("/v1/jobs/llm-70b/corrections", "corrections", {}),
     ("/v1/jobs/llm-70b/productivity", "points", {}),
     ("/v1/fleet/summary", "groups", {"group_by": "team"}),
