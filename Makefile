@@ -52,8 +52,7 @@ faults: setup ## Kill and pause processes hundreds of times, and check that noth
 
 live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler, JAX and Ray.
 	$(BIN)/pytest tests/live tests/scenarios/test_real_job.py \
-		tests/scenarios/test_several_nodes.py tests/scenarios/test_slow_rank.py \
-		tests/metrics/test_many_cohorts.py \
+		tests/scenarios/test_several_nodes.py tests/metrics/test_many_cohorts.py \
 		tests/client/frameworks -n 2 --dist loadgroup --quiet --long
 
 lint: setup ## Check format, style, types and layers.

@@ -16,20 +16,20 @@ Begun = tuple[int, int]
 class Cost:
     """The time of one thread, in nanoseconds; what other threads do is not counted."""
 
-    __slots__ = ("_thread", "ns")
+    __slots__ = ("ns", "thread")
 
     def __init__(self) -> None:
         self.ns = 0
-        self._thread = 0  #: of the trainer; 0 while nobody trains here
+        self.thread = 0  #: of the trainer; 0 while nobody trains here
 
     def count_here(self) -> None:
         """Count what this thread does from now on."""
-        self._thread = get_ident()
+        self.thread = get_ident()
 
     @property
     def is_counted(self) -> bool:
         """Whether a thread trains here."""
-        return self._thread != 0
+        return self.thread != 0
 
     def begin(self) -> Begun:
         """Begin to time something."""
@@ -37,6 +37,6 @@ class Cost:
 
     def end(self, begun: Begun) -> None:
         """Count what was begun, with all that it called."""
-        if get_ident() == self._thread:
+        if get_ident() == self.thread:
             began_ns, before = begun
             self.ns = before + time.clock_gettime_ns(CLOCK_ID) - began_ns

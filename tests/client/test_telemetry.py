@@ -4,12 +4,16 @@ import json
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ett_service.client.reporting.loop import train_loop
+from ett_service.client.reporting.phase import phase
 from ett_service.client.session import step
 from ett_service.client.telemetry import Cost
+from ett_service.client.torch import batches
+from ett_service.client.torch.states import body_of
 from tests.builders.trainers import environment, recording, run_trainer, spooled
 
 LONGER_NS = 5_000_000
@@ -108,3 +112,42 @@ def test_a_launcher_that_trains_nothing_sends_no_totals(tmp_path: Path) -> None:
         assert setup is not None
         launcher = here.session.begin(setup)
         assert launcher.totals() == {}
+
+
+class _Iterator:
+    def __next__(self) -> int:
+        time.sleep(0.01)
+        return 1
+
+
+class _Loader:
+    def __iter__(self) -> _Iterator:
+        return _Iterator()
+
+
+def test_waits_for_data_are_those_of_the_loop_and_the_hook_counts_its_own_time(
+    tmp_path: Path,
+) -> None:
+    batches.hook(SimpleNamespace(_BaseDataLoaderIter=_Iterator, DataLoader=_Loader))
+    with recording(tmp_path) as here:
+        iterator = iter(_Loader())  # type: ignore[call-overload]
+        next(iterator)
+        with train_loop():
+            step(1)
+            assert "data_wait_seconds" not in here.recorder.totals()
+            before = here.recorder.cost.ns
+            next(iterator)
+            waited = here.recorder.totals()["data_wait_seconds"]
+            with phase("evaluation"):
+                next(iterator)
+            assert 0.01 <= waited == here.recorder.totals()["data_wait_seconds"]
+            assert here.recorder.cost.ns > before
+
+
+def test_what_a_hook_does_is_counted(tmp_path: Path) -> None:
+    hooked = body_of("data", None)(time.sleep)
+    with recording(tmp_path) as here:
+        before = here.recorder.cost.ns
+        hooked(LONGER_NS / 1e9)
+        assert here.recorder.cost.ns - before >= LONGER_NS
+    hooked(0)
