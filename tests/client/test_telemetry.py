@@ -130,7 +130,7 @@ def test_waits_for_data_are_those_of_the_loop_and_the_hook_counts_its_own_time(
 ) -> None:
     batches.hook(SimpleNamespace(_BaseDataLoaderIter=_Iterator, DataLoader=_Loader))
     with recording(tmp_path) as here:
-        iterator = iter(_Loader())  # type: ignore[call-overload]
+        iterator = iter(_Loader())
         next(iterator)
         with train_loop():
             step(1)
