@@ -116,6 +116,10 @@ def _step_time(seconds: float) -> str:
     return f"{seconds:.4g} s"
 
 
+def _hooks_in(attempt: Answer, state: str) -> int:
+    return list(attempt["hooks"].values()).count(state)
+
+
 def _inferred(gap: Answer) -> str:
     event = f" (event {gap['event_id']})" if gap["event_id"] else ""
     return f"{gap['detail']}{event}"
@@ -141,6 +145,10 @@ _SPEED = (
     number("slowed", "slowed_seconds", clock),
     number("not measured", "speed_unmeasured_seconds", clock),
     number("reference step", "reference_step_seconds", _step_time),
+)
+_DATA_WAIT = (
+    number("waited for data", "seconds", clock),
+    number("of loop time", "ratio", percent),
 )
 _RATES = (
     text("while training", itemgetter(0)),
@@ -188,6 +196,27 @@ _GAPS = (
     text("from", "started_at", or_dash),
     text("to", "ended_at", or_dash),
     text("what was inferred", _inferred),
+)
+
+
+_MEASURES = {"step_seconds": "step time", "data_wait_seconds": "waits for data"}
+_SLOWEST = (
+    number("attempt", "number"),
+    text("slowest by", "measure", _MEASURES.__getitem__),
+    number("rank"),
+    text("host", "host", or_dash),
+    number("a step", "seconds", _step_time),
+    number("median of ranks", "median_seconds", _step_time),
+    number("ranks"),
+    number("windows"),
+)
+_RECORDING = (
+    number("attempt", "number"),
+    number("recording took", "telemetry_seconds", _step_time),
+    number("hooks in place", partial(_hooks_in, state="ok")),
+    number("waiting", partial(_hooks_in, state="waiting")),
+    number("missing", partial(_hooks_in, state="missing")),
+    number("failed", partial(_hooks_in, state="error")),
 )
 
 
@@ -242,12 +271,18 @@ def _write_job(job: Answer, args: Namespace) -> None:
     _write_ledger(job)
     if job["effective_at_reference_seconds"] is not None:
         _write_section(_SPEED, [job])
+    if job["data_wait"] is not None:
+        _write_section(_DATA_WAIT, [job["data_wait"]])
     _write_productivity(job["productivity"])
     _write_section(_ATTEMPTS, job["attempts"])
+    reporting = [each for each in job["attempts"] if each["telemetry_seconds"] or each["hooks"]]
+    _write_section(_RECORDING, reporting)
     answer = ask(args, place("/v1/jobs/{}/stages", args.name), of_project(args))
     if rows := stage_rows(answer["stages"]):
         write_line()
         write_table(_STAGES, rows)
+    answer = ask(args, place("/v1/jobs/{}/ranks", args.name), of_project(args))
+    _write_section(_SLOWEST, answer["slowest"])
     _write_section(_RECOVERIES, job["recoveries"])
     _write_section(_EXCLUSIONS, job["exclusions"])
     _write_quality(job["quality"])
@@ -303,6 +338,7 @@ def _write_quality(quality: Answer) -> None:
             "restart counts disagree": quality["restart_counts_disagree"],
             "steps went back": quality["steps_went_back"],
             "missing phases": ", ".join(quality["missing_phases"]) or "none",
+            "attempts missing hooks": quality["attempts_missing_hooks"],
             "accelerators": "unknown" if quality["gpus_unknown"] else "known",
         },
         heading="quality",

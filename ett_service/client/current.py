@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ett_service.client.recorder import Recorder, Steps
+from ett_service.client.telemetry import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,11 +12,12 @@ if TYPE_CHECKING:
 class Current:
     """What the public calls reach for. Without a recorder every one of them does nothing."""
 
-    __slots__ = ("on_change", "recorder", "revive", "steps")
+    __slots__ = ("cost", "on_change", "recorder", "revive", "steps")
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
         self.steps = Steps()
+        self.cost = Cost()
         self.revive: Callable[[], None] | None = None  #: makes the recorder of a forked child
         self.on_change: Callable[[], None] | None = None  #: called when the recorder is another one
 
@@ -43,6 +45,7 @@ class Current:
         self, recorder: Recorder | None, steps: Steps, revive: "Callable[[], None] | None"
     ) -> None:
         self.recorder, self.steps, self.revive = recorder, steps, revive
+        self.cost = Cost() if recorder is None else recorder.cost
         if self.on_change is not None:
             self.on_change()
 

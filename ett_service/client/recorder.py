@@ -9,8 +9,9 @@ from ett_service.client.clock import CLOCK_ID, mono_us
 from ett_service.client.guard import failed
 from ett_service.client.identity import Identity
 from ett_service.client.lines import MICRO, Lines
-from ett_service.client.members import fitted
+from ett_service.client.members import FITS, fitted
 from ett_service.client.sending.spool import Spool
+from ett_service.client.telemetry import Cost
 
 STEP_EVERY_NS = 10_000_000_000
 """Steps are counted in memory and written this often."""
@@ -125,7 +126,9 @@ class Recorder:
         self.identity = identity
         self.lines = lines
         self.spool = spool
+        self.cost = Cost()
         self.steps = Steps(due_ns=0)
+        self.first_step: Step | None = None
         self.loop = LoopState()
         self.launching = False  #: launcher_init was begun for the trainer and is still open
         self.saving: object = None  #: the checkpoint whose block is open
@@ -188,17 +191,24 @@ class Recorder:
 
     def write(self, members: Mapping[str, object], mono: int | None = None) -> None:
         """Write any event. Raises ``ValueError`` where what it must say cannot be said."""
-        self.write_steps()
-        self.spool.write(self.lines.line(fitted(members), mono))
+        begun = self.cost.begin()
+        try:
+            self.write_steps()
+            self.spool.write(self.lines.line(fitted(members), mono))
+        finally:
+            self.cost.end(begun)
 
     def write_steps(self) -> None:
         """Write the latest step now, if it is not yet written."""
+        begun = self.cost.begin()
         if line := self._pending():
             self.spool.write_droppable(line)
+        self.cost.end(begun)
 
     def write_due_step(self) -> None:
         """Write the latest step, and say when the next is due."""
         last = self.steps.last
+        self.first_step = self.first_step or last
         self.write_steps()
         if last is not None:
             self.steps.due_ns = last[0] + STEP_EVERY_NS
@@ -211,8 +221,24 @@ class Recorder:
         if now - self._beat_ns >= HEARTBEAT_EVERY_NS and not self.over:
             self._beat_ns = now
             news, self.news = self.news, None
-            beat = {"type": "heartbeat", "attributes": news}
+            attributes = {**(news or {}), **self.totals()} or None
+            beat = {"type": "heartbeat", "attributes": attributes}
             self.spool.write_droppable(self.lines.line(beat))
+
+    def totals(self) -> dict[str, float]:
+        """Return running totals of this process: every rank sends them with its signs of life.
+
+        Where nobody trains there are none.
+        """
+        if not self.cost.is_counted:
+            return {}
+        totals = {**self.running_totals, "telemetry_seconds": self.cost.ns / 1e9}
+        first, last = self.first_step, self.steps.last
+        if first is not None and last is not None:
+            before, after = FITS["step"](first[1]), FITS["step"](last[1])
+            if before is not None and after is not None and after >= before:
+                totals |= {"steps": after - before, "loop_seconds": (last[0] - first[0]) / 1e9}
+        return totals
 
     def end_launch(self, mono: int | None = None) -> None:
         """Close the launcher_init that was begun for the trainer, if it is open."""

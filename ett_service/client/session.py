@@ -19,6 +19,7 @@ from ett_service.client.reporting.loop import step_due
 from ett_service.client.sending.spool import Spool, default_root, job_directory
 from ett_service.client.starting.opening import own_launch, say_facts, say_start
 from ett_service.client.starting.startup import say_startup
+from ett_service.client.telemetry import Cost
 
 _EXIT_SECONDS = 1.8
 
@@ -70,6 +71,7 @@ class Session:
     ) -> Recorder:
         """Make the recorder that the public calls of this process use."""
         recorder = self.begin(setup, chores)
+        recorder.cost.count_here()
         self._pid = os.getpid()
         current.use(recorder)
         return recorder
@@ -216,6 +218,7 @@ def _begin(
     torch: bool | None,
 ) -> None:
     session.close()
+    begun = Cost().begin()  # that of the recorder, which is made on the way
     hooks = _torch_hooks(torch)
     recorder = session.begin_here(session.next_life(setup), hooks.chores if hooks else ())
     states = hooks.install(recorder) if hooks else {}
@@ -225,6 +228,7 @@ def _begin(
     if session.is_first_life:
         say_startup(recorder, launched_at)
     session.watch()
+    recorder.cost.end(begun)
 
 
 def step(
@@ -363,5 +367,6 @@ def _tell_end(ending: Mapping[str, object]) -> None:
         for last in recorder.at_end:
             guarded(otherwise=None)(last)(str(ending["outcome"]))
         recorder.end_launch()
-        recorder.write({"type": "attempt_ended", **ending})
+        totals = recorder.totals() or None
+        recorder.write({"type": "attempt_ended", **ending, "attributes": totals})
         recorder.over = True

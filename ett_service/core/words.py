@@ -208,6 +208,19 @@ ORIGIN_OF_CAUSE: dict[Cause, Origin] = {
 """The origin of a cause where no better evidence names one."""
 
 
+class HookState(Word):
+    """Whether a hook into PyTorch or a framework is in place; a later one prevails."""
+
+    WAITING = auto()  #: nothing has imported yet what it is put into
+    OK = auto()
+    MISSING = auto()  #: this version has no such place
+    ERROR = auto()
+
+
+BROKEN_HOOKS = frozenset({HookState.MISSING, HookState.ERROR})
+"""States of a hook whose data is missing."""
+
+
 class Basis(Word):
     """What repeated training of an attempt was told from."""
 

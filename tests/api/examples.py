@@ -55,6 +55,29 @@ RECEIVER = {
 }
 
 
+REPORTS = [
+    wire_event("heartbeat", 29, attempt=0, attributes={"data_wait_seconds": 14.4}),
+    *(
+        wire_event(
+            "heartbeat",
+            29,
+            attempt=0,
+            rank=rank,
+            host=f"node-{rank}",
+            attributes={
+                "steps": 180,
+                "loop_seconds": 1080.0,
+                "data_wait_seconds": waited,
+                "telemetry_seconds": 0.31,
+                "hooks": {"compile": "ok", "data": "ok", "fsdp": "missing"},
+            },
+        )
+        for rank, waited in enumerate((14.4, 162.0))
+    ),
+]
+"""What the stream and two ranks of the first attempt report of themselves."""
+
+
 def record() -> Recorded:
     """Record every operation once."""
     with recording() as recorder:
@@ -75,7 +98,7 @@ def _send(recorder: Recording) -> None:
         batch = {"batch_id": "01K4", "history": True, "events": events}
         assert recorder.client.post("/v1/events", json=batch).json()["rejected"] == 0
     facts = {"hardware": "h100", "name": "LLM 70B, second try", "code_version": "4.1"}
-    events = failing_job(**facts)
+    events = [*failing_job(**facts), *REPORTS]
     far_ahead = wire_event("heartbeat", 60 * 24 * 365)
     answer = recorder.ask(
         "accept_events",
@@ -112,6 +135,7 @@ def _read_jobs(recorder: Recording) -> None:
     recorder.ask("list_attempts", f"GET {JOB}/attempts", as_csv=True)
     recorder.ask("list_job_events", f"GET {JOB}/events?limit=2", as_csv=True)
     recorder.ask("read_stages", f"GET {JOB}/stages", as_csv=True)
+    recorder.ask("read_ranks", f"GET {JOB}/ranks", as_csv=True)
     recorder.ask("read_trace", f"GET {JOB}/trace")
     recorder.ask("read_productivity", "GET /v1/jobs/llm-0217/productivity?step=1d", as_csv=True)
 

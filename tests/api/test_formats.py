@@ -27,12 +27,14 @@ NOON_AND_ONE = {
     "from": "2026-03-01T13:00:00Z",
     "to": "2026-03-01T14:00:00Z",
 }
+TOTALS = {"steps": 10, "loop_seconds": 2.5}
 LISTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("/v1/jobs", "jobs", {}),
     ("/v1/jobs/llm-70b/ledger", "segments", {}),
     ("/v1/jobs/llm-70b/attempts", "attempts", {}),
     ("/v1/jobs/llm-70b/events", "events", {}),
     ("/v1/jobs/llm-70b/stages", "stages", {}),
+    ("/v1/jobs/llm-70b/ranks", "ranks", {}),
     ("/v1/jobs/llm-70b/corrections", "corrections", {}),
     ("/v1/jobs/llm-70b/productivity", "points", {}),
     ("/v1/fleet/summary", "groups", {"group_by": "team"}),
@@ -79,7 +81,12 @@ def _at(row: Any, name: str) -> Any:
 @pytest.fixture
 def filled_service(service: Service) -> Service:
     service.ingest(
-        [*failing_job(), *failing_job("other"), wire_event("job", 1, labels={"=a": "+b"})]
+        [
+            *failing_job(),
+            *failing_job("other"),
+            wire_event("job", 1, labels={"=a": "+b"}),
+            wire_event("heartbeat", 50, attempt=1, rank=0, attributes=TOTALS),
+        ]
     )
     marker = {"at": "2026-03-01T12:10:00Z", "kind": "deploy", "title": "=cmd|' /C calc'!A0"}
     assert service.client.post("/v1/markers", json=marker).status_code == 201

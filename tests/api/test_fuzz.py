@@ -113,7 +113,7 @@ def test_every_page_of_a_job_can_be_read_whatever_was_sent(
     around = {"producer": "p"} if sent is None else {"producer": "p", "sent_at": sent}
     _post(service, json.dumps({"events": events, **around}).encode())
     service.settle()
-    for path in ("", "/ledger", "/events", "/stages", "/trace"):
+    for path in ("", "/ledger", "/events", "/stages", "/ranks", "/trace"):
         assert service.client.get(f"/v1/jobs/llm-70b{path}").status_code == 200
     for path, form in (("summary", "parquet"), ("jobs/top", "json")):
         query = {"from": "1999-01-01T00:00:00Z", "format": form}

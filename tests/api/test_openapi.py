@@ -16,6 +16,7 @@ OPERATIONS = {
     "GET /v1/jobs/{job}/ledger": "read_ledger",
     "GET /v1/jobs/{job}/events": "list_job_events",
     "GET /v1/jobs/{job}/stages": "read_stages",
+    "GET /v1/jobs/{job}/ranks": "read_ranks",
     "GET /v1/jobs/{job}/trace": "read_trace",
     "GET /v1/attempts/{attempt_id}": "read_attempt",
     "GET /v1/jobs/{job}/productivity": "read_productivity",

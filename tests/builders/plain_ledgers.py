@@ -62,6 +62,11 @@ def _run(run: RunLedger, ledger: JobLedger) -> dict[str, Any]:
             (reference.gpus, reference.tokens_a_step): (reference.step_ns, reference.windows)
             for reference in run.speed_references
         },
+        "reported": [
+            (attempt.data_wait, attempt.telemetry_us, dict(attempt.hooks))
+            for attempt in ledger.attempts
+            if run.contains(attempt.number)
+        ],
         "speeds": [
             tuple(attempt.speed) for attempt in ledger.attempts if run.contains(attempt.number)
         ],

@@ -105,6 +105,32 @@ def test_slow_steps_are_shown_where_steps_measure_them(
     assert re.search(row, capsys.readouterr().out, re.MULTILINE)
 
 
+def test_what_ranks_report_of_themselves_is_shown(
+    served: Server, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hooks = {"data": "ok", "steps": "ok", "compile": "missing"}
+    totals = {"steps": 100, "loop_seconds": 60.0, "telemetry_seconds": 0.25}
+    events: list[dict[str, Any]] = [
+        {"type": "span", "phase": "train_loop", "start": "2026-03-02T00:00:00Z", "rank": rank}
+        | {"attributes": {**totals, "data_wait_seconds": wait, "hooks": hooks}}
+        for rank, wait in enumerate([6.0, 30.0])
+    ]
+    end = {"type": "attempt_ended", "outcome": "completed"}
+    placed = [{"job": "ranks", "at": "2026-03-02T00:01:00Z", **event} for event in (*events, end)]
+    served.ask("POST", "/v1/events", {"history": True, "events": placed})
+    wait_for(lambda: served.knows("ranks"))
+
+    assert "slowest by" not in printed
+    assert "waited for data" not in printed
+    assert main(["job", "ranks"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^ +0:00:06\.0 +10\.00%$", shown, re.MULTILINE)
+    assert re.search(r"^ +0 +0\.25 s +2 +0 +1 +0$", shown, re.MULTILINE)
+    assert re.search(r"waits for data +1 +- +0\.3 s +0\.06 s +2 +1$", shown, re.MULTILINE)
+    assert re.search(r"attempts missing hooks +1$", shown, re.MULTILINE)
+    assert re.search(r"missing_hook +0 .* compile is missing", shown)
+
+
 def test_what_a_job_made_of_its_training_is_shown(
     served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,7 @@ from tests.core.oracle_picture import (
     every_change,
     every_microsecond,
 )
+from tests.core.oracle_reported import reported_by
 from tests.core.oracle_spans import spans_of
 from tests.core.oracle_speed import speeds_of
 
@@ -143,6 +144,7 @@ def _run(run: PaintedRun, facts: list[JobFacts]) -> dict[str, Any]:
         "effective_us": numbers["categories_us"]["effective_training"],
         "sign_us": run.run.sign if run.run.lives else None,
         **speeds_of(run.painting, sizes, facts),
+        "reported": [reported_by(life, run.painting) for life in run.painting.lives],
         **{
             name: numbers[name]
             for name in (

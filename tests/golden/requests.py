@@ -21,7 +21,15 @@ READ = (
     *(
         f"{job}{part}"
         for job in (FAILED, "/v1/jobs/live-odd", "/v1/jobs/live-hung", "/v1/jobs/live-preempted")
-        for part in ("", "/ledger", "/attempts", "/stages", "/productivity", "/corrections")
+        for part in (
+            "",
+            "/ledger",
+            "/attempts",
+            "/stages",
+            "/ranks",
+            "/productivity",
+            "/corrections",
+        )
     ),
     "/v1/jobs/live-running",
     "/v1/jobs/live-lost",
@@ -39,7 +47,15 @@ READ = (
     ),
     *(
         f"{DEMO}{part}?project=default"
-        for part in ("", "/ledger", "/attempts", "/stages", "/trace", "/checkpoint-advice")
+        for part in (
+            "",
+            "/ledger",
+            "/attempts",
+            "/stages",
+            "/ranks",
+            "/trace",
+            "/checkpoint-advice",
+        )
     ),
     f"{DEMO}/events?project=default&limit=3",
     "/v1/attempts/{attempt}",

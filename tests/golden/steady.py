@@ -19,6 +19,8 @@ VOLATILE: Mapping[str, str] = {
     "secret": "likewise",
     "prefix": "the beginning of a key, which is drawn",
     "took_seconds": "measured",
+    "telemetry_seconds": "measured",
+    "loop_seconds": "measured",
 }
 """Members whose values are recorded as their names alone, each with its reason."""
 

@@ -21,6 +21,7 @@ from ett_service.api.answers import (
 )
 from ett_service.api.jobs.speed import (
     AtReference,
+    DataWaitAnswer,
     Slowed,
     SpeedReferenceAnswer,
     Unmeasured,
@@ -35,6 +36,7 @@ from ett_service.core.words import (
     Basis,
     Category,
     Cause,
+    HookState,
     JobState,
     Origin,
     Outcome,
@@ -182,6 +184,15 @@ class AttemptAnswer(Answer):
     effective_at_reference_seconds: AtReference
     slowed_seconds: Slowed
     speed_unmeasured_seconds: Unmeasured
+    data_wait: DataWaitAnswer | None = Field(description="Null where its lead rank reports none.")
+    telemetry_seconds: Seconds | None = Field(
+        validation_alias="telemetry_us",
+        description="What recording took of the training thread, where it took most.",
+    )
+    hooks: dict[str, HookState] = Field(
+        description="The client's hooks by name, each with the worst state of any process. What a "
+        "hook that is `missing` or in `error` reports is missing, not zero."
+    )
 
 
 class AttemptList(Answer):
@@ -224,6 +235,9 @@ class QualityAnswer(ComputedAnswer):
     )
     missing_phases: list[Phase]
     gpus_unknown: bool
+    attempts_missing_hooks: int = Field(
+        description="Attempts of which a hook of the client is missing or failed."
+    )
     gaps: list[GapAnswer] = Field(description="The first gaps. The counts cover all of them.")
 
 
@@ -312,6 +326,7 @@ class JobAnswer(JobSummary):
     effective_at_reference_seconds: AtReference
     slowed_seconds: Slowed
     speed_unmeasured_seconds: Unmeasured
+    data_wait: DataWaitAnswer | None = Field(description="Null where no attempt reports it.")
     reference_step_seconds: float | None = Field(
         description="Reference of the latest run that has one, in the setting with most windows."
     )

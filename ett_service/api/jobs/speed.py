@@ -1,4 +1,4 @@
-"""Members of answers: effective training by its speed."""
+"""Members of answers: effective training by its speed, and what loops waited for data."""
 
 from typing import Annotated, Any
 
@@ -40,6 +40,17 @@ class SpeedReferenceAnswer(Answer):
     )
     step_seconds: float
     windows: int = Field(description="Windows of at least 50 steps in this setting.")
+
+
+class DataWaitAnswer(Answer):
+    """What training loops waited for data, over the attempts that report it."""
+
+    seconds: Seconds = Field(validation_alias="us")
+    loop_seconds: Seconds = Field(
+        validation_alias="loop_us",
+        description="Their effective, repeated and stalled time up to the last report.",
+    )
+    ratio: float | None = Field(description="`seconds` over `loop_seconds`.")
 
 
 def ratio_at_reference(ledger: Any) -> float | None:

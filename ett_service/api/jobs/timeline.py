@@ -1,9 +1,9 @@
-"""The timeline of a job: time by stage, and the spans of every rank as a trace."""
+"""The timeline of a job: time by stage and by rank, and the spans of every rank as a trace."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Depends
@@ -15,6 +15,7 @@ from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
+from ett_service.core.ledger.ranks import rank_times, slowest_ranks
 from ett_service.core.ledger.results import AttemptLedger, Segment
 from ett_service.core.ledger.stages import Milestone, RankSpan, milestones, rank_spans, stage_times
 from ett_service.core.words import Phase
@@ -48,6 +49,41 @@ class StagesAnswer(Answer):
     stages: list[StageAnswer]
 
 
+class RankAnswer(Answer):
+    """What a rank takes for a step in an attempt, or the ranks of a host together."""
+
+    number: int = Field(description="The attempt's number.")
+    host: str | None
+    rank: int | None = Field(description="Null for the host as a whole.")
+    ranks: int
+    windows: int = Field(description="Between two reports of one process.")
+    steps: int
+    step_seconds: float = Field(description="A step; the median over the windows.")
+    data_wait_seconds: float | None = Field(description="Likewise; null where not reported.")
+
+
+class SlowestRankAnswer(Answer):
+    """The rank that takes longest in an attempt, by one measure."""
+
+    number: int = Field(description="The attempt's number.")
+    measure: Literal["step_seconds", "data_wait_seconds"]
+    rank: int
+    host: str | None
+    seconds: float = Field(description="Its median, a step.")
+    median_seconds: float = Field(description="The median of the ranks, the lower of two.")
+    ranks: int = Field(description="The ranks that report it.")
+    windows: int = Field(description="The windows of the slowest.")
+
+
+class RanksAnswer(Answer):
+    """Times of ranks and hosts by attempt, and the slowest where two ranks or more report."""
+
+    job: str
+    as_of: Instant
+    ranks: list[RankAnswer]
+    slowest: list[SlowestRankAnswer]
+
+
 _TRACE: dict[str, Any] = {
     "description": "Chrome trace-event JSON; `ts` is microseconds since the Unix epoch.",
     "content": {
@@ -77,6 +113,27 @@ def read_stages(
     spans = rank_spans(events, stored_events.offsets(conn, project_id, job), ledger)
     answer = StagesAnswer.of(ledger, job=job, stages=list(stage_times(spans, ledger)))
     return listed(form, answer, answer.stages, of=StageAnswer, name="stages")
+
+
+@router.get(
+    "/{job}/ranks",
+    operation_id="read_ranks",
+    response_model=RanksAnswer,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+)
+def read_ranks(
+    job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
+) -> RanksAnswer | Response:
+    """Return what each rank and host takes for a step and waits for its data, and the slowest.
+
+    Ranks that train in step wait for each other inside the step and show one step time. Their
+    waits for data tell them apart; a rank that computes slowly is not told.
+    """
+    ledger = ledger_of(conn, project_id, job)
+    events = stored_events.events(conn, project_id, job)
+    times = rank_times(events, stored_events.offsets(conn, project_id, job), ledger)
+    answer = RanksAnswer.of(ledger, job=job, ranks=times, slowest=slowest_ranks(times))
+    return listed(form, answer, answer.ranks, of=RankAnswer, name="ranks")
 
 
 @router.get(

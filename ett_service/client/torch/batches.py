@@ -25,7 +25,7 @@ STALL_NS = 1_000_000_000
 """A wait in the loop that is longer is reported as ``stalled``; of others only the sum is."""
 
 WAITS = "data_wait_seconds"
-"""The attribute of ``progress`` with the sum of the waits in the loop of this process."""
+"""The attribute with the sum of the waits of this process in its loop, outside evaluation."""
 
 
 class _Waits:
@@ -90,7 +90,7 @@ def _came(recorder: Recorder, iterator: int, asked_ns: int, came_ns: int) -> Non
         waits.iterator = iterator
         batch_came(recorder, came_ns // 1000)
         end_first_batch(AUTO)
-    if recorder.loop.announced:
+    if recorder.loop.announced and not phase("evaluation").is_open:
         waits.total_ns += came_ns - asked_ns
         recorder.running_totals[WAITS] = waits.total_ns / 1e9
         if came_ns - asked_ns > STALL_NS:
@@ -98,9 +98,8 @@ def _came(recorder: Recorder, iterator: int, asked_ns: int, came_ns: int) -> Non
 
 
 def _report_stall(recorder: Recorder, asked: int, came: int) -> None:
-    if not phase("evaluation").is_open:
-        attributes = {"source": AUTO, "waited_for": "data"}
-        recorder.span("stalled", None, asked, came, attributes)
+    attributes = {"source": AUTO, "waited_for": "data"}
+    recorder.span("stalled", None, asked, came, attributes)
 
 
 def _of(recorder: Recorder) -> _Waits:

@@ -30,7 +30,7 @@ from ett_service.core.ledger.spans import (
     names_queued,
     ownership_order,
 )
-from ett_service.core.words import Phase
+from ett_service.core.words import HookState, Phase
 
 AttemptKey = tuple[str, int, int]
 """``(launch, attempt, cycle)``"""
@@ -68,6 +68,65 @@ class WorkHours:
         teraflops = min(MOST_TERAFLOPS, int(event.flops or 0) // TERA)
         reported = Work(event.samples or 0, event.tokens or 0, teraflops)
         self.highest[hour] = Work(*map(max, before, reported))
+
+
+MOST_HOOKS = 64
+"""Hooks of an attempt that are told; no client has as many."""
+
+_MOST_SECONDS = 1e9
+_LONGEST_HOOK = 100
+_HOOK_STATES = tuple(HookState)
+
+
+class Attributes:
+    """What senders report of themselves in the attributes of their events.
+
+    Running totals of one process only grow, and so do the states of hooks: the largest is the
+    latest, whatever the order of arrival.
+    """
+
+    def __init__(self) -> None:
+        self.data_wait_us: int | None = None  #: of the stream
+        self.data_wait_at = -NEVER  #: the latest instant at which the stream reported it
+        self.telemetry_us: int | None = None
+        self._hooks: dict[str, int] = {}
+
+    def add(self, attributes: Mapping[str, object]) -> None:
+        """Take in what an event of any rank reports."""
+        cost_us = reported_us(attributes.get("telemetry_seconds"))
+        if cost_us is not None:
+            self.telemetry_us = max(cost_us, self.telemetry_us or 0)
+        hooks = attributes.get("hooks")
+        if isinstance(hooks, Mapping):
+            source = attributes.get("source")
+            self._add_hooks(hooks, f"{source}." if isinstance(source, str) else "")
+
+    def add_of_stream(self, at: int, attributes: Mapping[str, object]) -> None:
+        """Take in what only the stream's events tell, of one that happened *at*."""
+        waited_us = reported_us(attributes.get("data_wait_seconds"))
+        if waited_us is not None:
+            self.data_wait_us = max(waited_us, self.data_wait_us or 0)
+            self.data_wait_at = max(at, self.data_wait_at)
+
+    def _add_hooks(self, hooks: Mapping[object, object], prefix: str) -> None:
+        for hook, state in hooks.items():
+            name = f"{prefix}{hook}"
+            if isinstance(state, str) and state in _HOOK_STATES and len(name) <= _LONGEST_HOOK:
+                place = _HOOK_STATES.index(HookState(state))
+                self._hooks[name] = max(place, self._hooks.get(name, 0))
+
+    @property
+    def hooks(self) -> dict[str, HookState]:
+        """The state of each hook by name, the first ``MOST_HOOKS`` of them."""
+        names = sorted(self._hooks)[:MOST_HOOKS]
+        return {name: _HOOK_STATES[self._hooks[name]] for name in names}
+
+
+def reported_us(seconds: object) -> int | None:
+    """Return what an attribute, which may be anything, gives in microseconds; None if nothing."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+        return None
+    return round(min(seconds, _MOST_SECONDS) * 1_000_000)
 
 
 class ProgressInstants:
@@ -116,6 +175,7 @@ class AttemptEvents:
         self.saves: list[Mark] = []
         self.saved: dict[str, CheckpointSaved] = {}  #: the same, by id
         self.work = WorkHours()
+        self.attributes = Attributes()
         self.staged = Staged()
         self.restores: list[Mark] = []
         self.starts: list[tuple[int, AttemptStarted]] = []
@@ -126,8 +186,8 @@ class AttemptEvents:
         self._begins: dict[Phase, list[Mark]] = {}
         #: No edge and no progress at or before ``_edge`` can be taken in any more.
         self._edge = self._settled = -NEVER
-        self._spans_came = False  #: whether the last batch held whole spans
-        self._ranked = False  #: whether any event named a rank
+        #: Whether the last batch held whole spans, and whether any event named a rank.
+        self._spans_came = self._ranked = False
 
     def add(self, items: Iterable[Placed], settled: int = -NEVER) -> bool:
         """Take in a batch; False if it cannot follow what was taken in before.
@@ -141,6 +201,7 @@ class AttemptEvents:
         self._hear(items)
         if not self._lead_holds(items):
             return False
+        self._take_attributes(items)
         edge, takers = self._edge, self._TAKERS
         for at, _, _, _, event in items:
             kind = type(event)
@@ -199,6 +260,13 @@ class AttemptEvents:
     def _hear_begin(self, first: int, event: Any) -> None:
         if event.stage is None and event.phase is not Phase.QUEUED:
             self.phase_began = first
+
+    def _take_attributes(self, items: list[Placed]) -> None:
+        for at, _, _, _, event in items:
+            if event.attributes:
+                self.attributes.add(event.attributes)
+                if event.rank is None or event.rank == self.lead:
+                    self.attributes.add_of_stream(at, event.attributes)
 
     def _take_progress(self, at: int, event: Progress) -> None:
         if not self.progress:

@@ -8,10 +8,19 @@ from typing import NamedTuple
 from ett_service.core.events import Ending, JobEnded
 from ett_service.core.failures.rule import Rule, Strength
 from ett_service.core.failures.rules import RULES
+from ett_service.core.ledger.attempt_events import Attributes
 from ett_service.core.ledger.attempt_segments import AttemptSegments
 from ett_service.core.ledger.job_segments import AttemptPart
 from ett_service.core.ledger.lifetimes import Lifetime
-from ett_service.core.ledger.results import AttemptLedger, Checkpoint, Evidence, JobLedger, Override
+from ett_service.core.ledger.ownership import Ownership
+from ett_service.core.ledger.results import (
+    AttemptLedger,
+    Checkpoint,
+    DataWait,
+    Evidence,
+    JobLedger,
+    Override,
+)
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import (
     FAILURES,
@@ -29,6 +38,7 @@ _FIRST_SIGNAL_EXIT = 129
 _LAST_SIGNAL_EXIT = 192
 _LONGEST_SECONDS = 1e9
 _TRAINED = (Category.EFFECTIVE_TRAINING, Category.REPEATED_TRAINING)
+_IN_LOOP = (*_TRAINED, Category.STALLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,23 @@ def attempt_ledger(part: AttemptPart, setting: Setting) -> AttemptLedger:
         categories_us=_categories_us(segments),
         preempted_by=_preempted_by(life),
         stages=events.staged.sums((life.begin, life.end), events.by_phase, part.owned.closings),
+        data_wait=_data_wait(events.attributes, segments.ownership),
+        telemetry_us=events.attributes.telemetry_us,
+        hooks=events.attributes.hooks,
     )
+
+
+def _data_wait(reported: Attributes, ownership: Ownership) -> DataWait | None:
+    """Return the reported wait for data, cut to the loop time up to its last report."""
+    if reported.data_wait_us is None:
+        return None
+    loop_us = sum(us for (word, _, _), us in ownership.totals.items() if word in _IN_LOOP)
+    for start, end, category, _ in reversed(ownership.pieces):
+        if end <= reported.data_wait_at:
+            break
+        if category in _IN_LOOP:
+            loop_us -= end - max(start, reported.data_wait_at)
+    return DataWait(min(reported.data_wait_us, loop_us), loop_us)
 
 
 def _verdict(life: Lifetime) -> Classification | None:

@@ -15,8 +15,7 @@ from ett_service.core.events import (
     SpanOver,
 )
 from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey, Placed
-from ett_service.core.ledger.lives import Lives
-from ett_service.core.ledger.results import NO_RESTARTS, Restarts
+from ett_service.core.ledger.lives import NO_RESTARTS, Lives, Restarts
 from ett_service.core.ledger.spans import NEVER, names_queued
 
 TOLERANCE_US = 2_000_000

@@ -11,12 +11,11 @@ from ett_service.core.ledger.attempt_events import MOST_TERAFLOPS, TERA, Attempt
 from ett_service.core.ledger.attempt_segments import AttemptSegments, OwnedLoops
 from ett_service.core.ledger.job_segments import AttemptPart, RunSegments
 from ett_service.core.ledger.lifetimes import Lifetime
+from ett_service.core.ledger.lives import NO_RESTARTS, Restarts
 from ett_service.core.ledger.results import (
-    NO_RESTARTS,
     Gap,
     Quality,
     Recovery,
-    Restarts,
     Segment,
     Share,
     Wait,
@@ -24,7 +23,7 @@ from ett_service.core.ledger.results import (
     WorkDone,
 )
 from ett_service.core.ledger.spans import NEVER, Span
-from ett_service.core.words import Category, Outcome, Period, Phase
+from ett_service.core.words import BROKEN_HOOKS, Category, HookState, Outcome, Period, Phase
 
 UNHELD = frozenset({Category.SCHEDULING, Category.RESTART_WAIT})
 """Categories of an attempt in which no accelerator was held."""
@@ -231,6 +230,7 @@ def quality(
         steps_went_back=sum(len(life.events.steps_went_back()) for life in lives),
         missing_phases=missing,
         gpus_unknown=gpus_unknown,
+        attempts_missing_hooks=sum(bool(broken_hooks(life.events)) for life in lives),
         gaps=tuple(gaps[:MOST_GAPS]),
     )
 
@@ -271,7 +271,10 @@ def inferred(owned: OwnedLoops) -> list[Span]:
 
 def gaps(owned: OwnedLoops, segments: AttemptSegments) -> list[Gap]:
     """Return the gaps of one attempt in order of their begin."""
-    unsorted = (*_inferred_gaps(owned), *_odd_gaps(owned.life), *_holes(owned.life, segments))
+    life = owned.life
+    unsorted = (
+        *_inferred_gaps(owned), *_odd_gaps(life), *_hook_gaps(life), *_holes(life, segments)
+    )  # fmt: skip
     return sorted(unsorted, key=_in_order)
 
 
@@ -301,6 +304,19 @@ def _odd_gaps(life: Lifetime) -> Iterator[Gap]:
     for span in life.events.clamped[:MOST_GAPS]:
         detail = f"a span of {span.phase} starts after its end; its length is taken as 0"
         yield Gap("clamped_span", life.number, span.begin, span.begin, detail, span.event_id)
+
+
+def broken_hooks(attempt: AttemptEvents) -> dict[str, HookState]:
+    """Return the hooks of the attempt whose data is missing, by name."""
+    hooks = attempt.attributes.hooks
+    return {name: state for name, state in hooks.items() if state in BROKEN_HOOKS}
+
+
+def _hook_gaps(life: Lifetime) -> Iterator[Gap]:
+    for name, state in broken_hooks(life.events).items():
+        why = "failed" if state is HookState.ERROR else "is missing in this version"
+        detail = f"the hook {name} {why}: what it reports is missing, not zero"
+        yield Gap("missing_hook", life.number, None, None, detail)
 
 
 def _holes(life: Lifetime, segments: AttemptSegments) -> Iterator[Gap]:

@@ -20,6 +20,16 @@ Sender = tuple[int, int | None, str | None]
 """The same of any event."""
 
 
+class Restarts(NamedTuple):
+    """Cycles, as ``(launch, attempt, cycle)``, that a rank's new process shows."""
+
+    unreported: frozenset[tuple[str, int, int]] = frozenset()  #: no sender counted them
+    disagreeing: frozenset[tuple[str, int, int]] = frozenset()  #: senders counted differently
+
+
+NO_RESTARTS = Restarts()
+
+
 class Life(NamedTuple):
     """One process of a rank; lives sort by their begin."""
 

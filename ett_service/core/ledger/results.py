@@ -5,12 +5,22 @@ Durations are integer microseconds (``_us``), instants integer microseconds sinc
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ett_service.core.dimensions import Facts
 from ett_service.core.intervals import Interval
-from ett_service.core.words import Basis, Category, Cause, JobState, Origin, Outcome, Period, Phase
+from ett_service.core.words import (
+    Basis,
+    Category,
+    Cause,
+    HookState,
+    JobState,
+    Origin,
+    Outcome,
+    Period,
+    Phase,
+)
 
 FORMULA_VERSION = 2
 """Changes when the same events would give other numbers."""
@@ -145,6 +155,18 @@ def summed_speed(speeds: Iterable[Speed]) -> Speed:
     return Speed(*map(sum, zip(NO_SPEED, *speeds, strict=True)))
 
 
+class DataWait(NamedTuple):
+    """What a training loop waited for data; ``us`` is at most ``loop_us``."""
+
+    us: int
+    loop_us: int  #: effective, repeated and stalled time up to the last report
+
+    @property
+    def ratio(self) -> float | None:
+        """The share of the loop time; None where there is none."""
+        return self.us / self.loop_us if self.loop_us else None
+
+
 class SpeedReference(NamedTuple):
     """The best sustained step time of a run at one number of accelerators and tokens a step."""
 
@@ -165,22 +187,12 @@ class Gap:
 
     kind: str
     """``inferred_end end_without_begin clamped_span clock unattributed missing_phase
-    unreported_restart restart_counts_disagree steps_went_back``"""
+    unreported_restart restart_counts_disagree steps_went_back missing_hook``"""
     number: int | None  #: the attempt
     start_at: int | None  #: None, as ``end_at``, where it is of no instant
     end_at: int | None
     detail: str  #: what was inferred from which event, in words
     event_id: str | None = None  #: the event it was inferred from
-
-
-class Restarts(NamedTuple):
-    """Cycles, as ``(launch, attempt, cycle)``, that a rank's new process shows."""
-
-    unreported: frozenset[tuple[str, int, int]] = frozenset()  #: no sender counted them
-    disagreeing: frozenset[tuple[str, int, int]] = frozenset()  #: senders counted differently
-
-
-NO_RESTARTS = Restarts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +209,7 @@ class Quality:
     steps_went_back: int = 0  #: how often progress fell inside an attempt without a restore
     missing_phases: tuple[Phase, ...] = ()
     gpus_unknown: bool = True
+    attempts_missing_hooks: int = 0  #: of which a sender reports a hook missing or failed
     gaps: tuple[Gap, ...] = ()  #: the first of them, in order; counts above are of all
 
 
@@ -270,6 +283,9 @@ class AttemptLedger:
     stages: tuple[StageSum, ...] = ()
     verdict: Override | None = None  #: where it gives origin and cause
     speed: Speed = NO_SPEED
+    data_wait: DataWait | None = None  #: None where the stream reports none
+    telemetry_us: int | None = None  #: what recording cost the process that it cost most
+    hooks: Mapping[str, HookState] = field(default_factory=dict)  #: the worst of any process
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +364,12 @@ class JobLedger:
     def speed(self) -> Speed:
         """Effective training by its speed, summed over the runs."""
         return summed_speed(run.speed for run in self.runs)
+
+    @property
+    def data_wait(self) -> DataWait | None:
+        """What its loops waited for data, over the attempts that report it."""
+        waits = [attempt.data_wait for attempt in self.attempts if attempt.data_wait]
+        return DataWait(*map(sum, zip(*waits, strict=True))) if waits else None
 
     @property
     def reference_step_seconds(self) -> float | None:

@@ -17,6 +17,7 @@ from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.core.ledger.results import (
     AttemptLedger,
     Checkpoint,
+    DataWait,
     JobLedger,
     Recovery,
     Segment,
@@ -95,6 +96,7 @@ def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
         "runs": len(ledger.runs),
         "between_runs_us": ledger.between_runs_us,
         **_speed_columns(ledger.speed),
+        **_data_wait_columns(ledger.data_wait),
         "time_to_start_us": ledger.time_to_start_us,
         "failures": ledger.failures,
         "infra_failures": ledger.infra_failures,
@@ -113,6 +115,13 @@ def _speed_columns(speed: Speed) -> Columns:
     }
 
 
+def _data_wait_columns(wait: DataWait | None) -> Columns:
+    return {
+        "data_wait_us": None if wait is None else wait.us,
+        "data_wait_loop_us": None if wait is None else wait.loop_us,
+    }
+
+
 def _attempt_columns(attempt: AttemptLedger) -> Columns:
     return {
         "number": attempt.number,
@@ -128,6 +137,8 @@ def _attempt_columns(attempt: AttemptLedger) -> Columns:
         "code_version": attempt.code_version,
         "effective_us": attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0),
         **_speed_columns(attempt.speed),
+        **_data_wait_columns(attempt.data_wait),
+        "telemetry_us": attempt.telemetry_us,
         "unsaved_us": attempt.unsaved_us,
         "preempted_by": attempt.preempted_by,
         "last_step": attempt.last_step,

@@ -132,6 +132,7 @@ def _jobs() -> Select[*tuple[Any, ...]]:
             ledger.runs.label("run_count"),
             seconds(ledger.between_runs_us).label("between_runs_seconds"),
             *_speed(ledger),
+            *_data_wait(ledger),
             seconds(ledger.time_to_start_us).label("time_to_start_seconds"),
             ledger.failures,
             *(ledger[name] for name in ("infra_failures", "samples", "tokens", "teraflops")),
@@ -152,6 +153,16 @@ def _speed(columns: Any) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     return (
         seconds(columns.effective_at_reference_us).label("effective_at_reference_seconds"),
         seconds(columns.slowed_us).label("slowed_seconds"),
+    )
+
+
+def _data_wait(columns: Any) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    waited = seconds(columns.data_wait_us)
+    return (
+        waited.label("data_wait_seconds"),
+        divided(waited, func.nullif(seconds(columns.data_wait_loop_us), 0)).label(
+            "data_wait_ratio"
+        ),
     )
 
 
@@ -186,6 +197,8 @@ def _attempts() -> Select[*tuple[Any, ...]]:
             seconds(loop_us - columns.started_us).label("time_to_loop_seconds"),
             seconds(columns.effective_us).label("effective_training_seconds"),
             *_speed(columns),
+            *_data_wait(columns),
+            seconds(columns.telemetry_us).label("telemetry_seconds"),
             seconds(columns.unsaved_us).label("unsaved_training_seconds"),
             columns.last_step,
             columns.preempted_by,

@@ -1,4 +1,4 @@
-"""Effective training by its speed, in answers about jobs, on both engines."""
+"""Effective training by its speed, and waits for data, in answers about jobs, on both engines."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,3 +48,39 @@ def test_a_job_of_too_few_windows_has_no_speed(service: Service) -> None:
     assert job["at_reference_ratio"] is None
     assert job["reference_step_seconds"] is None
     assert (job["speed_unmeasured_seconds"], job["ended_at"]) == (180.0, at(13))
+
+
+def test_what_senders_report_of_themselves_stands_with_the_attempt(service: Service) -> None:
+    totals = {"data_wait_seconds": 90.5, "telemetry_seconds": 0.25}
+    hooks = {"data": "ok", "compile": "missing"}
+    service.ingest(
+        [
+            *_trained([1, 2, 3]),
+            wire_event("heartbeat", 13, rank=1, attributes={"telemetry_seconds": 1.5}),
+            wire_event("progress", 14, step=170, attributes=totals),
+            wire_event("heartbeat", 14, attributes={"hooks": hooks}),
+        ]
+    )
+    job = service.get(JOB)
+
+    [attempt] = job["attempts"]
+    assert job["data_wait"] == attempt["data_wait"]
+    assert job["data_wait"] == {"seconds": 90.5, "loop_seconds": 240.0, "ratio": 90.5 / 240}
+    assert attempt["telemetry_seconds"] == 1.5
+    assert attempt["hooks"] == hooks
+    assert job["quality"]["attempts_missing_hooks"] == 1
+    assert [gap["number"] for gap in job["quality"]["gaps"] if gap["kind"] == "missing_hook"] == [0]
+
+
+def test_what_nobody_reports_is_null_and_not_zero(service: Service) -> None:
+    service.ingest(_trained([1, 2]))
+    job = service.get(JOB)
+
+    assert job["data_wait"] is None
+    [attempt] = job["attempts"]
+    assert (attempt["data_wait"], attempt["telemetry_seconds"], attempt["hooks"]) == (
+        None,
+        None,
+        {},
+    )
+    assert job["quality"]["attempts_missing_hooks"] == 0

@@ -146,3 +146,31 @@ def test_a_corrected_clock_moves_the_picture_with_the_ledger(service: Service) -
     drawn = _slices(service.get(f"{JOB}/trace"))
     assert service.get(JOB)["started_at"] == at(0)
     assert [(begin["ts"], us) for begin, us in drawn[1, 0]] == [(NOON, 5 * MINUTE)]
+
+
+def test_the_rank_that_waits_longest_for_data_is_named_beside_the_median(service: Service) -> None:
+    service.ingest(
+        [
+            *failing_job(),
+            *(
+                wire_event(
+                    "heartbeat", minute, rank=rank, host=host, attempt=0, producer=f"p{rank}",
+                    attributes={"steps": 10 * n, "loop_seconds": 20.0 * n,
+                                "data_wait_seconds": wait * 10 * n},
+                )
+                for rank, host, wait in ((0, "a", 0.25), (1, "b", 1.5), (2, "b", 0.25))
+                for n, minute in ((1, 12), (2, 13))
+            ),
+        ]
+    )  # fmt: skip
+    answer = service.get(f"{JOB}/ranks")
+
+    rows = [(row["rank"], row["host"], row["data_wait_seconds"]) for row in answer["ranks"]]
+    assert rows == [(0, "a", 0.25), (1, "b", 1.5), (2, "b", 0.25), (None, "a", 0.25),
+                    (None, "b", 0.875)]  # fmt: skip
+    by_step, by_wait = answer["slowest"]
+    assert (by_step["seconds"], by_step["median_seconds"]) == (2.0, 2.0)
+    assert by_wait == {
+        "number": 0, "measure": "data_wait_seconds", "rank": 1, "host": "b", "seconds": 1.5,
+        "median_seconds": 0.25, "ranks": 3, "windows": 2,
+    }  # fmt: skip

@@ -3,7 +3,8 @@
 ``tiny_timelines`` last some microseconds, ``rough_timelines`` hours; both obey nothing and
 shrink well. ``tiny_heaps`` and ``rough_heaps`` are the same, larger and denser with ties, but
 only their seed shrinks. ``lifelike_timelines`` are stories that a trainer could send;
-``restarted_ranks`` are any of these, sent by ranks that begin anew under one count.
+``restarted_ranks`` are any of these, sent by ranks that begin anew under one count and report of
+themselves.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from ett_service.core.events import (
 )
 from ett_service.core.ledger.results import Limits
 from ett_service.core.words import Cause, Origin, Outcome, Phase
+from tests.builders.drawn.attributes import with_attributes
 from tests.builders.drawn.heap import heaped
 from tests.builders.drawn.processes import with_processes
 from tests.builders.drawn.story import drawn_story
@@ -202,7 +204,8 @@ def _story(seed: int) -> Timeline:
 def _processes(seed: int) -> Timeline:
     chance = Random(seed)
     drawn = chance.choice([_heap_of_ticks, _heap_of_ticks, _heap_of_minutes, _story])(seed)
-    return replace(drawn, events=with_processes(drawn.events, chance))
+    sent = with_processes(drawn.events, chance)
+    return replace(drawn, events=with_attributes(sent, chance))
 
 
 _seeds = st.integers(0, 2**48)

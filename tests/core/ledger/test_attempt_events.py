@@ -9,7 +9,7 @@ from ett_service.core.events import (
     Progress,
     SpanOver,
 )
-from ett_service.core.ledger.attempt_events import AttemptEvents, Placed
+from ett_service.core.ledger.attempt_events import MOST_HOOKS, AttemptEvents, Placed
 from ett_service.core.words import Outcome, Phase
 
 
@@ -102,3 +102,46 @@ def test_distinct_progress_instants_are_counted_over_batches() -> None:
 
     assert attempt.progress_instants.count == 3
     assert attempt.top_step == 2
+
+
+def _beat(at: int, rank: int | None = 0, **attributes: object) -> Event:
+    return Heartbeat(id=f"h{at}-{rank}", at=at, rank=rank, attributes=attributes)
+
+
+def test_totals_that_senders_report_are_the_largest_whatever_came_first() -> None:
+    attempt = _attempt()
+    attempt.add(_placed(_begin(0), _beat(30, data_wait_seconds=9.5, telemetry_seconds=0.25)))
+    attempt.add(_placed(_beat(20, data_wait_seconds=4), _beat(40, rank=1, data_wait_seconds=99)))
+
+    reported = attempt.attributes
+    assert (reported.data_wait_us, reported.data_wait_at) == (9_500_000, 30)
+    assert reported.telemetry_us == 250_000
+
+
+def test_what_is_no_number_of_seconds_reports_nothing() -> None:
+    attempt = _attempt()
+    strange = [True, "3", None, -1, {}, [2]]
+    attempt.add(_placed(*(_beat(at, telemetry_seconds=it) for at, it in enumerate(strange))))
+
+    assert attempt.attributes.telemetry_us is None
+
+
+def test_a_hook_has_the_worst_state_that_any_process_reports_and_its_sources_name() -> None:
+    attempt = _attempt()
+    attempt.add(_placed(_beat(10, hooks={"data": "missing", "compile": "waiting"})))
+    attempt.add(_placed(_beat(5, rank=1, hooks={"data": "ok", "compile": "ok", "odd": "fine"})))
+    attempt.add(_placed(_beat(15, source="ray", hooks={"report": "error"})))
+
+    assert attempt.attributes.hooks == {
+        "compile": "ok",
+        "data": "missing",
+        "ray.report": "error",
+    }
+
+
+def test_hooks_are_told_up_to_a_limit_and_the_same_ones_whatever_came_first() -> None:
+    names = [f"h{n:03}" for n in range(MOST_HOOKS + 6)]
+    attempt = _attempt()
+    attempt.add(_placed(_beat(10, hooks=dict.fromkeys(reversed(names), "ok"))))
+
+    assert list(attempt.attributes.hooks) == names[:MOST_HOOKS]

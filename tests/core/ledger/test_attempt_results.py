@@ -1,8 +1,10 @@
 """The results of one attempt."""
 
+from dataclasses import replace
+
 from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobEnded
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.results import JobLedger
+from ett_service.core.ledger.results import DataWait, JobLedger
 from ett_service.core.words import Category, Cause, Origin, Outcome, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span, started
 
@@ -64,3 +66,33 @@ def test_the_end_of_the_job_is_evidence_for_the_attempt_that_it_ends() -> None:
     assert attempt.origin is Origin.INFRA
     assert attempt.evidence is not None
     assert attempt.evidence.event_id == "j"
+
+
+def _waited(at_s: float, seconds: float) -> Event:
+    attributes = {"data_wait_seconds": seconds}
+    return replace(progress(at_s, 10, 0), id=f"waited-{at_s}", attributes=attributes)
+
+
+def test_the_wait_for_data_is_over_the_loop_time_up_to_its_last_report() -> None:
+    stopped = span(Phase.CHECKPOINT_BLOCKING, 60, 70)
+    ledger = _ledger(*_trained(stopped, _waited(30, 6), _waited(80, 14)))
+
+    assert ledger.attempts[0].data_wait == DataWait(14 * SECOND, 70 * SECOND)
+    assert ledger.data_wait == DataWait(14 * SECOND, 70 * SECOND)
+
+
+def test_no_more_was_waited_for_data_than_the_loop_lasted() -> None:
+    (attempt,) = _ledger(*_trained(_waited(80, 1e12))).attempts
+
+    assert attempt.data_wait == DataWait(80 * SECOND, 80 * SECOND)
+
+
+def test_a_job_sums_the_waits_of_the_attempts_that_report_them() -> None:
+    first = _trained(_waited(40, 4), ended(100, Outcome.FAILED))
+    silent = (started(200, 1), span(Phase.TRAIN_LOOP, 210, 300, 1))
+    second = replace(_waited(360, 6), attempt=2)
+    ledger = _ledger(*first, *silent, started(310, 2), span(Phase.TRAIN_LOOP, 340, 360, 2), second)
+
+    assert [attempt.data_wait is None for attempt in ledger.attempts] == [False, True, False]
+    assert ledger.data_wait == DataWait(10 * SECOND, 60 * SECOND)
+    assert _ledger(*_trained()).data_wait is None

@@ -1,5 +1,7 @@
 """Each gap is named: attempt, interval, and what was inferred from which event."""
 
+from dataclasses import replace
+
 import pytest
 
 from ett_service.core.events import CheckpointRestored, Event, PhaseEnded, PhaseStarted, SpanOver
@@ -124,3 +126,18 @@ def test_a_restore_between_explains_steps_that_go_back(at_s: int, counted: int) 
 
     assert job.ledger(100 * SECOND).quality.steps_went_back == counted
     assert _ledger(started(0), *steps, _restored(at_s, 2)).quality.steps_went_back == counted
+
+
+def test_an_attempt_with_a_hook_missing_or_failed_is_counted_and_names_it() -> None:
+    hooks = {"hooks": {"data": "missing", "steps": "error", "ddp": "waiting", "compile": "ok"}}
+    whole = {"hooks": {"data": "ok"}}
+    quality = _ledger(
+        replace(started(0), attributes=hooks), replace(started(50, 1), attributes=whole)
+    ).quality
+
+    assert quality.attempts_missing_hooks == 1
+    gaps = [gap for gap in quality.gaps if gap.kind == "missing_hook"]
+    assert [(gap.number, gap.start_at, gap.detail.split()[2]) for gap in gaps] == [
+        (0, None, "data"),
+        (0, None, "steps"),
+    ]
