@@ -145,6 +145,16 @@ def summed_speed(speeds: Iterable[Speed]) -> Speed:
     return Speed(*map(sum, zip(NO_SPEED, *speeds, strict=True)))
 
 
+class StepTime(NamedTuple):
+    """The time of an attempt's steps on one day and at one number of tokens a step."""
+
+    day: int  #: since the Unix epoch, UTC, on which the windows of steps ended
+    tokens_a_step: int | None  #: its first two digits; None where not reported
+    windows: int
+    steps: int
+    us: int  #: their effective time
+
+
 class SpeedReference(NamedTuple):
     """The best sustained step time of a run at one number of accelerators and tokens a step."""
 
@@ -270,6 +280,7 @@ class AttemptLedger:
     stages: tuple[StageSum, ...] = ()
     verdict: Override | None = None  #: where it gives origin and cause
     speed: Speed = NO_SPEED
+    step_times: tuple[StepTime, ...] = ()  #: in order of days, then of tokens a step
 
 
 @dataclass(frozen=True, slots=True)

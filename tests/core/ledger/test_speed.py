@@ -14,7 +14,7 @@ from ett_service.core.events import (
     Progress,
 )
 from ett_service.core.ledger.fold import JobFold, fold
-from ett_service.core.ledger.results import JobLedger, SpeedReference
+from ett_service.core.ledger.results import JobLedger, SpeedReference, StepTime
 from ett_service.core.ledger.speed import given_reference_ns, rounded_down
 from ett_service.core.words import Category, Outcome, Phase
 from tests.core.timeline import SECOND, ended, of_launch, over, progress, span, started
@@ -170,3 +170,17 @@ def test_only_a_positive_number_of_seconds_is_a_reference(text: str, ns: int | N
 
 def test_numbers_are_rounded_down_to_their_first_digits() -> None:
     assert [rounded_down(n, 2) for n in (0, 7, 99, 108, 8192)] == [0, 7, 99, 100, 8100]
+
+
+def test_steps_are_timed_by_the_day_and_by_tokens_a_step() -> None:
+    begin_s = 86_400 - 120
+    events = [
+        replace(event, tokens=event.step * 1000) if isinstance(event, Progress) else event
+        for event in _trained([FAST, FAST, FAST, SLOW], begin_s)
+    ]
+
+    [attempt] = _ledger(*events).attempts
+    assert attempt.step_times == (
+        StepTime(0, 1000, windows=2, steps=100, us=100 * SECOND),
+        StepTime(1, 1000, windows=2, steps=100, us=125 * SECOND),
+    )
