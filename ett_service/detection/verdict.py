@@ -59,7 +59,7 @@ class Context:
 def finding_of(candidate: Candidate, context: Context, window: Window, options: Options) -> Finding:
     """Return the finding of a candidate, whichever gates it fails."""
     model, group = candidate.model, candidate.group
-    lasting = candidate.lasting
+    lasting, options = candidate.lasting, METRICS[model.subject.metric].options(options)
     change = model.change(group, lasting.start, lasting.stop)
     return change.finding(
         Series(model.subject, model.groups.names[group]),
@@ -206,11 +206,12 @@ def _begets(cause: Subject, effect: Subject) -> bool:
         Metric.PHASE_SECONDS: False,
         Metric.UNSAVED_SECONDS: False,
         Metric.CHECKPOINT_BLOCKING_SECONDS: cause.phase == Phase.CHECKPOINT_BLOCKING.value,
+        Metric.STEP_SECONDS: False,
         Metric.STAGE_SECONDS: cause.metric is Metric.PHASE_SECONDS and cause.phase == effect.phase,
         Metric.FAILURES_PER_GPU_HOUR: cause.metric is effect.metric and cause != effect,
         Metric.TIME_TO_START_SECONDS: begins,
         Metric.TIME_TO_RECOVER_SECONDS: starts or cause.metric is Metric.TIME_TO_START_SECONDS,
-        Metric.ETT_RATIO: cause.metric is not Metric.ETT_RATIO,
+        Metric.ETT_RATIO: cause.metric not in {Metric.ETT_RATIO, Metric.STEP_SECONDS},
     }[effect.metric]
 
 

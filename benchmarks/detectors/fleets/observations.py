@@ -34,15 +34,7 @@ class SubjectDurations:
 
     def by(self, day: int) -> Durations:
         """Return what is known at the end of *day*."""
-        every, rows = self.durations, slice(0, int(self.until[day]))
-        return Durations(
-            every.us[rows],
-            every.day[rows],
-            every.cohort[rows],
-            every.stratum[rows],
-            every.unit[rows],
-            every.gpus[rows],
-        )
+        return self.durations.chosen(slice(0, int(self.until[day])))
 
 
 def durations(attempts: SimulatedAttempts) -> dict[Subject, SubjectDurations]:

@@ -106,7 +106,7 @@ def _of_durations(
     if not len(rows.us):
         return _Evidence()
     keys, columns, started_us = _facts(conn, project_id, observed, rows.attempt)
-    log_us, strata = logarithms(rows.us), _ints(observed.attempts.stratum[rows.attempt])
+    log_us, strata = logarithms(rows.us), _ints(rows.stratum)
     suspects = suspects_of(
         columns,
         log_us,

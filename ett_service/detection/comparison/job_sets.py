@@ -92,6 +92,7 @@ _METRICS = {
     Metric.TIME_TO_START_SECONDS: TIME_TO_START,
     Metric.TIME_TO_RECOVER_SECONDS: "time_to_recover",
     Metric.CHECKPOINT_BLOCKING_SECONDS: "checkpoint_blocking",
+    Metric.STEP_SECONDS: "step_time",
     Metric.UNSAVED_SECONDS: "unsaved_training",
 }
 _UNATTRIBUTED = Category.UNATTRIBUTED.value

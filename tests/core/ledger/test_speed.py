@@ -141,8 +141,11 @@ def test_each_run_has_references_of_its_own() -> None:
 
 
 def test_windows_that_grow_report_by_report_are_those_of_one_fold() -> None:
-    began = [started(0, gpus=8), PhaseStarted(id="loop", at=0, phase=Phase.TRAIN_LOOP)]
-    reports = [progress(at_s, at_s) for at_s in range(10, 900, 30)]
+    """Midnight falls among them."""
+    first_s = 86_400 - 400
+    loop = PhaseStarted(id="loop", at=first_s * SECOND, phase=Phase.TRAIN_LOOP)
+    began = [started(first_s, gpus=8), loop]
+    reports = [progress(first_s + steps, steps) for steps in range(10, 900, 30)]
     job = JobFold()
     job.add(began, {})
 
