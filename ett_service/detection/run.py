@@ -24,9 +24,9 @@ from ett_service.core.regressions.state import LASTING, FindingState
 from ett_service.core.words import Category
 from ett_service.detection.attribution.attribute import attribute
 from ett_service.detection.inputs import observe
+from ett_service.detection.models.series_model import medians
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan, Power
 from ett_service.detection.sample import AttemptValues, Flags, Floats, Observed
-from ett_service.detection.models.series_model import medians
 from ett_service.detection.scan import scan
 from ett_service.detection.window import within
 from ett_service.fleet.economy import Economy

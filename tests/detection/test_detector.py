@@ -256,7 +256,12 @@ def _summary(scan: Scan) -> list[tuple[Series, Verdict, float, int]]:
     ]
 
 
-SUBJECTS = [COMPILE, Subject(Metric.UNSAVED_SECONDS), Subject(Metric.STAGE_SECONDS, "p", "s")]
+SUBJECTS = [
+    COMPILE,
+    Subject(Metric.UNSAVED_SECONDS),
+    Subject(Metric.STAGE_SECONDS, "p", "s"),
+    Subject(Metric.STEP_SECONDS),
+]
 
 
 @settings(max_examples=40, deadline=None)
