@@ -200,7 +200,9 @@ MEASURES: tuple[str, ...] = (
     "queue_wait_us",
     "between_runs_us",
     "effective_at_reference_us",
+    "effective_at_reference_weighted_us",
     "slowed_us",
+    "slowed_weighted_us",
     "unsaved_us",
     "unsaved_weighted_us",
     "failures",
@@ -233,7 +235,8 @@ accelerators; ``restart_wait_gpu_us`` is the part of the waits in which they wer
 :meth:`Totals.category_gpu_us`. ``wasted`` is the wasted categories' time inside ``training``,
 ``unweighted_us`` the time of attempts whose accelerators are unknown. ``queue_wait_us`` and
 ``between_runs_us`` are no part of E2E. ``effective_at_reference_us`` and ``slowed_us`` are parts of
-effective training, in the hour in which their attempt ended (as-of while it runs). Jobs count in
+effective training, in the hour in which their attempt ended (as-of while it runs); their
+``_weighted`` ones leave out attempts whose accelerators are unknown. Jobs count in
 ``jobs_hour`` once in every hour in which they live, in ``jobs_day`` in the first such hour of a
 day, in ``jobs_started`` in the first of all: how many jobs a window knew is the first bucket's
 ``jobs_hour`` (or ``jobs_day``) and the later buckets' ``jobs_started``. ``jobs_ended`` is where a
@@ -356,6 +359,18 @@ class Totals:
     def wasted_ratio(self) -> float:
         """WTT% by wall time: wasted in the period ``training``; 0 where nothing trained."""
         return ratio(self["wasted_us"], self.period_us(Period.TRAINING))
+
+    @property
+    def slowed_ratio(self) -> float | None:
+        """The slowed part of measured training, weighted by accelerators; None without any."""
+        slowed_us = self["slowed_weighted_us"]
+        return _rate(slowed_us, slowed_us + self["effective_at_reference_weighted_us"])
+
+    @property
+    def slowed_ratio_wall(self) -> float | None:
+        """The same by wall time."""
+        slowed_us = self["slowed_us"]
+        return _rate(slowed_us, slowed_us + self["effective_at_reference_us"])
 
     @property
     def preemption_ratio(self) -> float | None:
