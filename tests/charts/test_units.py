@@ -2,7 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.charts.units import count, duration, gpu_hours, longer, money, percent, points, value
+from ett_service.charts.units import (
+    count,
+    duration,
+    gpu_hours,
+    longer,
+    money,
+    percent,
+    points,
+    value,
+)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Metric, Series, Subject
-from ett_service.detection.sample import Durations, Sample
-from tests.detection.samples import COHORTS, DAYS, day_of, regressions, sample, scan_of
+from ett_service.detection.sample import ETT, Durations, Sample
+from ett_service.detection.verdict import explains
+from tests.detection.samples import COHORTS, COMPILE, DAYS, day_of, regressions, sample, scan_of
 
 STEP = Subject(Metric.STEP_SECONDS)
 SINCE = 46
@@ -68,7 +69,7 @@ def test_less_than_a_third_of_the_usual_smallest_effect_does_not_count() -> None
 
 def test_a_setting_without_a_baseline_is_left_out() -> None:
     def later(day: Numbers, cohort: Numbers) -> Numbers:
-        return ((cohort == 0) & (day >= SINCE)).astype(np.int32)
+        return np.asarray((cohort == 0) & (day >= SINCE), dtype=np.int32)
 
     assert scan_of(_steps(1.3, later)).findings == ()
 
@@ -89,3 +90,10 @@ def test_slower_steps_in_two_settings_are_one_finding_at_the_usual_level() -> No
 
     assert finding.ratio == pytest.approx(1.2, abs=0.03)
     assert finding.after.median == pytest.approx(120_000, rel=0.02)
+
+
+def test_slower_steps_explain_no_ett_for_they_are_effective_training() -> None:
+    ett = (Series(ETT, COHORTS[0]), 0)
+
+    assert not explains((Series(STEP, COHORTS[0]), 0), ett)
+    assert explains((Series(COMPILE, COHORTS[0]), 0), ett)
