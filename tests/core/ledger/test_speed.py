@@ -156,6 +156,19 @@ def test_windows_that_grow_report_by_report_are_those_of_one_fold() -> None:
     assert _seconds(job.ledger(0)) == (870, 0, 10)
 
 
+def test_a_save_that_is_told_of_late_is_taken_out_of_the_day_again() -> None:
+    began = [started(0, gpus=8), PhaseStarted(id="loop", at=0, phase=Phase.TRAIN_LOOP)]
+    began += [progress(at_s, at_s) for at_s in (0, 50, 100)]
+    save = span(Phase.CHECKPOINT_BLOCKING, 90, 110)
+    job = JobFold()
+    job.add(began, {})
+    assert job.ledger(100 * SECOND).attempts[0].step_times[0].us == 100 * SECOND
+
+    assert job.add([save], {})
+    assert job.ledger(110 * SECOND) == fold([*began, save], {}, 110 * SECOND)
+    assert job.ledger(110 * SECOND).attempts[0].step_times[0].us == 90 * SECOND
+
+
 def test_a_given_reference_replaces_the_runs_own() -> None:
     label = JobFacts(id="given", at=0, labels={"reference_step_seconds": "0.8"})
 

@@ -74,6 +74,16 @@ def test_a_setting_without_a_baseline_is_left_out() -> None:
     assert scan_of(_steps(1.3, later)).findings == ()
 
 
+def test_a_setting_that_was_rare_before_is_no_change() -> None:
+    """Five values are no mean of their own and their cohort's: twice the tokens are no tail."""
+
+    def rare(day: Numbers, cohort: Numbers) -> Numbers:
+        early = (day % 8 == 0) & (np.arange(len(day)) % A_DAY == 0)
+        return np.asarray((cohort == 0) & ((day >= SINCE) | early), dtype=np.int32)
+
+    assert scan_of(_steps(setting=rare)).findings == ()
+
+
 def test_more_jobs_of_a_slower_setting_are_no_change() -> None:
     def more(day: Numbers, cohort: Numbers) -> Numbers:
         often = np.where((cohort == 0) & (day >= SINCE), 4, 16)
