@@ -23,16 +23,18 @@ from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.regressions.finding import Cohort, Metric, Subject
 from ett_service.core.words import OTHER, Category
-from ett_service.detection.completed import Completed, completed, failures
 from ett_service.detection.options import MOST_COHORTS, MOST_STAGES, Plan
 from ett_service.detection.sample import (
     Attempts,
     AttemptValues,
+    Completed,
     Flags,
     Held,
     Ints,
     Observed,
     SmallInts,
+    completed,
+    failures,
 )
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions import observations

@@ -59,7 +59,7 @@ class Context:
 def finding_of(candidate: Candidate, context: Context, window: Window, options: Options) -> Finding:
     """Return the finding of a candidate, whichever gates it fails."""
     model, group = candidate.model, candidate.group
-    lasting, options = candidate.lasting, METRICS[model.subject.metric].options(options)
+    lasting, options = candidate.lasting, of_metric(options, model.subject.metric)
     change = model.change(group, lasting.start, lasting.stop)
     return change.finding(
         Series(model.subject, model.groups.names[group]),
@@ -69,6 +69,12 @@ def finding_of(candidate: Candidate, context: Context, window: Window, options: 
         p=candidate.p,
         q=context.q,
     )
+
+
+def of_metric(options: Options, metric: Metric) -> Options:
+    """Return the options of a search with the smallest effect of one metric."""
+    part = METRICS[metric].floor
+    return replace(options, effect_floor=1 + (options.effect_floor - 1) * part)
 
 
 def passes(finding: Finding) -> bool:

@@ -24,6 +24,7 @@ DAY = 24 * HOUR
 DAYS = 44
 SLOW_DAYS = 10
 A_DAY = 2
+STEP = SECOND // 25
 END = NOON + 12 * HOUR
 """A midnight."""
 ONSET = END - SLOW_DAYS * DAY
@@ -73,7 +74,7 @@ def slower_steps(store: Store, project_id: int, factor: float = 1.25) -> None:
         at = END - (DAYS - day) * DAY + turn * 9 * HOUR
         cluster, is_new = "a" if turn else "b", at >= ONSET
         step_s = draws.lognormvariate(0, 0.03) * (factor if is_new and cluster == "a" else 1.0)
-        job = list(_stepping(at, cluster, NEW if is_new else OLD, round(step_s * SECOND)))
+        job = list(_stepping(at, cluster, NEW if is_new else OLD, round(step_s * STEP)))
         store_job(store, project_id, f"job-{index:03}", job)
 
 

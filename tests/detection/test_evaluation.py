@@ -66,8 +66,8 @@ def test_slower_steps_are_found_with_their_release_and_cost_no_ett(
     assert finding.series == Series(STEP, SLOW)
     assert finding.ratio == pytest.approx(1.25, rel=0.04)
     assert abs(finding.onset_us - ONSET) <= DAY_US
-    # A job a day takes 600 s longer by a quarter, on eight accelerators.
-    assert finding.impact.gpu_hours_per_week == pytest.approx(7 * 8 * 150 / 3600, rel=0.1)
+    # A job a day takes a quarter of 600 steps of 40 ms longer, on eight accelerators.
+    assert finding.impact.gpu_hours_per_week == pytest.approx(7 * 8 * 6 / 3600, rel=0.1)
     assert finding.impact.ett_points is None
     suspect = run_finding.attribution.suspects[0]
     assert (suspect.dimension, suspect.value) == ("code_version", NEW)

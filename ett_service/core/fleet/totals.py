@@ -14,7 +14,6 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, TypeVar
 
-from ett_service.core.errors import refuse_negative
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.words import Category, Period
 
@@ -235,8 +234,7 @@ accelerators; ``restart_wait_gpu_us`` is the part of the waits in which they wer
 :meth:`Totals.category_gpu_us`. ``wasted`` is the wasted categories' time inside ``training``,
 ``unweighted_us`` the time of attempts whose accelerators are unknown. ``queue_wait_us`` and
 ``between_runs_us`` are no part of E2E. ``effective_at_reference_us`` and ``slowed_us`` are parts of
-effective training, in the hour in which their attempt ended (as-of while it runs); their
-``_weighted`` ones leave out attempts whose accelerators are unknown. Jobs count in
+effective training, in the hour in which their attempt ended (as-of while it runs). Jobs count in
 ``jobs_hour`` once in every hour in which they live, in ``jobs_day`` in the first such hour of a
 day, in ``jobs_started`` in the first of all: how many jobs a window knew is the first bucket's
 ``jobs_hour`` (or ``jobs_day``) and the later buckets' ``jobs_started``. ``jobs_ended`` is where a
@@ -400,14 +398,3 @@ def ratio(part: int, whole: int) -> float:
 
 def _rate(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def mfu_ratio(teraflops: float, attainable_teraflops: float) -> float | None:
-    """MFU as a ratio: what the model needed, over what its accelerators could have done.
-
-    As defined by Chowdhery and others (PaLM, arXiv 2204.02311): operations that are computed
-    again, to save memory, do not count. What was attainable is the sum of peak rates times time,
-    over all accelerators. None where nothing was. Raises ValueError if an argument is negative.
-    """
-    refuse_negative(teraflops=teraflops, attainable_teraflops=attainable_teraflops)
-    return teraflops / attainable_teraflops if attainable_teraflops else None

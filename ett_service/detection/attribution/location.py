@@ -13,7 +13,7 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Cohort, Finding, Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, Category
 from ett_service.detection.sample import (
-    NO_VALUES,
+    AttemptValues,
     Flags,
     Floats,
     Held,
@@ -22,6 +22,9 @@ from ett_service.detection.sample import (
     SmallInts,
 )
 from ett_service.detection.window import within
+
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_VALUES = AttemptValues(_NONE, _NONE, _NONE, _NONE.astype(np.int32), _NONE)
 
 MOST_ROWS = 4_000
 """Of more rows than this on a side, so many are used, evenly spread over time."""
@@ -69,7 +72,7 @@ class Affected:
 
 def durations(observed: Observed, subject: Subject, windows: Windows) -> Affected:
     """Return the subject's durations of all cohorts that became known in the windows."""
-    values = observed.durations.get(subject, NO_VALUES)
+    values = observed.durations.get(subject, _NO_VALUES)
     before, after = values.between(*windows.before), values.between(*windows.after)
     return Affected(
         np.concatenate([before.us, after.us]),

@@ -14,7 +14,7 @@ from ett_service.core.ledger.results import Exclusion
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
-from ett_service.detection.completed import completed
+from ett_service.detection.sample import completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob, cohort_of

@@ -1,7 +1,7 @@
 """The registry: every metric with its series model."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from ett_service.core.regressions.finding import Metric, Subject
@@ -10,7 +10,7 @@ from ett_service.detection.models.ett_ratio import ett_model
 from ett_service.detection.models.failures import rate_model
 from ett_service.detection.models.series_model import SeriesModel
 from ett_service.detection.models.steps import step_model
-from ett_service.detection.options import Memory, Options
+from ett_service.detection.options import Memory
 from ett_service.detection.window import Groups, Window
 
 
@@ -22,10 +22,6 @@ class ObservedMetric:
     prior: float = 1.0  #: the weight of its series; little where it mostly follows from others
     in_bursts: bool = False  #: whether an outage changes it for days
     floor: float = 1.0  #: the part of the usual smallest change that counts
-
-    def options(self, options: Options) -> Options:
-        """Return a search's options with the floor of this metric."""
-        return replace(options, effect_floor=1 + (options.effect_floor - 1) * self.floor)
 
 
 METRICS: Mapping[Metric, ObservedMetric] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Completed values: of steps, the mean of each day once it is over."""
+"""Values of attempts: of steps, the mean of each day once it is over."""
 
 from collections.abc import Iterator
 
